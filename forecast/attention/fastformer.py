@@ -1,0 +1,111 @@
+"""Fastformer's additive attention: two poolings and element-wise products instead of pairs.
+
+    α = softmax(w_q·q_i/√E)    global query  g = Σ α_i q_i
+    p_i = g ∘ k_i
+    β = softmax(w_k·p_i/√E)    global key    h = Σ β_i p_i
+    u_i = h ∘ v_i              output        W u + Q
+
+Cost nE in time and memory. `interaction` replaces the product p = g ∘ k by g + k or by a linear map of [g;
+k]. Causal: both poolings run over the prefix; p_i holds the global query of i's own prefix.
+
+Source: Wu et al. 2021, "Fastformer: Additive Attention Can Be All You Need", section 3 and, for the
+interactions and the sharing, sections 4.4 and 4.5.
+"""
+
+from typing import ClassVar, Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from forecast.attention.base import Attention, Role
+from forecast.attention.prefix import running_softmax_pool
+
+Interaction = Literal["product", "add", "concat"]
+
+
+def additive_attention(
+    q: Float[Tensor, "batch heads length head_dim"],
+    k: Float[Tensor, "batch heads length head_dim"],
+    v: Float[Tensor, "batch heads length head_dim"],
+    *,
+    query_logit: Float[Tensor, "heads head_dim"],
+    key_logit: Float[Tensor, "heads head_dim"],
+    causal: bool = False,
+    interaction: Interaction = "product",
+    concat_weight: Float[Tensor, "heads head_dim twice"] | None = None,
+) -> Float[Tensor, "batch heads length head_dim"]:
+    """Global key ∘ v, before W and + Q. `concat_weight` maps [g; k] back, for interaction concat only."""
+    if (concat_weight is not None) != (interaction == "concat"):
+        raise ValueError(
+            f"interaction {interaction!r} and concat_weight do not go together: concat needs one"
+        )
+    pool = running_softmax_pool if causal else _softmax_pool
+    query = pool(q, query_logit)  # (batch, heads, 1 or length, head_dim)
+    if concat_weight is not None:
+        from_query, from_key = concat_weight.chunk(2, dim=-1)
+        pairs = query @ from_query.mT + k @ from_key.mT
+    else:
+        pairs = query * k if interaction == "product" else query + k
+    return pool(pairs, key_logit) * v
+
+
+def _softmax_pool(
+    x: Float[Tensor, "batch heads length head_dim"], logit: Float[Tensor, "heads head_dim"]
+) -> Float[Tensor, "batch heads 1 head_dim"]:
+    """Σ softmax(w·x_i/√E) x_i: an attention call with the one query w."""
+    row = logit[:, None].to(x.dtype).expand(x.shape[0], -1, -1, -1)
+    return F.scaled_dot_product_attention(row, x, x)
+
+
+class FastformerAttention(Attention):
+    """Additive attention: a global query, a global key, and the query itself added to the output.
+
+    `share_query_value`: V is Q's projection, as in the paper. `share_heads`: all heads pool with the same
+    vectors.
+    """
+
+    roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal"})
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        role: Role,
+        dropout: float = 0.0,
+        interaction: Interaction = "product",
+        share_heads: bool = False,
+        share_query_value: bool = True,
+    ):
+        super().__init__(d_model, n_heads, role=role, dropout=dropout, share_query_value=share_query_value)
+        known = get_args(Interaction)
+        if interaction not in known:
+            raise ValueError(f"fastformer interaction must be one of {', '.join(known)}, not {interaction!r}")
+        self.interaction: Interaction = interaction
+        heads, width = 1 if share_heads else n_heads, self.head_dim
+        self.query_logit = nn.Parameter(torch.randn(heads, width) * width**-0.5)
+        self.key_logit = nn.Parameter(torch.randn(heads, width) * width**-0.5)
+        self.concat_weight = None
+        if interaction == "concat":
+            bound = (2 * width) ** -0.5  # a linear layer's usual start
+            self.concat_weight = nn.Parameter(torch.empty(heads, width, 2 * width).uniform_(-bound, bound))
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        concat_weight = self.concat_weight
+        if concat_weight is not None:
+            concat_weight = concat_weight.expand(self.n_heads, -1, -1)
+        return additive_attention(
+            q,
+            k,
+            v,
+            query_logit=self.query_logit.expand(self.n_heads, -1),
+            key_logit=self.key_logit.expand(self.n_heads, -1),
+            causal=self.role == "causal",
+            interaction=self.interaction,
+            concat_weight=concat_weight,
+        )
+
+    def project_out(self, mixed: Tensor, query: Tensor) -> Tensor:
+        return self.out_projection(mixed) + query

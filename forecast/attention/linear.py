@@ -1,0 +1,161 @@
+"""Linear attention: a kernel feature map in place of the softmax, so that the keys can be summed first.
+
+    out_i = φ(q_i) (Σ_j φ(k_j)ᵀ v_j) / (φ(q_i)·Σ_j φ(k_j) + eps)        (sums over j <= i when causal)
+
+Cost nE·F for F features, in memory nE. Feature maps, all positive:
+
+    elu     elu(x) + 1                                              F = E
+    relu    relu(x)                                                 F = E
+    taylor  φ(q)·φ(k) = 1 + s + s²/2, s = q·k/√E: exp(s) to second order   F = 1 + E + E(E+1)/2
+    favor   exp(w·x − |x|²/2)/√F, x scaled by E^-¼: exp(s) in expectation  F random directions w
+
+Sums run in float32 at least.
+
+Sources: Katharopoulos et al. 2020, "Transformers are RNNs", equations 5, 9 and, for the gradients, 13 to 15;
+Choromanski et al. 2021, "Rethinking Attention with Performers", lemma 1 and section 2.4 (favor);
+Arora et al. 2024, "Based", section 4.1 (taylor).
+"""
+
+import math
+from typing import ClassVar, Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from forecast.attention.base import Attention, Role
+from forecast.attention.prefix import from_chunks, to_chunks
+
+FeatureMap = Literal["elu", "relu", "taylor", "favor"]
+
+
+def linear_attention(
+    q: Float[Tensor, "batch heads query_len head_dim"],
+    k: Float[Tensor, "batch heads memory_len head_dim"],
+    v: Float[Tensor, "batch heads memory_len head_dim"],
+    *,
+    causal: bool = False,
+    feature_map: FeatureMap = "elu",
+    eps: float = 1e-6,
+    projection: Float[Tensor, "features head_dim"] | None = None,
+) -> Float[Tensor, "batch heads query_len head_dim"]:
+    """`projection` holds favor's directions (see `orthogonal_directions`), and only favor takes one."""
+    if causal and q.shape[2] != k.shape[2]:
+        raise ValueError(f"causal attention needs one length, not {q.shape[2]} queries and {k.shape[2]} keys")
+    if (projection is not None) != (feature_map == "favor"):
+        raise ValueError(f"feature map {feature_map!r} and projection do not go together: favor needs one")
+    dtype = torch.promote_types(v.dtype, torch.float32)
+    with torch.autocast(q.device.type, enabled=False):
+        q, k, values = q.to(dtype), k.to(dtype), v.to(dtype)
+        if projection is None:
+            phi = {"elu": _elu, "relu": F.relu, "taylor": _taylor}[feature_map]
+            q, k = phi(q), phi(k)
+        else:
+            q, k = _favor(q, k, projection.to(dtype), causal)
+        mix = _causal_sums if causal else _sums
+        return mix(q, k, values, eps).to(v.dtype)
+
+
+def _sums(q: Tensor, k: Tensor, v: Tensor, eps: float) -> Tensor:
+    weight = q @ k.sum(2)[..., None] + eps  # (batch, heads, query_len, 1)
+    return q @ (k.mT @ v) / weight
+
+
+def _causal_sums(q: Tensor, k: Tensor, v: Tensor, eps: float) -> Tensor:
+    """Earlier chunks through their summed φ(k)ᵀv, the own chunk through masked products."""
+    length = q.shape[2]
+    q, k, v = to_chunks(q), to_chunks(k), to_chunks(v)  # (batch, heads, chunks, size, width)
+    state, total = k.mT @ v, k.sum(-2, keepdim=True)
+    state, total = state.cumsum(2) - state, total.cumsum(2) - total  # of the chunks before
+    own = (q @ k.mT).tril()
+    weight = own.sum(-1, keepdim=True) + q @ total.mT + eps
+    return from_chunks((own @ v + q @ state) / weight, length)
+
+
+def _elu(x: Tensor) -> Tensor:
+    return F.elu(x) + 1
+
+
+def _taylor(x: Tensor) -> Tensor:
+    """[1, x, x_i² / √2, x_i x_j (i < j)] after scaling by E^-¼."""
+    width = x.shape[-1]
+    x = x * width**-0.25
+    i, j = torch.triu_indices(width, width, device=x.device)
+    scale = torch.where(i == j, math.sqrt(0.5), 1.0).to(x.dtype)
+    return torch.cat([torch.ones_like(x[..., :1]), x, x[..., i] * x[..., j] * scale], dim=-1)
+
+
+def _favor(q: Tensor, k: Tensor, directions: Tensor, causal: bool) -> tuple[Tensor, Tensor]:
+    """exp(w·x − |x|²/2) / √F; the largest exponent is taken off where that cancels in the quotient.
+
+    A query's own maximum always cancels, the keys' maximum only where all queries see all keys. A causal key
+    keeps its exponent, which cannot exceed |w|²/2.
+    """
+
+    def exponent(x: Tensor) -> Tensor:
+        x = x * x.shape[-1] ** -0.25
+        return x @ directions.mT - x.square().sum(-1, keepdim=True) / 2
+
+    to_query, to_key = exponent(q), exponent(k)
+    to_query = to_query - to_query.amax(-1, keepdim=True).detach()
+    if not causal:
+        to_key = to_key - to_key.amax((-2, -1), keepdim=True).detach()
+    scale = directions.shape[0] ** -0.5
+    return scale * to_query.exp(), scale * to_key.exp()
+
+
+def orthogonal_directions(features: int, head_dim: int) -> Float[Tensor, "features head_dim"]:
+    """Directions orthogonal within every block of `head_dim`, with the lengths of Gaussian vectors."""
+    blocks = math.ceil(features / head_dim)
+    directions = torch.linalg.qr(torch.randn(blocks, head_dim, head_dim)).Q.flatten(0, 1)[:features]
+    return directions * torch.randn(features, head_dim).norm(dim=-1, keepdim=True)
+
+
+class LinearAttention(Attention):
+    """Kernel feature maps in place of the softmax.
+
+    `num_features` belongs to favor, E ln E by default; its directions are drawn once and kept in the state
+    dict.
+    """
+
+    roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
+    projection: Tensor | None
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        role: Role,
+        dropout: float = 0.0,
+        feature_map: FeatureMap = "elu",
+        num_features: int | None = None,
+        eps: float = 1e-6,
+    ):
+        super().__init__(d_model, n_heads, role=role, dropout=dropout)
+        maps = get_args(FeatureMap)
+        if feature_map not in maps:
+            raise ValueError(f"linear feature_map must be one of {', '.join(maps)}, not {feature_map!r}")
+        if num_features is not None and (feature_map != "favor" or num_features < 1):
+            raise ValueError(f"linear num_features is a positive number for favor only, not {num_features}")
+        if eps <= 0:
+            raise ValueError(f"linear eps must be positive, not {eps}")
+        self.feature_map: FeatureMap = feature_map
+        self.eps = eps
+        directions = None
+        if feature_map == "favor":
+            features = num_features or math.ceil(self.head_dim * math.log(self.head_dim + 1))
+            directions = orthogonal_directions(features, self.head_dim)
+        self.register_buffer("projection", directions)
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return linear_attention(
+            q,
+            k,
+            v,
+            causal=self.role == "causal",
+            feature_map=self.feature_map,
+            eps=self.eps,
+            projection=self.projection,
+        )

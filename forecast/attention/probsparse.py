@@ -1,0 +1,164 @@
+"""ProbSparse attention: only the queries that are far from uniform get an attention row of their own.
+
+    M(q_i) = max_j q_i·k_j/√E − mean_j q_i·k_j/√E    max over U sampled keys, mean over all
+    out_i  = softmax(q_i Kᵀ / √E) V    for the u queries with the largest M
+             mean(V)                   for the others
+
+with u = clamp(factor·⌈ln L_Q⌉, 1, L_Q) and U = clamp(factor·⌈ln L_K⌉, 1, L_K). M bounds how far a query's
+distribution is from the uniform one. Cost (n ln n)E in time and memory.
+
+Causal: a query's sample, its mean of keys, its answer and, for the others, the mean of V all stop at its own
+position; its own key is always in the sample. Note that the choice of the top u still compares all queries
+with each other, so that later positions can change which queries get a row, though never what a row contains.
+
+Source: Zhou et al. 2021, "Informer", section 3.2 (equation 4 and algorithm 1). Their code ranks by
+max − (sum over the sample) / L_K and gives the causal lazy rows the running sum of V; here both are means.
+"""
+
+import math
+from typing import ClassVar, Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from forecast.attention.base import Attention, Role
+from forecast.attention.prefix import running_mean
+
+Sampling = Literal["shared", "per_query"]
+
+
+def probsparse_attention(
+    q: Float[Tensor, "batch heads query_len head_dim"],
+    k: Float[Tensor, "batch heads memory_len head_dim"],
+    v: Float[Tensor, "batch heads memory_len head_dim"],
+    *,
+    causal: bool = False,
+    factor: int = 5,
+    sampling: Sampling = "shared",
+    sample_index: Int[Tensor, "query_len samples"] | None = None,
+    top_queries: Int[Tensor, "batch heads top"] | None = None,
+    random: bool = False,
+) -> Float[Tensor, "batch heads query_len head_dim"]:
+    """`sample_index` (keys to measure each query on) and `top_queries` replace the drawn and the ranked ones.
+
+    `random` draws the sample from the global generator, as training does; else it is evenly spaced.
+    """
+    query_len = q.shape[2]
+    if causal and query_len != k.shape[2]:
+        raise ValueError(f"causal attention needs one length, not {query_len} queries and {k.shape[2]} keys")
+    if top_queries is None:
+        measure = sparsity_measure(
+            q, k, causal=causal, factor=factor, sampling=sampling, sample_index=sample_index, random=random
+        )
+        top_queries = measure.topk(_count(factor, query_len), dim=-1, sorted=False).indices
+    rows = top_queries[..., None].expand(-1, -1, -1, q.shape[3])  # (batch, heads, top, head_dim)
+    seen = None
+    if causal:  # (batch, heads, top, memory_len)
+        seen = torch.arange(k.shape[2], device=k.device) <= top_queries[..., None]
+    active = F.scaled_dot_product_attention(q.gather(2, rows), k, v, attn_mask=seen)
+    lazy = running_mean(v) if causal else v.mean(2, keepdim=True).expand(-1, -1, query_len, -1)
+    return lazy.scatter(2, rows, active)
+
+
+@torch.no_grad()
+def sparsity_measure(
+    q: Float[Tensor, "batch heads query_len head_dim"],
+    k: Float[Tensor, "batch heads memory_len head_dim"],
+    *,
+    causal: bool = False,
+    factor: int = 5,
+    sampling: Sampling = "shared",
+    sample_index: Int[Tensor, "query_len samples"] | None = None,
+    random: bool = False,
+) -> Float[Tensor, "batch heads query_len"]:
+    """M of every query, up to the factor 1/√E, which does not change the order."""
+    query_len, memory_len, samples = q.shape[2], k.shape[2], _count(factor, k.shape[2])
+    if sample_index is None and sampling == "shared":
+        keys = _sample(memory_len, (samples,), samples, random, k.device)
+        scores = q @ k[:, :, keys].transpose(-1, -2)  # (batch, heads, query_len, samples)
+        if causal:
+            later = keys > torch.arange(query_len, device=q.device)[:, None]
+            scores = scores.masked_fill(later, -math.inf)
+        largest = scores.amax(-1)
+    else:
+        if sample_index is None:
+            sample_index = _per_query_sample(query_len, memory_len, samples, causal, random, k.device)
+        largest = _largest_of_sampled(q, k, sample_index)
+    if causal:
+        largest = largest.maximum((q * k).sum(-1))
+        mean = (q * running_mean(k)).sum(-1)
+    else:
+        mean = (q @ k.mean(2)[..., None]).squeeze(-1)
+    return largest - mean
+
+
+def _largest_of_sampled(q: Tensor, k: Tensor, sample_index: Tensor) -> Tensor:
+    """max_u q_i·k[sample_index[i, u]], one sample at a time: nothing larger than q is formed."""
+    largest = q.new_full(q.shape[:3], -math.inf)
+    for keys in sample_index.unbind(1):
+        largest = largest.maximum((q * k[:, :, keys]).sum(-1))
+    return largest
+
+
+def _count(factor: int, length: int) -> int:
+    return min(max(factor * math.ceil(math.log(length)), 1), length)
+
+
+def _sample(limit: int | Tensor, shape: tuple[int, ...], samples: int, random: bool, device) -> Tensor:
+    """One position in each of `samples` equal strata of 0..limit−1: any place of it, or its middle."""
+    place = torch.rand(shape, device=device) if random else 0.5
+    strata = torch.arange(samples, device=device)
+    positions = ((strata + place) * (limit / samples)).long()
+    return positions.clamp(max=limit - 1)
+
+
+def _per_query_sample(
+    query_len: int, memory_len: int, samples: int, causal: bool, random: bool, device
+) -> Tensor:
+    """(query_len, samples) positions."""
+    query = torch.arange(query_len, device=device)[:, None]
+    limit = query + 1 if causal else torch.full_like(query, memory_len)
+    if random:
+        drawn = (torch.rand(query_len, samples, device=device) * limit).long()
+        return drawn.minimum(limit - 1)
+    # evenly spaced, moved on by one from query to query
+    return (_sample(memory_len, (samples,), samples, False, device) + query) % limit
+
+
+class ProbSparseAttention(Attention):
+    """Rows of attention for the top u queries, the uniform row's answer for the others."""
+
+    roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        role: Role,
+        dropout: float = 0.0,
+        factor: int = 5,
+        sampling: Sampling = "shared",
+    ):
+        super().__init__(d_model, n_heads, role=role, dropout=dropout)
+        if factor < 1:
+            raise ValueError(f"probsparse factor must be at least 1, not {factor}")
+        if sampling not in get_args(Sampling):
+            raise ValueError(
+                f"probsparse sampling must be one of {', '.join(get_args(Sampling))}, not {sampling!r}"
+            )
+        self.factor = factor
+        self.sampling: Sampling = sampling
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return probsparse_attention(
+            q,
+            k,
+            v,
+            causal=self.role == "causal",
+            factor=self.factor,
+            sampling=self.sampling,
+            random=self.training,
+        )
