@@ -29,6 +29,8 @@ class Attention(nn.Module, ABC):
     """
 
     roles: ClassVar[frozenset[Role]]
+    each_query_alone: ClassVar[bool] = False
+    """Whether a query's answer in role cross depends on no other query, so that unwanted queries may be left out."""
 
     def __init__(
         self,

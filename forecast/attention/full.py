@@ -32,6 +32,7 @@ class FullAttention(Attention):
     """Softmax attention over all pairs of positions."""
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
+    each_query_alone = True
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return full_attention(q, k, v, causal=self.role == "causal")

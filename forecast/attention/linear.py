@@ -120,6 +120,7 @@ class LinearAttention(Attention):
     """
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
+    each_query_alone = True
     projection: Tensor | None
 
     def __init__(
