@@ -1,0 +1,99 @@
+"""Dates: the step between rows, what a model is told about a date, the season, and the dates to come.
+
+| step                  | time features, in this order                                   |
+| --------------------- | -------------------------------------------------------------- |
+| seconds and finer     | second, minute, hour, day of week, day of month, day of year   |
+| minutes               | minute, hour, day of week, day of month, day of year           |
+| hours                 | hour, day of week, day of month, day of year                   |
+| days, business days   | day of week, day of month, day of year                         |
+| weeks                 | day of month, week of year                                     |
+| months and longer     | month of year                                                  |
+
+Any multiple of a step has the features of the step itself (4h as h, 30min as min). Source: Informer2020.
+"""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from pandas.tseries.frequencies import to_offset
+
+from forecast.errors import ConfigError, DataError
+
+_FEATURES = {  # name: (what to read from the dates, its smallest value, its range)
+    "second": (lambda dates: dates.second, 0, 59),
+    "minute": (lambda dates: dates.minute, 0, 59),
+    "hour": (lambda dates: dates.hour, 0, 23),
+    "day of week": (lambda dates: dates.dayofweek, 0, 6),
+    "day of month": (lambda dates: dates.day, 1, 30),
+    "day of year": (lambda dates: dates.dayofyear, 1, 365),
+    "week of year": (lambda dates: dates.isocalendar().week, 1, 52),
+    "month of year": (lambda dates: dates.month, 1, 11),
+}
+_SECONDS = ["second", "minute", "hour", "day of week", "day of month", "day of year"]
+_BY_STEP = {  # pandas' name of the step, without its anchor (W-SUN: W)
+    **dict.fromkeys(["ns", "us", "ms", "s"], _SECONDS),
+    "min": _SECONDS[1:],
+    **dict.fromkeys(["h", "bh", "cbh"], _SECONDS[2:]),
+    **dict.fromkeys(["D", "B", "C", "SMS", "SME"], _SECONDS[3:]),
+    "W": ["day of month", "week of year"],
+}
+
+
+def parse_frequency(freq: str) -> pd.offsets.BaseOffset:
+    """A pandas offset such as `h`, `15min`, `W-SUN`. Raises ConfigError for anything that is not one."""
+    try:
+        offset = to_offset(freq)
+    except ValueError:
+        offset = None
+    if offset is None or offset.n < 1:
+        raise ConfigError(f"{freq!r} is not a step between rows: write one as h, 15min, D, W-SUN or MS")
+    return offset
+
+
+def infer_frequency(dates: pd.DatetimeIndex) -> str:
+    """The step between evenly spaced, increasing dates, as a pandas offset alias.
+
+    Raises DataError for fewer than three dates, or dates on no regular grid.
+    """
+    if len(dates) < 3:
+        raise DataError(f"{len(dates)} dates are too few to tell the step between rows: give it (data.freq)")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # pandas 3 announces an offset for pandas 4
+        inferred = pd.infer_freq(dates)
+    if inferred is None:
+        raise DataError("the dates are not evenly spaced")
+    offset = to_offset(inferred)
+    assert offset is not None
+    return offset.freqstr
+
+
+def time_features(dates: pd.DatetimeIndex, freq: str) -> Float[np.ndarray, "rows n_time_features"]:
+    """What the calendar says of each date, each in [-0.5, 0.5]; the table above says which features."""
+    step = parse_frequency(freq).name.split("-")[0]
+    columns = []
+    for name in _BY_STEP.get(step, ["month of year"]):
+        read, lowest, span = _FEATURES[name]
+        columns.append((np.asarray(read(dates), dtype=np.float64) - lowest) / span - 0.5)
+    return np.stack(columns, axis=1)
+
+
+def season_length(freq: str) -> int:
+    """Rows in the season that a seasonal-naive forecast repeats.
+
+    A day for steps of minutes and hours that divide it (h 24, 30min 48, 15min 96), a week for days (D 7), a
+    year for weeks (W 52) and months (MS, ME 12), else 1.
+    """
+    offset = parse_frequency(freq)
+    if isinstance(offset, pd.offsets.Minute | pd.offsets.Hour):
+        rows, rest = divmod(pd.Timedelta(days=1), pd.Timedelta(offset))
+        return rows if rows and not rest else 1
+    if offset.n > 1:
+        return 1
+    return {"D": 7, "W": 52, "MS": 12, "ME": 12}.get(offset.name.split("-")[0], 1)
+
+
+def future_dates(last: pd.Timestamp, freq: str, steps: int) -> pd.DatetimeIndex:
+    """The `steps` dates that follow `last`."""
+    return pd.date_range(last, periods=steps + 1, freq=parse_frequency(freq))[1:]

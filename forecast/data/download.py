@@ -1,0 +1,69 @@
+"""A published CSV file as training data: found below `root`, else downloaded once and its hash checked."""
+
+from pathlib import Path
+from typing import Any
+
+import pooch
+import requests
+from filelock import FileLock
+from pooch.hashes import hash_matches
+
+from forecast.data.csv import CsvData
+from forecast.data.table import Table
+from forecast.errors import DataError
+
+_TIMEOUT = 30  # seconds without a word from the server
+
+
+class DownloadedData(CsvData):
+    """The table in the file `path` below `root`.
+
+    `hash` is the file's SHA-256, or `md5:…`; null trusts whatever file is there. A file that is missing or
+    has another hash is downloaded from `url`, checked, and only then put in place, once for all processes.
+    Where that cannot be, DataError says where to put the file by hand, and `by_hand` where it comes from
+    (default: `url`).
+    """
+
+    def __init__(
+        self,
+        *,
+        root: str | Path,
+        path: str | Path,
+        url: str | None,
+        hash: str | None,
+        by_hand: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(path=Path(root) / path, **options)
+        self.url, self.hash, self.by_hand = url, hash, by_hand or f"from {url}"
+
+    def prepare_data(self) -> None:
+        if self._is_right():
+            return
+        if self.url is None:
+            found = "not the published file (wrong hash)" if self.path.exists() else "no such file"
+            raise DataError(f"{self.path}: {found}: put it there by hand: {self.by_hand}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(self.path.parent / f".{self.path.name}.lock"):
+                pooch.retrieve(
+                    self.url,
+                    self.hash,
+                    fname=self.path.name,
+                    path=self.path.parent,
+                    downloader=pooch.HTTPDownloader(timeout=_TIMEOUT),
+                )
+        except (OSError, ValueError, requests.RequestException) as error:
+            reason = " ".join(str(error).split())
+            raise DataError(
+                f"{self.path}: cannot be downloaded ({reason}): put it there by hand: {self.by_hand}"
+            ) from None
+
+    def read(self) -> Table:
+        self.prepare_data()
+        return super().read()
+
+    def _is_right(self) -> bool:
+        if not self.path.is_file():
+            return False
+        return self.hash is None or hash_matches(str(self.path), self.hash)

@@ -1,0 +1,192 @@
+"""Data ready to train on: a table, split, scaled and cut into windows, as a LightningDataModule."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import lightning as L
+import numpy as np
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from forecast.data.calendar import season_length, time_features
+from forecast.data.scaler import SCALERS, Scaler
+from forecast.data.split import split_rows
+from forecast.data.table import Table
+from forecast.data.windows import WindowLoader, Windows
+from forecast.errors import ConfigError, DataError
+
+MODES = ("M", "S", "MS")
+
+
+class ForecastData(L.LightningDataModule):
+    """One table and its windows. A subclass gives `read()`; `setup()` does the rest, once, trainer or not.
+
+    `features` says what the model reads and forecasts: `M` all columns from all, `S` the target from itself,
+    `MS` the target from all columns. `split` is explained in `forecast.data.split`. `batch_size` counts
+    windows over all processes of a run.
+
+    After `setup()`: `table`, `rows` (of each split), `columns`, `feature_columns`, `target_columns`,
+    `n_features`, `n_targets`, `n_time_features`, `freq`, `season`, `scaler` (of the features),
+    `target_scaler`, `windows` and `n_windows` (by split: train, val, test).
+
+    Raises ConfigError for options that cannot be, DataError for a table that cannot be used.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        seq_len: int,
+        pred_len: int,
+        split: Sequence[int | float | str],
+        features: str = "M",
+        target: str | None = None,
+        scaler: str = "standard",
+        batch_size: int = 32,
+        eval_batch_size: int | None = None,
+        season: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        lengths = {"seq_len": seq_len, "pred_len": pred_len, "data.batch_size": batch_size}
+        optional = {"data.eval_batch_size": eval_batch_size, "data.season": season}
+        lengths |= {key: value for key, value in optional.items() if value is not None}
+        for key, value in lengths.items():
+            if type(value) is not int or value < 1:
+                raise ConfigError(f"{key}={value} must be a whole number of at least 1")
+        if type(seed) is not int or seed < 0:
+            raise ConfigError(f"seed={seed} must be a whole number of at least 0")
+        if features not in MODES:
+            raise ConfigError(f"features={features} is not one of {', '.join(MODES)}")
+        if scaler not in SCALERS:
+            raise ConfigError(f"data.scaler={scaler} is not one of {', '.join(SCALERS)}")
+        self.name, self.seq_len, self.pred_len = name, seq_len, pred_len
+        self.features, self.target = features, target
+        self.split, self.scaler_kind, self.seed = split, scaler, seed
+        self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or batch_size
+        self._season = season
+        self.table: Table | None = None
+        self._saved_state: dict[str, Any] | None = None
+
+    @abstractmethod
+    def read(self) -> Table:
+        """The whole table, in the data's own units."""
+
+    def setup(self, stage: str | None = None) -> None:
+        if self.table is not None:
+            return
+        table = self.read()
+        self.columns = table.columns
+        self.freq = table.freq
+        self.season = self._season or season_length(table.freq)
+        target = self._find_target(table.columns)
+        self.feature_columns = (target,) if self.features == "S" else table.columns
+        self.target_columns = table.columns if self.features == "M" else (target,)
+        self.n_features, self.n_targets = len(self.feature_columns), len(self.target_columns)
+        self._target_index = [self.feature_columns.index(name) for name in self.target_columns]
+        self.rows = split_rows(table.dates, table.freq, self.split)
+        self._check_rows()
+        features = table.values[:, [table.columns.index(name) for name in self.feature_columns]]
+        self._features = np.ascontiguousarray(features)
+        self._time = torch.from_numpy(time_features(table.dates, table.freq)).float()
+        self.n_time_features = self._time.shape[1]
+        if self._saved_state is None:
+            scaler = Scaler.fit(self.scaler_kind, self._features[self.rows["train"]], self.feature_columns)
+        else:
+            scaler = self._saved_scaler(self._saved_state)
+        self._cut(scaler)
+        self.table = table
+
+    def _find_target(self, columns: tuple[str, ...]) -> str:
+        listed = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
+        if self.target is None:
+            if self.features != "M" and len(columns) > 1:
+                raise ConfigError(f"features={self.features} needs data.target, one of: {listed}")
+            return columns[0]
+        if self.target not in columns:
+            raise ConfigError(f"data.target={self.target} is not a column of {self.name}: {listed}")
+        return self.target
+
+    def _check_rows(self) -> None:
+        for split, rows in self.rows.items():
+            needed = self.pred_len + (self.seq_len if split == "train" else 0)
+            if len(rows) < needed:
+                raise DataError(
+                    f"{self.name}: the {split} split has {len(rows):,} rows and needs {needed:,} "
+                    f"(seq_len={self.seq_len}, pred_len={self.pred_len}): give more rows, shorter windows or "
+                    "another data.split"
+                )
+
+    def _cut(self, scaler: Scaler) -> None:
+        """Scale the table and cut every split into windows."""
+        self.scaler = scaler
+        self.target_scaler = scaler.select(self._target_index)
+        values = scaler.transform(torch.from_numpy(self._features)).float()
+        self.windows = {}
+        for split, rows in self.rows.items():
+            # The first target row of validation and test is their first row: the past may lie before it.
+            first_row = rows.start - (0 if split == "train" else self.seq_len)
+            self.windows[split] = Windows(
+                values,
+                self._time,
+                first_row=first_row,
+                count=rows.stop - first_row - self.seq_len - self.pred_len + 1,
+                seq_len=self.seq_len,
+                pred_len=self.pred_len,
+                target_index=self._target_index,
+            )
+        self.n_windows = {split: len(windows) for split, windows in self.windows.items()}
+
+    def unscale_targets(
+        self, values: Float[Tensor, "*shape n_targets"]
+    ) -> Float64[Tensor, "*shape n_targets"]:
+        """Scaled forecasts or truths in the data's own units."""
+        return self.target_scaler.inverse(values)
+
+    def train_dataloader(self) -> WindowLoader:
+        return self._loader("train", self.batch_size, shuffle=True)
+
+    def val_dataloader(self) -> WindowLoader:
+        return self._loader("val", self.eval_batch_size)
+
+    def test_dataloader(self) -> WindowLoader:
+        return self._loader("test", self.eval_batch_size)
+
+    def _loader(self, split: str, batch_size: int, shuffle: bool = False) -> WindowLoader:
+        windows, rank, world_size = self.windows[split], 0, 1
+        if self.trainer is not None:
+            rank, world_size = self.trainer.global_rank, self.trainer.world_size
+            device = self.trainer.strategy.root_device
+            if device.type == "cuda":
+                windows = windows.to(device)
+        return WindowLoader(windows, batch_size, shuffle, self.seed, rank, world_size)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a forecast needs of the training data: Lightning keeps it in the checkpoint."""
+        return {
+            "scaler": self.scaler.state_dict(),
+            "feature_columns": list(self.feature_columns),
+            "target_columns": list(self.target_columns),
+            "freq": self.freq,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Use a checkpoint's scaler, whatever the rows here; before or after `setup()`.
+
+        Raises DataError where the checkpoint was trained on other columns.
+        """
+        self._saved_state = state_dict
+        if self.table is not None:
+            self._cut(self._saved_scaler(state_dict))
+
+    def _saved_scaler(self, state: dict[str, Any]) -> Scaler:
+        for what, mine in (("feature", self.feature_columns), ("target", self.target_columns)):
+            trained = state[f"{what}_columns"]
+            if list(mine) != trained:
+                raise DataError(
+                    f"{self.name}: {what} columns {', '.join(mine)}, where the checkpoint was trained on "
+                    f"{', '.join(trained)}: choose the same (data.columns, data.target, features)"
+                )
+        return Scaler.from_state_dict(state["scaler"])

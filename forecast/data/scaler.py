@@ -1,0 +1,68 @@
+"""Scale each column by numbers taken from the training rows: x → (x − center) / scale."""
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64
+from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
+from torch import Tensor
+
+from forecast.errors import ConfigError
+
+SCALERS = ("standard", "minmax", "robust", "none")
+
+
+class Scaler:
+    """An affine map per column; `center` and `scale` are float64 tensors of shape (columns,)."""
+
+    def __init__(self, center: Float64[Tensor, " columns"], scale: Float64[Tensor, " columns"]) -> None:
+        self.center = center
+        self.scale = scale
+
+    @classmethod
+    def fit(cls, kind: str, values: Float[np.ndarray, "rows columns"], columns: Sequence[str]) -> "Scaler":
+        """Take the numbers from `values`, the training rows.
+
+        `standard`: mean and deviation; `minmax`: to [0, 1]; `robust`: median and interquartile range; `none`:
+        as is. A constant column is scaled by 1, with a warning. Raises ConfigError for another `kind`.
+        """
+        if kind == "none":
+            center, scale = np.zeros(len(columns)), np.ones(len(columns))
+        elif kind == "standard":
+            fitted = StandardScaler().fit(values)
+            center, scale = fitted.mean_, fitted.scale_
+        elif kind == "minmax":
+            fitted = MinMaxScaler().fit(values)
+            center, scale = fitted.data_min_, 1 / fitted.scale_
+        elif kind == "robust":
+            fitted = RobustScaler().fit(values)
+            center, scale = fitted.center_, fitted.scale_
+        else:
+            raise ConfigError(f"data.scaler={kind} is not one of {', '.join(SCALERS)}")
+        constant = [name for name, still in zip(columns, np.ptp(values, axis=0) == 0, strict=True) if still]
+        if constant and kind != "none":
+            warnings.warn(
+                f"constant in the training rows, so scaled by 1: {', '.join(constant)}", stacklevel=2
+            )
+        return cls(torch.tensor(center, dtype=torch.float64), torch.tensor(scale, dtype=torch.float64))
+
+    def transform(self, values: Float[Tensor, "*shape columns"]) -> Float64[Tensor, "*shape columns"]:
+        """Data units to scaled, in float64."""
+        return (values.double() - self.center.to(values.device)) / self.scale.to(values.device)
+
+    def inverse(self, values: Float[Tensor, "*shape columns"]) -> Float64[Tensor, "*shape columns"]:
+        """Scaled to data units, in float64: a large center would eat the digits of float32."""
+        return values.double() * self.scale.to(values.device) + self.center.to(values.device)
+
+    def select(self, index: Sequence[int]) -> "Scaler":
+        """The scaler of some of the columns."""
+        return Scaler(self.center[list(index)], self.scale[list(index)])
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {"center": self.center, "scale": self.scale}
+
+    @classmethod
+    def from_state_dict(cls, state: dict[str, Tensor]) -> "Scaler":
+        return cls(state["center"], state["scale"])
