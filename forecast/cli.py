@@ -1,0 +1,120 @@
+"""The one wrapper around `hydra.main`: a user's mistake ends in one line on stderr and exit status 2.
+
+Imports no torch, so that --help and --cfg answer at once.
+"""
+
+import logging
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException, InstantiationException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from forecast import overrides, resume, sweep
+from forecast.errors import ConfigError
+from forecast.files import whole_file
+from forecast.paths import CONF
+
+log = logging.getLogger("forecast")
+
+USER_MISTAKES = (ValueError, OSError, HydraException, OmegaConfBaseException)
+ASKS_ONLY = (
+    "--help",
+    "-h",
+    "--hydra-help",
+    "--cfg",
+    "-c",
+    "--info",
+    "-i",
+    "--version",
+    "--shell-completion",
+    "-sc",
+)
+
+OmegaConf.register_new_resolver("random_suffix", lambda: secrets.token_hex(3), use_cache=True, replace=True)
+
+
+def main(config_name: str, task: Callable[[DictConfig], Any]) -> None:
+    """Run `task` on the configuration `config_name` and the command line's overrides.
+
+    Exits with status 2 and one line on stderr where the user gave something that cannot work (the whole traceback
+    with HYDRA_FULL_ERROR=1), 130 on Ctrl-C. In a multirun, one member's failure does not end the others.
+    """
+    show_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1"
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # makes Hydra hand exceptions on instead of printing them itself
+    arguments = sys.argv[1:]
+    is_sweep = "-m" in arguments or "--multirun" in arguments
+    arguments = [overrides.quote(argument, sweep=is_sweep) for argument in arguments]
+    sys.argv[1:] = arguments
+    try:
+        given = [a for a in arguments if not a.startswith("-")]
+        overrides.check(config_name, given)
+        if not is_sweep and "resume=auto" in given and not set(arguments) & set(ASKS_ONLY):
+            sys.argv += resume.in_place(config_name, given)
+        hydra.main(version_base="1.3", config_path=str(CONF), config_name=config_name)(in_run_folder(task))()
+    except USER_MISTAKES as error:
+        if show_traceback:
+            raise
+        if os.environ.get("LOCAL_RANK", "0") == "0":
+            print(f"error: {one_line(error)}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print(
+            "interrupted; the last checkpoint is kept: repeat the command with resume=auto to go on",
+            file=sys.stderr,
+        )
+        sys.exit(130)
+    finally:
+        sweep.print_summary()
+
+
+def in_run_folder(task: Callable[[DictConfig], Any]) -> Callable[[DictConfig], Any]:
+    """Write the resolved configuration into the run folder, run the task, and leave `error.txt` where it failed."""
+
+    def run(config: DictConfig) -> Any:
+        folder = Path(config.output_dir)
+        (folder / "error.txt").unlink(missing_ok=True)
+        try:
+            job = HydraConfig.get()
+            if job.mode == RunMode.MULTIRUN:
+                config.run_group = Path(job.sweep.dir).name
+                refuse_many_devices(config)
+            OmegaConf.resolve(config)
+            with whole_file(folder / "config.yaml") as temporary:
+                OmegaConf.save(config, temporary)
+            with whole_file(folder / "overrides.yaml") as temporary:
+                OmegaConf.save(job.overrides.task, temporary)
+            return task(config)
+        except Exception as error:
+            log.exception("failed")
+            with whole_file(folder / "error.txt") as temporary:
+                temporary.write_text(one_line(error) + "\n")
+            raise
+
+    return run
+
+
+def refuse_many_devices(config: DictConfig) -> None:
+    devices = config.get("trainer", {}).get("devices", 1)
+    if devices not in (1, "1", "auto"):
+        raise ConfigError(
+            f"trainer.devices={devices} cannot be used in a multirun (-m): each process would start the sweep again; "
+            "start one command a configuration instead, or sweep with one device each"
+        )
+
+
+def one_line(error: BaseException) -> str:
+    """What went wrong in one line: Hydra's wrapping of a constructor's error taken off."""
+    if isinstance(error, InstantiationException) and error.__cause__ is not None:
+        return one_line(error.__cause__)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,99 @@
+"""Forecast errors, summed over windows one batch at a time and read off once, whatever the batch size.
+
+Scaled errors (`mse`, `mae`) are what papers print. The others are in the data's own units, computed for each
+variable alone and then averaged over the variables, so that a large variable does not drown a small one:
+
+    rmse_raw  root of the mean squared error           mae_raw  mean absolute error
+    smape     mean of 200·|ŷ − y| / (|ŷ| + |y|), 0 where both are 0
+    wape      Σ|ŷ − y| / Σ|y|                           mase     mae_raw / seasonal-naive MAE of the training rows
+
+A ratio whose denominator is zero for a variable leaves that variable out; for all of them it is NaN.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+SCORES = ("mse", "mae", "rmse_raw", "mae_raw", "smape", "wape", "mase")
+
+
+class ErrorSums:
+    """Running sums of errors by horizon step and variable, in float64.
+
+    Args:
+        pred_len: steps forecast.
+        center, scale: data units = scaled · scale + center, one a target (n_targets,).
+        naive_mae: seasonal-naive MAE of the training rows in data units, one a target (n_targets,).
+    """
+
+    def __init__(
+        self,
+        pred_len: int,
+        center: Float[Tensor, " n_targets"],
+        scale: Float[Tensor, " n_targets"],
+        naive_mae: Float[Tensor, " n_targets"],
+    ) -> None:
+        self.center, self.scale, self.naive_mae = center.double(), scale.double(), naive_mae.double()
+        # squared, absolute, symmetric percentage, |y| in data units; then windows seen in each cell
+        self.sums = torch.zeros(4, pred_len, len(scale), dtype=torch.float64)
+        self.count = torch.zeros((), dtype=torch.float64)
+
+    def update(
+        self,
+        prediction: Float[Tensor, "batch pred_len n_targets"],
+        target: Float[Tensor, "batch pred_len n_targets"],
+    ) -> None:
+        """Add a batch of scaled forecasts and what came true."""
+        if target.is_cuda and not self.sums.is_cuda:
+            for name in ("sums", "count", "center", "scale", "naive_mae"):
+                setattr(self, name, getattr(self, name).to(target.device))
+        target = target.to(self.sums.device).double()  # not every accelerator has float64
+        prediction = prediction.to(self.sums.device).double()
+        error = prediction - target
+        y = (target * self.scale + self.center).abs()
+        y_hat = (prediction * self.scale + self.center).abs()
+        symmetric = 200 * (error * self.scale).abs() / (y + y_hat)
+        self.sums += torch.stack(
+            [error.square().sum(0), error.abs().sum(0), symmetric.nan_to_num(nan=0.0).sum(0), y.sum(0)]
+        )
+        self.count += len(target)
+
+    def scores(self) -> dict[str, float]:
+        """The averages over all windows, steps and variables, by the names in `SCORES`."""
+        squared, absolute, symmetric, y = self.sums.mean(1) / self.count  # each (n_targets,)
+        by_variable = self._scores(squared, absolute, symmetric, y)
+        return {name: by_variable[name].nanmean().item() for name in SCORES}
+
+    def by_variable(self) -> dict[str, Float[Tensor, " n_targets"]]:
+        """Each score for each variable."""
+        return self._scores(*(self.sums.mean(1) / self.count))
+
+    def by_step(self) -> dict[str, Float[Tensor, " pred_len"]]:
+        """Each score for each step of the horizon, averaged over the variables."""
+        return {name: score.nanmean(-1) for name, score in self._scores(*(self.sums / self.count)).items()}
+
+    def _scores(self, squared: Tensor, absolute: Tensor, symmetric: Tensor, y: Tensor) -> dict[str, Tensor]:
+        mae = absolute * self.scale
+        scores = {
+            "mse": squared,
+            "mae": absolute,
+            "rmse_raw": squared.sqrt() * self.scale,
+            "mae_raw": mae,
+            "smape": symmetric,
+            "wape": ratio(mae, y),
+            "mase": ratio(mae, self.naive_mae),
+        }
+        return {name: score.cpu() for name, score in scores.items()}
+
+
+def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """numerator / denominator, NaN where the denominator is zero."""
+    return torch.where(denominator > 0, numerator / denominator, torch.nan)
+
+
+def window_errors(
+    prediction: Float[Tensor, "batch pred_len n_targets"], target: Float[Tensor, "batch pred_len n_targets"]
+) -> Float[Tensor, "batch 2"]:
+    """MSE and MAE of each window, scaled, in float64 on the CPU."""
+    error = (prediction.float() - target).flatten(1).cpu().double()
+    return torch.stack([error.square().mean(1), error.abs().mean(1)], dim=1)

@@ -1,0 +1,162 @@
+"""Command-line overrides as people type them: quoted for Hydra's grammar, unknown keys and wrong types refused.
+
+Imports no torch: it runs before every command.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+
+from forecast.errors import ConfigError
+from forecast.paths import CONF
+
+FREE_TEXT = re.compile(
+    r"^(\+{0,2}(?:checkpoint|output_root|hydra\.(?:run|sweep)\.dir"
+    r"|data\.(?:path|root|target|separator|decimal|thousands|date_column|date_format|freq)))=(.*)$",
+    re.DOTALL,
+)
+
+TAKES_MANY_TYPES = ("trainer.devices", "trainer.deterministic")
+
+
+def quote(argument: str, *, sweep: bool) -> str:
+    """Quote a free-text value (a path, a column, a separator), which Hydra's grammar might refuse.
+
+    In a multirun, commas part the values of a sweep, so each is quoted alone. Values that the user already quoted,
+    `null`, `???` and interpolations stay as they are.
+    """
+    match = FREE_TEXT.match(argument)
+    if match is None:
+        return argument
+    key, text = match.groups()
+    values = text.split(",") if sweep and text != "," else [text]
+    return f"{key}=" + ",".join(quote_value(value) for value in values)
+
+
+def quote_value(value: str) -> str:
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    if quoted or value in ("null", "???", "") or value.startswith("${"):
+        return value
+    # Hydra reads \' as ' and, right before a quote, \\ as \.
+    escaped = re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value)
+    return f"'{escaped}'"
+
+
+def check(config_name: str, arguments: list[str]) -> None:
+    """Refuse overrides that name no key or option, or give text where a number stands.
+
+    Raises:
+        ConfigError: naming the nearest known names.
+    """
+    overrides = parse(arguments)
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        groups = [o for o in overrides if is_group(o)]
+        for group in groups:
+            check_options(group)
+        texts = [first_of_sweep(group) for group in groups]
+        base = compose(config_name, overrides=texts, return_hydra_config=True)
+    known = dict(flatten(base))
+    for override in overrides:
+        key = override.key_or_group
+        if is_group(override) or override.is_force_add() or override.is_add():
+            continue
+        if key not in known and not any(name.startswith(key + ".") for name in known):
+            raise ConfigError(unknown_key(key, known))
+        for value in values_of(override):
+            check_type(key, value, known.get(key))
+
+
+def parse(arguments: list[str]) -> list[Override]:
+    try:
+        return OverridesParser.create().parse_overrides(arguments)
+    except HydraException as error:
+        line = " ".join(str(error).split())
+        raise ConfigError(f"{line} (quote text that holds commas or brackets: \"key='text'\")") from None
+
+
+def is_group(override: Override) -> bool:
+    key = override.key_or_group.split("@")[0]
+    return "." not in key and (CONF / key).is_dir()
+
+
+def options(group: str) -> list[str]:
+    folder = CONF / group
+    return sorted(str(p.relative_to(folder).with_suffix("")) for p in folder.rglob("*.yaml"))
+
+
+def check_options(override: Override) -> None:
+    group = override.key_or_group.split("@")[0]
+    known = options(group)
+    for value in values_of(override):
+        for name in value if isinstance(value, list) else [value]:
+            if name is not None and name not in known:
+                raise ConfigError(
+                    f"{group}={name}: there is no such {group}{nearest(str(name), known)}; "
+                    f"there are {', '.join(known)}"
+                )
+
+
+def values_of(override: Override) -> list[Any]:
+    """The values that an override gives: one, or each of a sweep over choices (other sweeps are Hydra's to check)."""
+    if override.is_choice_sweep():
+        return list(override.sweep_iterator(transformer=lambda x: x))
+    return [] if override.is_sweep_override() or override.is_delete() else [override.value()]
+
+
+def first_of_sweep(override: Override) -> str:
+    line = override.input_line or ""
+    if not override.is_choice_sweep():
+        return line
+    return next(iter(f"{override.key_or_group}={value}" for value in values_of(override)))
+
+
+def flatten(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every leaf's dotted key and value; an interpolation's value is what it points to, where that is known."""
+    for key in config:
+        name = f"{prefix}{key}"
+        if OmegaConf.is_missing(config, key):
+            yield name, None
+            continue
+        node = config._get_node(key)
+        if isinstance(node, DictConfig) and not node._is_none() and not node._is_interpolation():
+            yield from flatten(node, f"{name}.")
+            yield name, node
+        else:
+            yield name, None if OmegaConf.is_interpolation(config, key) else config[key]
+
+
+def unknown_key(key: str, known: dict[str, Any]) -> str:
+    by_last = {name.rsplit(".", 1)[-1]: name for name in known if not name.startswith("hydra.")}
+    last = key.rsplit(".", 1)[-1]
+    matches = [by_last[last]] if last in by_last else []
+    matches += [m for m in difflib.get_close_matches(key, known, n=2, cutoff=0.75) if m not in matches]
+    matches += [
+        by_last[m] for m in difflib.get_close_matches(last, by_last, n=2) if by_last[m] not in matches
+    ]
+    hint = f"; did you mean {' or '.join(matches[:3])}?" if matches else ""
+    return f"{key}: there is no such key{hint} (--cfg job lists them all)"
+
+
+def check_type(key: str, value: Any, default: Any) -> None:
+    """A number or a switch cannot become text; null is the constructor's to judge."""
+    if value is None or key in TAKES_MANY_TYPES:
+        return
+    is_number = isinstance(default, int | float) and not isinstance(default, bool)
+    if is_number and not (isinstance(value, int | float) and not isinstance(value, bool)):
+        raise ConfigError(f"{key}={value}: a number is needed, as in {key}={default}")
+    if isinstance(default, int) and is_number and isinstance(value, float) and not value.is_integer():
+        raise ConfigError(f"{key}={value}: a whole number is needed, as in {key}={default}")
+    if isinstance(default, bool) and not isinstance(value, bool):
+        raise ConfigError(f"{key}={value}: true or false is needed")
+
+
+def nearest(name: str, known: list[str]) -> str:
+    matches = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {matches[0]}?)" if matches else ""

@@ -1,0 +1,82 @@
+"""The pictures of a run: forecasts against truth, and error along the horizon."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("agg")
+
+import matplotlib.dates as mdates
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+
+from forecast.files import whole_file
+
+COLOURS = ("#0b6e99", "#c2571a", "#7a7a7a", "#4b8b3b")  # model, linear, seasonal naive, naive
+TRUTH = "#222222"
+
+
+def forecast_figure(
+    dates: Sequence[pd.DatetimeIndex],
+    truth: Sequence[np.ndarray],
+    forecasts: Mapping[str, Sequence[np.ndarray]],
+    variables: Sequence[str],
+    pred_len: int,
+    title: str,
+) -> "plt.Figure":
+    """A grid, a row a variable and a column a window.
+
+    dates[w]: (shown + pred_len,) timestamps; truth[w]: (shown + pred_len, variables) in data units;
+    forecasts[name][w]: (pred_len, variables).
+    """
+    figure, axes = plt.subplots(
+        len(variables), len(dates), figsize=(4.6 * len(dates), 2.3 * len(variables) + 0.9), squeeze=False
+    )
+    for w, when in enumerate(dates):
+        for v, variable in enumerate(variables):
+            axis = axes[v, w]
+            axis.plot(when, truth[w][:, v], color=TRUTH, linewidth=1.1, label="truth")
+            for (name, windows), colour in zip(forecasts.items(), COLOURS, strict=False):
+                axis.plot(
+                    when[-pred_len:], windows[w][:, v], color=colour, linewidth=1.6, label=name,
+                    linestyle="-" if colour == COLOURS[0] else "--",
+                )  # fmt: skip
+            axis.axvline(when[-pred_len - 1], color="#999999", linewidth=0.8, linestyle=":")
+            axis.xaxis.set_major_formatter(mdates.ConciseDateFormatter(axis.xaxis.get_major_locator()))
+            axis.grid(alpha=0.25)
+            axis.spines[["top", "right"]].set_visible(False)
+            if w == 0:
+                axis.set_ylabel(variable)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.suptitle(title, fontsize=11)
+    figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)
+    figure.tight_layout(rect=(0, 0.09 if len(variables) < 3 else 0.05, 1, 1))
+    return figure
+
+
+def step_figure(errors: Mapping[str, np.ndarray], title: str) -> "plt.Figure":
+    """Scaled MSE at each step of the horizon, a line for the model and each baseline: errors[name] (pred_len,)."""
+    figure, axis = plt.subplots(figsize=(7, 3.6))
+    for (name, values), colour in zip(errors.items(), COLOURS, strict=False):
+        axis.plot(
+            np.arange(1, len(values) + 1),
+            values,
+            color=colour,
+            label=name,
+            linewidth=2 if colour == COLOURS[0] else 1.3,
+        )
+    axis.set(xlabel="step of the horizon", ylabel="MSE (scaled)", title=title)
+    axis.set_ylim(bottom=0)
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False)
+    figure.tight_layout()
+    return figure
+
+
+def save(figure: "plt.Figure", path: Path) -> None:
+    with whole_file(path) as temporary:
+        figure.savefig(temporary, dpi=110)
+    plt.close(figure)

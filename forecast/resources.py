@@ -1,0 +1,35 @@
+"""How much memory one run used at its peak."""
+
+import resource
+import sys
+from pathlib import Path
+
+import torch
+
+
+class PeakMemory:
+    """Peak memory since construction, of the accelerator where CUDA is in use, else of this process.
+
+    On Linux the kernel's high-water mark is set back first, so that a run inside a sweep does not report an earlier
+    run's peak; elsewhere the process's whole life counts.
+    """
+
+    def __init__(self) -> None:
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+        try:
+            Path("/proc/self/clear_refs").write_text("5")
+            self.status: Path | None = Path("/proc/self/status")
+        except OSError:  # not Linux, or not allowed here
+            self.status = None
+
+    def megabytes(self) -> float:
+        """The peak in MiB."""
+        if torch.cuda.is_available() and (peak := torch.cuda.max_memory_allocated()) > 0:
+            return peak / 2**20
+        if self.status is not None:
+            line = next(line for line in self.status.read_text().splitlines() if line.startswith("VmHWM"))
+            return int(line.split()[1]) / 2**10
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+            2**20 if sys.platform == "darwin" else 2**10
+        )
