@@ -15,6 +15,11 @@ Role = Literal["self", "causal", "cross"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 
+def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{what} must be one of {', '.join(choices)}, not {value!r}")
+
+
 class Attention(nn.Module, ABC):
     """Mix `memory` into every position of `query`.
 
@@ -29,22 +34,20 @@ class Attention(nn.Module, ABC):
     """
 
     roles: ClassVar[frozenset[Role]]
-    each_query_alone: ClassVar[bool] = False
-    """Whether a query's answer in role cross depends on no other query, so that unwanted queries may be left out."""
+    each_query_alone: ClassVar[bool] = False  # in role cross: unwanted queries may then be left out
 
     def __init__(
         self,
         d_model: int,
         n_heads: int,
         *,
-        role: Role,
+        role: str,
         dropout: float = 0.0,
         share_query_value: bool = False,
     ):
         super().__init__()
         kind = type(self).__name__.removesuffix("Attention").lower()
-        if role not in ROLES:
-            raise ValueError(f"attention role must be one of {', '.join(ROLES)}, not {role!r}")
+        check_choice("attention role", role, ROLES)
         if role not in self.roles:
             served = ", ".join(known for known in ROLES if known in self.roles)
             raise ValueError(f"{kind} attention cannot serve role {role!r}; it serves {served}")

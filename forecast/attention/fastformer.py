@@ -12,17 +12,17 @@ Source: Wu et al. 2021, "Fastformer: Additive Attention Can Be All You Need", se
 interactions and the sharing, sections 4.4 and 4.5.
 """
 
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, Role
+from forecast.attention.base import Attention, Role, check_choice
 from forecast.attention.prefix import running_softmax_pool
 
-Interaction = Literal["product", "add", "concat"]
+INTERACTIONS = ("product", "add", "concat")
 
 
 def additive_attention(
@@ -33,10 +33,11 @@ def additive_attention(
     query_logit: Float[Tensor, "heads head_dim"],
     key_logit: Float[Tensor, "heads head_dim"],
     causal: bool = False,
-    interaction: Interaction = "product",
+    interaction: str = "product",
     concat_weight: Float[Tensor, "heads head_dim twice"] | None = None,
 ) -> Float[Tensor, "batch heads length head_dim"]:
     """Global key ∘ v, before W and + Q. `concat_weight` maps [g; k] back, for interaction concat only."""
+    check_choice("fastformer interaction", interaction, INTERACTIONS)
     if (concat_weight is not None) != (interaction == "concat"):
         raise ValueError(
             f"interaction {interaction!r} and concat_weight do not go together: concat needs one"
@@ -73,17 +74,15 @@ class FastformerAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        role: Role,
+        role: str,
         dropout: float = 0.0,
-        interaction: Interaction = "product",
+        interaction: str = "product",
         share_heads: bool = False,
         share_query_value: bool = True,
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout, share_query_value=share_query_value)
-        known = get_args(Interaction)
-        if interaction not in known:
-            raise ValueError(f"fastformer interaction must be one of {', '.join(known)}, not {interaction!r}")
-        self.interaction: Interaction = interaction
+        check_choice("fastformer interaction", interaction, INTERACTIONS)
+        self.interaction = interaction
         heads, width = 1 if share_heads else n_heads, self.head_dim
         self.query_logit = nn.Parameter(torch.randn(heads, width) * width**-0.5)
         self.key_logit = nn.Parameter(torch.randn(heads, width) * width**-0.5)

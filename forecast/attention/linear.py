@@ -17,17 +17,17 @@ Arora et al. 2024, "Based", section 4.1 (taylor).
 """
 
 import math
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role
+from forecast.attention.base import Attention, Role, check_choice
 from forecast.attention.prefix import from_chunks, to_chunks
 
-FeatureMap = Literal["elu", "relu", "taylor", "favor"]
+FEATURE_MAPS = ("elu", "relu", "taylor", "favor")
 
 
 def linear_attention(
@@ -36,11 +36,12 @@ def linear_attention(
     v: Float[Tensor, "batch heads memory_len head_dim"],
     *,
     causal: bool = False,
-    feature_map: FeatureMap = "elu",
+    feature_map: str = "elu",
     eps: float = 1e-6,
     projection: Float[Tensor, "features head_dim"] | None = None,
 ) -> Float[Tensor, "batch heads query_len head_dim"]:
     """`projection` holds favor's directions (see `orthogonal_directions`), and only favor takes one."""
+    check_choice("linear feature_map", feature_map, FEATURE_MAPS)
     if causal and q.shape[2] != k.shape[2]:
         raise ValueError(f"causal attention needs one length, not {q.shape[2]} queries and {k.shape[2]} keys")
     if (projection is not None) != (feature_map == "favor"):
@@ -82,7 +83,7 @@ def _taylor(x: Tensor) -> Tensor:
     width = x.shape[-1]
     x = x * width**-0.25
     i, j = torch.triu_indices(width, width, device=x.device)
-    scale = torch.where(i == j, math.sqrt(0.5), 1.0).to(x.dtype)
+    scale = x.new_ones(i.shape).masked_fill(i == j, math.sqrt(0.5))
     return torch.cat([torch.ones_like(x[..., :1]), x, x[..., i] * x[..., j] * scale], dim=-1)
 
 
@@ -128,21 +129,19 @@ class LinearAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        role: Role,
+        role: str,
         dropout: float = 0.0,
-        feature_map: FeatureMap = "elu",
+        feature_map: str = "elu",
         num_features: int | None = None,
         eps: float = 1e-6,
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
-        maps = get_args(FeatureMap)
-        if feature_map not in maps:
-            raise ValueError(f"linear feature_map must be one of {', '.join(maps)}, not {feature_map!r}")
+        check_choice("linear feature_map", feature_map, FEATURE_MAPS)
         if num_features is not None and (feature_map != "favor" or num_features < 1):
             raise ValueError(f"linear num_features is a positive number for favor only, not {num_features}")
         if eps <= 0:
             raise ValueError(f"linear eps must be positive, not {eps}")
-        self.feature_map: FeatureMap = feature_map
+        self.feature_map = feature_map
         self.eps = eps
         directions = None
         if feature_map == "favor":

@@ -13,7 +13,7 @@ scale is taken per matrix; the published code's maximum over the batch lets one 
 answer.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -114,11 +114,11 @@ class NystromAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        role: Role,
+        role: str,
         dropout: float = 0.0,
         num_landmarks: int = 32,
         pinv_iterations: int = 6,
-        conv_kernel: int | Literal["auto"] | None = "auto",
+        conv_kernel: int | str | None = "auto",
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
         if num_landmarks < 1:

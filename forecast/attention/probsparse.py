@@ -16,17 +16,17 @@ max − (sum over the sample) / L_K and gives the causal lazy rows the running s
 """
 
 import math
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role
+from forecast.attention.base import Attention, Role, check_choice
 from forecast.attention.prefix import running_mean
 
-Sampling = Literal["shared", "per_query"]
+SAMPLINGS = ("shared", "per_query")
 
 
 def probsparse_attention(
@@ -36,12 +36,13 @@ def probsparse_attention(
     *,
     causal: bool = False,
     factor: int = 5,
-    sampling: Sampling = "shared",
-    sample_index: Int[Tensor, "query_len samples"] | None = None,
+    sampling: str = "shared",
+    sample_index: Int[Tensor, "query_len samples"] | Int[Tensor, "samples"] | None = None,
     top_queries: Int[Tensor, "batch heads top"] | None = None,
     random: bool = False,
 ) -> Float[Tensor, "batch heads query_len head_dim"]:
-    """`sample_index` (keys to measure each query on) and `top_queries` replace the drawn and the ranked ones.
+    """`sample_index` (the keys to measure on, for each query or for all) replaces the drawn sample, and
+    `top_queries` the ranked queries.
 
     `random` draws the sample from the global generator, as training does; else it is evenly spaced.
     """
@@ -69,62 +70,59 @@ def sparsity_measure(
     *,
     causal: bool = False,
     factor: int = 5,
-    sampling: Sampling = "shared",
-    sample_index: Int[Tensor, "query_len samples"] | None = None,
+    sampling: str = "shared",
+    sample_index: Int[Tensor, "query_len samples"] | Int[Tensor, "samples"] | None = None,
     random: bool = False,
 ) -> Float[Tensor, "batch heads query_len"]:
     """M of every query, up to the factor 1/√E, which does not change the order."""
-    query_len, memory_len, samples = q.shape[2], k.shape[2], _count(factor, k.shape[2])
-    if sample_index is None and sampling == "shared":
-        keys = _sample(memory_len, (samples,), samples, random, k.device)
-        scores = q @ k[:, :, keys].transpose(-1, -2)  # (batch, heads, query_len, samples)
+    check_choice("probsparse sampling", sampling, SAMPLINGS)
+    query_len, memory_len = q.shape[2], k.shape[2]
+    if sample_index is None:
+        sample_index = _draw(query_len, memory_len, factor, sampling, causal, random, k.device)
+    position = torch.arange(query_len, device=q.device)
+    if sample_index.ndim == 1:
+        scores = q @ k[:, :, sample_index].mT  # (batch, heads, query_len, samples)
         if causal:
-            later = keys > torch.arange(query_len, device=q.device)[:, None]
-            scores = scores.masked_fill(later, -math.inf)
+            scores = scores.masked_fill(sample_index > position[:, None], -math.inf)
         largest = scores.amax(-1)
-    else:
-        if sample_index is None:
-            sample_index = _per_query_sample(query_len, memory_len, samples, causal, random, k.device)
-        largest = _largest_of_sampled(q, k, sample_index)
+    else:  # one sample at a time: nothing larger than q is formed
+        largest = q.new_full(q.shape[:3], -math.inf)
+        for keys in sample_index.unbind(1):
+            score = (q * k[:, :, keys]).sum(-1)
+            if causal:
+                score = score.masked_fill(keys > position, -math.inf)
+            largest = largest.maximum(score)
     if causal:
-        largest = largest.maximum((q * k).sum(-1))
-        mean = (q * running_mean(k)).sum(-1)
-    else:
-        mean = (q @ k.mean(2)[..., None]).squeeze(-1)
-    return largest - mean
-
-
-def _largest_of_sampled(q: Tensor, k: Tensor, sample_index: Tensor) -> Tensor:
-    """max_u q_i·k[sample_index[i, u]], one sample at a time: nothing larger than q is formed."""
-    largest = q.new_full(q.shape[:3], -math.inf)
-    for keys in sample_index.unbind(1):
-        largest = largest.maximum((q * k[:, :, keys]).sum(-1))
-    return largest
+        return largest.maximum((q * k).sum(-1)) - (q * running_mean(k)).sum(-1)
+    return largest - (q @ k.mean(2)[..., None]).squeeze(-1)
 
 
 def _count(factor: int, length: int) -> int:
     return min(max(factor * math.ceil(math.log(length)), 1), length)
 
 
-def _sample(limit: int | Tensor, shape: tuple[int, ...], samples: int, random: bool, device) -> Tensor:
-    """One position in each of `samples` equal strata of 0..limit−1: any place of it, or its middle."""
-    place = torch.rand(shape, device=device) if random else 0.5
-    strata = torch.arange(samples, device=device)
-    positions = ((strata + place) * (limit / samples)).long()
-    return positions.clamp(max=limit - 1)
-
-
-def _per_query_sample(
-    query_len: int, memory_len: int, samples: int, causal: bool, random: bool, device
+def _draw(
+    query_len: int,
+    memory_len: int,
+    factor: int,
+    sampling: str,
+    causal: bool,
+    random: bool,
+    device: torch.device,
 ) -> Tensor:
-    """(query_len, samples) positions."""
-    query = torch.arange(query_len, device=device)[:, None]
-    limit = query + 1 if causal else torch.full_like(query, memory_len)
-    if random:
-        drawn = (torch.rand(query_len, samples, device=device) * limit).long()
-        return drawn.minimum(limit - 1)
-    # evenly spaced, moved on by one from query to query
-    return (_sample(memory_len, (samples,), samples, False, device) + query) % limit
+    """Key positions, (samples) or (query_len, samples)."""
+    samples = _count(factor, memory_len)
+    if sampling == "per_query" and random:
+        seen = torch.arange(1, query_len + 1, device=device)[:, None] if causal else memory_len
+        return (torch.rand(query_len, samples, device=device) * seen).long().clamp(max=memory_len - 1)
+    # one position in each of equal strata: any place of it, or its middle
+    place = torch.rand(samples, device=device) if random else 0.5
+    strata = torch.arange(samples, device=device)
+    spaced = ((strata + place) * (memory_len / samples)).long().clamp(max=memory_len - 1)
+    if sampling == "shared":
+        return spaced
+    query = torch.arange(query_len, device=device)[:, None]  # moved on by one from query to query
+    return (spaced + query) % (query + 1 if causal else memory_len)
 
 
 class ProbSparseAttention(Attention):
@@ -137,20 +135,17 @@ class ProbSparseAttention(Attention):
         d_model: int,
         n_heads: int,
         *,
-        role: Role,
+        role: str,
         dropout: float = 0.0,
         factor: int = 5,
-        sampling: Sampling = "shared",
+        sampling: str = "shared",
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
         if factor < 1:
             raise ValueError(f"probsparse factor must be at least 1, not {factor}")
-        if sampling not in get_args(Sampling):
-            raise ValueError(
-                f"probsparse sampling must be one of {', '.join(get_args(Sampling))}, not {sampling!r}"
-            )
+        check_choice("probsparse sampling", sampling, SAMPLINGS)
         self.factor = factor
-        self.sampling: Sampling = sampling
+        self.sampling = sampling
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return probsparse_attention(
