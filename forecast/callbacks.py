@@ -36,7 +36,9 @@ class ProgressBar(TQDMProgressBar):
         super().on_train_epoch_start(trainer, *args)
         self.windows, self.loss, self.started = 0, math.nan, time.perf_counter()
 
-    def on_train_batch_end(self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:  # fmt: skip
+    def on_train_batch_end(
+        self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         self.windows += len(batch.index) * trainer.world_size
         self.loss = outputs["loss"].detach()  # read only when the bar is drawn
         super().on_train_batch_end(trainer, module, outputs, batch, batch_idx)
@@ -62,7 +64,9 @@ class Throughput(Callback):
     def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         self._last = time.perf_counter()
 
-    def on_train_batch_end(self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:  # fmt: skip
+    def on_train_batch_end(
+        self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         self.windows += len(batch.index) * trainer.world_size
         now = time.perf_counter()
         self.seconds += now - self._last
@@ -81,7 +85,7 @@ class EpochTable(Callback):
     @rank_zero_only
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         rows = pd.read_csv(self.path) if self.path.exists() else pd.DataFrame({"epoch": []})
-        self.rows = rows[rows["epoch"] < trainer.current_epoch].to_dict("records")
+        self.rows = rows[rows["epoch"] < trainer.current_epoch].to_dict(orient="records")
         self.started = time.perf_counter()
 
     @rank_zero_only
@@ -103,7 +107,9 @@ class StopOnNonFiniteLoss(Callback):
     def __init__(self, every: int = 20) -> None:
         self.every = every
 
-    def on_train_batch_end(self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:  # fmt: skip
+    def on_train_batch_end(
+        self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         last = batch_idx + 1 == trainer.num_training_batches
         if (last or batch_idx % self.every == 0) and not math.isfinite(loss := float(outputs["loss"])):
             raise TrainingError(

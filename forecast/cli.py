@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, InstantiationException
 from hydra.types import RunMode
@@ -26,18 +27,6 @@ from forecast.paths import CONF
 log = logging.getLogger("forecast")
 
 USER_MISTAKES = (ValueError, OSError, HydraException, OmegaConfBaseException)
-ASKS_ONLY = (
-    "--help",
-    "-h",
-    "--hydra-help",
-    "--cfg",
-    "-c",
-    "--info",
-    "-i",
-    "--version",
-    "--shell-completion",
-    "-sc",
-)
 
 OmegaConf.register_new_resolver("random_suffix", lambda: secrets.token_hex(3), use_cache=True, replace=True)
 
@@ -50,14 +39,13 @@ def main(config_name: str, task: Callable[[DictConfig], Any]) -> None:
     """
     show_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1"
     os.environ["HYDRA_FULL_ERROR"] = "1"  # makes Hydra hand exceptions on instead of printing them itself
-    arguments = sys.argv[1:]
-    is_sweep = "-m" in arguments or "--multirun" in arguments
-    arguments = [overrides.quote(argument, sweep=is_sweep) for argument in arguments]
-    sys.argv[1:] = arguments
+    typed = get_args_parser().parse_args()
+    sys.argv[1:] = [overrides.quote(argument, sweep=typed.multirun) for argument in sys.argv[1:]]
+    given = [overrides.quote(argument, sweep=typed.multirun) for argument in typed.overrides]
+    asks_only = typed.help or typed.hydra_help or typed.cfg or typed.info
     try:
-        given = [a for a in arguments if not a.startswith("-")]
         overrides.check(config_name, given)
-        if not is_sweep and "resume=auto" in given and not set(arguments) & set(ASKS_ONLY):
+        if "resume=auto" in given and not typed.multirun and not asks_only:
             sys.argv += resume.in_place(config_name, given)
         hydra.main(version_base="1.3", config_path=str(CONF), config_name=config_name)(in_run_folder(task))()
     except USER_MISTAKES as error:

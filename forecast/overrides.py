@@ -63,22 +63,27 @@ def check(config_name: str, arguments: list[str]) -> None:
         texts = [first_of_sweep(group) for group in groups]
         base = compose(config_name, overrides=texts, return_hydra_config=True)
     known = dict(flatten(base))
+    branches = {key.rsplit(".", n)[0] for key in known for n in range(1, key.count(".") + 1)}
     for override in overrides:
         key = override.key_or_group
         if is_group(override) or override.is_force_add() or override.is_add():
             continue
-        if key not in known and not any(name.startswith(key + ".") for name in known):
+        if key not in known and key not in branches:
             raise ConfigError(unknown_key(key, known))
         for value in values_of(override):
             check_type(key, value, known.get(key))
 
 
 def parse(arguments: list[str]) -> list[Override]:
-    try:
-        return OverridesParser.create().parse_overrides(arguments)
-    except HydraException as error:
-        line = " ".join(str(error).split())
-        raise ConfigError(f"{line} (quote text that holds commas or brackets: \"key='text'\")") from None
+    parser = OverridesParser.create()
+    parsed = []
+    for argument in arguments:
+        try:
+            parsed += parser.parse_overrides([argument])
+        except HydraException:
+            hint = "write key=value; text that holds commas, brackets or spaces as \"key='the text'\""
+            raise ConfigError(f"{argument}: cannot be read; {hint}") from None
+    return parsed
 
 
 def is_group(override: Override) -> bool:
@@ -97,10 +102,10 @@ def check_options(override: Override) -> None:
     for value in values_of(override):
         for name in value if isinstance(value, list) else [value]:
             if name is not None and name not in known:
-                raise ConfigError(
-                    f"{group}={name}: there is no such {group}{nearest(str(name), known)}; "
-                    f"there are {', '.join(known)}"
-                )
+                matches = difflib.get_close_matches(str(name), known, n=3 if len(known) > 10 else 1)
+                hint = f"; did you mean {' or '.join(matches)}?" if matches else ""
+                every = f" There are {', '.join(known)}." if len(known) <= 10 else ""
+                raise ConfigError(f"{group}={name}: there is no such {group}{hint}{every}")
 
 
 def values_of(override: Override) -> list[Any]:
@@ -119,7 +124,7 @@ def first_of_sweep(override: Override) -> str:
 
 def flatten(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every leaf's dotted key and value; an interpolation's value is what it points to, where that is known."""
-    for key in config:
+    for key in map(str, config):
         name = f"{prefix}{key}"
         if OmegaConf.is_missing(config, key):
             yield name, None
@@ -127,7 +132,6 @@ def flatten(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
         node = config._get_node(key)
         if isinstance(node, DictConfig) and not node._is_none() and not node._is_interpolation():
             yield from flatten(node, f"{name}.")
-            yield name, node
         else:
             yield name, None if OmegaConf.is_interpolation(config, key) else config[key]
 
@@ -155,8 +159,3 @@ def check_type(key: str, value: Any, default: Any) -> None:
         raise ConfigError(f"{key}={value}: a whole number is needed, as in {key}={default}")
     if isinstance(default, bool) and not isinstance(value, bool):
         raise ConfigError(f"{key}={value}: true or false is needed")
-
-
-def nearest(name: str, known: list[str]) -> str:
-    matches = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {matches[0]}?)" if matches else ""

@@ -11,6 +11,7 @@ import matplotlib.dates as mdates
 import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
 from forecast.files import whole_file
 
@@ -25,7 +26,7 @@ def forecast_figure(
     variables: Sequence[str],
     pred_len: int,
     title: str,
-) -> "plt.Figure":
+) -> Figure:
     """A grid, a row a variable and a column a window.
 
     dates[w]: (shown + pred_len,) timestamps; truth[w]: (shown + pred_len, variables) in data units;
@@ -56,7 +57,7 @@ def forecast_figure(
     return figure
 
 
-def step_figure(errors: Mapping[str, np.ndarray], title: str) -> "plt.Figure":
+def step_figure(errors: Mapping[str, np.ndarray], title: str) -> Figure:
     """Scaled MSE at each step of the horizon, a line for the model and each baseline: errors[name] (pred_len,)."""
     figure, axis = plt.subplots(figsize=(7, 3.6))
     for (name, values), colour in zip(errors.items(), COLOURS, strict=False):
@@ -76,7 +77,7 @@ def step_figure(errors: Mapping[str, np.ndarray], title: str) -> "plt.Figure":
     return figure
 
 
-def save(figure: "plt.Figure", path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
     with whole_file(path) as temporary:
         figure.savefig(temporary, dpi=110)
     plt.close(figure)

@@ -137,7 +137,7 @@ class InformerStack(Informer):
 
 
 def check_sizes(**sizes: int) -> None:
-    """Raise ValueError for the first size that is below one."""
+    """Raise ValueError for the first size that is not a whole number of at least one."""
     for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name}={size} must be at least 1")
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"{name}={size!r} must be a whole number of at least 1")

@@ -1,0 +1,48 @@
+"""Small things that several tests need."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from forecast.attention import (
+    Attention,
+    FastformerAttention,
+    FullAttention,
+    LinearAttention,
+    NystromAttention,
+    ProbSparseAttention,
+)
+
+GOLDEN = Path(__file__).parent / "golden"
+
+KINDS: dict[str, type[Attention]] = {
+    "full": FullAttention,
+    "probsparse": ProbSparseAttention,
+    "linear": LinearAttention,
+    "nystrom": NystromAttention,
+    "fastformer": FastformerAttention,
+}
+
+
+def golden(name: str) -> dict[str, np.ndarray]:
+    with np.load(GOLDEN / f"{name}.npz") as arrays:
+        return dict(arrays)
+
+
+def slots(kind: str, cross: str = "full") -> dict[str, partial]:
+    """The three slots as conf/attention/<kind>.yaml fills them."""
+    make = KINDS[kind]
+    decoder = "causal" if "causal" in make.roles else "self"
+    return {
+        "encoder": partial(make, role="self"),
+        "decoder": partial(make, role=decoder),
+        "cross": partial(KINDS[cross], role="cross"),
+    }
+
+
+def without_gradient(module: nn.Module) -> list[str]:
+    """Parameters whose gradient is missing or zero everywhere."""
+    return [n for n, p in module.named_parameters() if p.grad is None or not torch.any(p.grad != 0)]
