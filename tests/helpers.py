@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
 from torch import nn
 
 from forecast.attention import (
@@ -15,6 +17,7 @@ from forecast.attention import (
     NystromAttention,
     ProbSparseAttention,
 )
+from forecast.paths import CONF
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -46,3 +49,9 @@ def slots(kind: str, cross: str = "full") -> dict[str, partial]:
 def without_gradient(module: nn.Module) -> list[str]:
     """Parameters whose gradient is missing or zero everywhere."""
     return [n for n, p in module.named_parameters() if p.grad is None or not torch.any(p.grad != 0)]
+
+
+def composed(*overrides: str, config_name: str = "train") -> DictConfig:
+    """The configuration that the command line would give, outside a run."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose(config_name, overrides=["output_dir=''", *overrides])

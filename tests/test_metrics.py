@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forecast.metrics import SCORES, ErrorSums, window_errors
+
+WINDOWS, STEPS, VARIABLES = 11, 5, 3
+CENTER = torch.tensor([10.0, -4.0, 0.5], dtype=torch.float64)
+SCALE = torch.tensor([2.0, 0.1, 30.0], dtype=torch.float64)
+NAIVE = torch.tensor([1.5, 0.2, 12.0], dtype=torch.float64)
+
+
+def forecasts() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    shape = (WINDOWS, STEPS, VARIABLES)
+    return torch.randn(shape, generator=generator), torch.randn(shape, generator=generator)
+
+
+def summed(batches: list[int]) -> ErrorSums:
+    sums = ErrorSums(STEPS, CENTER, SCALE, NAIVE)
+    prediction, target = forecasts()
+    for p, t in zip(prediction.split(batches), target.split(batches), strict=True):
+        sums.update(p, t)
+    return sums
+
+
+def plain(prediction: np.ndarray, target: np.ndarray, v: int) -> dict[str, float]:
+    """The definitions, for one variable, in data units."""
+    scale, center = SCALE[v].item(), CENTER[v].item()
+    e = prediction - target
+    y, y_hat = target * scale + center, prediction * scale + center
+    return {
+        "mse": (e**2).mean(),
+        "mae": abs(e).mean(),
+        "rmse_raw": np.sqrt(((y - y_hat) ** 2).mean()),
+        "mae_raw": abs(y - y_hat).mean(),
+        "smape": (200 * abs(y - y_hat) / (abs(y) + abs(y_hat))).mean(),
+        "wape": abs(y - y_hat).sum() / abs(y).sum(),
+        "mase": abs(y - y_hat).mean() / NAIVE[v].item(),
+    }
+
+
+def test_scores_follow_their_definitions() -> None:
+    prediction, target = (x.double().numpy() for x in forecasts())
+    sums = summed([WINDOWS])
+    each = [plain(prediction[..., v], target[..., v], v) for v in range(VARIABLES)]
+    for name in SCORES:
+        assert sums.by_variable()[name].tolist() == pytest.approx([e[name] for e in each])
+        assert sums.scores()[name] == pytest.approx(np.mean([e[name] for e in each]))
+    by_step = [
+        np.mean([plain(prediction[:, h, v], target[:, h, v], v)["wape"] for v in range(VARIABLES)])
+        for h in range(STEPS)
+    ]
+    assert sums.by_step()["wape"].tolist() == pytest.approx(by_step)
+
+
+@given(st.lists(st.integers(0, WINDOWS), max_size=5))
+@settings(max_examples=30, deadline=None)
+def test_batch_size_never_changes_a_score(cuts: list[int]) -> None:
+    edges = [0, *sorted(cuts), WINDOWS]
+    batches = [b - a for a, b in zip(edges, edges[1:], strict=False)]  # batches of no windows among them
+    assert summed(batches).scores() == pytest.approx(summed([WINDOWS]).scores(), rel=1e-12)
+
+
+def test_undefined_ratios_leave_their_variable_out() -> None:
+    sums = ErrorSums(2, torch.zeros(2), torch.ones(2), torch.tensor([0.0, 2.0]))
+    sums.update(torch.tensor([[[1.0, 1.0], [1.0, 1.0]]]), torch.tensor([[[0.0, 4.0], [0.0, 4.0]]]))
+    scores = sums.scores()
+    assert scores["wape"] == pytest.approx(3 / 4)
+    assert scores["mase"] == pytest.approx(3 / 2)
+    assert sums.by_variable()["mase"].isnan().tolist() == [True, False]
+
+
+def test_smape_of_zero_against_zero_is_zero() -> None:
+    sums = ErrorSums(1, torch.zeros(1), torch.ones(1), torch.ones(1))
+    sums.update(torch.zeros(1, 1, 1), torch.zeros(1, 1, 1))
+    assert sums.scores()["smape"] == 0
+
+
+def test_window_errors_average_to_the_scores() -> None:
+    prediction, target = forecasts()
+    each = window_errors(prediction, target)
+    scores = summed([WINDOWS]).scores()
+    assert each.shape == (WINDOWS, 2)
+    assert each.mean(0).tolist() == pytest.approx([scores["mse"], scores["mae"]], rel=1e-6)
