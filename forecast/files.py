@@ -1,13 +1,12 @@
 """Files that appear whole or not at all."""
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 
 @contextmanager
@@ -33,4 +32,4 @@ def without_nan(content: Any) -> Any:
         return {key: without_nan(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
         return [without_nan(value) for value in content]
-    return None if isinstance(content, float) and not np.isfinite(content) else content
+    return None if isinstance(content, float) and not math.isfinite(content) else content

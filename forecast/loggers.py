@@ -18,7 +18,7 @@ def make(config: DictConfig) -> list[Logger]:
     """Every logger that the configuration names (`logger=[wandb,csv]`)."""
     if config.mode not in ("offline", "online"):
         raise ConfigError(f"logger.mode={config.mode} must be offline or online")
-    return [instantiate(config[name]) for name in config if name != "mode"]
+    return [instantiate(config[name], _convert_="all") for name in config if name != "mode"]
 
 
 def log_results(

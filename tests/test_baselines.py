@@ -53,9 +53,9 @@ def test_seasonal_naive_of_one_step_is_naive() -> None:
 
 def test_a_season_longer_than_the_history_is_refused() -> None:
     split = windows()
-    with pytest.raises(ConfigError, match="data.season=40 reaches back"):
+    with pytest.raises(ConfigError, match=r"data\.season=40 reaches back"):
         SeasonalNaive(40)(split, split.gather(torch.arange(3)))
-    with pytest.raises(ConfigError, match="data.season=70"):
+    with pytest.raises(ConfigError, match=r"data\.season=70"):
         seasonal_naive_mae(split.values, 70)
 
 

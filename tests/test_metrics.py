@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -60,7 +62,7 @@ def test_scores_follow_their_definitions() -> None:
 @settings(max_examples=30, deadline=None)
 def test_batch_size_never_changes_a_score(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), WINDOWS]
-    batches = [b - a for a, b in zip(edges, edges[1:], strict=False)]  # batches of no windows among them
+    batches = [b - a for a, b in itertools.pairwise(edges)]  # batches of no windows among them
     assert summed(batches).scores() == pytest.approx(summed([WINDOWS]).scores(), rel=1e-12)
 
 
