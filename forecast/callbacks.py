@@ -85,15 +85,15 @@ class EpochTable(Callback):
     @rank_zero_only
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         rows = pd.read_csv(self.path) if self.path.exists() else pd.DataFrame({"epoch": []})
-        self.rows = rows[rows["epoch"] < trainer.current_epoch].to_dict(orient="records")
+        self.rows: list[dict] = rows.query(f"epoch < {trainer.current_epoch}").to_dict("records")
         self.started = time.perf_counter()
 
     @rank_zero_only
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        module.log("lr", trainer.optimizers[0].param_groups[0]["lr"], rank_zero_only=True)
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        rate = trainer.optimizers[0].param_groups[0]["lr"]
         seconds = time.perf_counter() - self.started
-        self.rows.append({"epoch": trainer.current_epoch, "lr": rate, "seconds": seconds, **metrics})
+        self.rows.append({"epoch": trainer.current_epoch, "seconds": seconds, **metrics})
         with whole_file(self.path) as temporary:
             pd.DataFrame(self.rows).to_csv(temporary, index=False)
 
