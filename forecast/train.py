@@ -58,7 +58,7 @@ def train(config: DictConfig) -> float:
     if trainer.is_global_zero:
         report.introduce(config, data, model, trainer)
 
-    with loggers.finished_at_the_end():
+    with loggers.running(trainer.loggers):
         trainer.fit(forecaster, datamodule=data, ckpt_path=checkpoint, weights_only=True)
         best = find_checkpoint(folder)
         trainer.test(forecaster, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
@@ -77,7 +77,7 @@ def train(config: DictConfig) -> float:
             }
             content = report.metrics(measured, data, facts)
             images = report.pictures(folder, forecaster, data, measured)
-            loggers.log_results(trainer.loggers, content, measured, images)
+            loggers.log_results(trainer.loggers, content, measured, images, trainer.global_step)
             report.save(folder, content, measured, data)
             report.show(content, measured, folder)
     return float(callbacks.checkpoint.best_model_score)
