@@ -17,6 +17,7 @@ from forecast.attention import (
     NystromAttention,
     ProbSparseAttention,
 )
+from forecast.model.informer import AttentionSlots
 from forecast.paths import CONF
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -35,7 +36,7 @@ def golden(name: str) -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
-def slots(kind: str, cross: str = "full") -> dict[str, partial]:
+def slots(kind: str, cross: str = "full") -> AttentionSlots:
     """The three slots as conf/attention/<kind>.yaml fills them."""
     make = KINDS[kind]
     decoder = "causal" if "causal" in make.roles else "self"

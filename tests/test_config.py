@@ -59,7 +59,7 @@ def test_every_option_composes_with_keys_that_its_constructors_take(group: str, 
         known = parameters(node._target_)
         if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values()) and "Logger" in node._target_:
             continue  # handed on to the logger's own service
-        unknown = {key for key in node if not key.startswith("_")} - set(known)
+        unknown = {key for key in map(str, node) if not key.startswith("_")} - set(known)
         assert not unknown, f"{name}: {node._target_} does not take {unknown}"
 
 

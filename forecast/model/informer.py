@@ -1,7 +1,7 @@
 """The Informer (Zhou et al., AAAI 2021, arXiv:2012.07436), its attention chosen slot by slot."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NotRequired, TypedDict
 
 import torch
 from jaxtyping import Float
@@ -11,7 +11,16 @@ from forecast.attention import Attention
 from forecast.model.embedding import Embedding
 from forecast.model.layers import DecoderLayer, Encoder, EncoderLayer
 
-AttentionSlots = Mapping[str, Callable[..., Attention]]
+MakeAttention = Callable[..., Attention]
+
+
+class AttentionSlots(TypedDict):
+    """What makes the attention of each slot, called with `(d_model, n_heads, dropout=...)` once a layer."""
+
+    encoder: MakeAttention
+    decoder: MakeAttention
+    cross: MakeAttention
+    name: NotRequired[str]
 
 
 class Informer(nn.Module):
@@ -20,8 +29,7 @@ class Informer(nn.Module):
     Args:
         n_features, n_targets, n_time_features: columns read, columns forecast, calendar features (from the data).
         seq_len, label_len, pred_len: steps read; steps of them repeated to the decoder; steps forecast.
-        attention: constructors for the slots `encoder`, `decoder` and `cross`, each called with
-            `(d_model, n_heads, dropout=...)` once a layer.
+        attention: what makes the attention of the slots `encoder`, `decoder` and `cross`.
         d_model, n_heads, d_ff: width of the tokens, heads that share it, width inside the feed-forward.
         encoder_layers, decoder_layers: how many of each.
         distil: halve the sequence between encoder layers.
@@ -60,11 +68,8 @@ class Informer(nn.Module):
         self.label_len, self.pred_len = label_len, pred_len
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout}
 
-        def attentions(slot: str, layers: int) -> list[Attention]:
-            made = [
-                attention[slot](d_model, n_heads, dropout=dropout)
-                for _ in range(1 if share_layers else layers)
-            ]
+        def attentions(make: MakeAttention, layers: int) -> list[Attention]:
+            made = [make(d_model, n_heads, dropout=dropout) for _ in range(1 if share_layers else layers)]
             return made * layers if share_layers else made
 
         self.past_embedding = Embedding(
@@ -75,14 +80,18 @@ class Informer(nn.Module):
         )
         self.encoder = self.build_encoder(
             lambda layers: Encoder(
-                [EncoderLayer(a, **sizes) for a in attentions("encoder", layers)], d_model, distil=distil
+                [EncoderLayer(a, **sizes) for a in attentions(attention["encoder"], layers)],
+                d_model,
+                distil=distil,
             ),
             encoder_layers,
         )
         self.decoder = nn.ModuleList(
             DecoderLayer(a, c, **sizes)
             for a, c in zip(
-                attentions("decoder", decoder_layers), attentions("cross", decoder_layers), strict=True
+                attentions(attention["decoder"], decoder_layers),
+                attentions(attention["cross"], decoder_layers),
+                strict=True,
             )
         )
         self.norm = nn.LayerNorm(d_model)
