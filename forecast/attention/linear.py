@@ -17,6 +17,7 @@ Arora et al. 2024, "Based", section 4.1 (taylor).
 """
 
 import math
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
@@ -25,7 +26,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from forecast.attention.base import Attention, Role, check_choice
-from forecast.attention.prefix import from_chunks, to_chunks
+from forecast.attention.prefix import from_chunks, sum_after, sum_before, to_chunks
 
 FEATURE_MAPS = ("elu", "relu", "taylor", "favor")
 
@@ -54,28 +55,73 @@ def linear_attention(
             q, k = phi(q), phi(k)
         else:
             q, k = _favor(q, k, projection.to(dtype), causal)
-        mix = _causal_sums if causal else _sums
-        return mix(q, k, values, eps).to(v.dtype)
+        return _mix(q, k, values, eps, causal).to(v.dtype)
 
 
-def _sums(q: Tensor, k: Tensor, v: Tensor, eps: float) -> Tensor:
-    weight = q @ k.sum(2)[..., None] + eps  # (batch, heads, query_len, 1)
-    return q @ (k.mT @ v) / weight
+def _mix(q: Tensor, k: Tensor, v: Tensor, eps: float, causal: bool) -> Tensor:
+    """Rows of a batched product are (batch · heads), or (batch · heads · chunks) when causal."""
+    batch, heads, length, _ = q.shape
+    if not causal:
+        out = _KernelSums.apply(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), eps, None)
+        return out.unflatten(0, (batch, heads))
+    q, k, v = to_chunks(q), to_chunks(k), to_chunks(v)
+    out = _KernelSums.apply(q.flatten(0, 2), k.flatten(0, 2), v.flatten(0, 2), eps, q.shape[2])
+    return from_chunks(out.unflatten(0, q.shape[:3]), length)
 
 
-def _causal_sums(q: Tensor, k: Tensor, v: Tensor, eps: float) -> Tensor:
-    """Earlier chunks through their summed φ(k)ᵀv, the own chunk through masked products."""
-    length = q.shape[2]
-    q, k, v = to_chunks(q), to_chunks(k), to_chunks(v)  # (batch, heads, chunks, size, width)
-    state, total = k.mT @ v, k.sum(-2, keepdim=True)
-    state, total = state.cumsum(2) - state, total.cumsum(2) - total  # of the chunks before
-    own = (q @ k.mT).tril()
-    weight = own.sum(-1, keepdim=True) + q @ total.mT + eps
-    return from_chunks((own @ v + q @ state) / weight, length)
+class _KernelSums(torch.autograd.Function):
+    """The formula with its closed-form gradients, which are sums of the same kind: of φ(k)vᵀ over the keys that a
+    query sees, of φ(q)∇ᵀ over the queries that see a key.
+
+    With `chunks`, which makes it causal, earlier (in backward: later) chunks come through their summed states and
+    the own chunk through masked products, formed again in backward.
+    """
+
+    @staticmethod
+    def forward(ctx, q: Tensor, k: Tensor, v: Tensor, eps: float, chunks: int | None) -> Tensor:
+        state, total = k.mT @ v, k.sum(1, keepdim=True)  # (rows, features, head_dim), (rows, 1, features)
+        if chunks is not None:
+            state, total = _over_chunks(sum_before, state, chunks), _over_chunks(sum_before, total, chunks)
+        out, weight = q @ state, (q @ total.mT).add_(eps)
+        if chunks is not None:
+            own = (q @ k.mT).tril_()
+            out.baddbmm_(own, v)
+            weight.add_(own.sum(-1, keepdim=True))
+        out.div_(weight)
+        ctx.save_for_backward(q, k, v, state, total, weight, out)
+        ctx.chunks = chunks
+        return out
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, state, total, weight, out = ctx.saved_tensors
+        chunks = ctx.chunks
+        g = grads[0] / weight  # of the numerator
+        g_weight = (g * out).sum(-1, keepdim=True).neg_()
+        later, later_total = q.mT @ g, g_weight.mT @ q
+        if chunks is not None:
+            later, later_total = (
+                _over_chunks(sum_after, later, chunks),
+                _over_chunks(sum_after, later_total, chunks),
+            )
+        dq = (g @ state.mT).addcmul_(g_weight, total)
+        dk = (v @ later.mT).add_(later_total)
+        dv = k @ later
+        if chunks is not None:
+            own = (q @ k.mT).tril_()
+            d_own = (g @ v.mT).add_(g_weight).tril_()
+            dq.baddbmm_(d_own, k)
+            dk.baddbmm_(d_own.mT, q)
+            dv.baddbmm_(own.mT, g)
+        return dq, dk, dv, None, None
+
+
+def _over_chunks(reduce: Callable[[Tensor], Tensor], x: Tensor, chunks: int) -> Tensor:
+    return reduce(x.reshape(-1, chunks, x[0].numel())).view_as(x)
 
 
 def _elu(x: Tensor) -> Tensor:
-    return F.elu(x) + 1
+    return F.elu(x).add_(1)
 
 
 def _taylor(x: Tensor) -> Tensor:

@@ -5,6 +5,8 @@ chunk is carried. `cumsum` along the length is up to nine times slower on CPU, a
 Everything sums in float32 at least.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -30,17 +32,37 @@ def from_chunks(
     return x.flatten(-3, -2)[..., :length, :]
 
 
+def sum_before(x: Float[Tensor, "*rows length width"]) -> Float[Tensor, "*rows length width"]:
+    """Sum of positions 0..i−1 at position i."""
+    return _triangular_sum(x, lambda ones: ones.tril(-1), lambda ones: ones.tril(-1))
+
+
+def sum_after(x: Float[Tensor, "*rows length width"]) -> Float[Tensor, "*rows length width"]:
+    """Sum of positions i+1.. at position i."""
+    return _triangular_sum(x, lambda ones: ones.triu(1), lambda ones: ones.triu(1))
+
+
 def running_mean(x: Float[Tensor, "*rows length width"]) -> Float[Tensor, "*rows length width"]:
     """Mean of positions 0..i at position i."""
     length = x.shape[-2]
     with torch.autocast(x.device.type, enabled=False):
-        chunks = to_chunks(x.to(torch.promote_types(x.dtype, torch.float32)))
-        size = chunks.shape[-2]
-        inside = chunks.new_ones(size, size).tril() @ chunks
-        total = inside[..., -1:, :]
-        sums = from_chunks(inside + (total.cumsum(-3) - total), length)
+        sums = _triangular_sum(
+            x.to(torch.promote_types(x.dtype, torch.float32)), torch.tril, lambda ones: ones.tril(-1)
+        )
         count = torch.arange(1, length + 1, dtype=sums.dtype, device=x.device)
         return (sums / count[:, None]).to(x.dtype)
+
+
+def _triangular_sum(
+    x: Tensor, mask: Callable[[Tensor], Tensor], mask_chunks: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Sums over the positions that `mask` leaves, the chunks' own sums added up in the same way."""
+    chunks = to_chunks(x)
+    count, size = chunks.shape[-3:-1]
+    sums = mask(x.new_ones(size, size)) @ chunks
+    if count > 1:
+        sums = sums + _triangular_sum(chunks.sum(-2), mask_chunks, mask_chunks)[..., None, :]
+    return from_chunks(sums, x.shape[-2])
 
 
 def running_softmax_pool(
