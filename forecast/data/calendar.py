@@ -39,6 +39,7 @@ _BY_STEP = {  # pandas' name of the step, without its anchor (W-SUN: W)
     **dict.fromkeys(["D", "B", "C", "SMS", "SME"], _SECONDS[3:]),
     "W": ["day of month", "week of year"],
 }
+_NANOSECONDS_A_DAY = 86_400 * 10**9
 
 
 def parse_frequency(freq: str) -> pd.offsets.BaseOffset:
@@ -87,11 +88,20 @@ def season_length(freq: str) -> int:
     """
     offset = parse_frequency(freq)
     if isinstance(offset, pd.offsets.Minute | pd.offsets.Hour):
-        rows, rest = divmod(pd.Timedelta(days=1), pd.Timedelta(offset))
-        return rows if rows and not rest else 1
+        return rows_in(days=1, freq=freq) or 1
     if offset.n > 1:
         return 1
     return {"D": 7, "W": 52, "MS": 12, "ME": 12}.get(offset.name.split("-")[0], 1)
+
+
+def rows_in(days: int, freq: str) -> int:
+    """Rows in a span of whole days; 0 where the step does not divide it or (months, business days) varies."""
+    offset = parse_frequency(freq)
+    if not isinstance(offset, pd.offsets.Day | pd.offsets.Tick):
+        return 0
+    step = offset.n * _NANOSECONDS_A_DAY if isinstance(offset, pd.offsets.Day) else offset.nanos
+    rows, rest = divmod(days * _NANOSECONDS_A_DAY, step)
+    return 0 if rest else rows
 
 
 def future_dates(last: pd.Timestamp, freq: str, steps: int) -> pd.DatetimeIndex:

@@ -10,7 +10,9 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from jaxtyping import Float64
 
 from forecast.errors import DataError
 
@@ -20,16 +22,17 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True)
 class Cells:
-    """One column of cells per name; row 0 is line 2 of the file."""
+    """One column of cells per name, from the lines of the file that begin at `first_line`."""
 
     path: Path
     frame: pd.DataFrame
+    first_line: int = 2
 
     def refuse(self, message: str, *, row: int | None = None, column: str | None = None) -> DataError:
         """The error that says where the file is wrong."""
         where = [str(self.path)]
         if row is not None:
-            where.append(f"line {row + 2}")
+            where.append(f"line {row + self.first_line}")
         if column is not None:
             where.append(f"column {quote(column)}")
         return DataError(f"{', '.join(where)}: {message}")
@@ -70,22 +73,41 @@ def read_cells(path: Path, *, date_column: str, separator: str, decimal: str, th
         frame = pd.DataFrame()
     except pd.errors.ParserError as error:
         raise DataError(f"{path}{_explain(str(error))}") from None
-    while len(frame) and frame.iloc[-1].isna().all():
-        frame = frame.iloc[:-1]
-    if frame.empty:
+    filled = frame.notna().any(axis=1).to_numpy()
+    if not filled.any():
         raise DataError(f"{path}: a header and no rows")
-    cells = Cells(path, frame)
-    blank = frame.isna().all(axis=1).to_numpy()
-    if blank.any():
-        raise cells.refuse("an empty line: delete it", row=int(blank.argmax()))
+    rows = int(filled.nonzero()[0][-1]) + 1
+    if not filled[:rows].all():
+        raise Cells(path, frame).refuse("an empty line: delete it", row=int(filled.argmin()))
+    columns = {}
     for number, name in enumerate(header + [""] * (width - len(header))):
-        if not name and not frame[number].isna().all():
-            raise DataError(
-                f"{path}, line 1: field {number + 1} has values and no name: name it or delete it"
-            )
-    named = [number for number, name in enumerate(header) if name]
-    frame = frame[named].set_axis([header[number] for number in named], axis=1)
-    return Cells(path, frame)
+        column = frame.iloc[:rows, number]
+        if name:
+            columns[name] = column
+        elif column.count():
+            raise DataError(f"{path}, line 1: field {number + 1} has values and no name: name or delete it")
+    return Cells(path, pd.DataFrame(columns))
+
+
+def read_numbers(
+    cells: Cells, name: str, *, decimal: str, thousands: str | None = None
+) -> Float64[np.ndarray, " rows"]:
+    """A column as numbers, missing ones NaN. Raises DataError for the first cell that is not a number."""
+    column = cells.frame[name]
+    if column.dtype.kind in "iuf":
+        return column.to_numpy(dtype=np.float64)
+    texts = column.astype("string")
+    plain = texts if thousands is None else texts.str.replace(thousands, "", regex=False)
+    plain = plain.str.replace(decimal, ".", regex=False)
+    numbers = pd.Series(pd.to_numeric(plain, errors="coerce")).to_numpy(dtype=np.float64, na_value=np.nan)
+    bad = np.isnan(numbers) & texts.notna().to_numpy()
+    if bad.any():
+        row = int(bad.argmax())
+        advice = "correct it, or choose the number columns (data.columns)"
+        if re.fullmatch(r"\s*[-+]?[\d.,' ]+\s*", texts.iloc[row]):
+            advice = "set data.decimal and data.thousands to the signs that the file uses"
+        raise cells.refuse(f"{quote(texts.iloc[row])} is not a number: {advice}", row=row, column=name)
+    return numbers
 
 
 def _unpack(path: Path) -> bytes:
@@ -120,7 +142,7 @@ def _read(path: Path) -> bytes:
             return file.read()
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
-            files = [name for name in archive.namelist() if not name.endswith("/")]
+            files = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
             if len(files) != 1:
                 raise zipfile.BadZipFile(f"{len(files)} files in it, where one is expected")
             return archive.read(files[0])

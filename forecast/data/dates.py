@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import pandas as pd
 from pandas.tseries.api import guess_datetime_format
 from pandas.tseries.frequencies import to_offset
@@ -50,8 +51,8 @@ def parse_dates(cells: Cells, column: str, date_format: str | None) -> pd.Dateti
 
 def _guess(cells: Cells, column: str, texts: pd.Series) -> pd.DatetimeIndex:
     iso = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
-    guesses = {guess_datetime_format(texts.iloc[0], dayfirst=dayfirst) for dayfirst in (False, True)} - {None}
-    read = [pd.to_datetime(texts, format=guess, errors="coerce", utc=True) for guess in sorted(guesses)]
+    guesses = {guess_datetime_format(texts.iloc[0], dayfirst=dayfirst) for dayfirst in (False, True)}
+    read = [pd.to_datetime(texts, format=guess, errors="coerce", utc=True) for guess in guesses if guess]
     if iso.notna().all() or not read:
         return _all_read(cells, column, texts, iso, "is not a date that can be read: set data.date_format")
     complete = [dates for dates in read if dates.notna().all()]
@@ -81,51 +82,49 @@ def _all_read(
 
 def check_order(cells: Cells, column: str, dates: pd.DatetimeIndex) -> None:
     """Raises DataError at the first date that does not come after the one above it."""
-    late = (dates[1:] <= dates[:-1]).nonzero()[0] if len(dates) > 1 else []
-    if len(late) == 0:
+    times = dates.to_numpy()
+    late = times[1:] <= times[:-1]
+    if not late.any():
         return
-    row = int(late[0]) + 1
-    if dates[row] == dates[row - 1]:
-        message = f"{dates[row]} appears twice: remove one (where clocks went back, give the dates in UTC)"
-    elif dates[row] in dates[:row]:
+    row = int(late.argmax()) + 1
+    same = times[:row] == times[row]
+    if same.any():
+        line = cells.first_line + int(same.argmax())
         message = (
-            f"{dates[row]} appears twice, first in line {dates.get_loc(dates[row]).start + 2}: remove one"
+            f"{dates[row]} is in line {line} too: remove one (where clocks went back, give dates in UTC)"
         )
     else:
         message = f"{dates[row]} comes after {dates[row - 1]}: sort the rows by date"
     raise cells.refuse(message, row=row, column=column)
 
 
-def check_grid(
-    cells: Cells, column: str, dates: pd.DatetimeIndex, freq: str | None, *, may_lack_rows: bool
+def lay_grid(
+    cells: Cells, column: str, dates: pd.DatetimeIndex, freq: str | None, *, complete: bool
 ) -> tuple[pd.DatetimeIndex, str]:
     """The regular grid that increasing dates lie on, and its step: `freq`, or inferred.
 
-    Raises DataError at the first date off the grid, or (unless `may_lack_rows`) after a gap in it.
+    The grid may have rows that `dates` lacks only if it is to `complete` them. Raises DataError for the first
+    date off the grid, or after a gap in it.
     """
-    if freq is None:
-        freq = _likely_frequency(cells, dates)
-    offset = parse_frequency(freq)
-    grid = pd.date_range(dates[0], dates[-1], freq=offset)
+    step = parse_frequency(freq or _likely_frequency(cells, dates))
+    grid = pd.date_range(dates[0], periods=len(dates), freq=step)
     if grid.equals(dates):
-        return grid, offset.freqstr
-    on_grid = dates.isin(grid)
-    if may_lack_rows and on_grid.all():
-        return grid, offset.freqstr
-    if on_grid[0]:
-        shorter = min(len(grid), len(dates))
-        row = int((grid[:shorter] != dates[:shorter]).argmax())
-        message = f"{dates[row]}, where the step {offset.freqstr} leads to {grid[row]}"
-        advice = "add the missing rows or have them filled (data.fill=previous)"
-        if may_lack_rows:
-            row = int((~on_grid).argmax())
-            message, advice = (
-                f"{dates[row]} is not on the grid of step {offset.freqstr} from {dates[0]}",
-                "correct it",
-            )
-        message += f": {advice}, or say the step (data.freq)"
-    else:
-        row, message = 0, f"{dates[0]} cannot begin a grid of step {offset.freqstr}: say the step (data.freq)"
+        return grid, step.freqstr
+    off = grid.to_numpy() != dates.to_numpy()
+    if off[0]:
+        message = f"{dates[0]} cannot begin a grid of step {step.freqstr}: set data.freq"
+        raise cells.refuse(message, row=0, column=column)
+    advice = "add the missing rows, have them filled (data.fill=previous)"
+    if complete:
+        grid = _grid_between(cells, dates, step)
+        off = np.isin(dates.to_numpy(), grid.to_numpy(), invert=True)
+        if not off.any():
+            return grid, step.freqstr
+        advice = "correct the date"
+    row = int(off.argmax())
+    message = (
+        f"{dates[row]} does not follow {dates[row - 1]} by the step {step.freqstr}: {advice} or set data.freq"
+    )
     raise cells.refuse(message, row=row, column=column)
 
 
@@ -133,12 +132,22 @@ def _likely_frequency(cells: Cells, dates: pd.DatetimeIndex) -> str:
     """The step of all dates, else of the longest beginning that has one, else the most common one."""
     rows = len(dates)
     if rows < 3:
-        raise cells.refuse(f"{rows} rows are too few to tell the step between rows: say it (data.freq)")
+        raise cells.refuse(f"{rows} rows are too few to tell the step between rows: set data.freq")
     while rows >= min(8, len(dates)):
         try:
             return infer_frequency(dates[:rows])
         except DataError:
             rows //= 2
-    step = to_offset(pd.Series(dates).diff().mode()[0])
-    assert step is not None
-    return step.freqstr
+    steps, counts = np.unique(np.diff(dates.to_numpy().astype("datetime64[us]")), return_counts=True)
+    return to_offset(steps[counts.argmax()].item()).freqstr
+
+
+def _grid_between(cells: Cells, dates: pd.DatetimeIndex, step: pd.offsets.BaseOffset) -> pd.DatetimeIndex:
+    """From the first date to the last. Raises DataError where most rows would have to be made up."""
+    first, second = pd.date_range(dates[0], periods=2, freq=step).to_numpy()
+    rows = (dates.to_numpy()[-1] - first) / (second - first)
+    if rows > 10 * len(dates):
+        raise cells.refuse(
+            f"{len(dates):,} dates on a grid of step {step.freqstr} with {rows:,.0f}: set data.freq"
+        )
+    return pd.date_range(dates[0], dates[-1], freq=step)

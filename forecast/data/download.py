@@ -51,7 +51,7 @@ class DownloadedData(CsvData):
                     self.hash,
                     fname=self.path.name,
                     path=self.path.parent,
-                    downloader=pooch.HTTPDownloader(timeout=_TIMEOUT),
+                    downloader=pooch.HTTPDownloader(timeout=_TIMEOUT),  # pyright: ignore[reportArgumentType]
                 )
         except (OSError, ValueError, requests.RequestException) as error:
             reason = " ".join(str(error).split())

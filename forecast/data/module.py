@@ -99,7 +99,7 @@ class ForecastData(L.LightningDataModule):
         self._cut(scaler)
         self.table = table
 
-    def _find_target(self, columns: tuple[str, ...]) -> str:
+    def _find_target(self, columns: Sequence[str]) -> str:
         listed = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
         if self.target is None:
             if self.features != "M" and len(columns) > 1:

@@ -3,9 +3,11 @@
 Hourly, 17,420 rows from 2016-07-01, in ETT's columns: useful (…UFL) and useless (…ULL) loads of an industrial
 (H), a commercial (M) and a residential (L) feeder, and the transformer's oil temperature OT in °C.
 
-What there is to learn, in the order of the code: weather that nobody sees, in which heating starts below 15
-°C and cooling above 22 °C; days that follow the calendar (workdays, Saturdays, Sundays, public holidays);
-profiles whose amplitude drifts; noise that lasts for hours; oil that warms with the square of past loads.
+What there is to learn: weather that nobody sees, with heating below 15 °C and cooling above 22 °C; hours that
+differ on workdays, Saturdays, and Sundays with public holidays; night shifts in the last days of a month and
+late shopping in its first; activity that drifts slowly and starts anew every Monday; noise that lasts for
+hours; oil that warms with the square of past loads. What depends on the calendar in these ways no linear map
+of past values can follow.
 """
 
 import numpy as np
@@ -24,93 +26,99 @@ _EASTER_MONDAYS = ("2017-04-17", "2018-04-02")
 Series = Float[np.ndarray, " rows"]
 
 
-def sample_table() -> Table:
-    """The synthetic set: the same numbers at every call. Values are rounded to three decimals, so that a last
-    digit that differs between platforms does not show."""
-    dates = pd.date_range("2016-07-01", periods=ROWS, freq="h")
-    hour = dates.hour.to_numpy().astype(float)
-    random = np.random.Generator(np.random.PCG64(_SEED))
-
-    temperature = _weather(dates, random)
-    heating = np.maximum(15 - temperature, 0) / 10
-    cooling = np.maximum(temperature - 22, 0) / 6
-    saturday, rest = _days(dates)
-    workday = 1 - saturday - rest
-
-    shift = _plateau(hour, 5.5, 21.5)  # two shifts in the works
-    office = _plateau(hour, 7.5, 18.5)
-    morning, evening = _bump(hour, 7.5, 1.6), _bump(hour, 19.5, 2.6)
-    brunch = _bump(hour, 11.5, 3.0)
-    industrial = (
-        3.0 + workday * (9.0 * shift + 1.5 * _bump(hour, 10, 2)) + saturday * 4.0 * _plateau(hour, 5.5, 13.5)
-    )
-    commercial = (
-        2.0
-        + workday * office * (6.0 + 2.5 * cooling + 1.5 * heating)
-        + saturday * (5.0 * _plateau(hour, 9, 17) * (1 + 0.3 * cooling))
-    )
-    residential = (
-        2.0 + workday * (2.0 * morning + 3.5 * evening) + (1 - workday) * (2.5 * brunch + 3.0 * evening)
-    )
-    residential = residential + (1.4 * heating + 1.6 * cooling) * (0.4 + evening + 0.5 * morning)
-
-    useful, useless = [], []
-    for load, ratio in ((industrial, 0.45), (commercial, 0.3), (residential, 0.2)):
-        drift = np.exp(0.12 * _persistent(random, 24 * 40))
-        useful.append(
-            load * drift * (1 + 0.05 * _persistent(random, 8)) + 0.12 * random.standard_normal(ROWS)
-        )
-        swing = 1 + 0.15 * _persistent(random, 24 * 20)
-        useless.append(ratio * useful[-1] ** 0.9 * swing + 0.08 * random.standard_normal(ROWS))
-    total = sum(useful) / 20
-    oil = _lag(temperature, 3) + 22 * _lag(total**2, 5) + 0.3 * random.standard_normal(ROWS)
-
-    columns = [series for pair in zip(useful, useless, strict=True) for series in pair]
-    values = np.stack([*columns, oil], axis=1).round(3)
-    return Table(dates, values, COLUMNS, "h")
-
-
-def _weather(dates: pd.DatetimeIndex, random: np.random.Generator) -> Series:
-    """Air temperature in °C: the year, the day (wider in summer), fronts that last for days."""
-    year = 2 * np.pi * (dates.dayofyear.to_numpy() - 20) / 365.25
-    day = 2 * np.pi * (dates.hour.to_numpy() - 15) / 24
-    season = 13 - 11 * np.cos(year)
-    return season + (3 - 1.5 * np.cos(year)) * np.cos(day) + 3 * _persistent(random, 60)
-
-
-def _days(dates: pd.DatetimeIndex) -> tuple[Series, Series]:
-    """1 on Saturdays, and 1 on Sundays and public holidays, else 0."""
-    holiday = dates.strftime("%m-%d").isin(_FIXED_HOLIDAYS) | dates.strftime("%Y-%m-%d").isin(_EASTER_MONDAYS)
-    rest = holiday | (dates.dayofweek == 6)
-    saturday = (dates.dayofweek == 5) & ~rest
-    return saturday.astype(float), rest.astype(float)
-
-
-def _plateau(hour: Series, start: float, end: float) -> Series:
-    """1 between two hours of the day, 0 outside, with soft edges."""
-    return 1 / (1 + np.exp(-2 * (hour - start))) - 1 / (1 + np.exp(-2 * (hour - end)))
-
-
-def _bump(hour: Series, peak: float, width: float) -> Series:
-    away = (hour - peak + 12) % 24 - 12
-    return np.exp(-0.5 * (away / width) ** 2)
-
-
-def _persistent(random: np.random.Generator, hours: float) -> Series:
-    """Noise of unit deviation whose memory fades within `hours`."""
-    keep = np.exp(-1 / hours)
-    shocks = random.standard_normal(ROWS)
-    shocks[1:] *= np.sqrt((1 + keep) / (1 - keep))
-    return pd.Series(shocks).ewm(alpha=1 - keep, adjust=False).mean().to_numpy()
-
-
-def _lag(series: Series, hours: float) -> Series:
-    """What follows `series` with a thermal delay of `hours`."""
-    return pd.Series(series).ewm(alpha=1 - np.exp(-1 / hours), adjust=False).mean().to_numpy()
-
-
 class SampleData(ForecastData):
     """The synthetic sample set; needs no file and no network."""
 
     def read(self) -> Table:
         return sample_table()
+
+
+def sample_table() -> Table:
+    """The synthetic set, the same at every call.
+
+    Values are rounded to three decimals, so that last digits that differ between platforms do not show.
+    """
+    dates = pd.date_range("2016-07-01", periods=ROWS, freq="h")
+    random = np.random.Generator(np.random.PCG64(_SEED))
+    temperature = _weather(dates, random)
+    columns = []
+    for activity, reactive in zip(_activities(dates, temperature), (0.45, 0.3, 0.2), strict=True):
+        base, active, plan = activity
+        level = np.exp(0.06 * _persistent(random, hours=24 * 40) + plan * _weekly(dates, random))
+        noise = 1 + 0.08 * _persistent(random, hours=6)
+        useful = (base + level * active) * noise + 0.3 * random.standard_normal(ROWS)
+        swing = 1 + 0.15 * _persistent(random, hours=24 * 20)
+        useless = reactive * np.abs(useful) ** 0.9 * swing + 0.12 * random.standard_normal(ROWS)
+        columns += [useful, useless]
+    load = (columns[0] + columns[2] + columns[4]) / 20
+    oil = _lag(temperature, hours=3) + 22 * _lag(load**2, hours=5) + 0.3 * random.standard_normal(ROWS)
+    return Table(dates, np.stack([*columns, oil], axis=1).round(3), COLUMNS, "h")
+
+
+def _activities(dates: pd.DatetimeIndex, temperature: Series) -> list[tuple[float, Series, float]]:
+    """Of each feeder: the load that never stops, the load of what people do, and how far weekly plans differ."""
+    heating = np.maximum(15 - temperature, 0) / 10
+    cooling = np.maximum(temperature - 22, 0) / 6
+    saturday, rest = _days(dates)
+    workday = 1 - saturday - rest
+    hour, day = dates.hour.to_numpy().astype(float), dates.day.to_numpy()
+
+    shifts, office = _between(hour, 5.5, 21.5), _between(hour, 7.5, 18.5)
+    morning, midday, evening = _around(hour, 7.5, 1.6), _around(hour, 12.5, 3.0), _around(hour, 19.5, 2.6)
+    night_shift = workday * (day > 22) * (1 - shifts)
+    late_shopping = (1 - rest) * (day <= 6) * _between(hour, 18.5, 22.5)
+
+    industrial = workday * 6.0 * shifts + 3.6 * night_shift
+    industrial += saturday * 5.0 * _between(hour, 5.5, 17.5) + rest * 3.0 * shifts
+    commercial = workday * office * (5.0 + 3.0 * cooling + 2.0 * heating) + 4.2 * late_shopping
+    commercial += saturday * _between(hour, 9.5, 20.5) * (5.0 + 3.0 * cooling)
+    commercial += rest * 3.5 * _between(hour, 10.5, 18.5)
+    residential = workday * (2.0 * morning + 3.5 * evening) + (1 - workday) * (3.5 * midday + 2.5 * evening)
+    residential += (1.4 * heating + 1.6 * cooling) * (0.4 + 0.5 * morning + evening)
+    return [(5.0, industrial, 0.2), (3.0, commercial, 0.1), (2.0, residential, 0.1)]
+
+
+def _weather(dates: pd.DatetimeIndex, random: np.random.Generator) -> Series:
+    """Air temperature in °C: the year, the day (wider in summer), fronts that last for days."""
+    year = np.cos(2 * np.pi * (dates.dayofyear.to_numpy() - 20) / 365.25)
+    day = np.cos(2 * np.pi * (dates.hour.to_numpy() - 15) / 24)
+    return 13 - 11 * year + (3 - 1.5 * year) * day + 3 * _persistent(random, hours=60)
+
+
+def _days(dates: pd.DatetimeIndex) -> tuple[Series, Series]:
+    """1 on Saturdays, and 1 on Sundays and public holidays, else 0."""
+    weekday = dates.dayofweek.to_numpy()
+    holiday = dates.strftime("%m-%d").isin(_FIXED_HOLIDAYS) | dates.strftime("%Y-%m-%d").isin(_EASTER_MONDAYS)
+    rest = holiday | (weekday == 6)
+    saturday = (weekday == 5) & ~rest
+    return saturday.astype(float), rest.astype(float)
+
+
+def _between(hour: Series, start: float, end: float) -> Series:
+    """1 between two hours of the day, 0 outside, with soft edges."""
+    return 1 / (1 + np.exp(-2 * (hour - start))) - 1 / (1 + np.exp(-2 * (hour - end)))
+
+
+def _around(hour: Series, peak: float, width: float) -> Series:
+    """1 at an hour of the day, falling to 0 on both sides, around the clock."""
+    away = (hour - peak + 12) % 24 - 12
+    return np.exp(-0.5 * (away / width) ** 2)
+
+
+def _weekly(dates: pd.DatetimeIndex, random: np.random.Generator) -> Series:
+    """Noise of unit deviation that changes at midnight before each Monday, and only then."""
+    week = (np.arange(ROWS) // 24 + dates.dayofweek[0]) // 7
+    return random.standard_normal(week[-1] + 1)[week]
+
+
+def _persistent(random: np.random.Generator, *, hours: float) -> Series:
+    """Noise of unit deviation whose memory fades within `hours`."""
+    keep = np.exp(-1 / hours)
+    shocks = random.standard_normal(ROWS)
+    shocks[1:] *= np.sqrt((1 + keep) / (1 - keep))
+    return _lag(shocks, hours=hours)
+
+
+def _lag(series: Series, *, hours: float) -> Series:
+    """What follows `series` with a delay of `hours`, as a temperature follows its cause."""
+    return pd.Series(series).ewm(alpha=1 - np.exp(-1 / hours), adjust=False).mean().to_numpy()

@@ -9,12 +9,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
-from forecast.data.calendar import parse_frequency
+from forecast.data.calendar import rows_in
 from forecast.errors import ConfigError, DataError
-
-SPLITS = ("train", "val", "test")
 
 
 def split_rows(dates: pd.DatetimeIndex, freq: str, split: Sequence[int | float | str]) -> dict[str, range]:
@@ -40,15 +39,8 @@ def split_rows(dates: pd.DatetimeIndex, freq: str, split: Sequence[int | float |
 
 
 def _by_months(rows: int, freq: str, months: list[int]) -> tuple[int, int, int]:
-    month = pd.Timedelta(days=30)
-    offset = parse_frequency(freq)
-    try:
-        per_month, rest = divmod(
-            month, pd.Timedelta(days=offset.n) if offset.name == "D" else pd.Timedelta(offset)
-        )
-    except ValueError:  # a calendar step (W, MS): it has no fixed length
-        per_month, rest = 0, month
-    if rest:
+    per_month = rows_in(days=30, freq=freq)
+    if per_month == 0:
         raise ConfigError(
             f"data.split={months} counts months of 30 days, which step {freq} does not divide: give parts"
         )
@@ -62,11 +54,12 @@ def _by_months(rows: int, freq: str, months: list[int]) -> tuple[int, int, int]:
 
 def _by_dates(dates: pd.DatetimeIndex, starts: list[str]) -> tuple[int, int, int]:
     try:
-        val_start, test_start = (pd.Timestamp(start) for start in starts)
+        first = pd.to_datetime(starts)
     except ValueError as error:
-        raise ConfigError(f"data.split={starts}: {error}") from None
-    if not dates[0] < val_start < test_start <= dates[-1]:
+        raise ConfigError(f"data.split={starts}: {' '.join(str(error).split())}") from None
+    train_end, val_end = np.searchsorted(dates.to_numpy(), first.to_numpy())
+    if not 0 < train_end < val_end < len(dates):
         raise ConfigError(
             f"data.split={starts} must rise and lie within the table, {dates[0]} to {dates[-1]}"
         )
-    return int(dates.searchsorted(val_start)), int(dates.searchsorted(test_start)), len(dates)
+    return int(train_end), int(val_end), len(dates)

@@ -4,7 +4,6 @@ A refusal is one `DataError` line that names the file, the column, the first bad
 them: the header is line 1) and what to do about it.
 """
 
-import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from forecast.data.csvfile import Cells, quote, read_cells
-from forecast.data.dates import check_grid, check_order, parse_dates
+from forecast.data.csvfile import Cells, quote, read_cells, read_numbers
+from forecast.data.dates import check_order, lay_grid, parse_dates
 from forecast.errors import ConfigError
 
 FILLS = ("previous", "zero")
@@ -68,11 +67,13 @@ def read_table(
     )
     names = _choose_columns(cells, date_column, columns)
     dates = parse_dates(cells, date_column, date_format)
-    values = np.stack([_numbers(cells, name, decimal, thousands) for name in names], axis=1)
+    values = np.stack(
+        [read_numbers(cells, name, decimal=decimal, thousands=thousands) for name in names], axis=1
+    )
     if fill is None:
         _refuse_missing(cells, names, values)
     check_order(cells, date_column, dates)
-    grid, freq = check_grid(cells, date_column, dates, freq, may_lack_rows=fill is not None)
+    grid, freq = lay_grid(cells, date_column, dates, freq, complete=fill is not None)
     if fill is not None:
         values = _fill(cells, names, pd.DataFrame(values, index=dates).reindex(grid), fill)
     return Table(grid, values, tuple(names), freq)
@@ -91,24 +92,6 @@ def _choose_columns(cells: Cells, date_column: str, columns: Sequence[str] | Non
                 f"no number column {quote(name)} (data.columns); there are {', '.join(present[:20])}"
             )
     return chosen
-
-
-def _numbers(cells: Cells, name: str, decimal: str, thousands: str | None) -> Float64[np.ndarray, " rows"]:
-    """A column as numbers, missing ones NaN."""
-    column = cells.frame[name]
-    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-        return column.to_numpy(dtype=np.float64)
-    texts = column.astype("string")
-    plain = texts if thousands is None else texts.str.replace(thousands, "", regex=False)
-    numbers = pd.to_numeric(plain.str.replace(decimal, ".", regex=False), errors="coerce")
-    bad = (numbers.isna() & texts.notna()).to_numpy()
-    if bad.any():
-        row = int(bad.argmax())
-        advice = "correct it, or choose the number columns (data.columns)"
-        if re.fullmatch(r"\s*[-+]?[\d.,' ]+\s*", texts.iloc[row]):
-            advice = "set data.decimal and data.thousands to the signs that the file uses"
-        raise cells.refuse(f"{quote(texts.iloc[row])} is not a number: {advice}", row=row, column=name)
-    return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def _refuse_missing(cells: Cells, names: list[str], values: Float64[np.ndarray, "rows columns"]) -> None:
