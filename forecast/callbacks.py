@@ -7,6 +7,7 @@ from typing import Any
 
 import lightning as L
 import pandas as pd
+import torch
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
 from lightning.pytorch.utilities import rank_zero_only
@@ -116,3 +117,23 @@ class StopOnNonFiniteLoss(Callback):
                 f"the training loss became {loss} in epoch {trainer.current_epoch}, by batch {batch_idx}; the last good "
                 "checkpoint is kept. Try a lower optimizer.lr, trainer.gradient_clip_val=1 or trainer.precision=32-true"
             )
+
+
+class RandomState(Callback):
+    """Keep torch's random state in checkpoints, so that dropout and sampling go on as if never interrupted."""
+
+    _restored: dict[str, Any] | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        return {"cpu": torch.get_rng_state(), "cuda": cuda}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._restored = state_dict
+
+    def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        if self._restored is not None:
+            torch.set_rng_state(self._restored["cpu"])
+            if len(self._restored["cuda"]) == torch.cuda.device_count():
+                torch.cuda.set_rng_state_all(self._restored["cuda"])
+            self._restored = None

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
@@ -56,3 +57,20 @@ def composed(*overrides: str, config_name: str = "train") -> DictConfig:
     """The configuration that the command line would give, outside a run."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return compose(config_name, overrides=["output_dir=''", *overrides])
+
+
+TINY = (
+    "seq_len=12", "label_len=6", "pred_len=5", "model.d_model=8", "model.n_heads=2", "model.d_ff=8",
+    "data.batch_size=16",
+)  # fmt: skip
+"""Overrides that make a run of seconds."""
+
+
+def write_csv(path: Path, rows: int) -> None:
+    """An hourly file of a load with a daily cycle and a temperature, from 2024-01-01."""
+    t = np.arange(rows)
+    noise = np.random.default_rng(0).normal(size=(2, rows))
+    dates = pd.date_range("2024-01-01", periods=rows, freq="h")
+    load = 100 + 30 * np.sin(2 * np.pi * t / 24) + 3 * noise[0]
+    temperature = 10 + 5 * np.cos(2 * np.pi * t / 24) + noise[1]
+    pd.DataFrame({"date": dates, "load": load, "temperature": temperature}).to_csv(path, index=False)

@@ -1,0 +1,217 @@
+"""The main job, end to end, on a CSV on disk."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from matplotlib import pyplot as plt
+
+from forecast.metrics import SCORES
+from forecast.resume import find_unfinished, load
+from tests.helpers import TINY, composed, write_csv
+
+EPOCHS = 3
+
+
+def command(*overrides: str) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "forecast.train",
+        *TINY,
+        "logger=csv",
+        f"trainer.max_epochs={EPOCHS}",
+        *overrides,
+    ]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("workplace")
+    write_csv(folder / "my load.csv", rows=400)
+    return folder
+
+
+def finished(workplace: Path, *overrides: str) -> tuple[Path, str]:
+    """Run the command as a user would; give the run folder and what was printed."""
+    root = workplace / f"runs{len(list(workplace.glob('runs*')))}"
+    result = subprocess.run(
+        command("data=csv", "data.path=my load.csv", f"output_root={root}", *overrides),
+        cwd=workplace, env=environment(), capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    (folder,) = root.iterdir()
+    return folder, result.stdout
+
+
+@pytest.fixture(scope="module")
+def run(workplace: Path) -> tuple[Path, str]:
+    return finished(workplace)
+
+
+def same_run(a: Path, b: Path) -> None:
+    """Weights, metrics and epochs equal to the bit, fields of time and memory aside."""
+    for name in ("best", "last"):
+        one, two = (torch.load(r / "checkpoints" / f"{name}.ckpt", weights_only=True) for r in (a, b))
+        assert one["state_dict"].keys() == two["state_dict"].keys()
+        for key, value in one["state_dict"].items():
+            assert torch.equal(value, two["state_dict"][key]), key
+        assert repr(one["optimizer_states"]) == repr(two["optimizer_states"])
+    metrics = [json.loads((r / "metrics.json").read_text()) for r in (a, b)]
+    epochs = [pd.read_csv(r / "metrics.csv").drop(columns=["seconds", "windows_per_second"]) for r in (a, b)]
+    for content in metrics:
+        for field in ("seconds", "windows_per_second", "peak_memory_mb"):
+            del content[field]
+    assert metrics[0] == metrics[1]
+    pd.testing.assert_frame_equal(*epochs, check_exact=True)
+
+
+def test_prints_the_table_and_where_everything_is(run: tuple[Path, str]) -> None:
+    folder, printed = run
+    for word in ("probsparse", "naive", "seasonal naive", "linear", "skill", "MASE", "every one counted"):
+        assert word in printed
+    assert str(folder) in printed
+    assert "encoder ProbSparse (self), decoder ProbSparse (causal), cross Full (cross)" in printed
+
+
+def test_the_run_folder_holds_everything(run: tuple[Path, str]) -> None:
+    folder, _ = run
+    files = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+    assert {
+        "config.yaml", "overrides.yaml", "metrics.json", "metrics.csv", "errors_by_step.csv",
+        "errors_by_variable.csv", "errors_by_window.parquet", "forecasts.png", "error_by_step.png",
+        "checkpoints/best.ckpt", "checkpoints/last.ckpt", "train.log",
+    } <= files  # fmt: skip
+    assert not any(Path(name).name.startswith(".") for name in files)
+    assert set(folder.name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def test_metrics_json(run: tuple[Path, str]) -> None:
+    metrics = json.loads((run[0] / "metrics.json").read_text())
+    assert set(metrics["test"]) == set(SCORES)
+    assert set(metrics["baselines"]) == {"naive", "seasonal_naive", "linear"}
+    assert all(set(scores) == set(SCORES) for scores in metrics["baselines"].values())
+    best = min(scores["mse"] for scores in metrics["baselines"].values())
+    assert metrics["skill"] == pytest.approx(1 - metrics["test"]["mse"] / best)
+    assert metrics["n_windows"] == {"train": 280 - 12 - 5 + 1, "val": 40 - 5 + 1, "test": 80 - 5 + 1}
+    assert (metrics["attention"], metrics["data"]) == ("probsparse", "csv")
+    assert (metrics["seq_len"], metrics["pred_len"], metrics["seed"]) == (12, 5, 1)
+    for field in ("n_parameters", "seconds", "windows_per_second", "peak_memory_mb"):
+        assert metrics[field] > 0
+
+
+def test_the_tables_agree_with_each_other(run: tuple[Path, str]) -> None:
+    folder, _ = run
+    metrics = json.loads((folder / "metrics.json").read_text())
+    windows = pd.read_parquet(folder / "errors_by_window.parquet")
+    steps = pd.read_csv(folder / "errors_by_step.csv")
+    variables = pd.read_csv(folder / "errors_by_variable.csv")
+    assert len(windows) == metrics["n_windows"]["test"]
+    assert len(steps) == 5
+    assert variables["variable"].tolist() == ["load", "temperature"]
+    assert windows["forecast_start"].iloc[0] == pd.Timestamp("2024-01-01") + pd.Timedelta(hours=320)
+    for name, scores in {"model": metrics["test"], **metrics["baselines"]}.items():
+        for table in (windows, steps, variables):
+            assert table[f"{name}_mse"].mean() == pytest.approx(scores["mse"], rel=1e-5)
+            assert table[f"{name}_mae"].mean() == pytest.approx(scores["mae"], rel=1e-5)
+    epochs = pd.read_csv(folder / "metrics.csv")
+    assert epochs["epoch"].tolist() == list(range(EPOCHS))
+    assert {"train/loss", "val/mse", "val/mae", "lr", "windows_per_second"} <= set(epochs)
+
+
+def test_the_best_checkpoint_is_the_best_epoch(run: tuple[Path, str]) -> None:
+    content = torch.load(run[0] / "checkpoints" / "best.ckpt", weights_only=True)
+    assert content["epoch"] == pd.read_csv(run[0] / "metrics.csv")["val/mse"].idxmin()
+    assert content["hyper_parameters"]["model"]["attention"]["name"] == "probsparse"
+
+
+@pytest.mark.parametrize("name", ["forecasts", "error_by_step"])
+def test_pictures_show_something(run: tuple[Path, str], name: str) -> None:
+    image = plt.imread(run[0] / f"{name}.png")[..., :3]
+    assert min(image.shape[:2]) > 300
+    colours = np.unique((image * 255).astype(int).reshape(-1, 3), axis=0)
+    assert any(np.abs(colours - (0x0B, 0x6E, 0x99)).sum(1) == 0)  # the model's line
+
+
+def test_the_same_seed_gives_the_same_run_to_the_bit(run: tuple[Path, str], workplace: Path) -> None:
+    same_run(run[0], finished(workplace)[0])
+
+
+def test_another_seed_gives_another_run(run: tuple[Path, str], workplace: Path) -> None:
+    other = finished(workplace, "seed=2", "trainer.max_epochs=1")[0]
+    scores = [json.loads((f / "metrics.json").read_text())["test"]["mse"] for f in (run[0], other)]
+    assert scores[0] != scores[1]
+
+
+def test_a_killed_run_goes_on_in_place_and_ends_the_same(run: tuple[Path, str], workplace: Path) -> None:
+    root = workplace / "killed"
+    overrides = command("data=csv", "data.path=my load.csv", f"output_root={root}", "resume=auto")
+    process = subprocess.Popen(
+        [*overrides, "callbacks.progress.refresh_rate=1"], cwd=workplace, env=environment(),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not list(root.glob("*/checkpoints/last.ckpt")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    (folder,) = root.iterdir()
+    assert not (folder / "metrics.json").exists(), "it had finished before it was killed"
+    result = subprocess.run(
+        [*overrides, "callbacks.progress.refresh_rate=1"], cwd=workplace, env=environment(), capture_output=True,
+        text=True, timeout=300,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "going on in" in result.stdout
+    assert [p.name for p in root.iterdir()] == [folder.name]
+    same_run(run[0], folder)
+
+
+def test_only_an_unfinished_run_of_the_same_configuration_is_gone_on_with(
+    run: tuple[Path, str], tmp_path: Path
+) -> None:
+    copy = shutil.copytree(run[0], tmp_path / "runs" / "copy")
+    config = load(copy / "config.yaml")
+    assert find_unfinished(tmp_path / "runs", config) is None
+    (copy / "metrics.json").unlink()
+    assert find_unfinished(tmp_path / "runs", config) == copy
+    config.output_dir, config.resume, config.logger.mode = "elsewhere", "auto", "online"
+    config.callbacks.epochs.path = "elsewhere/metrics.csv"
+    config.callbacks.checkpoint.dirpath = "elsewhere/checkpoints"
+    assert find_unfinished(tmp_path / "runs", config) == copy
+    config.optimizer.lr *= 2
+    assert find_unfinished(tmp_path / "runs", config) is None
+
+
+def test_a_named_checkpoint_is_gone_on_from_in_a_new_folder(run: tuple[Path, str], workplace: Path) -> None:
+    longer, _ = finished(workplace, f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS + 1}")
+    assert longer != run[0]
+    assert pd.read_csv(longer / "metrics.csv")["epoch"].tolist() == [EPOCHS]
+
+
+@pytest.mark.parametrize("features", ["S", "MS"])
+def test_one_target_from_itself_or_from_all(features: str, tmp_path: Path) -> None:
+    from forecast.train import train
+
+    write_csv(tmp_path / "x.csv", rows=300)
+    config = composed(
+        *TINY, "data=csv", f"data.path='{tmp_path}/x.csv'", "data.target=load", f"features={features}",
+        "logger=[]", "trainer.max_epochs=1", "callbacks.progress.refresh_rate=0",
+    )  # fmt: skip
+    config.output_dir = str(tmp_path / "run")
+    assert train(config) > 0
+    variables = pd.read_csv(tmp_path / "run" / "errors_by_variable.csv")
+    assert variables["variable"].tolist() == ["load"]
