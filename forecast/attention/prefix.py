@@ -68,53 +68,30 @@ def _triangular_sum(
 def running_softmax_pool(
     x: Float[Tensor, "batch heads length head_dim"], logit: Float[Tensor, "heads head_dim"]
 ) -> Float[Tensor, "batch heads length head_dim"]:
-    """Σ_j softmax_{j <= i}(w·x_j/√E) x_j at every position i.
-
-    All exponents are taken relative to the running maximum, so that logits of any size stay finite. The
-    maximum cancels in the quotient and needs no gradient.
-    """
-    length, dtype = x.shape[2], x.dtype
+    """Σ_j softmax_{j <= i}(w·x_j/√E) x_j at every position i."""
     with torch.autocast(x.device.type, enabled=False):
-        x = x.to(torch.promote_types(dtype, torch.float32))
-        logits = (x @ logit.to(x.dtype)[..., None]) * x.shape[-1] ** -0.5
-        x, logits = to_chunks(x), to_chunks(logits, fill=-torch.inf).mT
-        # x (batch, heads, chunks, size, head_dim), logits (batch, heads, chunks, 1, size)
-        size = x.shape[-2]
-        later = torch.ones(size, size, dtype=torch.bool, device=x.device).triu(1)
-        own = logits.masked_fill(later, -torch.inf)  # (…, size, size): row i, columns j <= i
-        with torch.no_grad():
-            chunk_top = logits.amax(-1, keepdim=True)
-            before = _shift(_running_max(chunk_top), 1, -torch.inf)  # (…, chunks, 1, 1)
-            top = own.amax(-1, keepdim=True).maximum(before)  # (…, chunks, size, 1)
-        weights = (logits - chunk_top).exp()
-        states = torch.cat(
-            [weights @ x, weights.sum(-1, keepdim=True)], dim=-1
-        )  # (…, chunks, 1, head_dim + 1)
-        carried = _shift(_running_rescaled_sum(states, chunk_top), 1, 0.0) * (before - top).exp()
-        own = (own - top).exp()
-        total = own.sum(-1, keepdim=True) + carried[..., -1:]
-        return from_chunks((own @ x + carried[..., :-1]) / total, length).to(dtype)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        logits = (wide @ logit.to(wide.dtype)[..., None]) * x.shape[-1] ** -0.5
+        return _running_softmax_pool(wide, logits)[0].to(x.dtype)
 
 
-def _running_rescaled_sum(states: Tensor, exponents: Tensor) -> Tensor:
-    """Σ_{b <= c} exp(exponent_b − max_{a <= c} exponent_a) state_b for every chunk c, by doubling."""
-    top = _running_max(exponents.detach())
-    sums, reach = states * (exponents - top).exp(), 1  # of the last `reach` chunks
-    while reach < states.shape[-3]:
-        sums = sums + (_shift(top, reach, -torch.inf) - top).exp() * _shift(sums, reach, 0.0)
-        reach *= 2
-    return sums
+def _running_softmax_pool(x: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The pooled rows, and every row's logits.
 
-
-def _running_max(x: Tensor) -> Tensor:
-    """max_{b <= c} x_b for every chunk c, by doubling."""
-    reach = 1
-    while reach < x.shape[-3]:
-        x = x.maximum(_shift(x, reach, -torch.inf))
-        reach *= 2
-    return x
-
-
-def _shift(x: Tensor, steps: int, fill: float) -> Tensor:
-    """Chunk c takes the place of chunk c + steps."""
-    return F.pad(x, (0, 0, 0, 0, steps, 0), value=fill)[..., : x.shape[-3], :, :]
+    A row is a softmax over its own chunk's logits and one more: all earlier chunks, pooled before, with the log of
+    their sum as logit. No exponent is ever taken without its row's maximum, so that logits of any size stay finite.
+    """
+    length = x.shape[-2]
+    x, logits = to_chunks(x), to_chunks(logits, fill=-torch.inf).mT  # (…, size, width), (…, 1, size)
+    chunks, size = x.shape[-3:-1]
+    earlier = 0
+    if chunks > 1:
+        means, rows = _running_softmax_pool((logits.softmax(-1) @ x).squeeze(-2), logits.logsumexp(-1))
+        sums = from_chunks(rows.logsumexp(-1, keepdim=True), chunks)
+        means = F.pad(means[..., :-1, :], (0, 0, 1, 0))
+        sums = F.pad(sums[..., :-1, :], (0, 0, 1, 0), value=-torch.inf)
+        x, logits = torch.cat([means[..., None, :], x], dim=-2), torch.cat([sums[..., None], logits], dim=-1)
+        earlier = 1
+    later = torch.ones(size, size + earlier, dtype=torch.bool, device=x.device).triu(1 + earlier)
+    rows = logits.masked_fill(later, -torch.inf)  # (…, size, earlier + size)
+    return from_chunks(rows.softmax(-1) @ x, length), rows
