@@ -82,7 +82,7 @@ def in_run_folder(task: Callable[[DictConfig], Any]) -> Callable[[DictConfig], A
                 OmegaConf.save(job.overrides.task, temporary)
             return task(config)
         except Exception as error:
-            log.exception("failed")
+            log.info("failed", exc_info=True)  # to the log file alone
             with whole_file(folder / "error.txt") as temporary:
                 temporary.write_text(one_line(error) + "\n")
             raise

@@ -51,7 +51,7 @@ def train(config: DictConfig) -> float:
     trainer: L.Trainer = instantiate(
         config.trainer, callbacks=list(callbacks.values()), logger=loggers.make(config.logger)
     )
-    refuse_float16_on_cpu(config.trainer.precision, trainer)
+    check_trainer(config.trainer, trainer)
     checkpoint = start_from(config, folder)
     if checkpoint is not None:
         check_same_model(checkpoint, load_checkpoint(checkpoint), settings)
@@ -96,12 +96,14 @@ def start_from(config: DictConfig, folder: Path) -> Path | None:
     return find_checkpoint(config.checkpoint, prefer="last") if config.checkpoint else None
 
 
-def refuse_float16_on_cpu(precision: str, trainer: Any) -> None:
-    """Lightning would turn float16 into bfloat16 on the CPU without a word that stays."""
+def check_trainer(config: DictConfig, trainer: Any) -> None:
+    """Refuse what Lightning would take and not do."""
     from lightning.pytorch.accelerators import CPUAccelerator
 
-    if str(precision).startswith("16") and isinstance(trainer.accelerator, CPUAccelerator):
-        raise ConfigError(f"trainer.precision={precision} needs a GPU; on the CPU use bf16-mixed or 32-true")
+    if type(config.max_epochs) is not int or config.max_epochs < 1:
+        raise ConfigError(f"trainer.max_epochs={config.max_epochs} must be a whole number of at least 1")
+    if str(config.precision).startswith("16") and isinstance(trainer.accelerator, CPUAccelerator):
+        raise ConfigError(f"trainer.precision={config.precision} needs a GPU; on the CPU use bf16-mixed or 32-true")
 
 
 if __name__ == "__main__":
