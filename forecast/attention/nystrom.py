@@ -82,23 +82,48 @@ def iterative_pinv(
 def depthwise_convolution(
     v: Float[Tensor, "batch heads length head_dim"], weight: Float[Tensor, "heads 1 kernel 1"]
 ) -> Float[Tensor, "batch heads length head_dim"]:
-    """Convolve every head along the length with its own kernel, zeros beyond the ends.
+    """Convolve every head along the length with its own kernel (of odd size), zeros beyond the ends."""
+    return _Convolution.apply(v, weight[:, 0, :, 0].to(v.dtype))
 
-    Chunks of the length are multiplied with a banded matrix that holds the kernel in every row: matrix
-    products, where a grouped convolution ran ten times slower on CPU.
+
+class _Convolution(torch.autograd.Function):
+    """One product a head: a banded matrix, the kernel in every row, times overlapping windows of the length.
+
+    A grouped convolution, forward and backward, ran six times slower on CPU.
     """
-    length, kernel = v.shape[2], weight.shape[2]
-    size = min(CHUNK, length)
-    reach = size + kernel - 1  # inputs that one chunk of outputs looks at
-    short = -length % size
-    padded = F.pad(v, (0, 0, kernel // 2, kernel // 2 + short))
-    windows = padded.unfold(2, reach, size)  # (batch, heads, chunks, head_dim, reach)
-    # band[o, i] = weight[i - o] inside the kernel, else the zero that stands before it
-    offset = torch.arange(reach, device=v.device) - torch.arange(size, device=v.device)[:, None]
-    inside = (offset >= 0) & (offset < kernel)
-    band = F.pad(weight[:, 0, :, 0], (1, 0))[:, torch.where(inside, offset + 1, 0)]
-    out = band[:, None].to(v.dtype) @ windows.mT  # (batch, heads, chunks, size, head_dim)
+
+    @staticmethod
+    def forward(ctx, v: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(v, weight)
+        return _convolve(v, weight)
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        v, weight = ctx.saved_tensors
+        kernel = weight.shape[1]
+        to_band = _windows(grads[0], 1) @ _windows(v, kernel).mT  # (heads, size, reach)
+        size = to_band.shape[1]
+        diagonal = torch.arange(size, device=v.device)[:, None] + torch.arange(kernel, device=v.device)
+        to_weight = to_band.gather(2, diagonal.expand(v.shape[1], -1, -1)).sum(1)
+        return _convolve(grads[0], weight.flip(1)), to_weight
+
+
+def _convolve(v: Tensor, weight: Tensor) -> Tensor:
+    batch, _, length, width = v.shape
+    kernel, size = weight.shape[1], min(CHUNK, length)
+    # band[o, i] = weight[i − o] inside the kernel, else the zero appended to it
+    offset = torch.arange(size + kernel - 1, device=v.device) - torch.arange(size, device=v.device)[:, None]
+    band = F.pad(weight, (0, 1))[:, offset.where((offset >= 0) & (offset < kernel), kernel)]
+    out = band @ _windows(v, kernel)  # (heads, size, batch · chunks · width)
+    out = out.unflatten(2, (batch, -1, width)).permute(2, 0, 3, 1, 4)
     return out.flatten(2, 3)[:, :, :length]
+
+
+def _windows(x: Tensor, kernel: int) -> Tensor:
+    """What each chunk's outputs look at: (heads, size + kernel − 1, batch · chunks · width)."""
+    size = min(CHUNK, x.shape[2])
+    padded = F.pad(x, (0, 0, kernel // 2, kernel // 2 + -x.shape[2] % size))
+    return padded.unfold(2, size + kernel - 1, size).permute(1, 4, 0, 2, 3).flatten(2)
 
 
 class NystromAttention(Attention):
