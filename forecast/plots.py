@@ -45,7 +45,9 @@ def forecast_figure(
                     linestyle="-" if colour == COLOURS[0] else "--",
                 )  # fmt: skip
             axis.axvline(when[-pred_len - 1], color="#999999", linewidth=0.8, linestyle=":")
-            axis.xaxis.set_major_formatter(mdates.ConciseDateFormatter(axis.xaxis.get_major_locator()))
+            ticks = mdates.AutoDateLocator(maxticks=6)
+            axis.xaxis.set_major_locator(ticks)
+            axis.xaxis.set_major_formatter(mdates.ConciseDateFormatter(ticks))
             axis.grid(alpha=0.25)
             axis.spines[["top", "right"]].set_visible(False)
             if w == 0:

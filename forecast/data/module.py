@@ -67,7 +67,7 @@ class ForecastData(L.LightningDataModule):
         self.split, self.scaler_kind, self.seed = split, scaler, seed
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or batch_size
         self._season = season
-        self.table: Table | None = None
+        self._is_set_up = False
         self._saved_state: dict[str, Any] | None = None
 
     @abstractmethod
@@ -75,7 +75,7 @@ class ForecastData(L.LightningDataModule):
         """The whole table, in the data's own units."""
 
     def setup(self, stage: str | None = None) -> None:
-        if self.table is not None:
+        if self._is_set_up:
             return
         table = self.read()
         self.columns = table.columns
@@ -97,7 +97,7 @@ class ForecastData(L.LightningDataModule):
         else:
             scaler = self._saved_scaler(self._saved_state)
         self._cut(scaler)
-        self.table = table
+        self.table, self._is_set_up = table, True
 
     def _find_target(self, columns: Sequence[str]) -> str:
         listed = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
@@ -178,7 +178,7 @@ class ForecastData(L.LightningDataModule):
         Raises DataError where the checkpoint was trained on other columns.
         """
         self._saved_state = state_dict
-        if self.table is not None:
+        if self._is_set_up:
             self._cut(self._saved_scaler(state_dict))
 
     def _saved_scaler(self, state: dict[str, Any]) -> Scaler:
