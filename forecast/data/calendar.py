@@ -25,9 +25,9 @@ _FEATURES = {  # name: (what to read from the dates, its smallest value, its ran
     "second": (lambda dates: dates.second, 0, 59),
     "minute": (lambda dates: dates.minute, 0, 59),
     "hour": (lambda dates: dates.hour, 0, 23),
-    "day of week": (lambda dates: dates.dayofweek, 0, 6),
+    "day of week": (lambda dates: dates.day_of_week, 0, 6),
     "day of month": (lambda dates: dates.day, 1, 30),
-    "day of year": (lambda dates: dates.dayofyear, 1, 365),
+    "day of year": (lambda dates: dates.day_of_year, 1, 365),
     "week of year": (lambda dates: dates.isocalendar().week, 1, 52),
     "month of year": (lambda dates: dates.month, 1, 11),
 }
@@ -72,7 +72,7 @@ def infer_frequency(dates: pd.DatetimeIndex) -> str:
 
 def time_features(dates: pd.DatetimeIndex, freq: str) -> Float[np.ndarray, "rows n_time_features"]:
     """What the calendar says of each date, each in [-0.5, 0.5]; the table above says which features."""
-    step = parse_frequency(freq).name.split("-")[0]
+    step = parse_frequency(freq).rule_code.split("-")[0]
     columns = []
     for name in _BY_STEP.get(step, ["month of year"]):
         read, lowest, span = _FEATURES[name]
@@ -91,7 +91,7 @@ def season_length(freq: str) -> int:
         return rows_in(days=1, freq=freq) or 1
     if offset.n > 1:
         return 1
-    return {"D": 7, "W": 52, "MS": 12, "ME": 12}.get(offset.name.split("-")[0], 1)
+    return {"D": 7, "W": 52, "MS": 12, "ME": 12}.get(offset.rule_code.split("-")[0], 1)
 
 
 def rows_in(days: int, freq: str) -> int:

@@ -5,6 +5,7 @@ import csv
 import gzip
 import io
 import re
+import warnings
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -55,24 +56,26 @@ def read_cells(path: Path, *, date_column: str, separator: str, decimal: str, th
     if date_column not in header:
         raise DataError(f"{path}: no column {quote(date_column)} {_names_hint(header, separator)}")
     try:
-        frame = pd.read_csv(
-            io.BytesIO(raw),
-            sep=separator,
-            decimal=decimal,
-            thousands=thousands,
-            header=None,
-            skiprows=1,
-            names=list(range(width)),
-            index_col=False,
-            dtype={header.index(date_column): str},
-            skip_blank_lines=False,  # so that rows keep the numbers of their lines
-            low_memory=False,
-            float_precision="round_trip",
-        )
+        with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
+            frame = pd.read_csv(
+                io.BytesIO(raw),
+                sep=separator,
+                decimal=decimal,
+                thousands=thousands,
+                header=None,
+                skiprows=1,
+                names=list(range(width)),
+                index_col=False,
+                dtype={header.index(date_column): str},
+                skip_blank_lines=False,  # so that rows keep the numbers of their lines
+                low_memory=False,
+            )
     except pd.errors.EmptyDataError:
         frame = pd.DataFrame()
     except pd.errors.ParserError as error:
         raise DataError(f"{path}{_explain(str(error))}") from None
+    except pd.errors.ParserWarning:
+        raise DataError(f"{path}: lines of more fields than lines 1 and 2: correct them") from None
     filled = frame.notna().any(axis=1).to_numpy()
     if not filled.any():
         raise DataError(f"{path}: a header and no rows")

@@ -51,7 +51,8 @@ def parse_dates(cells: Cells, column: str, date_format: str | None) -> pd.Dateti
 
 def _guess(cells: Cells, column: str, texts: pd.Series) -> pd.DatetimeIndex:
     iso = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
-    guesses = {guess_datetime_format(texts.iloc[0], dayfirst=dayfirst) for dayfirst in (False, True)}
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # where only one order can be meant
+        guesses = {guess_datetime_format(texts.iloc[0], dayfirst=dayfirst) for dayfirst in (False, True)}
     read = [pd.to_datetime(texts, format=guess, errors="coerce", utc=True) for guess in guesses if guess]
     if iso.notna().all() or not read:
         return _all_read(cells, column, texts, iso, "is not a date that can be read: set data.date_format")

@@ -80,14 +80,14 @@ def _activities(dates: pd.DatetimeIndex, temperature: Series) -> list[tuple[floa
 
 def _weather(dates: pd.DatetimeIndex, random: np.random.Generator) -> Series:
     """Air temperature in °C: the year, the day (wider in summer), fronts that last for days."""
-    year = np.cos(2 * np.pi * (dates.dayofyear.to_numpy() - 20) / 365.25)
+    year = np.cos(2 * np.pi * (dates.day_of_year.to_numpy() - 20) / 365.25)
     day = np.cos(2 * np.pi * (dates.hour.to_numpy() - 15) / 24)
     return 13 - 11 * year + (3 - 1.5 * year) * day + 3 * _persistent(random, hours=60)
 
 
 def _days(dates: pd.DatetimeIndex) -> tuple[Series, Series]:
     """1 on Saturdays, and 1 on Sundays and public holidays, else 0."""
-    weekday = dates.dayofweek.to_numpy()
+    weekday = dates.day_of_week.to_numpy()
     holiday = dates.strftime("%m-%d").isin(_FIXED_HOLIDAYS) | dates.strftime("%Y-%m-%d").isin(_EASTER_MONDAYS)
     rest = holiday | (weekday == 6)
     saturday = (weekday == 5) & ~rest
@@ -107,11 +107,11 @@ def _around(hour: Series, peak: float, width: float) -> Series:
 
 def _weekly(dates: pd.DatetimeIndex, random: np.random.Generator) -> Series:
     """Noise of unit deviation that changes at midnight before each Monday, and only then."""
-    week = (np.arange(ROWS) // 24 + dates.dayofweek[0]) // 7
+    week = (np.arange(ROWS) // 24 + dates.day_of_week[0]) // 7
     return random.standard_normal(week[-1] + 1)[week]
 
 
-def _persistent(random: np.random.Generator, *, hours: float) -> Series:
+def _persistent(random: np.random.Generator, *, hours: int) -> Series:
     """Noise of unit deviation whose memory fades within `hours`."""
     keep = np.exp(-1 / hours)
     shocks = random.standard_normal(ROWS)
@@ -119,6 +119,6 @@ def _persistent(random: np.random.Generator, *, hours: float) -> Series:
     return _lag(shocks, hours=hours)
 
 
-def _lag(series: Series, *, hours: float) -> Series:
+def _lag(series: Series, *, hours: int) -> Series:
     """What follows `series` with a delay of `hours`, as a temperature follows its cause."""
     return pd.Series(series).ewm(alpha=1 - np.exp(-1 / hours), adjust=False).mean().to_numpy()

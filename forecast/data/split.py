@@ -54,7 +54,7 @@ def _by_months(rows: int, freq: str, months: list[int]) -> tuple[int, int, int]:
 
 def _by_dates(dates: pd.DatetimeIndex, starts: list[str]) -> tuple[int, int, int]:
     try:
-        first = pd.to_datetime(starts)
+        first = pd.to_datetime(starts, format="ISO8601")
     except ValueError as error:
         raise ConfigError(f"data.split={starts}: {' '.join(str(error).split())}") from None
     train_end, val_end = np.searchsorted(dates.to_numpy(), first.to_numpy())

@@ -1,0 +1,290 @@
+import io
+from pathlib import Path
+
+import lightning as L
+import numpy as np
+import pytest
+import torch
+
+from forecast.data import CsvData, DownloadedData
+from forecast.data.table import read_table
+from forecast.errors import ConfigError, DataError
+from tests.data.files import numbers, real_file
+
+SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    numbers(500).to_csv(tmp_path / "a.csv", index=False)
+    return tmp_path / "a.csv"
+
+
+def ready(path: Path, **options) -> CsvData:
+    data = CsvData(path=path, **SIZES | options)
+    data.setup()
+    return data
+
+
+@pytest.mark.parametrize("name", ["ETTh1", "ETTh2"])
+def test_the_published_sets_have_the_papers_windows(name: str):
+    path = real_file(f"{name}.csv")
+    options = {"name": name, "seq_len": 48, "pred_len": 24, "split": [12, 4, 4]}
+    data = DownloadedData(root=path.parent, path=path.name, url=None, hash=None, target="OT", **options)
+    data.setup()
+    assert data.n_windows == {"train": 8569, "val": 2857, "test": 2857}
+    past = data.windows["train"].values[:8640]
+    torch.testing.assert_close(past.mean(0), torch.zeros(7), rtol=0, atol=1e-5)
+    torch.testing.assert_close(past.std(0, correction=0), torch.ones(7), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("features", "target", "inputs", "targets"),
+    [
+        ("M", None, ("load", "price", "wind"), ("load", "price", "wind")),
+        ("M", "price", ("load", "price", "wind"), ("load", "price", "wind")),
+        ("MS", "price", ("load", "price", "wind"), ("price",)),
+        ("S", "price", ("price",), ("price",)),
+    ],
+)
+def test_modes(
+    path: Path, features: str, target: str | None, inputs: tuple[str, ...], targets: tuple[str, ...]
+):
+    data = ready(path, features=features, target=target)
+    assert (data.feature_columns, data.target_columns) == (inputs, targets)
+    assert (data.n_features, data.n_targets) == (len(inputs), len(targets))
+    raw = read_table(path)
+    for split, windows in data.windows.items():
+        last = len(windows) - 1
+        batch = windows.gather(torch.tensor([last]))
+        start = data.rows[split].stop - 6
+        columns = [raw.columns.index(name) for name in targets]
+        np.testing.assert_allclose(
+            data.unscale_targets(batch.future)[0],
+            raw.values[start : start + 6, columns],
+            rtol=1e-5,
+            atol=1e-5,
+        )
+        columns = [raw.columns.index(name) for name in inputs]
+        np.testing.assert_allclose(
+            data.scaler.inverse(batch.past)[0], raw.values[start - 20 : start, columns], rtol=1e-5, atol=1e-5
+        )
+
+
+def test_every_row_of_validation_and_test_is_a_first_target_once(path: Path):
+    data = ready(path)
+    assert data.rows == {"train": range(350), "val": range(350, 400), "test": range(400, 500)}
+    for split, rows in data.rows.items():
+        windows = data.windows[split]
+        first_targets = [windows.first_row + 20 + number for number in range(len(windows))]
+        begin = rows.start if split != "train" else 20
+        assert first_targets == list(range(begin, rows.stop - 6 + 1))
+
+
+@pytest.mark.parametrize("scaler", ["standard", "minmax", "robust"])
+@pytest.mark.parametrize("features", ["M", "S", "MS"])
+@pytest.mark.parametrize("split", [[0.7, 0.1, 0.2], ["2021-03-15 14:00", "2021-03-17 16:00"]])
+def test_nothing_after_the_training_rows_reaches_them(
+    tmp_path: Path, scaler: str, features: str, split: list
+):
+    frame = numbers(500)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.iloc[350:, 1:] = frame.iloc[350:, 1:] * 1e6 + 1e6
+    frame.to_csv(tmp_path / "b.csv", index=False)
+    options = {"scaler": scaler, "features": features, "target": "load", "split": split}
+    one, other = ready(tmp_path / "a.csv", **options), ready(tmp_path / "b.csv", **options)
+    assert len(one.rows["train"]) == 350
+    assert torch.equal(one.scaler.center, other.scaler.center)
+    assert torch.equal(one.scaler.scale, other.scaler.scale)
+    every = torch.arange(one.n_windows["train"])
+    for mine, its in zip(
+        one.windows["train"].gather(every), other.windows["train"].gather(every), strict=True
+    ):
+        assert torch.equal(mine, its)
+
+
+def test_no_value_after_an_origin_reaches_its_past(tmp_path: Path):
+    frame = numbers(500)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.iloc[450:, 1:] += 5.0
+    frame.to_csv(tmp_path / "b.csv", index=False)
+    one, other = ready(tmp_path / "a.csv"), ready(tmp_path / "b.csv")
+    origin_at_450 = torch.tensor([50])
+    before, after = (data.windows["test"].gather(origin_at_450) for data in (one, other))
+    assert torch.equal(before.past, after.past)
+    assert not torch.equal(before.future, after.future)
+
+
+def test_loaders_cover_each_split(path: Path):
+    data = ready(path, batch_size=16, eval_batch_size=7)
+    for split, loader in (
+        ("train", data.train_dataloader()),
+        ("val", data.val_dataloader()),
+        ("test", data.test_dataloader()),
+    ):
+        index = torch.cat([batch.index for batch in loader])
+        assert sorted(index.tolist()) == list(range(data.n_windows[split]))
+        assert (index.tolist() != sorted(index.tolist())) == (split == "train")
+        assert next(iter(loader)).past.dtype == torch.float32
+    assert len(data.train_dataloader()) == -(-data.n_windows["train"] // 16)
+    assert len(data.val_dataloader()) == -(-data.n_windows["val"] // 7)
+
+
+def test_setup_runs_once(path: Path):
+    data = ready(path)
+    table, windows = data.table, data.windows
+    data.setup("fit")
+    assert data.table is table
+    assert data.windows is windows
+
+
+def test_season_is_inferred_or_given(path: Path):
+    assert ready(path).season == 24
+    assert ready(path, season=168).season == 168
+
+
+def test_a_checkpoint_keeps_the_scaler(tmp_path: Path, path: Path):
+    trained = ready(path)
+    file = io.BytesIO()
+    torch.save(trained.state_dict(), file)
+    file.seek(0)
+    state = torch.load(file, weights_only=True)
+    frame = numbers(300)
+    frame.iloc[:, 1:] += 1000.0
+    frame.to_csv(tmp_path / "later.csv", index=False)
+    after = ready(tmp_path / "later.csv")
+    assert not torch.equal(after.scaler.center, trained.scaler.center)
+    after.load_state_dict(state)
+    before = CsvData(path=tmp_path / "later.csv", **SIZES)
+    before.load_state_dict(state)
+    before.setup()
+    expected = trained.scaler.transform(torch.from_numpy(read_table(tmp_path / "later.csv").values)).float()
+    for data in (before, after):
+        assert torch.equal(data.scaler.center, trained.scaler.center)
+        assert torch.equal(data.target_scaler.scale, trained.target_scaler.scale)
+        assert torch.equal(data.windows["test"].values, expected)
+
+
+def test_a_checkpoint_of_other_columns_is_refused(path: Path):
+    state = ready(path).state_dict()
+    with pytest.raises(DataError, match=r"feature columns price, load, where .* on load, price, wind"):
+        ready(path, columns=["price", "load"]).load_state_dict(state)
+    with pytest.raises(DataError, match="target columns wind"):
+        ready(path, features="MS", target="wind").load_state_dict(state)
+
+
+def test_the_home_folder_is_known(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(path.parent))
+    assert ready(Path("~/a.csv")).n_windows["train"] == 325
+
+
+def test_a_single_column_is_the_target(tmp_path: Path):
+    numbers(200, columns=("load",)).to_csv(tmp_path / "a.csv", index=False)
+    for features in ("M", "S", "MS"):
+        assert ready(tmp_path / "a.csv", features=features).target_columns == ("load",)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seq_len": 0}, "seq_len=0 must be a whole number of at least 1"),
+        ({"pred_len": -3}, "pred_len=-3"),
+        ({"batch_size": 0}, "data.batch_size=0"),
+        ({"eval_batch_size": 0}, "data.eval_batch_size=0"),
+        ({"season": 0}, "data.season=0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"features": "X"}, "features=X is not one of M, S, MS"),
+        ({"scaler": "log"}, "data.scaler=log"),
+        ({"path": None}, "data=csv needs data.path=FILE"),
+        ({"features": "S"}, "features=S needs data.target, one of: load, price, wind"),
+        ({"features": "MS"}, "features=MS needs data.target"),
+        ({"target": "laod"}, "data.target=laod is not a column of mine: load, price, wind"),
+        ({"split": [1, 2]}, "data.split"),
+    ],
+)
+def test_impossible_options_are_refused(path: Path, options: dict, message: str):
+    with pytest.raises(ConfigError, match=message):
+        ready(options.pop("path", path), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seq_len": 345}, r"mine: the train split has 350 rows and needs 351 \(seq_len=345, pred_len=6\)"),
+        ({"pred_len": 51}, r"the val split has 50 rows and needs 51"),
+        ({"split": [0.8, 0.15, 0.05], "pred_len": 26}, r"the test split has 25 rows and needs 26"),
+    ],
+)
+def test_too_few_rows_say_how_many_are_needed(path: Path, options: dict, message: str):
+    with pytest.raises(DataError, match=message):
+        ready(path, **options)
+
+
+class Recorder(L.LightningModule):
+    """Learns nothing to speak of, and keeps the windows it was given, by epoch."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+        self.seen: list[tuple[int, list[int]]] = []
+        self.stop_after = stop_after
+
+    def training_step(self, batch, batch_idx: int):
+        if self.global_step == self.stop_after:
+            raise KeyboardInterrupt
+        self.seen.append((self.current_epoch, batch.index.tolist()))
+        return (batch.past.mean() * self.weight + batch.future.mean()).abs()
+
+    def validation_step(self, batch, batch_idx: int):
+        return None
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def make_trainer(folder: Path, **options) -> L.Trainer:
+    saving = L.pytorch.callbacks.ModelCheckpoint(
+        folder, save_top_k=-1, every_n_train_steps=1, filename="{step}"
+    )
+    return L.Trainer(
+        max_epochs=3, logger=False, callbacks=[saving], enable_progress_bar=False, enable_model_summary=False,
+        accelerator="cpu", num_sanity_val_steps=1, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("step", [1, 3, 5, 6, 9, 10, 14])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_training_stopped_within_an_epoch_goes_on_with_the_remaining_batches(
+    path: Path, tmp_path: Path, step: int
+):
+    def data() -> CsvData:
+        return CsvData(path=path, batch_size=65, **SIZES)  # five batches an epoch
+
+    unbroken = Recorder()
+    make_trainer(tmp_path / "unbroken").fit(unbroken, data())
+    assert [epoch for epoch, _ in unbroken.seen] == [0] * 5 + [1] * 5 + [2] * 5
+
+    resumed = Recorder()
+    make_trainer(tmp_path / "resumed").fit(
+        resumed, data(), ckpt_path=str(tmp_path / "unbroken" / f"step={step}.ckpt")
+    )
+    assert resumed.seen == unbroken.seen[step:]
+    assert torch.equal(resumed.weight, unbroken.weight)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_lightning_restores_the_scaler(path: Path, tmp_path: Path):
+    data = CsvData(path=path, **SIZES)
+    trainer = make_trainer(tmp_path / "run")
+    trainer.fit(Recorder(), data)
+    frame = numbers(500)
+    frame.iloc[:, 1:] *= 50.0
+    frame.to_csv(path, index=False)
+    later = CsvData(path=path, **SIZES)
+    make_trainer(tmp_path / "again").validate(
+        Recorder(), later, ckpt_path=str(tmp_path / "run" / "step=1.ckpt")
+    )
+    assert torch.equal(later.scaler.center, data.scaler.center)
+    batch = next(iter(later.val_dataloader()))
+    raw = torch.from_numpy(read_table(path).values[330:350])
+    torch.testing.assert_close(batch.past[0], data.scaler.transform(raw).float())
