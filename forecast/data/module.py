@@ -123,13 +123,20 @@ class ForecastData(L.LightningDataModule):
         """Scale the table and cut every split into windows."""
         self.scaler = scaler
         self.target_scaler = scaler.select(self._target_index)
-        values = scaler.transform(torch.from_numpy(self._features)).float()
+        self._values = scaler.transform(torch.from_numpy(self._features)).float()
+        lost = ~self._values.isfinite().all(dim=0)
+        if lost.any():
+            column = self.feature_columns[int(lost.int().argmax())]
+            raise DataError(
+                f"{self.name}: column {column!r} has numbers too large for float32 once scaled: rescale it"
+            )
+        self._device_copy: tuple[Tensor, Tensor] | None = None
         self.windows = {}
         for split, rows in self.rows.items():
             # The first target row of validation and test is their first row: the past may lie before it.
             first_row = rows.start - (0 if split == "train" else self.seq_len)
             self.windows[split] = Windows(
-                values,
+                self._values,
                 self._time,
                 first_row=first_row,
                 count=rows.stop - first_row - self.seq_len - self.pred_len + 1,
@@ -160,8 +167,14 @@ class ForecastData(L.LightningDataModule):
             rank, world_size = self.trainer.global_rank, self.trainer.world_size
             device = self.trainer.strategy.root_device
             if device.type == "cuda":
-                windows = windows.to(device)
+                windows = windows.over(*self._on_device(device))
         return WindowLoader(windows, batch_size, shuffle, self.seed, rank, world_size)
+
+    def _on_device(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """The scaled table and its time features on the device, one copy for all splits."""
+        if self._device_copy is None or self._device_copy[0].device != device:
+            self._device_copy = self._values.to(device), self._time.to(device)
+        return self._device_copy
 
     def state_dict(self) -> dict[str, Any]:
         """What a forecast needs of the training data: Lightning keeps it in the checkpoint."""

@@ -69,16 +69,22 @@ class Windows:
             index=index,
         )
 
-    def to(self, device: torch.device | str) -> "Windows":
+    def over(
+        self, values: Float[Tensor, "rows n_features"], time: Float[Tensor, "rows n_time_features"]
+    ) -> "Windows":
+        """The same windows over another copy of the table, such as one on a device."""
         return Windows(
-            self.values.to(device),
-            self.time.to(device),
+            values,
+            time,
             first_row=self.first_row,
             count=self.count,
             seq_len=self.seq_len,
             pred_len=self.pred_len,
             target_index=self.target_index,
         )
+
+    def to(self, device: torch.device | str) -> "Windows":
+        return self.over(self.values.to(device), self.time.to(device))
 
 
 class EpochOrder:

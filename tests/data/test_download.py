@@ -127,7 +127,7 @@ def test_a_set_without_an_address_is_used_or_asked_for(tmp_path: Path):
 
 
 def test_jobs_started_together_download_once(tmp_path: Path, server: Server):
-    jobs = [threading.Thread(target=published(tmp_path, server.url("right")).setup) for _ in range(8)]
+    jobs = [threading.Thread(target=published(tmp_path, server.url("right")).prepare_data) for _ in range(8)]
     for job in jobs:
         job.start()
     for job in jobs:

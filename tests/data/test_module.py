@@ -220,6 +220,16 @@ def test_too_few_rows_say_how_many_are_needed(path: Path, options: dict, message
         ready(path, **options)
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize(("scaler", "size"), [("none", 1e39), ("standard", 1e200)])
+def test_numbers_that_float32_cannot_hold_are_refused(tmp_path: Path, scaler: str, size: float):
+    frame = numbers(500)
+    frame["price"] *= size
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(DataError, match="column 'price' has numbers too large"):
+        ready(tmp_path / "a.csv", scaler=scaler)
+
+
 class Recorder(L.LightningModule):
     """Learns nothing to speak of, and keeps the windows it was given, by epoch."""
 
