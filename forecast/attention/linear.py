@@ -51,7 +51,7 @@ def linear_attention(
     with torch.autocast(q.device.type, enabled=False):
         q, k, values = q.to(dtype), k.to(dtype), v.to(dtype)
         if projection is None:
-            phi = {"elu": _elu, "relu": F.relu, "taylor": _taylor}[feature_map]
+            phi = {"elu": _EluPlusOne.apply, "relu": F.relu, "taylor": _taylor}[feature_map]
             q, k = phi(q), phi(k)
         else:
             q, k = _favor(q, k, projection.to(dtype), causal)
@@ -120,8 +120,18 @@ def _over_chunks(reduce: Callable[[Tensor], Tensor], x: Tensor, chunks: int) -> 
     return reduce(x.reshape(-1, chunks, x[0].numel())).view_as(x)
 
 
-def _elu(x: Tensor) -> Tensor:
-    return F.elu(x).add_(1)
+class _EluPlusOne(torch.autograd.Function):
+    """Its slope is the smaller of φ and 1, so that φ is all that backward needs to keep."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        phi = F.elu(x).add_(1)
+        ctx.save_for_backward(phi)
+        return phi
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor) -> Tensor:
+        return ctx.saved_tensors[0].clamp(max=1).mul_(grads[0])
 
 
 def _taylor(x: Tensor) -> Tensor:
@@ -139,17 +149,17 @@ def _favor(q: Tensor, k: Tensor, directions: Tensor, causal: bool) -> tuple[Tens
     A query's own maximum always cancels, the keys' maximum only where all queries see all keys. A causal key
     keeps its exponent, which cannot exceed |w|²/2.
     """
-
-    def exponent(x: Tensor) -> Tensor:
-        x = x * x.shape[-1] ** -0.25
-        return x @ directions.mT - x.square().sum(-1, keepdim=True) / 2
-
-    to_query, to_key = exponent(q), exponent(k)
+    to_query, to_key = _favor_exponent(q, directions), _favor_exponent(k, directions)
     to_query = to_query - to_query.amax(-1, keepdim=True).detach()
     if not causal:
         to_key = to_key - to_key.amax((-2, -1), keepdim=True).detach()
     scale = directions.shape[0] ** -0.5
     return scale * to_query.exp(), scale * to_key.exp()
+
+
+def _favor_exponent(x: Tensor, directions: Tensor) -> Tensor:
+    x = x * x.shape[-1] ** -0.25
+    return x @ directions.mT - x.square().sum(-1, keepdim=True) / 2
 
 
 def orthogonal_directions(features: int, head_dim: int) -> Float[Tensor, "features head_dim"]:

@@ -1,5 +1,6 @@
 """What every kind promises, in every role and with every option."""
 
+import jaxtyping
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -128,10 +129,14 @@ class TestContract:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("training", [False, True])
-    def test_compiles_to_one_graph(self, kind, role, options, training):
+    @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+    def test_compiles_to_one_graph(self, kind, role, options, training, backend, monkeypatch):
+        if backend == "inductor":
+            pytest.importorskip("setuptools", reason="the compiler's C++ backend needs setuptools")
+        monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks
         layer = build(kind, role, options).train(training)
         query, memory = inputs(role, torch.float32)
-        compiled = torch.compile(layer, fullgraph=True)
+        compiled = torch.compile(layer, fullgraph=True, backend=backend)
         torch.manual_seed(1)
         expected = layer(query, memory)
         torch._dynamo.reset()
