@@ -28,7 +28,9 @@ log = logging.getLogger("forecast")
 
 USER_MISTAKES = (ValueError, OSError, HydraException, OmegaConfBaseException)
 
-OmegaConf.register_new_resolver("random_suffix", lambda: secrets.token_hex(3), use_cache=True, replace=True)
+OmegaConf.register_new_resolver(
+    "random_suffix", lambda *_: secrets.token_hex(3), use_cache=True, replace=True
+)
 
 
 def main(config_name: str, task: Callable[[DictConfig], Any]) -> None:
@@ -47,7 +49,13 @@ def main(config_name: str, task: Callable[[DictConfig], Any]) -> None:
         overrides.check(config_name, given)
         if "resume=auto" in given and not typed.multirun and not asks_only:
             sys.argv += resume.in_place(config_name, given)
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name=config_name)(in_run_folder(task))()
+        if typed.multirun:
+            refuse_many_devices(overrides.compose_first(config_name, given, groups=("trainer", "experiment")))
+        failures: list[Exception] = []
+        job = in_run_folder(task, failures)
+        hydra.main(version_base="1.3", config_path=str(CONF), config_name=config_name)(job)()
+        if failures and not typed.multirun:
+            raise failures[0]
     except USER_MISTAKES as error:
         if show_traceback:
             raise
@@ -61,11 +69,20 @@ def main(config_name: str, task: Callable[[DictConfig], Any]) -> None:
         )
         sys.exit(130)
     finally:
-        sweep.print_summary()
+        failed = sweep.print_summary()
+    if failed:
+        print(f"error: {failed} of the runs failed, each for the reason above", file=sys.stderr)
+        sys.exit(2)
 
 
-def in_run_folder(task: Callable[[DictConfig], Any]) -> Callable[[DictConfig], Any]:
-    """Write the resolved configuration into the run folder, run the task, and leave `error.txt` where it failed."""
+def in_run_folder(
+    task: Callable[[DictConfig], Any], failures: list[Exception]
+) -> Callable[[DictConfig], Any]:
+    """Write the resolved configuration into the run folder, run the task, and leave `error.txt` where it failed.
+
+    A failure is put into `failures` and not raised, for Hydra would print its own lines about it and end a sweep;
+    the result None is a failed trial to Optuna.
+    """
 
     def run(config: DictConfig) -> Any:
         folder = Path(config.output_dir)
@@ -73,8 +90,12 @@ def in_run_folder(task: Callable[[DictConfig], Any]) -> Callable[[DictConfig], A
         try:
             job = HydraConfig.get()
             if job.mode == RunMode.MULTIRUN:
-                config.run_group = Path(job.sweep.dir).name
+                config.run_group = config.run_group or Path(job.sweep.dir).name
                 refuse_many_devices(config)
+            elif search := job.runtime.choices.get("search"):
+                raise ConfigError(
+                    f"search={search} needs a multirun: python -m forecast.train -m search={search} ..."
+                )
             OmegaConf.resolve(config)
             with whole_file(folder / "config.yaml") as temporary:
                 OmegaConf.save(config, temporary)
@@ -85,6 +106,10 @@ def in_run_folder(task: Callable[[DictConfig], Any]) -> Callable[[DictConfig], A
             log.info("failed", exc_info=True)  # to the log file alone
             with whole_file(folder / "error.txt") as temporary:
                 temporary.write_text(one_line(error) + "\n")
+            failures.append(error)
+        except SystemExit as error:
+            if isinstance(error.__context__, KeyboardInterrupt):  # Lightning turns Ctrl-C into sys.exit(1)
+                raise KeyboardInterrupt from None
             raise
 
     return run

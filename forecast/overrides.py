@@ -11,7 +11,7 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.errors import ConfigError
@@ -22,6 +22,9 @@ FREE_TEXT = re.compile(
     r"|data\.(?:path|root|target|separator|decimal|thousands|date_column|date_format|freq)))=(.*)$",
     re.DOTALL,
 )
+
+EXTRAS = {"hydra/launcher/joblib": "joblib", "hydra/sweeper/optuna": "optuna"}
+"""What Hydra only knows once an extra is installed."""
 
 TAKES_MANY_TYPES = ("trainer.devices", "trainer.deterministic")
 
@@ -59,9 +62,13 @@ def check(config_name: str, arguments: list[str]) -> None:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         groups = [o for o in overrides if is_group(o)]
         for group in groups:
-            check_options(group)
+            if not group.key_or_group.startswith("hydra/"):
+                check_options(group)
         texts = [first_of_sweep(group) for group in groups]
-        base = compose(config_name, overrides=texts, return_hydra_config=True)
+        try:
+            base = compose(config_name, overrides=texts, return_hydra_config=True)
+        except MissingConfigException as error:  # one of Hydra's own groups: ours were looked up
+            raise ConfigError(missing(error)) from None
     known = dict(flatten(base))
     branches = {key.rsplit(".", n)[0] for key in known for n in range(1, key.count(".") + 1)}
     for override in overrides:
@@ -88,7 +95,14 @@ def parse(arguments: list[str]) -> list[Override]:
 
 def is_group(override: Override) -> bool:
     key = override.key_or_group.split("@")[0]
-    return "." not in key and (CONF / key).is_dir()
+    return "." not in key and (key.startswith("hydra/") or (CONF / key).is_dir())
+
+
+def missing(error: MissingConfigException) -> str:
+    group, _, name = (error.missing_cfg_file or "").rpartition("/")
+    if extra := EXTRAS.get(f"{group}/{name}"):
+        return f"{group}={name}: a package is not installed: pip install 'forecast[{extra}]'"
+    return f"{group}={name}: there is no such {group}. There are {', '.join(error.options or [])}."
 
 
 def options(group: str) -> list[str]:
@@ -106,6 +120,13 @@ def check_options(override: Override) -> None:
                 hint = f"; did you mean {' or '.join(matches)}?" if matches else ""
                 every = f" There are {', '.join(known)}." if len(known) <= 10 else ""
                 raise ConfigError(f"{group}={name}: there is no such {group}{hint}{every}")
+
+
+def compose_first(config_name: str, arguments: list[str], groups: tuple[str, ...]) -> DictConfig:
+    """The configuration with what is given for these groups and the keys below them, of each sweep the first value."""
+    chosen = [first_of_sweep(o) for o in parse(arguments) if o.key_or_group.split(".")[0] in groups]
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose(config_name, overrides=chosen)
 
 
 def values_of(override: Override) -> list[Any]:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-SUMMARISED = ("mse", "mae", "skill", "seconds", "windows_per_second")
-NOT_SETTINGS = ("seed", "run_name", "run_group", "output_dir", "output_root", "resume", "checkpoint")
+SUMMARISED = {"mse": 3, "mae": 3, "skill": 3, "seconds": 1, "windows_per_second": 0, "peak_memory_mb": 0}
+"""Scores in the summary, and the decimal places that the screen shows of them."""
 
 _folders: list[Path] = []
 
@@ -22,92 +21,93 @@ class RememberFolder(Callback):
     """Hydra tells the sweep's folder only when it starts, and ends without a word where a member failed."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        _folders.append(Path(config.hydra.sweep.dir))
+        folder = Path(config.hydra.sweep.dir)
+        folder.mkdir(parents=True, exist_ok=True)  # Optuna writes its study there before anyone makes it
+        _folders.append(folder)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder: its flattened configuration and its final metrics, or why there are none."""
+    """A sweep member: what was set for it on the command line, and its final metrics, or why there are none."""
 
     folder: Path
-    settings: dict[str, Any]
+    settings: dict[str, str]
     metrics: dict[str, Any] | None
     error: str | None
 
 
 def read_run(folder: Path) -> Run:
-    path = folder / "config.yaml"
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    config = yaml.load(path.read_text(), Loader=loader) if path.exists() else {}
+    settings = {}
+    if (folder / "overrides.yaml").exists():
+        for override in OmegaConf.load(folder / "overrides.yaml"):
+            key, _, value = str(override).partition("=")
+            settings[key.lstrip("+~")] = value.strip("'\"")
     metrics, error = folder / "metrics.json", folder / "error.txt"
     return Run(
         folder,
-        dict(flatten(config)),
+        settings,
         json.loads(metrics.read_text()) if metrics.exists() else None,
         error.read_text().strip() if error.exists() else None,
     )
 
 
-def flatten(config: dict[str, Any], prefix: str = "") -> Any:
-    for key, value in config.items():
-        if isinstance(value, dict):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
 def differing(runs: list[Run]) -> list[str]:
-    """The settings that tell the runs apart, the seed and what only follows from others left out."""
-    keys = dict.fromkeys(key for run in runs for key in run.settings)
-    varying = [key for key in keys if len({repr(run.settings.get(key)) for run in runs}) > 1]
-    varying = [k for k in varying if k not in NOT_SETTINGS and not k.startswith(("callbacks.", "logger."))]
-    for group in ("model.attention", "data"):  # a group's name stands for what it sets
-        if f"{group}.name" in varying:
-            varying = [k for k in varying if k == f"{group}.name" or not k.startswith(f"{group}.")]
-    for name in ("seq_len", "label_len", "pred_len", "features"):
-        varying = [k for k in varying if not k.endswith(f".{name}")]
-    return varying
+    """The settings that tell the runs apart, the seed left out."""
+    keys = dict.fromkeys(key for run in runs for key in run.settings if key != "seed")
+    return [key for key in keys if len({run.settings.get(key) for run in runs}) > 1]
+
+
+def headings(keys: list[str]) -> dict[str, str]:
+    """A short name for each setting: its last part, or all of it where two would share that."""
+    last = [key.rsplit(".", 1)[-1] for key in keys]
+    taken = {name for name in last if last.count(name) > 1} | {"seeds", *SUMMARISED}
+    return {key: key if name in taken else name for key, name in zip(keys, last, strict=True)}
 
 
 def summarise(runs: list[Run]) -> list[dict[str, Any]]:
-    """One row a configuration: its settings, then mean and deviation over its seeds of each summarised score."""
-    keys = differing(runs) or ["model.attention.name"]
-    groups: dict[str, list[Run]] = {}
+    """One row a configuration: what is set in it, its seeds, then each summarised score and its deviation over seeds.
+
+    `best` marks the rows with the lowest test MSE of their data, features and horizon.
+    """
+    names = headings(differing(runs) or ["attention"])
+    groups: dict[tuple, list[dict[str, Any]]] = {}
     for run in runs:
         if run.metrics is not None:
-            groups.setdefault(repr([run.settings.get(key) for key in keys]), []).append(run)
-    return [
-        {
-            **{key.removesuffix(".name").rsplit(".", 1)[-1]: members[0].settings.get(key) for key in keys},
-            "seeds": len(members),
-            **{name: mean_and_deviation([score(run, name) for run in members]) for name in SUMMARISED},
-        }
-        for members in groups.values()
-    ]
+            chosen = tuple(run.settings.get(key, run.metrics.get(key, "")) for key in names)
+            groups.setdefault(chosen, []).append({**run.metrics, **run.metrics["test"]})
+    rows, tasks = [], []
+    for chosen, members in groups.items():
+        row: dict[str, Any] = dict(zip(names.values(), chosen, strict=True))
+        row["seeds"] = len(members)
+        for score in SUMMARISED:
+            row[score], row[f"{score}_dev"] = mean_and_deviation([metrics.get(score) for metrics in members])
+        rows.append(row)
+        tasks.append(tuple(members[0][key] for key in ("data", "features", "pred_len")))
+    for row, task in zip(rows, tasks, strict=True):
+        row["best"] = row["mse"] == min(r["mse"] for r, t in zip(rows, tasks, strict=True) if t == task)
+    return rows
 
 
-def score(run: Run, name: str) -> float:
-    assert run.metrics is not None
-    value = run.metrics["test"].get(name, run.metrics.get(name))
-    return float("nan") if value is None else value
-
-
-def mean_and_deviation(values: list[float]) -> tuple[float, float]:
-    """Mean and sample standard deviation; the deviation of a single value is NaN."""
-    mean = sum(values) / len(values)
-    if len(values) == 1:
+def mean_and_deviation(values: list[float | None]) -> tuple[float, float]:
+    """Mean and sample standard deviation, NaN where they have no value; None, JSON's NaN, counts as NaN."""
+    numbers = [float("nan") if value is None else value for value in values]
+    mean = sum(numbers) / len(numbers)
+    if len(numbers) == 1:
         return mean, float("nan")
-    return mean, (sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5
+    return mean, (sum((n - mean) ** 2 for n in numbers) / (len(numbers) - 1)) ** 0.5
 
 
-def print_summary() -> None:
-    """Print and save the summary of the sweep that this process ran, if it ran one."""
+def print_summary() -> int:
+    """Print and save the summary of the sweep that this process ran, if it ran one; how many members failed."""
+    failed = 0
     for folder in _folders:
-        members = {p.parent for name in ("config.yaml", "error.txt") for p in folder.glob(f"*/{name}")}
+        members = {path.parent for path in folder.glob("*/overrides.yaml")}
         runs = [read_run(member) for member in sorted(members, key=member_number)]
         if runs:
             write_summary(folder, runs)
+        failed += sum(run.metrics is None for run in runs)
     _folders.clear()
+    return failed
 
 
 def member_number(folder: Path) -> tuple[int, str]:
@@ -116,45 +116,60 @@ def member_number(folder: Path) -> tuple[int, str]:
 
 
 def write_summary(folder: Path, runs: list[Run]) -> None:
-    import pandas as pd
-    from rich.console import Console
-    from rich.table import Table
-
-    from forecast.files import whole_file
-
     rows = summarise(runs)
     if rows:
-        table = Table(
-            title=f"{sum(r.metrics is not None for r in runs)} runs, test scores, mean ± deviation over seeds"
-        )
-        for name in rows[0]:
-            table.add_column(name, justify="right" if name in (*SUMMARISED, "seeds") else "left")
-        best = min(row["mse"][0] for row in rows)
-        for row in rows:
-            style = "bold" if row["mse"][0] == best else None
-            table.add_row(*(show(name, value) for name, value in row.items()), style=style)
-        Console().print(table)
-        flat = [
-            {
-                k: v
-                for name, value in row.items()
-                for k, v in (
-                    {name: value[0], f"{name}_dev": value[1]} if isinstance(value, tuple) else {name: value}
-                ).items()
-            }
-            for row in rows
-        ]
-        with whole_file(folder / "summary.csv") as temporary:
-            pd.DataFrame(flat).to_csv(temporary, index=False)
+        show(rows, sum(run.metrics is not None for run in runs))
+        save(rows, folder / "summary.csv")
         print(f"saved {folder / 'summary.csv'}")
     for run in runs:
         if run.metrics is None:
             print(f"failed: {run.folder.name}: {run.error or 'did not finish'}")
+    found = folder / "optimization_results.yaml"  # Optuna's
+    if found.exists():
+        best = OmegaConf.to_container(OmegaConf.load(found))
+        assert isinstance(best, dict)
+        settings = " ".join(f"{key}={value}" for key, value in best["best_params"].items())
+        print(f"best validation MSE {best['best_value']:.4f}: {settings}")
 
 
-def show(name: str, value: Any) -> str:
-    if not isinstance(value, tuple):
-        return str(value)
-    digits = 0 if name == "windows_per_second" else 1 if name == "seconds" else 3
-    mean, deviation = value
-    return f"{mean:.{digits}f}" + (f" ± {deviation:.{digits}f}" if deviation == deviation else "")
+def show(rows: list[dict[str, Any]], n_runs: int) -> None:
+    """The table on the screen, the best row of each task in bold."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{n_runs} runs, test scores, mean ± deviation over seeds")
+    hidden = {"best", *(f"{score}_dev" for score in SUMMARISED)}
+    for name in rows[0]:
+        if name not in hidden:
+            table.add_column(name, justify="right" if name in {"seeds", *SUMMARISED} else "left")
+    for row in rows:
+        cells = []
+        for name, value in row.items():
+            if name in SUMMARISED:
+                digits, deviation = SUMMARISED[name], row[f"{name}_dev"]
+                known = deviation == deviation  # not NaN
+                cells.append(f"{value:.{digits}f}" + (f" ± {deviation:.{digits}f}" if known else ""))
+            elif name not in hidden:
+                cells.append(shortened(str(value)))
+        table.add_row(*cells, style="bold" if row["best"] else None)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 200  # in a file, rows must not be folded
+    console.print(table)
+
+
+def shortened(value: str) -> str:
+    """A drawn number has 17 digits; four will do on the screen."""
+    try:
+        return value if len(value) < 8 else f"{float(value):.4g}"
+    except ValueError:
+        return value
+
+
+def save(rows: list[dict[str, Any]], path: Path) -> None:
+    import pandas as pd
+
+    from forecast.files import whole_file
+
+    with whole_file(path) as temporary:
+        pd.DataFrame(rows).to_csv(temporary, index=False)

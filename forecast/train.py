@@ -26,6 +26,9 @@ def train(config: DictConfig) -> float:
 
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's use of torch
+    warnings.filterwarnings(
+        "ignore", message=".*smaller than the logging interval.*"
+    )  # curves are logged by epoch
     started, memory = time.perf_counter(), PeakMemory()
     settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     folder = Path(config.output_dir)
@@ -103,7 +106,9 @@ def check_trainer(config: DictConfig, trainer: Any) -> None:
     if type(config.max_epochs) is not int or config.max_epochs < 1:
         raise ConfigError(f"trainer.max_epochs={config.max_epochs} must be a whole number of at least 1")
     if str(config.precision).startswith("16") and isinstance(trainer.accelerator, CPUAccelerator):
-        raise ConfigError(f"trainer.precision={config.precision} needs a GPU; on the CPU use bf16-mixed or 32-true")
+        raise ConfigError(
+            f"trainer.precision={config.precision} needs a GPU; on the CPU use bf16-mixed or 32-true"
+        )
 
 
 if __name__ == "__main__":
