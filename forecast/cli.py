@@ -19,7 +19,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from forecast import overrides, resume, sweep
+from forecast import overrides, processes, resume, sweep
 from forecast.errors import ConfigError
 from forecast.files import whole_file
 from forecast.paths import CONF
@@ -39,28 +39,30 @@ def main(config_name: str, task: Callable[[DictConfig], Any]) -> None:
     Exits with status 2 and one line on stderr where the user gave something that cannot work (the whole traceback
     with HYDRA_FULL_ERROR=1), 130 on Ctrl-C. In a multirun, one member's failure does not end the others.
     """
-    show_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1"
+    show_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1" and processes.is_first()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # makes Hydra hand exceptions on instead of printing them itself
+    if not processes.is_first():
+        processes.follow_parent()
     typed = get_args_parser().parse_args()
     sys.argv[1:] = [overrides.quote(argument, sweep=typed.multirun) for argument in sys.argv[1:]]
     given = [overrides.quote(argument, sweep=typed.multirun) for argument in typed.overrides]
     asks_only = typed.help or typed.hydra_help or typed.cfg or typed.info
+    failures: list[BaseException] = []
     try:
         overrides.check(config_name, given)
         if "resume=auto" in given and not typed.multirun and not asks_only:
             sys.argv += resume.in_place(config_name, given)
         if typed.multirun:
             refuse_many_devices(overrides.compose_first(config_name, given, groups=("trainer", "experiment")))
-        failures: list[Exception] = []
         job = in_run_folder(task, failures)
         hydra.main(version_base="1.3", config_path=str(CONF), config_name=config_name)(job)()
         if failures and not typed.multirun:
             raise failures[0]
-    except USER_MISTAKES as error:
-        if show_traceback:
+    except Exception as error:
+        unexpected = not isinstance(error, USER_MISTAKES)
+        if show_traceback or (unexpected and processes.is_first()):
             raise
-        if os.environ.get("LOCAL_RANK", "0") == "0":
-            print(f"error: {one_line(error)}", file=sys.stderr)
+        print(f"error: {one_line(error)}", file=sys.stderr, flush=True)
         sys.exit(2)
     except KeyboardInterrupt:
         print(
@@ -70,13 +72,15 @@ def main(config_name: str, task: Callable[[DictConfig], Any]) -> None:
         sys.exit(130)
     finally:
         failed = sweep.print_summary()
+        if failures and not processes.is_first():
+            processes.wait_for_first()
     if failed:
         print(f"error: {failed} of the runs failed, each for the reason above", file=sys.stderr)
         sys.exit(2)
 
 
 def in_run_folder(
-    task: Callable[[DictConfig], Any], failures: list[Exception]
+    task: Callable[[DictConfig], Any], failures: list[BaseException]
 ) -> Callable[[DictConfig], Any]:
     """Write the resolved configuration into the run folder, run the task, and leave `error.txt` where it failed.
 
@@ -86,7 +90,8 @@ def in_run_folder(
 
     def run(config: DictConfig) -> Any:
         folder = Path(config.output_dir)
-        (folder / "error.txt").unlink(missing_ok=True)
+        if processes.is_first():
+            (folder / "error.txt").unlink(missing_ok=True)
         try:
             job = HydraConfig.get()
             if job.mode == RunMode.MULTIRUN:
@@ -97,16 +102,16 @@ def in_run_folder(
                     f"search={search} needs a multirun: python -m forecast.train -m search={search} ..."
                 )
             OmegaConf.resolve(config)
-            with whole_file(folder / "config.yaml") as temporary:
-                OmegaConf.save(config, temporary)
-            with whole_file(folder / "overrides.yaml") as temporary:
-                OmegaConf.save(job.overrides.task, temporary)
+            if processes.is_first():
+                with whole_file(folder / "config.yaml") as temporary:
+                    OmegaConf.save(config, temporary)
+                with whole_file(folder / "overrides.yaml") as temporary:
+                    OmegaConf.save(job.overrides.task, temporary)
             return task(config)
         except Exception as error:
             log.info("failed", exc_info=True)  # to the log file alone
-            with whole_file(folder / "error.txt") as temporary:
-                temporary.write_text(one_line(error) + "\n")
-            failures.append(error)
+            news = processes.is_news(folder / "error.txt", one_line(error))
+            failures.append(error if news else SystemExit(2))
         except SystemExit as error:
             if isinstance(error.__context__, KeyboardInterrupt):  # Lightning turns Ctrl-C into sys.exit(1)
                 raise KeyboardInterrupt from None
