@@ -33,6 +33,11 @@ class ProgressBar(TQDMProgressBar):
         bar.leave = False
         return bar
 
+    def on_exception(self, trainer: L.Trainer, module: L.LightningModule, exception: BaseException) -> None:
+        for bar in (self._train_progress_bar, self._test_progress_bar):
+            if bar is not None:
+                bar.close()  # ends its line, so that what is said about the exception has its own
+
     def on_train_epoch_start(self, trainer: L.Trainer, *args: Any) -> None:
         super().on_train_epoch_start(trainer, *args)
         self.windows, self.loss, self.started = 0, math.nan, time.perf_counter()
@@ -132,7 +137,7 @@ class RandomState(Callback):
         self._restored = state_dict
 
     def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        if self._restored is not None:
+        if self._restored is not None and trainer.is_global_zero:  # it is the first process's
             torch.set_rng_state(self._restored["cpu"])
             if len(self._restored["cuda"]) == torch.cuda.device_count():
                 torch.cuda.set_rng_state_all(self._restored["cuda"])

@@ -16,6 +16,7 @@ def train(config: DictConfig) -> float:
     """One run from configuration to report. Returns the best validation MSE, which a sweeper minimises."""
     # Here and not above, so that --help and --cfg answer without loading torch.
     import lightning as L
+    import torch
     from hydra.utils import instantiate
 
     from forecast import loggers, report
@@ -24,11 +25,14 @@ def train(config: DictConfig) -> float:
     from forecast.forecaster import Forecaster
     from forecast.resources import PeakMemory
 
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's use of torch
-    warnings.filterwarnings(
-        "ignore", message=".*smaller than the logging interval.*"
-    )  # curves are logged by epoch
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    for known in (
+        ".*LeafSpec.*",  # Lightning's use of torch
+        ".*smaller than the logging interval.*",  # curves are logged by epoch
+        ".*sync_dist=True.*",  # scores have been summed over the processes before they are logged
+    ):
+        warnings.filterwarnings("ignore", message=known)
     started, memory = time.perf_counter(), PeakMemory()
     settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     folder = Path(config.output_dir)
@@ -54,12 +58,16 @@ def train(config: DictConfig) -> float:
     trainer: L.Trainer = instantiate(
         config.trainer, callbacks=list(callbacks.values()), logger=loggers.make(config.logger)
     )
-    check_trainer(config.trainer, trainer)
+    check_trainer(config, trainer)
     checkpoint = start_from(config, folder)
     if checkpoint is not None:
         check_same_model(checkpoint, load_checkpoint(checkpoint), settings)
     if trainer.is_global_zero:
         report.introduce(config, data, model, trainer)
+    else:
+        torch.manual_seed(
+            config.seed + trainer.global_rank
+        )  # the same initial weights, but dropout of its own
 
     with loggers.running(trainer.loggers):
         trainer.fit(forecaster, datamodule=data, ckpt_path=checkpoint, weights_only=True)
@@ -100,14 +108,21 @@ def start_from(config: DictConfig, folder: Path) -> Path | None:
 
 
 def check_trainer(config: DictConfig, trainer: Any) -> None:
-    """Refuse what Lightning would take and not do."""
+    """Refuse what Lightning would take and not do, before it starts more processes."""
     from lightning.pytorch.accelerators import CPUAccelerator
 
-    if type(config.max_epochs) is not int or config.max_epochs < 1:
-        raise ConfigError(f"trainer.max_epochs={config.max_epochs} must be a whole number of at least 1")
-    if str(config.precision).startswith("16") and isinstance(trainer.accelerator, CPUAccelerator):
+    epochs, precision, batch_size = (
+        config.trainer.max_epochs,
+        config.trainer.precision,
+        config.data.batch_size,
+    )
+    if type(epochs) is not int or epochs < 1:
+        raise ConfigError(f"trainer.max_epochs={epochs} must be a whole number of at least 1")
+    if str(precision).startswith("16") and isinstance(trainer.accelerator, CPUAccelerator):
+        raise ConfigError(f"trainer.precision={precision} needs a GPU; on the CPU use bf16-mixed or 32-true")
+    if batch_size % trainer.world_size:
         raise ConfigError(
-            f"trainer.precision={config.precision} needs a GPU; on the CPU use bf16-mixed or 32-true"
+            f"data.batch_size={batch_size} must divide by the number of processes, {trainer.world_size}"
         )
 
 
