@@ -95,8 +95,12 @@ class EpochTable(Callback):
         self.started = time.perf_counter()
 
     @rank_zero_only
-    def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+    def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        # here: at its end the schedule has moved on to the next epoch's rate
         module.log("lr", trainer.optimizers[0].param_groups[0]["lr"], rank_zero_only=True)
+
+    @rank_zero_only
+    def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         seconds = time.perf_counter() - self.started
         self.rows.append({"epoch": trainer.current_epoch, "seconds": seconds, **metrics})

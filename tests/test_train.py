@@ -132,6 +132,11 @@ def test_the_tables_agree_with_each_other(run: tuple[Path, str]) -> None:
     assert {"train/loss", "val/mse", "val/mae", "lr", "windows_per_second"} <= set(epochs)
 
 
+def test_the_epoch_table_says_the_rate_that_each_epoch_began_with(workplace: Path) -> None:
+    folder, _ = finished(workplace, "schedule=halving", "optimizer.lr=0.008", "trainer.max_epochs=4")
+    assert pd.read_csv(folder / "metrics.csv")["lr"].tolist() == pytest.approx([0.008, 0.008, 0.004, 0.002])
+
+
 def test_the_best_checkpoint_is_the_best_epoch(run: tuple[Path, str]) -> None:
     content = torch.load(run[0] / "checkpoints" / "best.ckpt", weights_only=True)
     assert content["epoch"] == pd.read_csv(run[0] / "metrics.csv")["val/mse"].idxmin()
