@@ -41,19 +41,6 @@ class TestContract:
         assert not torch.allclose(after[1], before[1])
         torch.testing.assert_close(layer(query[2:], memory[2:] if role == "cross" else query[2:]), before[2:])
 
-    def test_causal_outputs_do_not_see_the_future(self, kind, role, options):
-        if role != "causal" or kind is ProbSparseAttention:  # its choice of rows does: see test_probsparse
-            pytest.skip("not causal")
-        layer = build(kind, role, options).double().eval()
-        query, _ = inputs(role)
-        before = layer(query, query)
-        for now in (0, 30, 63, 64, 70):
-            changed = query.clone()
-            changed[:, now + 1 :] += 3 * torch.randn_like(changed[:, now + 1 :])
-            after = layer(changed, changed)
-            torch.testing.assert_close(after[:, : now + 1], before[:, : now + 1], rtol=1e-12, atol=1e-12)
-            assert not torch.allclose(after[:, now + 1 :], before[:, now + 1 :])
-
     def test_evaluation_is_deterministic_and_draws_nothing(self, kind, role, options):
         layer = build(kind, role, options, dropout=0.3).double().eval()
         query, memory = inputs(role)
@@ -129,23 +116,8 @@ class TestContract:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("training", [False, True])
-    @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-    def test_compiles_to_one_graph(self, kind, role, options, training, backend, monkeypatch):
-        if backend == "inductor":
-            pytest.importorskip("setuptools", reason="the compiler's C++ backend needs setuptools")
-        monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks
-        layer = build(kind, role, options).train(training)
-        query, memory = inputs(role, torch.float32)
-        compiled = torch.compile(layer, fullgraph=True, backend=backend)
-        torch.manual_seed(1)
-        expected = layer(query, memory)
-        torch._dynamo.reset()
-        torch.manual_seed(1)
-        got = compiled(query, memory)
-        if not (training and kind is ProbSparseAttention):  # there the compiled sample is another one
-            torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
-        got.sum().backward()
-        assert all(parameter.grad is not None for parameter in layer.parameters())
+    def test_compiles_to_one_graph(self, kind, role, options, training, monkeypatch):
+        check_compiled(kind, role, options, training, "aot_eager", monkeypatch)
 
     def test_largest_tensor_grows_linearly(self, kind, role, options):
         assert _largest_tensor(kind, role, options, 2048) < 4.7 * _largest_tensor(kind, role, options, 512)
@@ -162,6 +134,50 @@ class TestContract:
             torch.randn(1, HEADS, n, HEAD_DIM, dtype=torch.float64, requires_grad=True) for n in lengths
         )
         assert torch.autograd.gradcheck(layer.mix, (q, k, v), fast_mode=True)
+
+
+# ProbSparse's choice of rows does see the future, as its docstring says: tests/attention/test_probsparse.py
+@pytest.mark.parametrize(
+    ("kind", "role", "options"),
+    [case for case in CASES if case.values[1] == "causal" and case.values[0] is not ProbSparseAttention],
+)
+def test_causal_outputs_do_not_see_the_future(kind, role, options):
+    layer = build(kind, role, options).double().eval()
+    query, _ = inputs(role)
+    before = layer(query, query)
+    for now in (0, 30, 63, 64, 70):
+        changed = query.clone()
+        changed[:, now + 1 :] += 3 * torch.randn_like(changed[:, now + 1 :])
+        after = layer(changed, changed)
+        torch.testing.assert_close(after[:, : now + 1], before[:, : now + 1], rtol=1e-12, atol=1e-12)
+        assert not torch.allclose(after[:, now + 1 :], before[:, now + 1 :])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "role", "options"),
+    [case for case in CASES if case.values[1] == "self" and len(case.values[2]) < 2],
+)
+def test_compiles_to_machine_code(kind, role, options, monkeypatch):
+    pytest.importorskip("setuptools", reason="the compiler's C++ backend needs setuptools")
+    check_compiled(kind, role, options, True, "inductor", monkeypatch)
+
+
+def check_compiled(kind, role, options, training, backend, monkeypatch):
+    """One graph, the same answer, and a gradient for every parameter."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks
+    layer = build(kind, role, options).train(training)
+    query, memory = inputs(role, torch.float32)
+    compiled = torch.compile(layer, fullgraph=True, backend=backend)
+    torch.manual_seed(1)
+    expected = layer(query, memory)
+    torch._dynamo.reset()
+    torch.manual_seed(1)
+    got = compiled(query, memory)
+    if not (training and kind is ProbSparseAttention):  # there the compiled sample is another one
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+    got.sum().backward()
+    assert all(parameter.grad is not None for parameter in layer.parameters())
 
 
 class _Largest(TorchDispatchMode):
