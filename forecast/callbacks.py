@@ -129,9 +129,16 @@ class StopOnNonFiniteLoss(Callback):
 
 
 class RandomState(Callback):
-    """Keep torch's random state in checkpoints, so that dropout and sampling go on as if never interrupted."""
+    """Keep torch's random state in checkpoints, so that dropout and sampling go on as if never interrupted.
+
+    Processes of one run start with the same seed, for the same initial weights, and then draw dropout of their own.
+    """
 
     _restored: dict[str, Any] | None = None
+
+    def on_fit_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        if not trainer.is_global_zero:  # here, for Lightning seeds all alike once more when it connects them
+            torch.manual_seed(torch.initial_seed() + trainer.global_rank)
 
     def state_dict(self) -> dict[str, Any]:
         cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []

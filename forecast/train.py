@@ -16,7 +16,6 @@ def train(config: DictConfig) -> float:
     """One run from configuration to report. Returns the best validation MSE, which a sweeper minimises."""
     # Here and not above, so that --help and --cfg answer without loading torch.
     import lightning as L
-    import torch
     from hydra.utils import instantiate
 
     from forecast import loggers, report
@@ -64,10 +63,6 @@ def train(config: DictConfig) -> float:
         check_same_model(checkpoint, load_checkpoint(checkpoint), settings)
     if trainer.is_global_zero:
         report.introduce(config, data, model, trainer)
-    else:
-        torch.manual_seed(
-            config.seed + trainer.global_rank
-        )  # the same initial weights, but dropout of its own
 
     with loggers.running(trainer.loggers):
         trainer.fit(forecaster, datamodule=data, ckpt_path=checkpoint, weights_only=True)
