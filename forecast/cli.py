@@ -43,6 +43,8 @@ def main(config_name: str, task: Callable[[DictConfig], Any]) -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # makes Hydra hand exceptions on instead of printing them itself
     if not processes.is_first():
         processes.follow_parent()
+    # Hydra takes -m only before the overrides.
+    sys.argv[1:] = sorted(sys.argv[1:], key=lambda argument: argument not in ("-m", "--multirun"))
     typed = get_args_parser().parse_args()
     sys.argv[1:] = [overrides.quote(argument, sweep=typed.multirun) for argument in sys.argv[1:]]
     given = [overrides.quote(argument, sweep=typed.multirun) for argument in typed.overrides]
