@@ -39,6 +39,10 @@ def is_news(path: Path, message: str) -> bool:
 def wait_for_first(seconds: float = 5.0) -> None:
     """Give the first process time to fail on its own: once another one has ended, Lightning kills it without a word.
 
-    Returns late only where the first process cannot notice: `follow_parent` ends this one with it.
+    It notices as soon as the connection is closed; `follow_parent` then ends this process with it.
     """
+    import torch.distributed as dist
+
+    if dist.is_initialized() and dist.get_backend() == "gloo":  # NCCL might wait for the others
+        dist.destroy_process_group()
     time.sleep(seconds)
