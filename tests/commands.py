@@ -1,0 +1,57 @@
+"""Run `python -m forecast.train` as a user would, on tiny data and a tiny model."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from forecast.cli import main
+from forecast.train import train as task
+from tests.helpers import TINY, write_csv
+
+ROOT = Path(__file__).parent.parent
+SMALL = (*TINY, "data=csv", "data.path=load.csv", "callbacks.progress.refresh_rate=0")
+
+
+def workplace(folder: Path, rows: int = 300) -> Path:
+    write_csv(folder / "load.csv", rows=rows)
+    return folder
+
+
+def start(
+    folder: Path, *overrides: str, program: tuple[str, ...] = ("-m", "forecast.train"), **environment: str
+):
+    """Begin a run in `folder`, under its `runs` unless told otherwise; it can import this repository's tests."""
+    return subprocess.Popen(
+        [sys.executable, *program, *SMALL, *overrides], cwd=folder, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **environment},
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+    out, err = process.communicate(timeout=200)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def train(folder: Path, *overrides: str, **options) -> subprocess.CompletedProcess[str]:
+    return finish(start(folder, *overrides, **options))
+
+
+def train_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
+    """The same within this process, which is faster; give the exit status."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["train", *SMALL, *overrides])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    try:
+        main("train", task)
+    except SystemExit as exit:
+        return exit.code
+    return 0
+
+
+def only(folder: Path, pattern: str) -> Path:
+    (path,) = folder.glob(pattern)
+    return path
