@@ -123,8 +123,9 @@ class StopOnNonFiniteLoss(Callback):
         last = batch_idx + 1 == trainer.num_training_batches
         if (last or batch_idx % self.every == 0) and not math.isfinite(loss := float(outputs["loss"])):
             raise TrainingError(
-                f"the training loss became {loss} in epoch {trainer.current_epoch}, by batch {batch_idx}; the last good "
-                "checkpoint is kept. Try a lower optimizer.lr, trainer.gradient_clip_val=1 or trainer.precision=32-true"
+                f"the training loss became {loss} in epoch {trainer.current_epoch}, by batch {batch_idx}; the last "
+                "good checkpoint is kept. Try a lower optimizer.lr, trainer.gradient_clip_val=1 or "
+                "trainer.precision=32-true"
             )
 
 

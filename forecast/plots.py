@@ -45,9 +45,10 @@ def forecast_figure(
                     linestyle="-" if colour == COLOURS[0] else "--",
                 )  # fmt: skip
             axis.axvline(when[-pred_len - 1], color="#999999", linewidth=0.8, linestyle=":")
-            ticks = mdates.AutoDateLocator(maxticks=6)
+            ticks = mdates.AutoDateLocator(minticks=2, maxticks=8)
             axis.xaxis.set_major_locator(ticks)
             axis.xaxis.set_major_formatter(mdates.ConciseDateFormatter(ticks))
+            axis.tick_params(axis="x", labelsize=8)
             axis.grid(alpha=0.25)
             axis.spines[["top", "right"]].set_visible(False)
             if w == 0:
@@ -75,6 +76,34 @@ def step_figure(errors: Mapping[str, np.ndarray], title: str) -> Figure:
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False)
+    figure.tight_layout()
+    return figure
+
+
+def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
+    """Time and peak memory of one sequence, forward and backward, against its length, both axes logarithmic."""
+    rows = rows[rows["backward"]].assign(
+        n=lambda r: r["length"].astype(str).str.split("/").str[0].astype(int)
+    )
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
+    for axis, (column, unit) in zip(axes, {"median": "seconds", "peak_mib": "MiB"}.items(), strict=True):
+        for number, (kind, points) in enumerate(rows.groupby("kind", sort=False)):
+            style = (
+                {"color": TRUTH, "linewidth": 2.2}
+                if kind == "full"
+                else {"color": f"C{number}", "linewidth": 1.6}
+            )
+            style |= {"linestyle": ":", "color": "#888888"} if kind == "no mixing" else {}
+            values = points[column] / points["batch"]
+            axis.plot(points["n"], values, marker="o", markersize=3.5, label=kind, **style)
+            if column == "median":
+                low, high = points["fastest"] / points["batch"], points["slowest"] / points["batch"]
+                axis.fill_between(points["n"], low, high, color=style["color"], alpha=0.15, linewidth=0)
+        axis.set(xscale="log", yscale="log", xlabel="length", ylabel=f"{unit} a sequence")
+        axis.grid(alpha=0.25, which="both")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(frameon=False)
+    figure.suptitle(title, fontsize=11)
     figure.tight_layout()
     return figure
 

@@ -1,4 +1,4 @@
-"""Learning-rate schedules, in the form Lightning takes them. Each is called with the optimizer and the steps to come."""
+"""Learning-rate schedules in the form Lightning takes; each is called with the optimizer and the steps to come."""
 
 import math
 from typing import Any
@@ -21,7 +21,7 @@ def halving(optimizer: Optimizer, total_steps: int, *, full_epochs: int = 2) -> 
 def cosine(
     optimizer: Optimizer, total_steps: int, *, warmup: float = 0.1, final: float = 0.0
 ) -> dict[str, Any]:
-    """Rise linearly over the first `warmup` share of the steps, then fall along a half cosine to `final` of the peak."""
+    """Rise linearly over the `warmup` share of the steps, then fall along a half cosine to `final` of the peak."""
     if not 0 <= warmup < 1:
         raise ValueError(f"schedule.warmup={warmup} is a share of all steps: at least 0 and below 1")
     rising = max(1, round(warmup * total_steps))
