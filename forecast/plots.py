@@ -85,8 +85,12 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
     rows = rows[rows["backward"]].assign(
         n=lambda r: r["length"].astype(str).str.split("/").str[0].astype(int)
     )
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
-    for axis, (column, unit) in zip(axes, {"median": "seconds", "peak_mib": "MiB"}.items(), strict=True):
+    measured = {
+        c: unit for c, unit in {"median": "seconds", "peak_mib": "MiB"}.items() if (rows[c] > 0).any()
+    }
+    figure, grid = plt.subplots(1, len(measured), figsize=(5.5 * len(measured), 4.4), squeeze=False)
+    axes = grid[0]
+    for axis, (column, unit) in zip(axes, measured.items(), strict=True):
         for number, (kind, points) in enumerate(rows.groupby("kind", sort=False)):
             style = (
                 {"color": TRUTH, "linewidth": 2.2}

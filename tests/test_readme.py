@@ -31,6 +31,7 @@ SMALL = (
     "seq_len=24", "label_len=12", "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.batch_size=256",
     "trainer.max_epochs=1", "+trainer.limit_train_batches=2", "callbacks.progress.refresh_rate=0",
 )  # fmt: skip
+SMALL_BENCHMARK = ("repeats=1", "model.d_model=8", "model.n_heads=2", "memory=false")
 
 
 def test_every_command_is_known() -> None:
@@ -39,20 +40,29 @@ def test_every_command_is_known() -> None:
     assert [c for c in others if not any(need in c for need in NEEDS)] == []
 
 
+def run(module: str, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    result = subprocess.run(
+        [sys.executable, "-m", module, *arguments], cwd=folder, capture_output=True, text=True, timeout=500,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return result
+
+
 @pytest.mark.parametrize("command", OURS)
 def test_command(command: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     for text, need in NEEDS.items():
         if text in f"{command} " and not (need == "GPUs" and torch.cuda.device_count() > 1):
             pytest.skip(f"needs {need}")
     _, _, module, *arguments = shlex.split(command, comments=True)
+    if module == "forecast.benchmark":
+        run(module, [*arguments, *SMALL_BENCHMARK], tmp_path)
+        assert list(tmp_path.rglob("benchmark.json"))
+        return
     if re.search(r"etth[12]", command):
         arguments.append(f"data.root={request.getfixturevalue('data_root')}")
     write_csv(tmp_path / "my.csv", rows=700)
-    result = subprocess.run(
-        [sys.executable, "-m", module, *arguments, *SMALL], cwd=tmp_path, capture_output=True, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=500,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
+    result = run(module, [*arguments, *SMALL], tmp_path)
     runs = list(tmp_path.rglob("metrics.json"))
     assert runs
     if "-m " in command.removeprefix("python -m"):
