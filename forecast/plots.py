@@ -86,7 +86,7 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
         n=lambda r: r["length"].astype(str).str.split("/").str[0].astype(int)
     )
     measured = {
-        c: unit for c, unit in {"median": "seconds", "peak_mib": "MiB"}.items() if (rows[c] > 0).any()
+        c: unit for c, unit in {"median": "seconds", "peak_mib": "MiB"}.items() if np.any(rows[c] > 0)
     }
     figure, grid = plt.subplots(1, len(measured), figsize=(5.5 * len(measured), 4.4), squeeze=False)
     axes = grid[0]

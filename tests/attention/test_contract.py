@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from forecast.attention import ProbSparseAttention, nystrom, prefix
-from tests.attention.kinds import BATCH, CASES, D_MODEL, HEAD_DIM, HEADS, build, inputs
+from tests.attention.kinds import BATCH, CASES, D_MODEL, HEAD_DIM, HEADS, OPTIONS, build, inputs
 
 # Error of a layer in half precision against float64, relative to the output's largest entry.
 HALF_ERROR = {torch.bfloat16: 1e-2, torch.float16: 2e-3}
@@ -154,13 +154,10 @@ def test_causal_outputs_do_not_see_the_future(kind, role, options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "role", "options"),
-    [case for case in CASES if case.values[1] == "self" and len(case.values[2]) < 2],
-)
-def test_compiles_to_machine_code(kind, role, options, monkeypatch):
+@pytest.mark.parametrize(("kind", "options"), [case for case in OPTIONS if len(case[1]) < 2])
+def test_compiles_to_machine_code(kind, options, monkeypatch):
     pytest.importorskip("setuptools", reason="the compiler's C++ backend needs setuptools")
-    check_compiled(kind, role, options, True, "inductor", monkeypatch)
+    check_compiled(kind, "self", options, True, "inductor", monkeypatch)
 
 
 def check_compiled(kind, role, options, training, backend, monkeypatch):
