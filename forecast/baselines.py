@@ -56,7 +56,9 @@ class Linear:
         seq_len = train.seq_len
         width = seq_len + train.pred_len
         rows = train.values[train.first_row : train.first_row + len(train) + width - 1, train.target_index]
-        gram = sliding_gram(rows.double(), width)
+        rows = rows.double()
+        # Windows lose their mean anyway; a large level would eat the digits of the sums.
+        gram = sliding_gram(rows - rows.mean(0), width)
         past, cross = gram[:seq_len, :seq_len], gram[:seq_len, seq_len:]
         centre = torch.eye(seq_len, dtype=gram.dtype, device=gram.device) - 1 / seq_len
         cross = centre @ (cross - past.mean(1, keepdim=True))

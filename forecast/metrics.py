@@ -52,17 +52,15 @@ class ErrorSums:
         error = prediction - target
         y = (target * self.scale + self.center).abs()
         y_hat = (prediction * self.scale + self.center).abs()
-        symmetric = 200 * (error * self.scale).abs() / (y + y_hat)
-        self.sums += torch.stack(
-            [error.square().sum(0), error.abs().sum(0), symmetric.nan_to_num(nan=0.0).sum(0), y.sum(0)]
-        )
+        symmetric = torch.where(y + y_hat == 0, 0.0, 200 * (error * self.scale).abs() / (y + y_hat))
+        self.sums += torch.stack([error.square().sum(0), error.abs().sum(0), symmetric.sum(0), y.sum(0)])
         self.count += len(target)
 
     def scores(self) -> dict[str, float]:
         """The averages over all windows, steps and variables, by the names in `SCORES`."""
         squared, absolute, symmetric, y = self.sums.mean(1) / self.count  # each (n_targets,)
         by_variable = self._scores(squared, absolute, symmetric, y)
-        return {name: by_variable[name].nanmean().item() for name in SCORES}
+        return {name: over_variables(name, by_variable[name]).item() for name in SCORES}
 
     def by_variable(self) -> dict[str, Float[Tensor, " n_targets"]]:
         """Each score for each variable."""
@@ -70,7 +68,8 @@ class ErrorSums:
 
     def by_step(self) -> dict[str, Float[Tensor, " pred_len"]]:
         """Each score for each step of the horizon, averaged over the variables."""
-        return {name: score.nanmean(-1) for name, score in self._scores(*(self.sums / self.count)).items()}
+        by_step = self._scores(*(self.sums / self.count))
+        return {name: over_variables(name, score) for name, score in by_step.items()}
 
     def _scores(self, squared: Tensor, absolute: Tensor, symmetric: Tensor, y: Tensor) -> dict[str, Tensor]:
         mae = absolute * self.scale
@@ -86,9 +85,14 @@ class ErrorSums:
         return {name: score.cpu() for name, score in scores.items()}
 
 
+def over_variables(name: str, score: Float[Tensor, "*steps n_targets"]) -> Float[Tensor, "*steps"]:
+    """Average over the last axis; only a ratio may be undefined for a variable, a NaN error stays one."""
+    return score.nanmean(-1) if name in ("wape", "mase") else score.mean(-1)
+
+
 def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
     """numerator / denominator, NaN where the denominator is zero."""
-    return torch.where(denominator > 0, numerator / denominator, torch.nan)
+    return torch.where(denominator == 0, torch.nan, numerator / denominator)
 
 
 def window_errors(

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 
 from forecast.files import whole_file
 
-COLOURS = ("#0b6e99", "#c2571a", "#7a7a7a", "#4b8b3b")  # model, linear, seasonal naive, naive
+MODEL = "#0b6e99"
+BASELINES = {"linear": "#c2571a", "seasonal naive": "#7a7a7a", "naive": "#4b8b3b"}
 TRUTH = "#222222"
 
 
@@ -39,10 +40,10 @@ def forecast_figure(
         for v, variable in enumerate(variables):
             axis = axes[v, w]
             axis.plot(when, truth[w][:, v], color=TRUTH, linewidth=1.1, label="truth")
-            for (name, windows), colour in zip(forecasts.items(), COLOURS, strict=False):
+            for name, windows in forecasts.items():
                 axis.plot(
-                    when[-pred_len:], windows[w][:, v], color=colour, linewidth=1.6, label=name,
-                    linestyle="-" if colour == COLOURS[0] else "--",
+                    when[-pred_len:], windows[w][:, v], color=BASELINES.get(name, MODEL), linewidth=1.6, label=name,
+                    linestyle="--" if name in BASELINES else "-",
                 )  # fmt: skip
             axis.axvline(when[-pred_len - 1], color="#999999", linewidth=0.8, linestyle=":")
             ticks = mdates.AutoDateLocator(minticks=2, maxticks=8)
@@ -52,9 +53,9 @@ def forecast_figure(
             axis.grid(alpha=0.25)
             axis.spines[["top", "right"]].set_visible(False)
             if w == 0:
-                axis.set_ylabel(variable)
+                axis.set_ylabel(variable, parse_math=False)
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(title, fontsize=11, parse_math=False)
     figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)
     figure.tight_layout(rect=(0, 0.09 if len(variables) < 3 else 0.05, 1, 1))
     return figure
@@ -63,15 +64,13 @@ def forecast_figure(
 def step_figure(errors: Mapping[str, np.ndarray], title: str) -> Figure:
     """Scaled MSE at each step of the horizon, a line for the model and each baseline: errors[name] (pred_len,)."""
     figure, axis = plt.subplots(figsize=(7, 3.6))
-    for (name, values), colour in zip(errors.items(), COLOURS, strict=False):
+    for name, values in errors.items():
         axis.plot(
-            np.arange(1, len(values) + 1),
-            values,
-            color=colour,
-            label=name,
-            linewidth=2 if colour == COLOURS[0] else 1.3,
-        )
-    axis.set(xlabel="step of the horizon", ylabel="MSE (scaled)", title=title)
+            np.arange(1, len(values) + 1), values, color=BASELINES.get(name, MODEL), label=name,
+            linewidth=1.3 if name in BASELINES else 2,
+        )  # fmt: skip
+    axis.set(xlabel="step of the horizon", ylabel="MSE (scaled)")
+    axis.set_title(title, parse_math=False)
     axis.set_ylim(bottom=0)
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)

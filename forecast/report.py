@@ -43,9 +43,13 @@ class Measured:
 
     @property
     def skill(self) -> float:
-        """1 − MSE / the best baseline's MSE: the share of its error that the model removes."""
+        """1 − MSE / the best baseline's MSE: the share of its error that the model removes.
+
+        NaN where that baseline makes no error at all, and nothing is left to remove.
+        """
         scores = self.scores
-        return 1 - scores[MODEL]["mse"] / scores[self.best_baseline]["mse"]
+        rival = scores[self.best_baseline]["mse"]
+        return 1 - scores[MODEL]["mse"] / rival if rival > 0 else math.nan
 
 
 def introduce(config: DictConfig, data: ForecastData, model: nn.Module, trainer: L.Trainer) -> None:
@@ -121,8 +125,9 @@ def pictures(folder: Path, forecaster: Forecaster, data: ForecastData, measured:
     ).long()
     batch = test.gather(chosen)
     rival = measured.best_baseline
+    model_name = forecaster.hparams["model"]["attention"]["name"]
     forecasts = {
-        f"{forecaster.hparams['model']['attention']['name']}": predict(forecaster, batch),
+        model_name: predict(forecaster, batch),
         LABELS[rival]: baselines(data)[rival](test, batch),
     }
     variables = shown_variables(data)
@@ -145,7 +150,7 @@ def pictures(folder: Path, forecaster: Forecaster, data: ForecastData, measured:
         ),
         "error_by_step": plots.step_figure(
             {
-                LABELS.get(name, next(iter(forecasts))): measured.errors[name].by_step()["mse"].numpy()
+                LABELS.get(name, model_name): measured.errors[name].by_step()["mse"].numpy()
                 for name in (MODEL, "linear", "seasonal_naive", "naive")
             },
             f"{data.name}: error along the horizon, {len(test):,} test windows",
@@ -165,8 +170,12 @@ def shown_variables(data: ForecastData) -> list[int]:
 
 @torch.no_grad()
 def predict(forecaster: Forecaster, batch: Batch) -> Tensor:
+    """Scaled forecasts, computed in the weights' own precision."""
     forecaster.eval()
-    return forecaster(Batch(*(part.to(forecaster.device) for part in batch))).to(batch.past.device)
+    weights = next(forecaster.parameters())
+    *parts, index = batch
+    moved = Batch(*(part.to(weights) for part in parts), index)
+    return forecaster(moved).to(batch.past)
 
 
 def show(content: dict[str, Any], measured: Measured, folder: Path) -> None:
@@ -185,7 +194,9 @@ def show(content: dict[str, Any], measured: Measured, folder: Path) -> None:
     console = Console()
     console.print(table)
     rival, skill = LABELS[measured.best_baseline], measured.skill
-    if skill > 0:
+    if math.isnan(skill):
+        console.print(f"no skill can be given: {rival}, the best baseline, makes no error here; use {rival}")
+    elif skill > 0:
         console.print(
             f"skill {skill:.3f}: {100 * skill:.1f}% less squared error than {rival}, the best baseline"
         )

@@ -71,6 +71,18 @@ def test_linear_is_least_squares_over_every_training_window() -> None:
     np.testing.assert_allclose(Linear(split, ridge=1e-10)(split, batch), expected, atol=2e-4)
 
 
+def test_linear_does_not_depend_on_the_level_of_the_data() -> None:
+    split = windows()
+    raised = windows()
+    raised.values += 1e4
+    index = torch.arange(20)
+    low, high = (Linear(w)(w, w.gather(index)) for w in (split, raised))
+    np.testing.assert_allclose(
+        high - 1e4, low, atol=0.02
+    )  # float32 holds three digits behind the point there
+    np.testing.assert_allclose(Linear(raised).weight, Linear(split).weight, atol=1e-3)
+
+
 def test_linear_answers_flat_data_with_its_level() -> None:
     flat = windows()
     flat.values.fill_(3.0)

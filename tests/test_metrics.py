@@ -87,3 +87,11 @@ def test_window_errors_average_to_the_scores() -> None:
     scores = summed([WINDOWS]).scores()
     assert each.shape == (WINDOWS, 2)
     assert each.mean(0).tolist() == pytest.approx([scores["mse"], scores["mae"]], rel=1e-6)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_a_forecast_that_is_not_finite_has_no_good_score(wrong: float) -> None:
+    sums = ErrorSums(1, torch.zeros(2), torch.ones(2), torch.ones(2))
+    sums.update(torch.tensor([[[wrong, 1.0]]]), torch.tensor([[[1.0, 2.0]]]))
+    assert not any(np.isfinite(score) for score in (sums.scores()[name] for name in ("mse", "mae", "smape")))
+    assert not np.isfinite(sums.by_variable()["wape"][0])
