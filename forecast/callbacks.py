@@ -12,12 +12,8 @@ from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
 from lightning.pytorch.utilities import rank_zero_only
 
-from forecast.errors import ForecastError
+from forecast.errors import TrainingError
 from forecast.files import whole_file
-
-
-class TrainingError(ForecastError):
-    """Training that cannot go on."""
 
 
 class ProgressBar(TQDMProgressBar):
@@ -58,10 +54,13 @@ class ProgressBar(TQDMProgressBar):
 
 
 class Throughput(Callback):
-    """Count training windows and the time they took, validation left out; logged each epoch."""
+    """Count training windows and the time they took, logged each epoch.
+
+    Validation is left out, and the first batch, in which models are compiled and memory is first taken.
+    """
 
     def __init__(self) -> None:
-        self.windows, self.seconds = 0, 0.0
+        self.windows, self.seconds, self._warm = 0, 0.0, False
 
     @property
     def windows_per_second(self) -> float:
@@ -73,10 +72,11 @@ class Throughput(Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        self.windows += len(batch.index) * trainer.world_size
         now = time.perf_counter()
-        self.seconds += now - self._last
-        self._last = now
+        if self._warm:
+            self.windows += len(batch.index) * trainer.world_size
+            self.seconds += now - self._last
+        self._warm, self._last = True, now
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         module.log("windows_per_second", self.windows_per_second, rank_zero_only=True)
@@ -123,8 +123,8 @@ class StopOnNonFiniteLoss(Callback):
         last = batch_idx + 1 == trainer.num_training_batches
         if (last or batch_idx % self.every == 0) and not math.isfinite(loss := float(outputs["loss"])):
             raise TrainingError(
-                f"the training loss became {loss} in epoch {trainer.current_epoch}, by batch {batch_idx}; the last "
-                "good checkpoint is kept. Try a lower optimizer.lr, trainer.gradient_clip_val=1 or "
+                f"the training loss became {loss} in epoch {trainer.current_epoch}, by batch {batch_idx}; checkpoints "
+                "of earlier epochs are kept. Try a lower optimizer.lr, trainer.gradient_clip_val=1 or "
                 "trainer.precision=32-true"
             )
 

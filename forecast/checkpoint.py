@@ -46,19 +46,56 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     return content
 
 
-def check_same_model(path: Path, content: dict[str, Any], config: dict[str, Any]) -> None:
-    """Refuse to go on from a checkpoint whose model or data is another than the configured one.
+SAME = (
+    "model",
+    "optimizer",
+    "schedule",
+    "loss",
+    "features",
+    "seq_len",
+    "label_len",
+    "pred_len",
+    "data.scaler",
+)
+"""What a run that goes on from a checkpoint must share with the run that wrote it: its whole state is taken over."""
+
+
+def check_goes_on(
+    path: Path, content: dict[str, Any], config: dict[str, Any], columns: dict[str, list[str]]
+) -> None:
+    """Refuse to go on from a checkpoint of another model, training or table, or of one that has no epoch left.
+
+    `columns` holds this run's `feature_columns` and `target_columns`.
 
     Raises:
         CheckpointError: naming the first setting that differs.
     """
     saved = content["hyper_parameters"]
-    for group in ("model", "features", "seq_len", "label_len", "pred_len"):
-        key, old, new = first_difference(group, saved.get(group), config.get(group))
+    for group in SAME:
+        key, old, new = first_difference(group, setting(saved, group), setting(config, group))
         if key:
             raise CheckpointError(
                 f"{path}: it was trained with {key}={old}, this run has {key}={new}; make them equal"
             )
+    for state in content.values():
+        if isinstance(state, dict) and "feature_columns" in state:
+            for name, mine in columns.items():
+                if state[name] != mine:
+                    what, theirs = name.replace("_", " "), ", ".join(state[name])
+                    raise CheckpointError(
+                        f"{path}: its {what} are {theirs}; this run's are {', '.join(mine)}"
+                    )
+    epochs = content["epoch"] + 1
+    if epochs >= config["trainer"]["max_epochs"]:
+        raise CheckpointError(
+            f"{path}: it has {epochs} epochs behind it; to go on, set trainer.max_epochs above that"
+        )
+
+
+def setting(config: dict[str, Any], dotted: str) -> Any:
+    for key in dotted.split("."):
+        config = config.get(key, {})
+    return config
 
 
 def first_difference(key: str, old: Any, new: Any) -> tuple[str, Any, Any]:

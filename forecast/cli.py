@@ -6,8 +6,11 @@ Imports no torch, so that --help and --cfg answer at once.
 import logging
 import os
 import secrets
+import shutil
 import sys
+import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +23,14 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from forecast import overrides, processes, resume, sweep
-from forecast.errors import ConfigError
+from forecast.errors import ConfigError, TrainingError
 from forecast.files import whole_file
 from forecast.paths import CONF
 
 log = logging.getLogger("forecast")
 
 USER_MISTAKES = (ValueError, OSError, HydraException, OmegaConfBaseException)
+LEFT_BY_REFUSAL = {"config.yaml", "overrides.yaml", "error.txt"}  # and the log
 
 OmegaConf.register_new_resolver(
     "random_suffix", lambda *_: secrets.token_hex(3), use_cache=True, replace=True
@@ -40,6 +44,7 @@ def main(config_name: str, task: Callable[[DictConfig], Any]) -> None:
     with HYDRA_FULL_ERROR=1), 130 on Ctrl-C. In a multirun, one member's failure does not end the others.
     """
     show_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1" and processes.is_first()
+    warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr, flush=True)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # makes Hydra hand exceptions on instead of printing them itself
     if not processes.is_first():
         processes.follow_parent()
@@ -52,7 +57,11 @@ def main(config_name: str, task: Callable[[DictConfig], Any]) -> None:
     failures: list[BaseException] = []
     try:
         overrides.check(config_name, given)
-        if "resume=auto" in given and not typed.multirun and not asks_only:
+        if "resume=auto" in given and typed.multirun:
+            raise ConfigError(
+                "resume=auto goes on with one run: give it without -m, with that member's settings"
+            )
+        if "resume=auto" in given and not asks_only:
             sys.argv += resume.in_place(config_name, given)
         if typed.multirun:
             refuse_many_devices(overrides.compose_first(config_name, given, groups=("trainer", "experiment")))
@@ -61,16 +70,17 @@ def main(config_name: str, task: Callable[[DictConfig], Any]) -> None:
         if failures and not typed.multirun:
             raise failures[0]
     except Exception as error:
-        unexpected = not isinstance(error, USER_MISTAKES)
-        if show_traceback or (unexpected and processes.is_first()):
+        if show_traceback or (not is_users_mistake(error) and processes.is_first()):
             raise
         print(f"error: {one_line(error)}", file=sys.stderr, flush=True)
         sys.exit(2)
     except KeyboardInterrupt:
-        print(
-            "interrupted; the last checkpoint is kept: repeat the command with resume=auto to go on",
-            file=sys.stderr,
+        hint = (
+            ""
+            if typed.multirun
+            else "; repeat the command with resume=auto to go on after its last whole epoch"
         )
+        print(f"interrupted{hint}", file=sys.stderr)
         sys.exit(130)
     finally:
         failed = sweep.print_summary()
@@ -94,8 +104,8 @@ def in_run_folder(
         folder = Path(config.output_dir)
         if processes.is_first():
             (folder / "error.txt").unlink(missing_ok=True)
+        job = HydraConfig.get()
         try:
-            job = HydraConfig.get()
             if job.mode == RunMode.MULTIRUN:
                 config.run_group = config.run_group or Path(job.sweep.dir).name
                 refuse_many_devices(config)
@@ -109,17 +119,35 @@ def in_run_folder(
                     OmegaConf.save(config, temporary)
                 with whole_file(folder / "overrides.yaml") as temporary:
                     OmegaConf.save(job.overrides.task, temporary)
-            return task(config)
+            with resume.held(folder) if processes.is_first() else nullcontext():
+                return task(config)
         except Exception as error:
             log.info("failed", exc_info=True)  # to the log file alone
             news = processes.is_news(folder / "error.txt", one_line(error))
             failures.append(error if news else SystemExit(2))
+            if job.mode == RunMode.RUN and is_users_mistake(error) and not isinstance(error, TrainingError):
+                remove_if_nothing_began(folder)
         except SystemExit as error:
             if isinstance(error.__context__, KeyboardInterrupt):  # Lightning turns Ctrl-C into sys.exit(1)
                 raise KeyboardInterrupt from None
             raise
 
     return run
+
+
+def is_users_mistake(error: BaseException) -> bool:
+    """A mistake in what was given, an option that no constructor takes among them; anything else is ours."""
+    if isinstance(error, TypeError):
+        return "unexpected keyword argument" in str(error) or "required keyword-only argument" in str(error)
+    return isinstance(error, USER_MISTAKES)
+
+
+def remove_if_nothing_began(folder: Path) -> None:
+    """A run that was refused leaves no folder; one in which something was made keeps it, and its log."""
+    if {path.name for path in folder.iterdir() if path.suffix != ".log"} <= LEFT_BY_REFUSAL:
+        shutil.rmtree(folder)
+        if not any(folder.parent.iterdir()):
+            folder.parent.rmdir()
 
 
 def refuse_many_devices(config: DictConfig) -> None:

@@ -13,5 +13,9 @@ class DataError(ForecastError):
     """A table that cannot be trusted: the message names the file, the column and the first bad row."""
 
 
+class TrainingError(ForecastError):
+    """Training that cannot go on."""
+
+
 class CheckpointError(ForecastError):
     """A checkpoint that is missing, damaged, or of something else."""

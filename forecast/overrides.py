@@ -4,6 +4,7 @@ Imports no torch: it runs before every command.
 """
 
 import difflib
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -39,6 +40,8 @@ def quote(argument: str, *, sweep: bool) -> str:
     if match is None:
         return argument
     key, text = match.groups()
+    if key.endswith("output_root") and text.startswith("~"):
+        text = os.path.expanduser(text)
     values = text.split(",") if sweep and text != "," else [text]
     return f"{key}=" + ",".join(quote_value(value) for value in values)
 

@@ -66,6 +66,8 @@ def introduce(config: DictConfig, data: ForecastData, model: nn.Module, trainer:
         f"data       {data.name}: {len(dates):,} rows × {len(columns)} columns, every {data.freq}, "
         f"{dates[0]} to {dates[-1]}"
     )
+    shown = ", ".join(data.target_columns[:8]) + (", ..." if data.n_targets > 8 else "")
+    console.print(f"forecast   {shown} from {data.n_features} columns (features={config.features})")
     console.print(f"windows    {windows}; {data.seq_len} steps → {data.pred_len}, season {data.season}")
     console.print(f"attention  {slots.name}: {kinds}")
     console.print(
@@ -125,7 +127,7 @@ def pictures(folder: Path, forecaster: Forecaster, data: ForecastData, measured:
     ).long()
     batch = test.gather(chosen)
     rival = measured.best_baseline
-    model_name = forecaster.hparams["model"]["attention"]["name"]
+    model_name = str(forecaster.hparams["model"]["attention"]["name"])
     forecasts = {
         model_name: predict(forecaster, batch),
         LABELS[rival]: baselines(data)[rival](test, batch),
@@ -173,9 +175,8 @@ def predict(forecaster: Forecaster, batch: Batch) -> Tensor:
     """Scaled forecasts, computed in the weights' own precision."""
     forecaster.eval()
     weights = next(forecaster.parameters())
-    *parts, index = batch
-    moved = Batch(*(part.to(weights) for part in parts), index)
-    return forecaster(moved).to(batch.past)
+    past, past_time, future, future_time = (part.to(weights) for part in batch[:4])
+    return forecaster(Batch(past, past_time, future, future_time, batch.index)).to(batch.past)
 
 
 def show(content: dict[str, Any], measured: Measured, folder: Path) -> None:

@@ -2,11 +2,15 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.errors import ConfigError
 from forecast.paths import CONF
 
 NOT_COMPARED = ("resume", "logger", "hydra", "output_dir", "output_root", "run_group")
@@ -26,6 +30,35 @@ def in_place(config_name: str, arguments: list[str]) -> list[str]:
     return [f"hydra.run.dir='{folder}'"]
 
 
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold the folder for the run that writes in it; a process that dies, however, lets it go.
+
+    Raises:
+        ConfigError: another process holds it.
+    """
+    lock = FileLock(folder / "run.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ConfigError(
+            f"{folder}: a run is still writing in this folder; wait for it or stop it"
+        ) from None
+    try:
+        yield
+    finally:
+        (folder / "run.lock").unlink(missing_ok=True)
+        lock.release()
+
+
+def is_running(folder: Path) -> bool:
+    try:
+        with held(folder):
+            return False
+    except ConfigError:
+        return True
+
+
 def find_unfinished(root: Path, config: DictConfig) -> Path | None:
     """The newest folder below `root` with a checkpoint, the same configuration, and no final metrics."""
     wanted = digest(config)
@@ -34,7 +67,7 @@ def find_unfinished(root: Path, config: DictConfig) -> Path | None:
         unfinished = (folder / "checkpoints" / "last.ckpt").exists() and not (
             folder / "metrics.json"
         ).exists()
-        if unfinished and digest(load(path)) == wanted:
+        if unfinished and digest(load(path)) == wanted and not is_running(folder):
             return folder
     return None
 

@@ -20,7 +20,7 @@ def train(config: DictConfig) -> float:
 
     from forecast import loggers, report
     from forecast.baselines import new_errors
-    from forecast.checkpoint import check_same_model, find_checkpoint, load_checkpoint
+    from forecast.checkpoint import check_goes_on, find_checkpoint, load_checkpoint
     from forecast.forecaster import Forecaster
     from forecast.resources import PeakMemory
 
@@ -29,6 +29,7 @@ def train(config: DictConfig) -> float:
     for known in (
         ".*LeafSpec.*",  # Lightning's use of torch
         ".*smaller than the logging interval.*",  # curves are logged by epoch
+        ".*dirpath has changed.*",  # a run that goes on from another's checkpoint keeps its own
         ".*sync_dist=True.*",  # scores have been summed over the processes before they are logged
     ):
         warnings.filterwarnings("ignore", message=known)
@@ -60,7 +61,8 @@ def train(config: DictConfig) -> float:
     check_trainer(config, trainer)
     checkpoint = start_from(config, folder)
     if checkpoint is not None:
-        check_same_model(checkpoint, load_checkpoint(checkpoint), settings)
+        columns = {"feature_columns": [*data.feature_columns], "target_columns": [*data.target_columns]}
+        check_goes_on(checkpoint, load_checkpoint(checkpoint), settings, columns)
     if trainer.is_global_zero:
         report.introduce(config, data, model, trainer)
 

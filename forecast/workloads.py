@@ -74,10 +74,12 @@ def serves(config: DictConfig, kind: str) -> bool:
 
 
 def made_by(config: DictConfig, kind: str, role: str | None = None) -> Any:
-    """What makes the kind's encoder attention, as conf/attention says, for another role where one is given."""
-    slot = OmegaConf.load(CONF / "attention" / f"{kind}.yaml").encoder
-    if role is not None:
-        slot.role = role
+    """What makes the kind's attention, as conf/attention says of the encoder or conf/cross, for the role given."""
+    if role == "cross":
+        slot = OmegaConf.load(CONF / "cross" / f"{kind}.yaml")
+    else:
+        slot = OmegaConf.load(CONF / "attention" / f"{kind}.yaml").encoder
+    slot._partial_, slot.role = True, role or slot.role
     knobs = {key: config[key] for key in ("factor", "sampling", "num_landmarks", "feature_map")}
     return instantiate(OmegaConf.create({**knobs, "slot": slot}).slot)
 

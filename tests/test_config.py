@@ -117,6 +117,17 @@ def test_the_papers_settings(option: str) -> None:
     assert "Published Informer" in text
 
 
+@pytest.mark.parametrize("cross", options("cross"))
+def test_cross_attention_of_another_kind(cross: str) -> None:
+    config = composed(
+        "attention=fastformer", f"cross={cross}", "num_landmarks=3", "factor=2", "feature_map=relu"
+    )
+    layer = instantiate(config.model)(n_features=3, n_targets=2, n_time_features=4).decoder[0].cross
+    assert (type(layer).__name__.lower(), layer.role) == (f"{cross}attention", "cross")
+    for knob, value in {"num_landmarks": 3, "factor": 2, "feature_map": "relu"}.items():
+        assert getattr(layer, knob, value) == value
+
+
 def test_an_experiment_keeps_the_attention_that_is_asked_for() -> None:
     config = composed("experiment=informer2020/etth1_m_24", "attention=full")
     assert config.model.attention.name == "full"

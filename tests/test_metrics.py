@@ -94,4 +94,4 @@ def test_a_forecast_that_is_not_finite_has_no_good_score(wrong: float) -> None:
     sums = ErrorSums(1, torch.zeros(2), torch.ones(2), torch.ones(2))
     sums.update(torch.tensor([[[wrong, 1.0]]]), torch.tensor([[[1.0, 2.0]]]))
     assert not any(np.isfinite(score) for score in (sums.scores()[name] for name in ("mse", "mae", "smape")))
-    assert not np.isfinite(sums.by_variable()["wape"][0])
+    assert not np.isfinite(sums.by_variable()["wape"][0].item())

@@ -110,13 +110,6 @@ class ForecastData(L.LightningDataModule):
         return self.target
 
     def _check_rows(self) -> None:
-        rows = len(self.rows["train"])
-        if self.season >= rows:
-            whence = "data.season" if self._season else f"the season of {self.freq} data"
-            raise DataError(
-                f"{self.name}: {whence} is {self.season} rows, and the training rows are {rows:,}: give more rows, "
-                "or set a shorter data.season (1: none)"
-            )
         for split, rows in self.rows.items():
             needed = self.pred_len + (self.seq_len if split == "train" else 0)
             if len(rows) < needed:
@@ -125,6 +118,13 @@ class ForecastData(L.LightningDataModule):
                     f"(seq_len={self.seq_len}, pred_len={self.pred_len}): give more rows, shorter windows or "
                     "another data.split"
                 )
+        rows = len(self.rows["train"])
+        if self.season >= rows:
+            whence = "data.season" if self._season else f"the season of {self.freq} data"
+            raise DataError(
+                f"{self.name}: {whence} is {self.season} rows, and the training rows are {rows:,}: give more rows, "
+                "or set a shorter data.season (1: none)"
+            )
 
     def _cut(self, scaler: Scaler) -> None:
         """Scale the table and cut every split into windows."""
