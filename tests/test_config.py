@@ -43,7 +43,7 @@ def test_there_is_something_to_test() -> None:
     assert len(CHOICES) > 45
 
 
-@pytest.mark.parametrize(("group", "option"), FRAGMENTS)
+@pytest.mark.parametrize(("group", "option"), sorted(FRAGMENTS))
 def test_every_fragment_is_used(group: str, option: str) -> None:
     files = [p for p in (CONF / group).rglob("*.yaml") if p != CONF / group / f"{option}.yaml"]
     assert any(option in p.read_text() for p in files)
