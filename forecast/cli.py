@@ -125,7 +125,10 @@ def in_run_folder(
             log.info("failed", exc_info=True)  # to the log file alone
             news = processes.is_news(folder / "error.txt", one_line(error))
             failures.append(error if news else SystemExit(2))
-            if job.mode == RunMode.RUN and is_users_mistake(error) and not isinstance(error, TrainingError):
+            alone = job.mode == RunMode.RUN and not has_many_devices(
+                config
+            )  # nobody else looks at the folder
+            if alone and is_users_mistake(error) and not isinstance(error, TrainingError):
                 remove_if_nothing_began(folder)
         except SystemExit as error:
             if isinstance(error.__context__, KeyboardInterrupt):  # Lightning turns Ctrl-C into sys.exit(1)
@@ -150,11 +153,14 @@ def remove_if_nothing_began(folder: Path) -> None:
             folder.parent.rmdir()
 
 
+def has_many_devices(config: DictConfig) -> bool:
+    return config.get("trainer", {}).get("devices", 1) not in (1, "1", "auto")
+
+
 def refuse_many_devices(config: DictConfig) -> None:
-    devices = config.get("trainer", {}).get("devices", 1)
-    if devices not in (1, "1", "auto"):
+    if has_many_devices(config):
         raise ConfigError(
-            f"trainer.devices={devices} cannot be used in a multirun (-m): each process would start the sweep again; "
+            f"trainer.devices={config.trainer.devices} cannot be used in a multirun (-m): each process would start the sweep again; "
             "start one command a configuration instead, or sweep with one device each"
         )
 
