@@ -160,8 +160,8 @@ def has_many_devices(config: DictConfig) -> bool:
 def refuse_many_devices(config: DictConfig) -> None:
     if has_many_devices(config):
         raise ConfigError(
-            f"trainer.devices={config.trainer.devices} cannot be used in a multirun (-m): each process would start the sweep again; "
-            "start one command a configuration instead, or sweep with one device each"
+            f"trainer.devices={config.trainer.devices} cannot be used in a multirun (-m): each process would "
+            "start the sweep again; start one command a configuration instead, or sweep with one device each"
         )
 
 
