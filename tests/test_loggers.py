@@ -188,7 +188,7 @@ def test_an_interrupted_run_closes_wandb(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     result = finish(process)
     assert result.returncode == 130
-    assert result.stderr.splitlines()[-1].startswith("interrupted; the last checkpoint is kept")
+    assert result.stderr.splitlines()[-1].startswith("interrupted; repeat the command with resume=auto")
     folder = only(tmp_path, "runs/*")
     assert (folder / "checkpoints" / "last.ckpt").exists()
     assert WandbRun(only(folder, "wandb/offline-run-*/*.wandb")).exit_code == 1
