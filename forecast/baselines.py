@@ -55,8 +55,7 @@ class Linear:
     def __init__(self, train: Windows, ridge: float = 1e-6) -> None:
         seq_len = train.seq_len
         width = seq_len + train.pred_len
-        rows = train.values[train.first_row : train.first_row + len(train) + width - 1, train.target_index]
-        rows = rows.double()
+        rows = train.rows[:, train.target_index].double()
         # Windows lose their mean anyway; a large level would eat the digits of the sums.
         gram = sliding_gram(rows - rows.mean(0), width)
         past, cross = gram[:seq_len, :seq_len], gram[:seq_len, seq_len:]
@@ -111,9 +110,8 @@ def baselines(data: ForecastData) -> dict[str, Baseline]:
 def new_errors(data: ForecastData) -> ErrorSums:
     """Empty sums in the data's units, MASE's denominator taken from the training rows."""
     train = data.windows["train"]
-    rows = train.values[train.first_row : train.first_row + len(train) + train.seq_len + train.pred_len - 1]
     targets = data.target_scaler
-    naive_mae = seasonal_naive_mae(rows[:, train.target_index].cpu(), data.season) * targets.scale
+    naive_mae = seasonal_naive_mae(train.rows[:, train.target_index].cpu(), data.season) * targets.scale
     return ErrorSums(data.pred_len, targets.center, targets.scale, naive_mae)
 
 

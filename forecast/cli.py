@@ -125,9 +125,8 @@ def in_run_folder(
             log.info("failed", exc_info=True)  # to the log file alone
             news = processes.is_news(folder / "error.txt", one_line(error))
             failures.append(error if news else SystemExit(2))
-            alone = job.mode == RunMode.RUN and not has_many_devices(
-                config
-            )  # nobody else looks at the folder
+            # alone: no sweep and no other process looks at the folder
+            alone = job.mode == RunMode.RUN and not has_many_devices(config)
             if alone and is_users_mistake(error) and not isinstance(error, TrainingError):
                 remove_if_nothing_began(folder)
         except SystemExit as error:

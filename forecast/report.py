@@ -15,7 +15,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from forecast import plots
-from forecast.baselines import baselines, score
+from forecast.baselines import Baseline, baselines, score
 from forecast.data import Batch, ForecastData
 from forecast.files import whole_file, write_json
 from forecast.forecaster import Forecaster
@@ -32,6 +32,7 @@ class Measured:
 
     errors: dict[str, ErrorSums]
     windows: dict[str, Tensor]
+    baselines: dict[str, Baseline]
 
     @property
     def scores(self) -> dict[str, dict[str, float]]:
@@ -80,9 +81,10 @@ def introduce(config: DictConfig, data: ForecastData, model: nn.Module, trainer:
 def measure(forecaster: Forecaster, data: ForecastData) -> Measured:
     """The tested forecaster beside the baselines on the same windows."""
     errors, windows = {MODEL: forecaster.errors}, {MODEL: forecaster.test_windows}
-    for name, baseline in baselines(data).items():
+    rules = baselines(data)
+    for name, baseline in rules.items():
         errors[name], windows[name] = score(baseline, data)
-    return Measured(errors, windows)
+    return Measured(errors, windows, rules)
 
 
 def metrics(measured: Measured, data: ForecastData, facts: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +132,7 @@ def pictures(folder: Path, forecaster: Forecaster, data: ForecastData, measured:
     model_name = str(forecaster.hparams["model"]["attention"]["name"])
     forecasts = {
         model_name: predict(forecaster, batch),
-        LABELS[rival]: baselines(data)[rival](test, batch),
+        LABELS[rival]: measured.baselines[rival](test, batch),
     }
     variables = shown_variables(data)
     shown = min(test.seq_len, 3 * test.pred_len)  # steps of history in the picture

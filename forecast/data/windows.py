@@ -58,6 +58,11 @@ class Windows:
     def __len__(self) -> int:
         return self.count
 
+    @property
+    def rows(self) -> Float[Tensor, "rows n_features"]:
+        """The rows of the table that these windows cover, pasts and futures."""
+        return self.values[self.first_row : self.first_row + self.count + self.seq_len + self.pred_len - 1]
+
     def gather(self, index: Int64[Tensor, " batch"]) -> Batch:
         """The windows of these numbers, in this order. `index` lies on the device of `values`."""
         future = self._futures.index_select(0, index)
