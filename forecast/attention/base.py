@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from forecast.attention.dropout import dropout
+
 Role = Literal["self", "causal", "cross"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
@@ -73,9 +75,8 @@ class Attention(nn.Module, ABC):
                 f"but query has {query.shape[1]} steps and memory {memory.shape[1]}"
             )
         q, k, v = self._project(query, memory)
-        mixed = self.mix(self._split_heads(q), self._split_heads(k), self._split_heads(v))
-        mixed = mixed.transpose(1, 2).flatten(2)  # (batch, query_len, d_model)
-        return self.project_out(F.dropout(mixed, self.dropout, self.training), q)
+        mixed = self.mix(q, k, v).transpose(1, 2).flatten(2)  # (batch, query_len, d_model)
+        return self.project_out(dropout(mixed, self.dropout, self.training), q.transpose(1, 2).flatten(2))
 
     @abstractmethod
     def mix(
@@ -98,14 +99,16 @@ class Attention(nn.Module, ABC):
         return f"role={self.role}, n_heads={self.n_heads}, dropout={self.dropout}"
 
     def _project(self, query: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Heads of q, k and v, (batch, heads, length, head_dim), each one block of memory."""
         if memory is query:  # one product
-            projected = self.in_projection(query).split(self.d_model, dim=-1)
+            q, k, *v = self._split_heads(self.in_projection(query))
         else:  # the query's rows apart from the memory's
             weight, bias, d = self.in_projection.weight, self.in_projection.bias, self.d_model
-            from_memory = F.linear(memory, weight[d:], bias[d:]).split(d, dim=-1)
-            projected = (F.linear(query, weight[:d], bias[:d]), *from_memory)
-        q, k = projected[:2]
-        return q, k, q if self.share_query_value else projected[2]
+            (q,) = self._split_heads(F.linear(query, weight[:d], bias[:d]))
+            k, *v = self._split_heads(F.linear(memory, weight[d:], bias[d:]))
+        return q, k, q if self.share_query_value else v[0]
 
-    def _split_heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.n_heads, self.head_dim)).transpose(1, 2)
+    def _split_heads(self, x: Tensor) -> tuple[Tensor, ...]:
+        """(batch, length, parts · d_model) -> as many (batch, heads, length, head_dim)."""
+        parts = x.unflatten(-1, (-1, self.n_heads, self.head_dim))
+        return parts.permute(2, 0, 3, 1, 4).contiguous().unbind()

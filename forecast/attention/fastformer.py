@@ -15,12 +15,12 @@ interactions and the sharing, sections 4.4 and 4.5.
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from forecast.attention.base import Attention, Role, check_choice
 from forecast.attention.prefix import running_softmax_pool
+from forecast.attention.softmax import short_softmax_attention
 
 INTERACTIONS = ("product", "add", "concat")
 
@@ -57,7 +57,7 @@ def _softmax_pool(
 ) -> Float[Tensor, "batch heads 1 head_dim"]:
     """Σ softmax(w·x_i/√E) x_i: an attention call with the one query w."""
     row = logit[:, None].to(x.dtype).expand(x.shape[0], -1, -1, -1)
-    return F.scaled_dot_product_attention(row, x, x)
+    return short_softmax_attention(row, x, x)
 
 
 class FastformerAttention(Attention):

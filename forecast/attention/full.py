@@ -1,4 +1,4 @@
-"""Softmax attention, exact, through PyTorch's fused kernel.
+"""Softmax attention, exact, through PyTorch's fused kernel (for short windows on the CPU, through its scores).
 
     out = softmax(Q Kᵀ / √E) V        (row i over keys j <= i when causal)
 
@@ -8,11 +8,16 @@ Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1.
 
 from typing import ClassVar
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
 from forecast.attention.base import Attention, Role
+from forecast.attention.softmax import short_softmax_attention
+
+SHORT = 256 * 256
+"""Pairs of positions up to which forming the scores is never slower on the CPU."""
 
 
 def full_attention(
@@ -25,7 +30,11 @@ def full_attention(
     """Causal needs query and memory of one length: position i sees keys 0..i."""
     if causal and q.shape[2] != k.shape[2]:
         raise ValueError(f"causal attention needs one length, not {q.shape[2]} queries and {k.shape[2]} keys")
-    return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    length, memory_len = q.shape[2], k.shape[2]
+    if length * memory_len > SHORT:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    seen = torch.ones(length, length, dtype=torch.bool, device=q.device).tril() if causal else None
+    return short_softmax_attention(q, k, v, seen)
 
 
 class FullAttention(Attention):

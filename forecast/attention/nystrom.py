@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from forecast.attention.base import Attention, Role
 from forecast.attention.prefix import CHUNK
+from forecast.attention.softmax import short_softmax_attention
 
 
 def nystrom_attention(
@@ -35,13 +36,13 @@ def nystrom_attention(
 ) -> Float[Tensor, "batch heads query_len head_dim"]:
     """`conv_weight` needs query and memory of one length."""
     if min(q.shape[2], k.shape[2]) <= num_landmarks:
-        mixed = F.scaled_dot_product_attention(q, k, v)
+        mixed = short_softmax_attention(q, k, v)
     else:
         q_landmarks, k_landmarks = segment_means(q, num_landmarks), segment_means(k, num_landmarks)
         inverse = iterative_pinv(_softmax_kernel(q_landmarks, k_landmarks), pinv_iterations)
-        gathered = F.scaled_dot_product_attention(q_landmarks, k, v)
+        gathered = short_softmax_attention(q_landmarks, k, v)
         gathered = inverse @ gathered.to(inverse.dtype)
-        mixed = F.scaled_dot_product_attention(q, k_landmarks, gathered.to(v.dtype))
+        mixed = short_softmax_attention(q, k_landmarks, gathered.to(v.dtype))
     return mixed if conv_weight is None else mixed + depthwise_convolution(v, conv_weight)
 
 

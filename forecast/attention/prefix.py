@@ -5,6 +5,7 @@ chunk is carried. `cumsum` along the length is up to nine times slower on CPU, a
 Everything sums in float32 at least.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -18,9 +19,10 @@ CHUNK = 64  # positions
 def to_chunks(
     x: Float[Tensor, "*rows length width"], fill: float = 0.0
 ) -> Float[Tensor, "*rows chunks size width"]:
-    """Cut the length into chunks of `CHUNK`, the last one filled up with `fill`."""
-    size = min(CHUNK, x.shape[-2])
-    short = -x.shape[-2] % size
+    """Cut the length into equal chunks of at most `CHUNK`, the last one filled up with `fill`."""
+    length = x.shape[-2]
+    size = math.ceil(length / math.ceil(length / CHUNK))
+    short = -length % size
     if short:
         x = F.pad(x, (0, 0, 0, short), value=fill)
     return x.unflatten(-2, (-1, size))

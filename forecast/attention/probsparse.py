@@ -23,12 +23,12 @@ import math
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from forecast.attention.base import Attention, Role, check_choice
 from forecast.attention.prefix import running_mean
+from forecast.attention.softmax import short_softmax_attention
 
 SAMPLINGS = ("shared", "per_query")
 
@@ -62,7 +62,7 @@ def probsparse_attention(
     seen = None
     if causal:  # (batch, heads, top, memory_len)
         seen = torch.arange(k.shape[2], device=k.device) <= top_queries[..., None]
-    active = F.scaled_dot_product_attention(q.gather(2, rows), k, v, attn_mask=seen)
+    active = short_softmax_attention(q.gather(2, rows), k, v, seen)
     lazy = running_mean(v) if causal else v.mean(2, keepdim=True).expand(-1, -1, query_len, -1)
     return lazy.scatter(2, rows, active)
 

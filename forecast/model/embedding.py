@@ -7,6 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from forecast.attention.dropout import Dropout
+
 
 class CircularConv(nn.Module):
     """Convolution of width 3 along a sequence that is taken to wrap around.
@@ -23,6 +25,8 @@ class CircularConv(nn.Module):
         self.bias = conv.bias
 
     def forward(self, x: Float[Tensor, "batch length d_in"]) -> Float[Tensor, "batch length d_out"]:
+        if torch.is_autocast_enabled(x.device.type):  # before it is copied, not after
+            x = x.to(torch.get_autocast_dtype(x.device.type))
         neighbours = torch.cat([x.roll(1, dims=1), x, x.roll(-1, dims=1)], dim=-1)  # (batch, length, 3·d_in)
         return F.linear(neighbours, self.weight.transpose(1, 2).flatten(1), self.bias)
 
@@ -49,7 +53,7 @@ class Embedding(nn.Module):
         self.values = CircularConv(n_features, d_model)
         nn.init.kaiming_normal_(self.values.weight, nonlinearity="leaky_relu")
         self.calendar = nn.Linear(n_time_features, d_model, bias=False)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.register_buffer("positions", sinusoidal_positions(max_length, d_model), persistent=False)
 
     def forward(

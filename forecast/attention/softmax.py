@@ -1,0 +1,31 @@
+"""Softmax attention over few scores: a short query or a short memory.
+
+    out = softmax(Q Kᵀ / √E) V
+
+The scores are then no larger than the values, and forming them costs no memory that matters. On the CPU that makes
+forward and backward together faster than the fused kernel, whose backward pass there is slow (in bfloat16 by a
+factor of four to eight; docs/performance.md). Without gradients, and on other devices,
+the fused kernel serves.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+def short_softmax_attention(
+    q: Float[Tensor, "batch heads query_len head_dim"],
+    k: Float[Tensor, "batch heads memory_len head_dim"],
+    v: Float[Tensor, "batch heads memory_len head_dim"],
+    seen: Bool[Tensor, "... query_len memory_len"] | None = None,
+) -> Float[Tensor, "batch heads query_len head_dim"]:
+    """`seen` says which keys a query sees; every query must see one."""
+    if q.device.type != "cpu" or not torch.is_grad_enabled():
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+    scores = (q * q.shape[-1] ** -0.5) @ k.mT
+    if seen is not None:
+        scores = scores.masked_fill(~seen, -math.inf)
+    return scores.softmax(-1) @ v
