@@ -13,7 +13,9 @@ def benchmark(config: DictConfig) -> None:
     import torch
 
     from forecast import benchmark_report
+    from forecast.resources import keep_freed_memory
 
+    keep_freed_memory()
     if config.threads:
         torch.set_num_threads(config.threads)
     device = config.device if config.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"

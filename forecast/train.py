@@ -22,7 +22,7 @@ def train(config: DictConfig) -> float:
     from forecast.baselines import new_errors
     from forecast.checkpoint import check_goes_on, find_checkpoint, load_checkpoint
     from forecast.forecaster import Forecaster
-    from forecast.resources import PeakMemory
+    from forecast.resources import PeakMemory, keep_freed_memory
 
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -33,6 +33,7 @@ def train(config: DictConfig) -> float:
         ".*sync_dist=True.*",  # scores have been summed over the processes before they are logged
     ):
         warnings.filterwarnings("ignore", message=known)
+    keep_freed_memory()
     started, memory = time.perf_counter(), PeakMemory()
     settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     folder = Path(config.output_dir)
