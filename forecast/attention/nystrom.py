@@ -38,24 +38,46 @@ def nystrom_attention(
     if min(q.shape[2], k.shape[2]) <= num_landmarks:
         mixed = short_softmax_attention(q, k, v)
     else:
-        q_landmarks, k_landmarks = segment_means(q, num_landmarks), segment_means(k, num_landmarks)
+        (q, q_landmarks), (k, k_landmarks) = (_WithMeans.apply(x, num_landmarks) for x in (q, k))
         inverse = iterative_pinv(_softmax_kernel(q_landmarks, k_landmarks), pinv_iterations)
         gathered = short_softmax_attention(q_landmarks, k, v)
         gathered = inverse @ gathered.to(inverse.dtype)
         mixed = short_softmax_attention(q, k_landmarks, gathered.to(v.dtype))
-    return mixed if conv_weight is None else mixed + depthwise_convolution(v, conv_weight)
+    return mixed if conv_weight is None else mixed.add_(depthwise_convolution(v, conv_weight))
 
 
 def segment_means(
     x: Float[Tensor, "batch heads length head_dim"], segments: int
 ) -> Float[Tensor, "batch heads segments head_dim"]:
     """Means of consecutive segments; the first `length % segments` of them are one step longer."""
+    longer, others = _segments(x, segments)
+    return torch.cat([longer.mean(3), others.mean(3)], dim=2) if longer.shape[2] else others.mean(3)
+
+
+def _segments(x: Tensor, segments: int) -> tuple[Tensor, Tensor]:
+    """The segments that are one step longer and the others, each (batch, heads, segments, size, head_dim)."""
     size, longer = divmod(x.shape[2], segments)
     head, tail = x.split([longer * (size + 1), (segments - longer) * size], dim=2)
-    means = tail.unflatten(2, (segments - longer, size)).mean(3)
-    if longer:
-        means = torch.cat([head.unflatten(2, (longer, size + 1)).mean(3), means], dim=2)
-    return means
+    return head.unflatten(2, (longer, size + 1)), tail.unflatten(2, (segments - longer, size))
+
+
+class _WithMeans(torch.autograd.Function):
+    """x and its segment means; backward adds the means' gradients to x's own in one pass over the length."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, segments: int) -> tuple[Tensor, Tensor]:
+        return x.view_as(x), segment_means(x, segments)
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor) -> tuple[Tensor, None]:
+        to_x, to_means = grads
+        longer, others = _segments(to_x, to_means.shape[2])
+        marks = to_means.split([longer.shape[2], others.shape[2]], dim=2)
+        parts = [
+            (rows + means[:, :, :, None] / rows.shape[3]).flatten(2, 3)
+            for rows, means in zip((longer, others), marks, strict=True)
+        ]
+        return torch.cat(parts, dim=2) if longer.shape[2] else parts[1], None
 
 
 def _softmax_kernel(q: Tensor, k: Tensor) -> Tensor:
@@ -69,15 +91,16 @@ def iterative_pinv(
     matrix: Float[Tensor, "batch heads landmarks landmarks"], iterations: int
 ) -> Float[Tensor, "batch heads landmarks landmarks"]:
     """Z ← ¼ Z (13 − AZ (15 − AZ (7 − AZ))) from Z = Aᵀ / (‖A‖₁ ‖A‖∞), A without negative entries."""
-    identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     scale = matrix.sum(-2).amax(-1) * matrix.sum(-1).amax(-1)
-    inverse = matrix.mT / scale[..., None, None]
+    inverse = (matrix.mT / scale[..., None, None]).flatten(0, 1)
+    rows = matrix.flatten(0, 1)
     with torch.autocast(matrix.device.type, enabled=False):
-        for _ in range(iterations):
-            product = matrix @ inverse
-            inner = 15 * identity - product @ (7 * identity - product)
-            inverse = 0.25 * inverse @ (13 * identity - product @ inner)
-    return inverse
+        for _ in range(iterations):  # multiplied out, so that every sum rides on a product
+            product = rows @ inverse
+            inner = torch.baddbmm(product, product, product, beta=7, alpha=-1)
+            inner = torch.baddbmm(product, product, inner, beta=15, alpha=-1)
+            inverse = torch.baddbmm(inverse, inverse, inner, beta=3.25, alpha=-0.25)
+    return inverse.view_as(matrix)
 
 
 def depthwise_convolution(
@@ -96,38 +119,39 @@ class _Convolution(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, v: Tensor, weight: Tensor) -> Tensor:
-        ctx.save_for_backward(v, weight)
-        return _convolve(v, weight)
+        x = _side_by_side(v, weight.shape[1] // 2)
+        ctx.save_for_backward(x, weight)
+        return _convolve(x, weight, v.shape[2])
 
     @staticmethod
     def backward(ctx, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        v, weight = ctx.saved_tensors
+        x, weight = ctx.saved_tensors
         half, kernel = weight.shape[1] // 2, weight.shape[1]
-        g, x = _side_by_side(grads[0], half), _side_by_side(v, half)
+        g = _side_by_side(grads[0], half)
         heads, size, _, chunks, _ = x.shape
         band = x.new_zeros(heads, size, size + 2 * half)
         band[:, :, half : half + size] = _product(g, x)
         if chunks > 1 and half:
             band[:, :half, :half] = _product(g[:, :half, :, 1:], x[:, -half:, :, :-1])
             band[:, -half:, -half:] = _product(g[:, -half:, :, :-1], x[:, :half, :, 1:])
-        diagonal = torch.arange(size, device=v.device)[:, None] + torch.arange(kernel, device=v.device)
+        diagonal = torch.arange(size, device=x.device)[:, None] + torch.arange(kernel, device=x.device)
         to_weight = band.gather(2, diagonal.expand(heads, -1, -1)).sum(1)
-        return _convolve(grads[0], weight.flip(1)), to_weight
+        return _convolve(g, weight.flip(1), grads[0].shape[2]), to_weight
 
 
-def _convolve(v: Tensor, weight: Tensor) -> Tensor:
+def _convolve(x: Tensor, weight: Tensor, length: int) -> Tensor:
+    """From chunks side by side to (batch, heads, length, width)."""
     half, kernel = weight.shape[1] // 2, weight.shape[1]
-    x = _side_by_side(v, half)
     _, size, _, chunks, _ = x.shape
     # band[o, i] = weight[i − o] inside the kernel, else the zero appended to it
-    offset = torch.arange(size + 2 * half, device=v.device) - torch.arange(size, device=v.device)[:, None]
+    offset = torch.arange(size + 2 * half, device=x.device) - torch.arange(size, device=x.device)[:, None]
     band = F.pad(weight, (0, 1))[:, offset.where((offset >= 0) & (offset < kernel), kernel)]
     out = (band[:, :, half : half + size] @ x.flatten(2)).view_as(x)
     if chunks > 1 and half:
         before, after = x[:, -half:], x[:, :half]
         out[:, :half, :, 1:] += (band[:, :half, :half] @ before.flatten(2)).view_as(before)[:, :, :, :-1]
         out[:, -half:, :, :-1] += (band[:, -half:, -half:] @ after.flatten(2)).view_as(after)[:, :, :, 1:]
-    return out.permute(2, 0, 3, 1, 4).flatten(2, 3)[:, :, : v.shape[2]]
+    return out.permute(2, 0, 3, 1, 4).flatten(2, 3)[:, :, :length]
 
 
 def _side_by_side(x: Tensor, half: int) -> Tensor:

@@ -25,7 +25,8 @@ def short_softmax_attention(
     """`seen` says which keys a query sees; every query must see one."""
     if q.device.type != "cpu" or not torch.is_grad_enabled():
         return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-    scores = (q * q.shape[-1] ** -0.5) @ k.mT
+    scale = q.shape[-1] ** -0.5  # on whichever is shorter
+    scores = (q * scale) @ k.mT if q.shape[-2] < k.shape[-2] else q @ (k * scale).mT
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)
     return scores.softmax(-1) @ v
