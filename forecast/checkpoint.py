@@ -59,6 +59,8 @@ SAME = (
 )
 """What a run that goes on from a checkpoint must share with the run that wrote it: its whole state is taken over."""
 
+SPEED_ONLY = ("optimizer.fused",)
+
 
 def check_goes_on(
     path: Path, content: dict[str, Any], config: dict[str, Any], columns: dict[str, list[str]]
@@ -105,4 +107,4 @@ def first_difference(key: str, old: Any, new: Any) -> tuple[str, Any, Any]:
             if found[0]:
                 return found
         return "", None, None
-    return (key, old, new) if old != new else ("", None, None)
+    return (key, old, new) if old != new and key not in SPEED_ONLY else ("", None, None)

@@ -107,5 +107,9 @@ class Forecaster(L.LightningModule):
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         optimizer = self.make_optimizer(self.parameters())
+        if (
+            self.trainer.precision == "bf16-mixed"
+        ):  # no loss scale to undo, so Lightning may clip a fused one's gradients
+            optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         schedule = self.make_schedule(optimizer, int(self.trainer.estimated_stepping_batches))
         return {"optimizer": optimizer, "lr_scheduler": schedule}  # type: ignore[return-value]

@@ -22,6 +22,7 @@ def train(config: DictConfig) -> float:
     from forecast.baselines import new_errors
     from forecast.checkpoint import check_goes_on, find_checkpoint, load_checkpoint
     from forecast.forecaster import Forecaster
+    from forecast.hardware import settle
     from forecast.resources import PeakMemory, keep_freed_memory
 
     for name in ("lightning.pytorch", "lightning.fabric"):
@@ -35,8 +36,11 @@ def train(config: DictConfig) -> float:
         warnings.filterwarnings("ignore", message=known)
     keep_freed_memory()
     started, memory = time.perf_counter(), PeakMemory()
-    settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     folder = Path(config.output_dir)
+    checkpoint = start_from(config, folder)
+    saved = load_checkpoint(checkpoint) if checkpoint is not None else None
+    settle(config, saved)
+    settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     L.seed_everything(config.seed, workers=True, verbose=False)
 
     data = instantiate(config.data)
@@ -60,10 +64,9 @@ def train(config: DictConfig) -> float:
         config.trainer, callbacks=list(callbacks.values()), logger=loggers.make(config.logger)
     )
     check_trainer(config, trainer)
-    checkpoint = start_from(config, folder)
-    if checkpoint is not None:
+    if checkpoint is not None and saved is not None:
         columns = {"feature_columns": [*data.feature_columns], "target_columns": [*data.target_columns]}
-        check_goes_on(checkpoint, load_checkpoint(checkpoint), settings, columns)
+        check_goes_on(checkpoint, saved, settings, columns)
     if trainer.is_global_zero:
         report.introduce(config, data, model, trainer)
 

@@ -7,6 +7,7 @@ import torch
 from hydra.utils import get_class, get_method, instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.hardware import settle
 from forecast.overrides import options
 from forecast.paths import CONF
 from tests.helpers import composed
@@ -91,6 +92,7 @@ def test_every_data_module_is_made(option: str) -> None:
 @pytest.mark.parametrize("schedule", options("schedule"))
 def test_every_schedule_drives_every_optimizer(optimizer: str, schedule: str) -> None:
     config = composed(f"optimizer={optimizer}", f"schedule={schedule}", "optimizer.lr=0.5")
+    settle(config, None)
     made = instantiate(config.optimizer)([torch.nn.Parameter(torch.zeros(1))])
     plan = instantiate(config.schedule)(made, 100)
     assert plan["scheduler"].optimizer is made
@@ -102,6 +104,7 @@ def test_every_trainer_is_made(option: str) -> None:
     config = composed(f"trainer={option}")
     if config.trainer.accelerator == "gpu" and not torch.cuda.is_available():
         pytest.skip(f"trainer={option} needs a GPU; its keys are checked above")
+    settle(config, None)
     trainer = instantiate(config.trainer, logger=False, enable_checkpointing=False)
     assert trainer.num_devices == config.trainer.devices
 

@@ -1,6 +1,7 @@
 """The main job, end to end, on a CSV on disk."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -220,3 +221,13 @@ def test_one_target_from_itself_or_from_all(features: str, tmp_path: Path) -> No
     assert train(config) > 0
     variables = pd.read_csv(tmp_path / "run" / "errors_by_variable.csv")
     assert variables["variable"].tolist() == ["load"]
+
+
+def test_bfloat16_with_clipped_gradients_and_the_fused_optimizer(workplace: Path) -> None:
+    folder, printed = finished(
+        workplace, "trainer.precision=bf16-mixed", "trainer.gradient_clip_val=0.5", "optimizer.fused=true"
+    )
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["precision"] == "bf16-mixed"
+    assert "bf16-mixed" in printed
+    assert math.isfinite(metrics["test"]["mse"])

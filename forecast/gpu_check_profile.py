@@ -1,0 +1,73 @@
+"""Where the device's time goes in a training step: `python -m forecast.gpu_check_profile FILE OVERRIDES`.
+
+OVERRIDES are those of `forecast.benchmark` with benchmark=model; the first kind at the first length is profiled.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra import compose, initialize_config_dir
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity
+from torch.utils.flop_counter import FlopCounterMode
+
+from forecast import workloads
+from forecast.files import write_json
+from forecast.paths import CONF
+from forecast.timing import time_in_turn
+
+STEPS, SHOWN = 10, 12
+PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
+
+
+def profile(overrides: list[str]) -> dict[str, Any]:
+    """Milliseconds and TFLOP of a step, the busy device's share of it, matrix products' share of that, kernels."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose("benchmark", overrides=["output_dir=''", *overrides])
+    cuda = config.device == "cuda"
+    case = next(case for case in workloads.cases(config) if case.backward)
+    step = workloads.make(config, case, config.device)
+    (spread,) = time_in_turn([step], STEPS)
+    with FlopCounterMode(display=False) as counted:
+        step()
+    with torch.profiler.profile(
+        activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU] if cuda else [ProfilerActivity.CPU]
+    ) as profiler:
+        for _ in range(STEPS):
+            step()
+        if cuda:
+            torch.cuda.synchronize()
+    events = profiler.key_averages()
+
+    def milliseconds(event: Any) -> float:
+        """Of one step, on the device and without what the event called."""
+        return (event.self_device_time_total if cuda else event.self_cpu_time_total) / 1000 / STEPS
+
+    operators = [e for e in events if e.device_type == DeviceType.CPU]
+    # the profiler repeats ranges such as the optimizer's step among the kernels
+    kernels = [e for e in events if e.device_type == DeviceType.CUDA and not e.is_user_annotation]
+    kernels = sorted(kernels if cuda else operators, key=milliseconds, reverse=True)
+    busy = sum(milliseconds(e) for e in kernels)
+    products = sum(milliseconds(e) for e in operators if e.key in PRODUCTS)
+    attention = sum(milliseconds(e) for e in operators if "attention" in e.key)
+    tflop = counted.get_total_flops() / 1e12
+    return {
+        "kind": case.kind,
+        "length": case.length,
+        "step_ms": 1000 * spread.median,
+        "tflop": tflop,
+        "tflop_per_second": tflop / spread.median,
+        "busy_share": busy / (1000 * spread.median),
+        "products_share": products / busy,
+        "attention_share": attention / busy,
+        "kernels": [
+            {"name": e.key[:90], "calls": e.count / STEPS, "ms": milliseconds(e), "share": milliseconds(e) / busy}
+            for e in kernels[:SHOWN]
+        ],
+    }
+
+
+if __name__ == "__main__":
+    write_json(Path(sys.argv[1]), profile(sys.argv[2:]))

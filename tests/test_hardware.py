@@ -1,0 +1,82 @@
+"""What `auto` becomes, on hardware made up and on this machine's own."""
+
+import pytest
+import torch
+
+from forecast import hardware
+from forecast.checkpoint import first_difference
+from tests.helpers import composed
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Pretend: a CPU's flags, and the compute capability of a GPU or none."""
+
+    def pretend(flags: set[str], capability: tuple[int, int] | None = None) -> None:
+        monkeypatch.setattr(hardware, "cpu_flags", lambda: flags)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+
+    return pretend
+
+
+@pytest.mark.parametrize(
+    ("flags", "capability", "accelerator", "d_model", "precision"),
+    [
+        ({"amx_bf16"}, None, "auto", 512, "bf16-mixed"),
+        ({"amx_bf16"}, None, "cpu", 128, "bf16-mixed"),
+        ({"amx_bf16"}, None, "auto", 64, "32-true"),
+        ({"avx512f"}, None, "auto", 512, "32-true"),
+        (set(), (9, 0), "auto", 512, "bf16-mixed"),
+        (set(), (8, 0), "gpu", 512, "bf16-mixed"),
+        (set(), (7, 5), "gpu", 512, "32-true"),
+        (set(), (9, 0), "cpu", 512, "32-true"),
+        ({"amx_bf16"}, None, "mps", 512, "32-true"),
+    ],
+)
+def test_precision_follows_the_device_and_the_width(
+    machine, flags, capability, accelerator, d_model, precision
+):
+    machine(flags, capability)
+    config = composed(f"trainer.accelerator={accelerator}", f"model.d_model={d_model}")
+    hardware.settle(config, None)
+    assert config.trainer.precision == precision
+    assert config.optimizer.fused is True
+
+
+def test_what_was_said_stays(machine):
+    machine({"amx_bf16"})
+    config = composed("trainer.precision=32-true", "model.d_model=512", "optimizer.fused=false")
+    hardware.settle(config, None)
+    assert config.trainer.precision == "32-true"
+    assert config.optimizer.fused is False
+
+
+def test_a_run_that_goes_on_keeps_its_precision(machine):
+    machine({"amx_bf16"})
+    config = composed("model.d_model=512")
+    hardware.settle(config, {"hyper_parameters": {"trainer": {"precision": "32-true"}}})
+    assert config.trainer.precision == "32-true"
+
+
+def test_fused_gives_way_where_it_cannot_be():
+    config = composed("trainer.precision=16-mixed")
+    hardware.settle(config, None)
+    assert config.optimizer.fused is False
+    config = composed("optimizer._target_=torch.optim.RMSprop")
+    hardware.settle(config, None)
+    assert "fused" not in config.optimizer
+
+
+def test_the_fused_form_is_no_difference_to_a_checkpoint():
+    old, new = {"fused": True, "lr": 1.0}, {"fused": False, "lr": 1.0}
+    assert first_difference("optimizer", old, new)[0] == ""
+    assert first_difference("optimizer", old, new | {"lr": 2.0})[0] == "optimizer.lr"
+
+
+def test_this_machines_processor_is_read():
+    if not hardware.Path("/proc/cpuinfo").exists():
+        assert hardware.cpu_flags() == set()
+    else:
+        assert all(" " not in flag for flag in hardware.cpu_flags())
