@@ -1,0 +1,124 @@
+# pyright: reportMissingImports=false
+"""Test scores on ETTh1, 48/48→24, all columns from all: every Informer on the same windows in the same order."""
+
+import copy
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra import compose, initialize_config_dir
+from hydra.utils import instantiate
+
+import forecast.cli  # noqa: F401  registers what the configuration needs
+from forecast.data.module import ForecastData
+from forecast.data.windows import Batch
+from forecast.errors import ConfigError
+from forecast.paths import CONF
+
+from .models import NeuralforecastInformer, TransformersInformer
+from .options import Sizes
+
+EXPERIMENT = "experiment=informer2020/etth1_m_24"
+PRECISIONS = {"float32": "32-true", "bfloat16": "bf16-mixed"}
+Row = dict[str, Any]
+
+
+def ours(sizes: Sizes, data_root: Path, epochs: int, precision: str) -> Row:
+    """What `python -m forecast.train` reports, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        overrides = [
+            EXPERIMENT, "attention=probsparse", f"data.root={data_root}", f"output_root={folder}", "logger=[]",
+            f"trainer.max_epochs={epochs}", f"callbacks.early_stopping.patience={epochs}",
+            f"trainer.precision={PRECISIONS[precision]}", "trainer.accelerator=cpu", f"model.dropout={sizes.dropout}",
+            f"model.d_model={sizes.d_model}", f"model.n_heads={sizes.n_heads}", f"model.d_ff={sizes.d_ff}",
+        ]  # fmt: skip
+        command = [sys.executable, "-m", "forecast.train", *overrides]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode:
+            raise ConfigError(f"forecast.train failed: {result.stderr.strip().splitlines()[-1]}")
+        (path,) = Path(folder).glob("*/metrics.json")
+        metrics = json.loads(path.read_text())
+    return {
+        "model": "ours, probsparse",
+        "precision": precision,
+        "parameters": metrics["n_parameters"],
+        "test_mse": metrics["test"]["mse"],
+        "test_mae": metrics["test"]["mae"],
+        "windows_per_second": metrics["windows_per_second"],
+    }
+
+
+def peers(sizes: Sizes, data_root: Path, epochs: int) -> Iterable[Row]:
+    """neuralforecast's Informer, then transformers'."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose("train", [EXPERIMENT, "output_dir=''"])
+    config.data.root = str(data_root)
+    data: ForecastData = instantiate(config.data)
+    data.prepare_data()
+    data.setup()
+    schedule = instantiate(config.schedule)
+    window = {"seq_len": config.seq_len, "pred_len": config.pred_len, "factor": config.factor}
+    torch.manual_seed(config.seed)
+    peer = NeuralforecastInformer(sizes, label_len=config.label_len, **window)
+    yield trained(peer, data, epochs, config.optimizer.lr, schedule)
+    peer = TransformersInformer(sizes, columns=data.n_features, **window)
+    yield trained(peer, data, epochs, config.optimizer.lr, schedule)
+
+
+def trained(
+    peer: NeuralforecastInformer | TransformersInformer,
+    data: ForecastData,
+    epochs: int,
+    lr: float,
+    schedule: Any,
+) -> Row:
+    """Its test scores with the weights of the epoch of lowest validation MSE, as ours are taken."""
+    loader, model = data.train_dataloader(), peer.model
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
+    rate = schedule(optimizer, total_steps=epochs * len(loader))["scheduler"]
+    seconds, lowest, weights = 0.0, math.inf, model.state_dict()
+    for epoch in range(epochs):
+        loader.sampler.set_epoch(epoch)
+        started = time.perf_counter()
+        model.train()
+        for batch in loader:
+            optimizer.zero_grad()
+            peer.loss(batch).backward()
+            optimizer.step()
+        rate.step()
+        seconds += time.perf_counter() - started
+        mse, _ = scores(peer, data.val_dataloader())
+        if mse < lowest:
+            lowest, weights = mse, copy.deepcopy(model.state_dict())
+    model.load_state_dict(weights)
+    mse, mae = scores(peer, data.test_dataloader())
+    return {
+        "model": peer.name,
+        "precision": "float32",
+        "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "test_mse": mse,
+        "test_mae": mae,
+        "windows_per_second": epochs * data.n_windows["train"] / seconds,
+    }
+
+
+@torch.no_grad()
+def scores(
+    peer: NeuralforecastInformer | TransformersInformer, batches: Iterable[Batch]
+) -> tuple[float, float]:
+    """MSE and MAE of the scaled values, every window counted once."""
+    peer.model.eval()
+    squared, absolute, count = 0.0, 0.0, 0
+    for batch in batches:
+        error = (peer.predict(batch) - batch.future).double()
+        squared += error.square().sum().item()
+        absolute += error.abs().sum().item()
+        count += error.numel()
+    return squared / count, absolute / count
