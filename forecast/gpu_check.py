@@ -16,11 +16,12 @@ from forecast import gpu_check_environment as environment
 from forecast import gpu_check_page as page
 from forecast import gpu_check_parts as parts
 from forecast.files import whole_file, write_json
+from forecast.gpu_check_runner import NoTimeLeft, Runner
 
 SECONDS = 8.5 * 60
 """What all parts may take together; what no longer fits is skipped by name."""
 
-PARTS: dict[str, Callable[[parts.Runner], dict[str, Any]]] = {
+PARTS: dict[str, Callable[[Runner], dict[str, Any]]] = {
     "GPU tests": parts.tests,
     "layer benchmark, role self": parts.layer_self,
     "layer benchmark, role causal": parts.layer_causal,
@@ -58,7 +59,10 @@ def arguments() -> argparse.Namespace:
         "--out", type=Path, metavar="FOLDER", default=Path("docs/benchmarks"), help="default: %(default)s"
     )
     parser.add_argument(
-        "--data-root", type=Path, metavar="FOLDER", help="where ETTh1.csv lies; without it the sample set is trained"
+        "--data-root",
+        type=Path,
+        metavar="FOLDER",
+        help="where ETTh1.csv lies; without it the sample set is trained",
     )
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that everything runs")
     return parser.parse_args()
@@ -67,7 +71,7 @@ def arguments() -> argparse.Namespace:
 def check(options: argparse.Namespace, scratch: Path) -> int:
     """Run every part, and write what is known after each; 1 where one failed."""
     machine = environment.machine()
-    runner = parts.Runner(
+    runner = Runner(
         device="cuda" if machine["cuda_device"] else "cpu",
         quick=options.quick,
         scratch=scratch,
@@ -88,7 +92,7 @@ def check(options: argparse.Namespace, scratch: Path) -> int:
     return 1 if failed else 0
 
 
-def outcome(name: str, work: Callable[[parts.Runner], dict[str, Any]], runner: parts.Runner) -> dict[str, Any]:
+def outcome(name: str, work: Callable[[Runner], dict[str, Any]], runner: Runner) -> dict[str, Any]:
     """The part's results with its status (passed, failed or skipped), its seconds and its commands."""
     if runner.device == "cpu" and name not in ON_CPU:
         print(f"skipped: {name}: no CUDA device", flush=True)
@@ -97,7 +101,7 @@ def outcome(name: str, work: Callable[[parts.Runner], dict[str, Any]], runner: p
     started, runner.commands = time.monotonic(), []
     try:
         part = {"status": "passed", **work(runner)}
-    except parts.NoTimeLeft:
+    except NoTimeLeft:
         part = {"status": "skipped", "why": "no time left"}
     except Exception as error:  # whatever it is, the other parts are worth having
         part = {"status": "failed", "why": str(error) or type(error).__name__}

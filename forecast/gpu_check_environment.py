@@ -68,7 +68,10 @@ def python_with_everything(wheels: Path | None, folder: Path) -> str:
         "--find-links", str(wheels.resolve()), "--constraint", str(kept), *lacking,
     ]  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-m", "pip", "--python", python, *install], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "pip", "--python", python, *install],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()] or ["pip gave no reason"]

@@ -10,14 +10,20 @@ Rows = list[dict[str, Any]]
 def markdown(report: dict[str, Any]) -> str:
     machine, parts = report["machine"], report["parts"]
     lines = [f"# GPU check: {machine['cuda_device'] or 'no CUDA device'}", ""]
-    lines += ["Written by `scripts/gpu_check`; the file beside it of the same name, `.json`, has every number."]
+    lines += [
+        "Written by `scripts/gpu_check`; the file beside it of the same name, `.json`, has every number."
+    ]
     if report["quick"]:
         lines += ["", "**Run with `--quick`: small sizes, which show that everything runs and no more.**"]
     lines += ["", *of_machine(machine), "", "## What was done", ""]
     lines += table(
         ["part", "outcome", "seconds"],
         [
-            [name, part["status"] + (f": {part['why']}" if "why" in part else ""), number(part.get("seconds"), 0)]
+            [
+                name,
+                part["status"] + (f": {part['why']}" if "why" in part else ""),
+                number(part.get("seconds"), 0),
+            ]
             for name, part in parts.items()
         ],
     )
@@ -77,11 +83,14 @@ def of_layer(part: dict[str, Any]) -> list[str]:
 
 def of_steps(part: dict[str, Any]) -> list[str]:
     rows = [row for row in part["rows"] if row["backward"]]
-    lines = ["Whole training steps (forward, backward, Adam), batch 32, d_model 512, 8 heads, d_ff 2048, bfloat16"]
-    lines[0] += " under autocast; lengths are seq_len/label_len/pred_len. Milliseconds (windows a second):"
-    lines += ["", *by_length(rows, lambda row, full: speed(row))]
-    lines += ["", "Inference, milliseconds (windows a second):", ""]
-    lines += by_length([row for row in part["rows"] if not row["backward"]], lambda row, full: speed(row))
+    sizes = ", ".join(f"{key} {value}" for key, value in part["sizes"].items())
+    lines = [
+        f"Whole training steps (forward, backward, Adam), batch {rows[0]['batch']}, {sizes}, bfloat16 under autocast; "
+        "lengths are seq_len/label_len/pred_len. Milliseconds (windows a second):", "",
+        *by_length(rows, lambda row, full: speed(row)), "",
+        "Inference, milliseconds (windows a second):", "",
+        *by_length([row for row in part["rows"] if not row["backward"]], lambda row, full: speed(row)),
+    ]  # fmt: skip
     if any(row["peak_mib"] is not None for row in rows):
         lines += ["", "Peak memory of a step, MiB:", ""]
         lines += by_length(rows, lambda row, full: number(row["peak_mib"], 0))
@@ -93,24 +102,32 @@ def speed(row: dict[str, Any]) -> str:
 
 
 def of_profile(part: dict[str, Any]) -> list[str]:
-    return [
-        f"{part['kind']}, {part['length']}: {part['step_ms']:.2f} ms a step, {part['tflop']:.3f} TFLOP in it, so "
-        f"{part['tflop_per_second']:.1f} TFLOP/s. The device was busy {percent(part['busy_share'])} of the step; of "
-        f"that, matrix products took {percent(part['products_share'])}, attention kernels "
-        f"{percent(part['attention_share'])}.", "",
-        *table(
-            ["kernel", "calls a step", "ms a step", "share"],
-            [
-                [f"`{k['name'].replace('|', ' ')}`", f"{k['calls']:.0f}", number(k["ms"], 3), percent(k["share"])]
-                for k in part["kernels"]
-            ],
-        ),
-    ]  # fmt: skip
+    lines = ["Shares are of the time in which the device was busy; TFLOP are as PyTorch counts them."]
+    for what, profiles in (
+        ("a training step", part["steps"]),
+        ("forward + backward of the mixing", part["mixing"]),
+    ):
+        for one in profiles:
+            lines += [
+                "", f"**{one['kind']}**, {one['length']}, {what}: {one['ms']:.2f} ms for {one['tflop']:.3f} TFLOP, so "
+                f"{one['tflop_per_second']:.1f} TFLOP/s. Busy {percent(one['busy_share'])} of the time; of that, "
+                f"matrix products {percent(one['products_share'])}, attention {percent(one['attention_share'])}.", "",
+            ]  # fmt: skip
+            lines += table(
+                ["kernel", "calls", "ms", "share"],
+                [
+                    [f"`{k['name']}`", number(k["calls"], 1), number(k["ms"], 3), percent(k["share"])]
+                    for k in one["kernels"]
+                ],
+            )
+    return lines
 
 
 def of_training(part: dict[str, Any]) -> list[str]:
     first = part["runs"][0]
-    what = first["data"] + (" (synthetic: ETTh1.csv was not given or the sizes are small)" * (first["data"] == "sample"))
+    what = first["data"] + (
+        " (synthetic: ETTh1.csv was not given or the sizes are small)" * (first["data"] == "sample")
+    )
     words = f"{what}, {first['seq_len']} steps → {first['pred_len']}, {first['attention']}, {first['epochs']} epochs."
     return [words, "", *table(
         ["precision", "test MSE", "test MAE", "skill", "best baseline", "windows/s", "seconds", "peak MiB"],

@@ -1,84 +1,16 @@
 """The parts of `scripts/gpu_check`: each runs the project's own commands and reads the files that they leave."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from forecast.gpu_check_runner import NoTimeLeft, PartFailed, Runner
+
 PAPER = ("model.d_model=512", "model.n_heads=8", "model.d_ff=2048", "benchmark.batch_size=32")
 STEPS = ("336/168/168", "96/48/24", "720/336/720")  # the most telling first
 COMPILED_TOGETHER = ("full,probsparse,linear", "nystrom,fastformer")
 """Two graphs a kind, and one process compiles eight of one module's call before it falls back (recompile_limit)."""
-
-
-class PartFailed(Exception):
-    """A command ended badly; the message holds the last lines that it printed."""
-
-
-class NoTimeLeft(Exception):
-    pass
-
-
-@dataclass
-class Runner:
-    """Runs commands of the project on `device`, in time, and remembers them."""
-
-    device: str
-    quick: bool
-    scratch: Path
-    data_root: Path | None
-    ends: float  # by time.monotonic()
-    commands: list[str] = field(default_factory=list)
-
-    def python(self, *command: str, output_root: Path | None = None, ok: tuple[int, ...] = (0,)) -> None:
-        """Run `python command`, its folder below `output_root` where that is given.
-
-        Raises:
-            NoTimeLeft: before it was started.
-            PartFailed: a status that is not `ok`, or it took more time than was left.
-        """
-        left = self.ends - time.monotonic()
-        if left < 5:
-            raise NoTimeLeft
-        self.commands.append(" ".join(["python", *command]))
-        where = [f"output_root={output_root}"] if output_root else []
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *python_path()])}
-        process = subprocess.Popen(
-            [sys.executable, *command, *where], cwd=ROOT, env=environment, text=True, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        try:
-            said, _ = process.communicate(timeout=left)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)  # and what it started
-            process.communicate()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise PartFailed(f"{self.commands[-1]}: not over when the time was, after {left:.0f} s") from None
-            raise
-        if process.returncode not in ok:
-            last = " | ".join(line.strip() for line in said.splitlines()[-4:] if line.strip())
-            raise PartFailed(f"{self.commands[-1]}: status {process.returncode}: {last}")
-        if "recompile_limit" in said:
-            raise PartFailed(f"{self.commands[-1]}: too many graphs for one process; some were not compiled")
-
-    def benchmark(self, *overrides: str) -> dict[str, Any]:
-        """What `forecast.benchmark` wrote: rows, and growth over the lengths."""
-        folder = self.scratch / f"benchmark-{time.monotonic_ns()}"
-        self.python("-m", "forecast.benchmark", f"device={self.device}", *overrides, output_root=folder)
-        (path,) = folder.glob("*/benchmark.json")
-        content = json.loads(path.read_text())
-        return {"rows": content["rows"], "growth": content["growth"]}
-
-
-def python_path() -> list[str]:
-    return [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
 
 
 def etth1_folder(given: Path | None) -> Path | None:
@@ -89,8 +21,8 @@ def etth1_folder(given: Path | None) -> Path | None:
 def tests(runner: Runner) -> dict[str, Any]:
     """pytest's counts, and the names of what failed."""
     junit = runner.scratch / "junit.xml"
-    runner.python("-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", f"--junitxml={junit}", ok=(0, 1))
-    runner.commands = ["python -m pytest -m gpu"]
+    command = ("-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", f"--junitxml={junit}")
+    runner.python(*command, ok=(0, 1), seconds=240)
     cases = list(ElementTree.parse(junit).getroot().iter("testcase"))
     failed = [c for c in cases if c.find("failure") is not None or c.find("error") is not None]
     skipped = [c for c in cases if c.find("skipped") is not None]
@@ -137,20 +69,21 @@ def steps(runner: Runner) -> dict[str, Any]:
 
 def compiled_steps(runner: Runner) -> dict[str, Any]:
     """The same through torch.compile, a length at a time: what no longer fits is named, what was measured stays."""
-    rows: list[dict[str, Any]] = []
+    found: dict[str, Any] = {"rows": []}
     for length in windows(runner):
         try:
             for kinds in COMPILED_TOGETHER:
-                rows += runner.benchmark(
+                some = runner.benchmark(
                     "benchmark=model", "benchmark.compile=true", "memory=false", f"kinds=[{kinds}]",
                     f"benchmark.lengths=[{length}]", *model_sizes(runner),
-                )["rows"]  # fmt: skip
+                )  # fmt: skip
+                found |= {"rows": found["rows"] + some["rows"], "sizes": some["sizes"]}
         except (NoTimeLeft, PartFailed) as error:
-            if not rows:
+            if not found["rows"]:
                 raise
-            why = f"from {length} on: {error or 'no time left'}"
-            return {"rows": rows, "status": "failed" if str(error) else "passed", "why": why}
-    return {"rows": rows}
+            status = "failed" if isinstance(error, PartFailed) else "passed"
+            return found | {"status": status, "why": f"ended at {length}: {str(error) or 'no time left'}"}
+    return found
 
 
 def windows(runner: Runner) -> tuple[str, ...]:
@@ -164,14 +97,19 @@ def model_sizes(runner: Runner) -> tuple[str, ...]:
 
 
 def profile(runner: Runner) -> dict[str, Any]:
-    """Where the device's time goes in a training step of probsparse."""
+    """Where the device's time goes: in a training step of probsparse, and in every kind's mixing."""
+    length = 64 if runner.quick else 4096
+    step = ("benchmark=model", f"benchmark.lengths=[{windows(runner)[0]}]", "kinds=[probsparse]")
+    mixing = ("benchmark.part=mixing", f"benchmark.lengths=[{length}]", f"benchmark.tokens={32 * length}")
     path = runner.scratch / "profile.json"
-    runner.python(
-        "-m", "forecast.gpu_check_profile", str(path), f"device={runner.device}", "benchmark=model",
-        f"benchmark.lengths=[{windows(runner)[0]}]", "kinds=[probsparse]", *model_sizes(runner),
-    )  # fmt: skip
-    runner.commands = [command.replace(str(path), "profile.json") for command in runner.commands]
-    return json.loads(path.read_text())
+    found = {}
+    for name, overrides in (
+        ("steps", (*step, *model_sizes(runner))),
+        ("mixing", (*mixing, "precision=bfloat16")),
+    ):
+        runner.python("-m", "forecast.gpu_check_profile", str(path), f"device={runner.device}", *overrides)
+        found[name] = json.loads(path.read_text())
+    return found
 
 
 def train(runner: Runner) -> dict[str, Any]:
@@ -179,7 +117,10 @@ def train(runner: Runner) -> dict[str, Any]:
     small = runner.quick or runner.device == "cpu"
     settings = ["experiment=informer2020/etth1_m_24", "attention=probsparse", "logger=[]"]
     settings += ["data=sample"] if runner.data_root is None or small else [f"data.root={runner.data_root}"]
-    settings += [f"trainer={'gpu' if runner.device == 'cuda' else 'cpu'}", f"trainer.max_epochs={1 if small else 2}"]
+    settings += [
+        f"trainer={'gpu' if runner.device == 'cuda' else 'cpu'}",
+        f"trainer.max_epochs={1 if small else 2}",
+    ]
     if small:
         settings += ["seq_len=12", "label_len=6", "pred_len=5", "data.batch_size=1024"]
         settings += ["model.d_model=8", "model.n_heads=2", "model.d_ff=8"]

@@ -1,6 +1,6 @@
-"""Where the device's time goes in a training step: `python -m forecast.gpu_check_profile FILE OVERRIDES`.
+"""Where the device's time goes in a piece of work: `python -m forecast.gpu_check_profile FILE OVERRIDES`.
 
-OVERRIDES are those of `forecast.benchmark` with benchmark=model; the first kind at the first length is profiled.
+OVERRIDES are those of `forecast.benchmark`; every case's forward + backward is profiled.
 """
 
 import sys
@@ -9,45 +9,46 @@ from typing import Any
 
 import torch
 from hydra import compose, initialize_config_dir
-from torch.autograd import DeviceType
+from omegaconf import DictConfig
 from torch.profiler import ProfilerActivity
 from torch.utils.flop_counter import FlopCounterMode
 
 from forecast import workloads
 from forecast.files import write_json
 from forecast.paths import CONF
-from forecast.timing import time_in_turn
+from forecast.timing import synchronize, time_in_turn
 
-STEPS, SHOWN = 10, 12
+CALLS, SHOWN = 10, 8
 PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
 
 
-def profile(overrides: list[str]) -> dict[str, Any]:
-    """Milliseconds and TFLOP of a step, the busy device's share of it, matrix products' share of that, kernels."""
+def profiles(overrides: list[str]) -> list[dict[str, Any]]:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         config = compose("benchmark", overrides=["output_dir=''", *overrides])
+    return [profile(config, case) for case in workloads.cases(config) if case.backward]
+
+
+def profile(config: DictConfig, case: workloads.Case) -> dict[str, Any]:
+    """Milliseconds and TFLOP of a call, the busy device's share of it, matrix products' share of that, kernels."""
     cuda = config.device == "cuda"
-    case = next(case for case in workloads.cases(config) if case.backward)
-    step = workloads.make(config, case, config.device)
-    (spread,) = time_in_turn([step], STEPS)
+    work = workloads.make(config, case, config.device)
+    (spread,) = time_in_turn([work], CALLS)
     with FlopCounterMode(display=False) as counted:
-        step()
-    with torch.profiler.profile(
-        activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU] if cuda else [ProfilerActivity.CPU]
-    ) as profiler:
-        for _ in range(STEPS):
-            step()
-        if cuda:
-            torch.cuda.synchronize()
+        work()
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
+    with torch.profiler.profile(activities=activities) as profiler:
+        for _ in range(CALLS):
+            work()
+        synchronize()
     events = profiler.key_averages()
 
     def milliseconds(event: Any) -> float:
-        """Of one step, on the device and without what the event called."""
-        return (event.self_device_time_total if cuda else event.self_cpu_time_total) / 1000 / STEPS
+        """Of one call, on the device and without what the event called."""
+        return (event.self_device_time_total if cuda else event.self_cpu_time_total) / 1000 / CALLS
 
-    operators = [e for e in events if e.device_type == DeviceType.CPU]
+    operators = [e for e in events if e.device_type.name == "CPU"]
     # the profiler repeats ranges such as the optimizer's step among the kernels
-    kernels = [e for e in events if e.device_type == DeviceType.CUDA and not e.is_user_annotation]
+    kernels = [e for e in events if e.device_type.name == "CUDA" and not e.is_user_annotation]
     kernels = sorted(kernels if cuda else operators, key=milliseconds, reverse=True)
     busy = sum(milliseconds(e) for e in kernels)
     products = sum(milliseconds(e) for e in operators if e.key in PRODUCTS)
@@ -56,18 +57,23 @@ def profile(overrides: list[str]) -> dict[str, Any]:
     return {
         "kind": case.kind,
         "length": case.length,
-        "step_ms": 1000 * spread.median,
+        "ms": 1000 * spread.median,
         "tflop": tflop,
         "tflop_per_second": tflop / spread.median,
         "busy_share": busy / (1000 * spread.median),
         "products_share": products / busy,
         "attention_share": attention / busy,
         "kernels": [
-            {"name": e.key[:90], "calls": e.count / STEPS, "ms": milliseconds(e), "share": milliseconds(e) / busy}
+            {
+                "name": e.key[:90],
+                "calls": e.count / CALLS,
+                "ms": milliseconds(e),
+                "share": milliseconds(e) / busy,
+            }
             for e in kernels[:SHOWN]
         ],
     }
 
 
 if __name__ == "__main__":
-    write_json(Path(sys.argv[1]), profile(sys.argv[2:]))
+    write_json(Path(sys.argv[1]), profiles(sys.argv[2:]))
