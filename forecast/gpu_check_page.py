@@ -128,7 +128,7 @@ def of_training(part: dict[str, Any]) -> list[str]:
     what = first["data"] + (
         " (synthetic: ETTh1.csv was not given or the sizes are small)" * (first["data"] == "sample")
     )
-    words = f"{what}, {first['seq_len']} steps → {first['pred_len']}, {first['attention']}, {first['epochs']} epochs."
+    words = f"{what}, {first['seq_len']} steps → {first['pred_len']}, {first['attention']}, epochs: {first['epochs']}."
     return [words, "", *table(
         ["precision", "test MSE", "test MAE", "skill", "best baseline", "windows/s", "seconds", "peak MiB"],
         [
