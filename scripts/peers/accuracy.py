@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
+from omegaconf import DictConfig
 
 import forecast.cli  # noqa: F401  registers what the configuration needs
 from forecast.data.module import ForecastData
 from forecast.data.windows import Batch
-from forecast.errors import ConfigError
+from forecast.errors import TrainingError
 from forecast.paths import CONF
 
 from .models import NeuralforecastInformer, TransformersInformer
@@ -28,6 +29,17 @@ from .options import Sizes
 EXPERIMENT = "experiment=informer2020/etth1_m_24"
 PRECISIONS = {"float32": "32-true", "bfloat16": "bf16-mixed"}
 Row = dict[str, Any]
+
+
+def setting(data_root: Path) -> tuple[DictConfig, ForecastData]:
+    """The experiment's configuration and its data, read."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose("train", [EXPERIMENT, "output_dir=''"])
+    config.data.root = str(data_root)
+    data = instantiate(config.data)
+    data.prepare_data()
+    data.setup()
+    return config, data
 
 
 def ours(sizes: Sizes, data_root: Path, epochs: int, precision: str) -> Row:
@@ -42,7 +54,8 @@ def ours(sizes: Sizes, data_root: Path, epochs: int, precision: str) -> Row:
         command = [sys.executable, "-m", "forecast.train", *overrides]
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode:
-            raise ConfigError(f"forecast.train failed: {result.stderr.strip().splitlines()[-1]}")
+            reason = result.stderr.strip().splitlines()[-1].removeprefix("error: ")
+            raise TrainingError(f"forecast.train: {reason}")
         (path,) = Path(folder).glob("*/metrics.json")
         metrics = json.loads(path.read_text())
     return {
@@ -55,19 +68,14 @@ def ours(sizes: Sizes, data_root: Path, epochs: int, precision: str) -> Row:
     }
 
 
-def peers(sizes: Sizes, data_root: Path, epochs: int) -> Iterable[Row]:
+def peers(sizes: Sizes, config: DictConfig, data: ForecastData, epochs: int) -> Iterable[Row]:
     """neuralforecast's Informer, then transformers'."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        config = compose("train", [EXPERIMENT, "output_dir=''"])
-    config.data.root = str(data_root)
-    data: ForecastData = instantiate(config.data)
-    data.prepare_data()
-    data.setup()
     schedule = instantiate(config.schedule)
     window = {"seq_len": config.seq_len, "pred_len": config.pred_len, "factor": config.factor}
     torch.manual_seed(config.seed)
     peer = NeuralforecastInformer(sizes, label_len=config.label_len, **window)
     yield trained(peer, data, epochs, config.optimizer.lr, schedule)
+    torch.manual_seed(config.seed)
     peer = TransformersInformer(sizes, columns=data.n_features, **window)
     yield trained(peer, data, epochs, config.optimizer.lr, schedule)
 
@@ -95,6 +103,7 @@ def trained(
         rate.step()
         seconds += time.perf_counter() - started
         mse, _ = scores(peer, data.val_dataloader())
+        print(f"{peer.name}: epoch {epoch + 1} of {epochs}, validation MSE {mse:.3f}", file=sys.stderr)
         if mse < lowest:
             lowest, weights = mse, copy.deepcopy(model.state_dict())
     model.load_state_dict(weights)

@@ -1,5 +1,6 @@
 """Measure everything, then show and save it: `scripts/benchmark_peers` runs this inside the environment it made."""
 
+import argparse
 import itertools
 import logging
 import platform
@@ -15,22 +16,37 @@ def main() -> None:
     options = parse()
     import torch
 
-    from forecast.benchmark_report import hardware
     from forecast.errors import ForecastError
     from forecast.resources import keep_freed_memory
 
-    from . import accuracy, page, timings
+    from . import page
 
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     torch.set_num_threads(options.threads)
     keep_freed_memory()
+    try:
+        results = measure(options)
+    except (ForecastError, OSError) as error:
+        sys.exit(f"error: {error}")
+    page.show(results)
+    page.save(options.out, results)
+    progress(f"saved in {options.out}")
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Everything that was asked for."""
+    from forecast.benchmark_report import hardware
+
+    from . import accuracy, timings
+
     sizes = options.sizes
+    config, data = accuracy.setting(options.data_root) if options.train else (None, None)
+    names = ("forecast", "neuralforecast", "transformers", "torch")
     results: dict[str, Any] = {
         "command": command(options),
         "hardware": hardware("cpu"),
-        "versions": {name: version(name) for name in ("forecast", "neuralforecast", "transformers", "torch")}
-        | {"python": platform.python_version()},
+        "versions": {**{name: version(name) for name in names}, "python": platform.python_version()},
         "steps": [],
         "layers": [],
         "accuracy": [],
@@ -41,21 +57,13 @@ def main() -> None:
     for length, landmarks in itertools.product(sizes.layer_lengths, sizes.landmarks):
         progress(f"Nyström self-attention, length {length:,}, {landmarks} landmarks")
         results["layers"] += timings.nystrom_layers(sizes, length, landmarks, options.repeats)
-    if options.train:
-        given = sizes, options.data_root, options.epochs
-        try:
-            for precision in accuracy.PRECISIONS:
-                progress(f"training on ETTh1: ours, {precision}")
-                results["accuracy"].append(accuracy.ours(*given, precision))
-            progress("training on ETTh1: neuralforecast's, then transformers'")
-            for row in accuracy.peers(*given):
-                progress(f"trained {row['model']}'s")
-                results["accuracy"].append(row)
-        except (ForecastError, OSError) as error:
-            sys.exit(f"error: {error}")
-    page.show(results)
-    page.save(options.out, results)
-    progress(f"saved in {options.out}")
+    if config is not None and data is not None:
+        for precision in accuracy.PRECISIONS:
+            progress(f"training on ETTh1: ours, {precision}")
+            results["accuracy"].append(accuracy.ours(sizes, options.data_root, options.epochs, precision))
+        progress("training on ETTh1: neuralforecast's, then transformers'")
+        results["accuracy"] += accuracy.peers(sizes, config, data, options.epochs)
+    return results
 
 
 def progress(text: str) -> None:
