@@ -21,6 +21,7 @@ def train(config: DictConfig) -> float:
     from forecast import loggers, report
     from forecast.baselines import new_errors
     from forecast.checkpoint import check_goes_on, find_checkpoint, load_checkpoint
+    from forecast.compiler import compile_where_possible
     from forecast.forecaster import Forecaster
     from forecast.hardware import settle
     from forecast.resources import PeakMemory, keep_freed_memory
@@ -49,8 +50,6 @@ def train(config: DictConfig) -> float:
     model = instantiate(config.model)(
         n_features=data.n_features, n_targets=data.n_targets, n_time_features=data.n_time_features
     )
-    if config.compile:
-        model.compile()
     forecaster = Forecaster(
         model,
         loss=config.loss,
@@ -64,6 +63,8 @@ def train(config: DictConfig) -> float:
         config.trainer, callbacks=list(callbacks.values()), logger=loggers.make(config.logger)
     )
     check_trainer(config, trainer)
+    if config.compile:
+        compile_where_possible(model, trainer.strategy.root_device)
     if checkpoint is not None and saved is not None:
         columns = {"feature_columns": [*data.feature_columns], "target_columns": [*data.target_columns]}
         check_goes_on(checkpoint, saved, settings, columns)

@@ -131,6 +131,7 @@ def make_step(config: DictConfig, case: Case, device: str) -> Work:
     columns = settings.n_features
     model = instantiate(tree.model)(n_features=columns, n_targets=columns, n_time_features=n_time).to(device)
     if settings.compile:
+        torch._dynamo.reset()  # it holds eight graphs of one module's call, and runs what comes after uncompiled
         model.compile()
     rows = settings.batch_size
     past, future = torch.randn(rows, seq_len, columns), torch.randn(rows, pred_len, columns)

@@ -31,7 +31,7 @@ def full_attention(
     if causal and q.shape[2] != k.shape[2]:
         raise ValueError(f"causal attention needs one length, not {q.shape[2]} queries and {k.shape[2]} keys")
     length, memory_len = q.shape[2], k.shape[2]
-    if length * memory_len > SHORT:
+    if length * memory_len > SHORT or q.device.type != "cpu":
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
     seen = torch.ones(length, length, dtype=torch.bool, device=q.device).tril() if causal else None
     return short_softmax_attention(q, k, v, seen)

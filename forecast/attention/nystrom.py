@@ -43,7 +43,7 @@ def nystrom_attention(
         gathered = short_softmax_attention(q_landmarks, k, v)
         gathered = inverse @ gathered.to(inverse.dtype)
         mixed = short_softmax_attention(q, k_landmarks, gathered.to(v.dtype))
-    return mixed if conv_weight is None else mixed.add_(depthwise_convolution(v, conv_weight))
+    return mixed if conv_weight is None else mixed + depthwise_convolution(v, conv_weight)
 
 
 def segment_means(

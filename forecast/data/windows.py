@@ -47,6 +47,7 @@ class Windows:
         self._futures = self._slide(values, first_row + seq_len, pred_len)
         self._future_times = self._slide(time, first_row + seq_len, pred_len)
         self._all_targets = target_index == list(range(values.shape[1]))
+        self._targets = torch.tensor(target_index, device=values.device)
 
     def _slide(
         self, table: Float[Tensor, "rows columns"], first_row: int, length: int
@@ -69,7 +70,7 @@ class Windows:
         return Batch(
             past=self._pasts.index_select(0, index),
             past_time=self._past_times.index_select(0, index),
-            future=future if self._all_targets else future[:, :, self.target_index],
+            future=future if self._all_targets else future.index_select(2, self._targets),
             future_time=self._future_times.index_select(0, index),
             index=index,
         )

@@ -1,0 +1,76 @@
+"""`compile=true`: every kind's whole model as one graph, the same training, and a machine without a compiler."""
+
+import warnings
+from pathlib import Path
+
+import jaxtyping
+import pytest
+import torch
+
+from forecast.attention import probsparse
+from forecast.compiler import compile_where_possible
+from forecast.model import Informer
+from tests import commands
+from tests.helpers import KINDS, slots
+
+SIZES = {"seq_len": 12, "label_len": 6, "pred_len": 5, "n_features": 3, "n_targets": 3, "n_time_features": 4}
+
+
+def losses(model: torch.nn.Module, forward, steps: int = 4) -> list[float]:
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    torch.manual_seed(5)
+    found = []
+    for _ in range(steps):
+        past, past_time = torch.randn(4, 12, 3), torch.rand(4, 12, 4)
+        future, future_time = torch.randn(4, 5, 3), torch.rand(4, 5, 4)
+        optimizer.zero_grad()
+        loss = (forward(past, past_time, future_time) - future).square().mean()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_graph_trains_to_the_same_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks
+    draw = probsparse._draw
+    monkeypatch.setattr(
+        probsparse, "_draw", lambda *a: draw(*a[:5], False, a[6])
+    )  # the sample that evaluation takes
+    trained = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        model = Informer(attention=slots(kind), d_model=8, n_heads=2, d_ff=8, dropout=0.0, **SIZES)
+        torch._dynamo.reset()
+        forward = torch.compile(model, fullgraph=True) if compiled else model
+        trained.append(losses(model, forward))
+    assert trained[1] == pytest.approx(trained[0], rel=1e-4)
+    assert trained[1][-1] != trained[1][0]
+
+
+@pytest.mark.slow
+def test_a_compiled_run_reaches_the_scores(tmp_path: Path) -> None:
+    whole_batches = "data.batch_size=4"  # of 264, 36 and 76 windows: two graphs, training and evaluation
+    ran = commands.train(
+        commands.workplace(tmp_path), "compile=true", whole_batches, "trainer.max_epochs=1",
+        "model.encoder_layers=1", "attention=linear", "logger=[]",
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert "skill" in ran.stdout
+
+
+def test_without_a_compiler_one_line_and_an_ordinary_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch._inductor.config.cpp, "cxx", (None, "/no/such/compiler"))
+    monkeypatch.setattr(torch._inductor.config, "force_disable_caches", True)
+    torch._dynamo.reset()
+    model = torch.nn.Linear(2, 2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compile_where_possible(model, torch.device("cpu"))
+    (said,) = [str(w.message) for w in caught if "compile=true" in str(w.message)]
+    assert "no working compiler here" in said
+    assert "\n" not in said
+    assert model(torch.ones(1, 2)).shape == (1, 2)
+    assert model._compiled_call_impl is None
