@@ -63,8 +63,26 @@ def probsparse_attention(
     if causal:  # (batch, heads, top, memory_len)
         seen = torch.arange(k.shape[2], device=k.device) <= top_queries[..., None]
     active = short_softmax_attention(q.gather(2, rows), k, v, seen)
-    lazy = running_mean(v) if causal else v.mean(2, keepdim=True).expand(-1, -1, query_len, -1)
-    return lazy.scatter(2, rows, active)
+    if causal:
+        return running_mean(v).scatter(2, rows, active)
+    return _MeanElsewhere.apply(v, active, rows, query_len)
+
+
+class _MeanElsewhere(torch.autograd.Function):
+    """The active rows where they belong and mean(V) in all others; backward passes over the length once."""
+
+    @staticmethod
+    def forward(ctx, v: Tensor, active: Tensor, rows: Tensor, query_len: int) -> Tensor:
+        ctx.save_for_backward(rows)
+        ctx.memory_len = v.shape[2]
+        return v.mean(2, keepdim=True).expand(-1, -1, query_len, -1).scatter(2, rows, active)
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (rows,), (grad,) = ctx.saved_tensors, grads
+        to_active = grad.gather(2, rows)
+        to_mean = grad.sum(2, keepdim=True) - to_active.sum(2, keepdim=True)
+        return (to_mean / ctx.memory_len).expand(-1, -1, ctx.memory_len, -1), to_active, None, None
 
 
 @torch.no_grad()
@@ -83,12 +101,13 @@ def sparsity_measure(
     query_len, memory_len = q.shape[2], k.shape[2]
     if sample_index is None:
         sample_index = _draw(query_len, memory_len, factor, sampling, causal, random, k.device)
+    if sample_index.ndim == 1 and not causal:  # the mean of the keys as one more sampled key: one pass over q
+        scores = q @ torch.cat([k[:, :, sample_index], k.mean(2, keepdim=True)], dim=2).mT
+        return scores[..., :-1].amax(-1) - scores[..., -1]
     position = torch.arange(query_len, device=q.device)
     if sample_index.ndim == 1:
         scores = q @ k[:, :, sample_index].mT  # (batch, heads, query_len, samples)
-        if causal:
-            scores = scores.masked_fill(sample_index > position[:, None], -math.inf)
-        largest = scores.amax(-1)
+        largest = scores.masked_fill(sample_index > position[:, None], -math.inf).amax(-1)
     else:  # one sample at a time: nothing larger than q is formed
         largest = q.new_full(q.shape[:3], -math.inf)
         for keys in sample_index.unbind(1):
