@@ -13,11 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from forecast import gpu_check_environment as environment
-from forecast import gpu_check_page as page
-from forecast import gpu_check_parts as parts
-from forecast.gpu_check import ON_CPU, PARTS, outcome
-from forecast.gpu_check_runner import Runner
+from gpu import environment, page, parts
+from gpu.check import ON_CPU, PARTS, outcome
+from gpu.runner import Runner
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "gpu_check"
 
@@ -110,7 +108,7 @@ def test_one_part_that_fails_does_not_end_the_others(runner: Runner, monkeypatch
         runner.python("-c", "print('first'); raise SystemExit('no kernel image')")
         return {}
 
-    monkeypatch.setattr("forecast.gpu_check.ON_CPU", {"broken", "late"})
+    monkeypatch.setattr("gpu.check.ON_CPU", {"broken", "late"})
     part = outcome("broken", broken, runner)
     assert part["status"] == "failed"
     assert part["why"].endswith("status 1: first | no kernel image")
@@ -123,7 +121,7 @@ def test_one_part_that_fails_does_not_end_the_others(runner: Runner, monkeypatch
     "name", ["layer benchmark, role causal", "training steps", "profile of a training step"]
 )
 def test_what_a_gpu_part_reads_back_makes_a_section(runner: Runner, monkeypatch, name: str):
-    monkeypatch.setattr("forecast.gpu_check.ON_CPU", {name})
+    monkeypatch.setattr("gpu.check.ON_CPU", {name})
     part = outcome(name, PARTS[name], runner)
     assert part["status"] == "passed", part
     text = page.markdown({"quick": True, "machine": environment.machine(), "parts": {name: part}})

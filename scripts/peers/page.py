@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from forecast.files import whole_file, write_json
+from tables import markdown_table
 
 WIDTH = 100  # of the terminal, at least: no cell is cut or broken
 
@@ -130,10 +131,5 @@ def page(results: dict[str, Any]) -> str:
         "",
     ]
     for section in sections(results):
-        lines += [f"## {section.title}", "", section.notes, markdown(section.header)]
-        lines += [markdown(["---"] * len(section.header)), *map(markdown, section.rows), ""]
+        lines += [f"## {section.title}", "", section.notes, *markdown_table(section.header, section.rows), ""]
     return "\n".join(lines)
-
-
-def markdown(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"

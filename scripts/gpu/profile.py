@@ -1,0 +1,79 @@
+"""Where the device's time goes in a piece of work: `python -m gpu.profile FILE OVERRIDES`.
+
+OVERRIDES are those of `forecast.benchmark`; every case's forward + backward is profiled.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+from torch.profiler import ProfilerActivity
+from torch.utils.flop_counter import FlopCounterMode
+
+from forecast import workloads
+from forecast.files import write_json
+from forecast.paths import CONF
+from forecast.timing import synchronize, time_in_turn
+
+CALLS, SHOWN = 10, 8
+PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
+
+
+def profiles(overrides: list[str]) -> list[dict[str, Any]]:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose("benchmark", overrides=["output_dir=''", *overrides])
+    return [profile(config, case) for case in workloads.cases(config) if case.backward]
+
+
+def profile(config: DictConfig, case: workloads.Case) -> dict[str, Any]:
+    """Milliseconds and TFLOP of a call, the busy device's share of it, matrix products' share of that, kernels."""
+    cuda = config.device == "cuda"
+    work = workloads.make(config, case, config.device)
+    (spread,) = time_in_turn([work], CALLS)
+    with FlopCounterMode(display=False) as counted:
+        work()
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
+    with torch.profiler.profile(activities=activities) as profiler:
+        for _ in range(CALLS):
+            work()
+        synchronize()
+    events = profiler.key_averages()
+
+    def milliseconds(event: Any) -> float:
+        """Of one call, on the device and without what the event called."""
+        return (event.self_device_time_total if cuda else event.self_cpu_time_total) / 1000 / CALLS
+
+    operators = [e for e in events if e.device_type.name == "CPU"]
+    # the profiler repeats ranges such as the optimizer's step among the kernels
+    kernels = [e for e in events if e.device_type.name == "CUDA" and not e.is_user_annotation]
+    kernels = sorted(kernels if cuda else operators, key=milliseconds, reverse=True)
+    busy = sum(milliseconds(e) for e in kernels)
+    products = sum(milliseconds(e) for e in operators if e.key in PRODUCTS)
+    attention = sum(milliseconds(e) for e in operators if "attention" in e.key)
+    tflop = counted.get_total_flops() / 1e12
+    return {
+        "kind": case.kind,
+        "length": case.length,
+        "ms": 1000 * spread.median,
+        "tflop": tflop,
+        "tflop_per_second": tflop / spread.median,
+        "busy_share": busy / (1000 * spread.median),
+        "products_share": products / busy,
+        "attention_share": attention / busy,
+        "kernels": [
+            {
+                "name": e.key[:90],
+                "calls": e.count / CALLS,
+                "ms": milliseconds(e),
+                "share": milliseconds(e) / busy,
+            }
+            for e in kernels[:SHOWN]
+        ],
+    }
+
+
+if __name__ == "__main__":
+    write_json(Path(sys.argv[1]), profiles(sys.argv[2:]))

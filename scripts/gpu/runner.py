@@ -1,0 +1,78 @@
+"""Runs the project's own commands for `scripts/gpu_check`, in time, and remembers them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class PartFailed(Exception):
+    """A command ended badly; the message holds the last lines that it printed."""
+
+
+class NoTimeLeft(Exception):
+    """A command was not started any more."""
+
+
+@dataclass
+class Runner:
+    device: str  # cuda or cpu
+    quick: bool
+    scratch: Path
+    data_root: Path | None
+    ends: float  # by time.monotonic()
+    commands: list[str] = field(default_factory=list)
+
+    def python(
+        self, *command: str, output_root: Path | None = None, ok: tuple[int, ...] = (0,), seconds: float = 600
+    ) -> None:
+        """Run `python command`, its folder below `output_root` where that is given.
+
+        Raises:
+            NoTimeLeft: before it was started.
+            PartFailed: a status that is not `ok`, or it took more than `seconds` or than was left of the whole.
+        """
+        left = min(seconds, self.ends - time.monotonic())
+        if left < 5:
+            raise NoTimeLeft
+        self.commands.append(" ".join(["python", *command]).replace(f"{self.scratch}/", ""))
+        where = [f"output_root={output_root}"] if output_root else []
+        paths = [
+            str(ROOT),
+            str(ROOT / "scripts"),
+            *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)),
+        ]
+        process = subprocess.Popen(
+            [sys.executable, *command, *where], cwd=ROOT, text=True, start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            said, _ = process.communicate(timeout=left)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)  # and what it started
+            process.communicate()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise PartFailed(f"{self.commands[-1]}: not over after {left:.0f} s") from None
+            raise
+        if process.returncode not in ok:
+            last = " | ".join(line.strip() for line in said.splitlines()[-4:] if line.strip())
+            raise PartFailed(f"{self.commands[-1]}: status {process.returncode}: {last}")
+        if "recompile_limit" in said:
+            raise PartFailed(f"{self.commands[-1]}: too many graphs for one process; some were not compiled")
+
+    def benchmark(self, *overrides: str) -> dict[str, Any]:
+        """What `forecast.benchmark` wrote: rows, growth over the lengths, sizes of the model."""
+        folder = self.scratch / f"benchmark-{time.monotonic_ns()}"
+        self.python("-m", "forecast.benchmark", f"device={self.device}", *overrides, output_root=folder)
+        (path,) = folder.glob("*/benchmark.json")
+        content = json.loads(path.read_text())
+        sizes = {key: content["config"]["model"][key] for key in ("d_model", "n_heads", "d_ff")}
+        return {"rows": content["rows"], "growth": content["growth"], "sizes": sizes}
