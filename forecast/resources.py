@@ -46,12 +46,12 @@ def release_unused() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Have the C library keep freed blocks of up to 32 MiB for the next step.
+    """Have the C library keep freed blocks for the next step, whatever their size.
 
     By default it gives them back to the system, and each step takes its activations again page by page: at the
-    paper's size 37,000 page faults and a tenth of the time (scripts/profile_step shows both).
+    paper's size 37,000 page faults and a tenth of the time (`scripts/benchmark_cpu` counts them).
     """
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
-        trim_threshold, mmap_threshold = -1, -3  # names of malloc.h
-        libc.mallopt(mmap_threshold, 32 * 2**20)
+        trim_threshold, mmap_max = -1, -4  # names of malloc.h
+        libc.mallopt(mmap_max, 0)
         libc.mallopt(trim_threshold, 2**31 - 1)

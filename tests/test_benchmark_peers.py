@@ -46,7 +46,7 @@ RESULTS = {
     "accuracy": [
         {
             "model": "transformers", "precision": "float32", "parameters": 12345678, "test_mse": 0.5774,
-            "test_mae": 0.5496, "windows_per_second": 81.6,
+            "test_mae": 0.5496,
         }
     ],
 }  # fmt: skip
@@ -140,7 +140,7 @@ def test_times_are_compared_within_a_case() -> None:
     assert [row[-1] for row in steps.rows] == ["1.00", "2.00", "4.00", "1.00", "8.00"]
     assert steps.rows[2][:5] == ["96/48/24", "ours, probsparse", "float32", "300.0", "150.0 – 600.0"]
     assert [row[-1] for row in layers.rows] == ["1.00", "0.50"]
-    assert scores.rows == [["transformers", "float32", "12,345,678", "0.577", "0.550", "82"]]
+    assert scores.rows == [["transformers", "float32", "12,345,678", "0.577", "0.550"]]
 
 
 def test_scores_are_left_out_where_nothing_was_trained() -> None:
@@ -149,12 +149,18 @@ def test_scores_are_left_out_where_nothing_was_trained() -> None:
     assert "Test scores" not in titles
 
 
+def test_times_and_scores_lie_apart(tmp_path: Path) -> None:
+    save(tmp_path, {**RESULTS, "accuracy": []})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["peers.json", "peers.md"]
+
+
 def test_the_page_is_whole(tmp_path: Path) -> None:
     save(tmp_path / "new", RESULTS)
-    written = (tmp_path / "new" / "peers.md").read_text()
+    written = (tmp_path / "new" / "peers-trained.md").read_text()
     assert written == page(RESULTS)
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["peers.json", "peers.md"]
-    assert json.loads((tmp_path / "new" / "peers.json").read_text()) == RESULTS
+    names = ["peers-trained.json", "peers-trained.md"]
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == names
+    assert json.loads((tmp_path / "new" / names[0]).read_text()) == RESULTS
     assert "a CPU, 2 threads" in written
     assert "forecast 1.2.3, neuralforecast 4.5.6" in written
     tables = [line for line in written.splitlines() if line.startswith("|")]

@@ -1,7 +1,9 @@
 """`compile=true`: every kind's whole model as one graph, the same training, and a machine without a compiler."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jaxtyping
 import pytest
@@ -13,7 +15,14 @@ from forecast.model import Informer
 from tests import commands
 from tests.helpers import KINDS, slots
 
-SIZES = {"seq_len": 12, "label_len": 6, "pred_len": 5, "n_features": 3, "n_targets": 3, "n_time_features": 4}
+SIZES: dict[str, Any] = {
+    "seq_len": 12,
+    "label_len": 6,
+    "pred_len": 5,
+    "n_features": 3,
+    "n_targets": 3,
+    "n_time_features": 4,
+}
 
 
 def losses(model: torch.nn.Module, forward, steps: int = 4) -> list[float]:
@@ -35,10 +44,13 @@ def losses(model: torch.nn.Module, forward, steps: int = 4) -> list[float]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_graph_trains_to_the_same_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks
-    draw = probsparse._draw
-    monkeypatch.setattr(
-        probsparse, "_draw", lambda *a: draw(*a[:5], False, a[6])
-    )  # the sample that evaluation takes
+    draw: Callable[..., torch.Tensor] = probsparse._draw
+
+    def draw_as_in_evaluation(*arguments):
+        *settings, _, device = arguments
+        return draw(*settings, False, device)
+
+    monkeypatch.setattr(probsparse, "_draw", draw_as_in_evaluation)
     trained = []
     for compiled in (False, True):
         torch.manual_seed(0)

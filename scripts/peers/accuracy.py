@@ -7,7 +7,6 @@ import math
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -64,7 +63,6 @@ def ours(sizes: Sizes, data_root: Path, epochs: int, precision: str) -> Row:
         "parameters": metrics["n_parameters"],
         "test_mse": metrics["test"]["mse"],
         "test_mae": metrics["test"]["mae"],
-        "windows_per_second": metrics["windows_per_second"],
     }
 
 
@@ -91,17 +89,15 @@ def trained(
     loader, model = data.train_dataloader(), peer.model
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
     rate = schedule(optimizer, total_steps=epochs * len(loader))["scheduler"]
-    seconds, lowest, weights = 0.0, math.inf, model.state_dict()
+    lowest, weights = math.inf, model.state_dict()
     for epoch in range(epochs):
         loader.sampler.set_epoch(epoch)
-        started = time.perf_counter()
         model.train()
         for batch in loader:
             optimizer.zero_grad()
             peer.loss(batch).backward()
             optimizer.step()
         rate.step()
-        seconds += time.perf_counter() - started
         mse, _ = scores(peer, data.val_dataloader())
         print(f"{peer.name}: epoch {epoch + 1} of {epochs}, validation MSE {mse:.3f}", file=sys.stderr)
         if mse < lowest:
@@ -114,7 +110,6 @@ def trained(
         "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "test_mse": mse,
         "test_mae": mae,
-        "windows_per_second": epochs * data.n_windows["train"] / seconds,
     }
 
 

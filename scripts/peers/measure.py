@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Everything that was asked for."""
+    """Times, or with --train scores."""
     from forecast.benchmark_report import hardware
 
     from . import accuracy, timings
@@ -51,18 +51,19 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "layers": [],
         "accuracy": [],
     }
-    for length in sizes.lengths:
-        progress(f"training steps {length}")
-        results["steps"] += timings.training_steps(sizes, length, options.repeats)
-    for length, landmarks in itertools.product(sizes.layer_lengths, sizes.landmarks):
-        progress(f"Nyström self-attention, length {length:,}, {landmarks} landmarks")
-        results["layers"] += timings.nystrom_layers(sizes, length, landmarks, options.repeats)
     if config is not None and data is not None:
         for precision in accuracy.PRECISIONS:
             progress(f"training on ETTh1: ours, {precision}")
             results["accuracy"].append(accuracy.ours(sizes, options.data_root, options.epochs, precision))
         progress("training on ETTh1: neuralforecast's, then transformers'")
         results["accuracy"] += accuracy.peers(sizes, config, data, options.epochs)
+        return results
+    for length in sizes.lengths:
+        progress(f"training steps {length}")
+        results["steps"] += timings.training_steps(sizes, length, options.repeats)
+    for length, landmarks in itertools.product(sizes.layer_lengths, sizes.landmarks):
+        progress(f"Nyström self-attention, length {length:,}, {landmarks} landmarks")
+        results["layers"] += timings.nystrom_layers(sizes, length, landmarks, options.repeats)
     return results
 
 

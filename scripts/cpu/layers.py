@@ -1,0 +1,86 @@
+"""Attention at growing lengths: against fused softmax and the published ProbSparse, growth, a very long window."""
+
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+
+import forecast.cli  # noqa: F401  registers what the configuration needs
+from cpu.published import published_probsparse
+from forecast.attention.probsparse import probsparse_attention
+from forecast.benchmark_report import growth, measure
+from forecast.paths import CONF
+from forecast.timing import Work, time_in_turn
+
+Row = dict[str, Any]
+EFFICIENT = "kinds=[probsparse,linear,nystrom,fastformer]"
+HEADS, HEAD_DIM, TOKENS = 8, 64, 4096
+
+
+def configuration(*overrides: str) -> DictConfig:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("benchmark", ["output_dir=''", *overrides])
+
+
+def against_fused_softmax(role: str, lengths: list[int], repeats: int) -> list[Row]:
+    """Forward and backward of the mixing alone; a batch holds `TOKENS`, one sequence at lengths above that."""
+    rows = []
+    for length in lengths:
+        config = configuration(
+            "benchmark.part=mixing", f"benchmark.role={role}", f"benchmark.lengths=[{length}]",
+            f"benchmark.tokens={max(TOKENS, length)}", f"repeats={repeats}", "memory=false",
+        )  # fmt: skip
+        found = [row for row in measure(config, "cpu") if row["backward"]]
+        full = next(row["median"] for row in found if row["kind"] == "full")
+        rows += [{**row, "role": role, "times_full": full / row["median"]} for row in found]
+    return rows
+
+
+def against_published(lengths: list[int], repeats: int) -> list[Row]:
+    """ProbSparse, each sampling, forward and backward."""
+    rows = []
+    for length in lengths:
+        shape = (max(1, TOKENS // length), HEADS, length, HEAD_DIM)
+        q, k, v = (torch.randn(shape, requires_grad=True) for _ in range(3))
+        gradient = torch.randn(shape)
+
+        def work(attend, q=q, k=k, v=v, gradient=gradient) -> Work:
+            return lambda: torch.autograd.grad(attend(q, k, v), (q, k, v), gradient)
+
+        works = {
+            "published": work(lambda q, k, v: published_probsparse(q, k, v, factor=5)),
+            "shared": work(lambda q, k, v: probsparse_attention(q, k, v, random=True)),
+            "per_query": work(lambda q, k, v: probsparse_attention(q, k, v, random=True, sampling="per_query")),
+        }  # fmt: skip
+        spreads = time_in_turn(list(works.values()), repeats)
+        published = spreads[0].median
+        for form, spread in zip(works, spreads, strict=True):
+            rows.append(
+                {
+                    "length": length,
+                    "form": form,
+                    **asdict(spread),
+                    "times_published": published / spread.median,
+                }
+            )
+    return rows
+
+
+def growth_with_length(lengths: list[int], repeats: int) -> dict[str, list[Row]]:
+    """Time and peak memory of one sequence, and their exponents."""
+    config = configuration(
+        EFFICIENT, "benchmark.part=mixing", f"benchmark.lengths={lengths}", f"benchmark.tokens={max(lengths)}",
+        f"repeats={repeats}",
+    )  # fmt: skip
+    rows = [row for row in measure(config, "cpu") if row["backward"]]
+    return {"rows": rows, "growth": growth(rows)}
+
+
+def long_window(length: str) -> list[Row]:
+    """Peak memory and time of one training step of the default model on one very long window."""
+    config = configuration(
+        EFFICIENT, "benchmark=model", f"benchmark.lengths=[{length}]", "benchmark.batch_size=1", "repeats=1"
+    )
+    return [row for row in measure(config, "cpu") if row["backward"]]

@@ -1,0 +1,80 @@
+"""What ranking queries by a sample costs: how many of the exact top u it finds, in a trained model's encoder."""
+
+import math
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+import torch
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from forecast.attention import ProbSparseAttention
+from forecast.attention.probsparse import sparsity_measure
+from forecast.checkpoint import find_checkpoint, load_checkpoint
+from forecast.data.windows import Batch
+
+FACTOR = 5
+
+
+def overlaps(seq_len: int, data: list[str], batches: int) -> dict[str, Any]:
+    """Mean share of the exact measure's top u among those of each sampling, over windows, heads and encoder layers."""
+    with tempfile.TemporaryDirectory() as folder:
+        said = [
+            f"seq_len={seq_len}", f"label_len={min(48, seq_len)}", "pred_len=24", *data, "trainer.max_epochs=1",
+            f"+trainer.limit_train_batches={batches}", "+trainer.limit_val_batches=10",
+            "+trainer.limit_test_batches=1", "logger=[]", f"output_dir={folder}",
+            f"hydra.run.dir={folder}", f"factor={FACTOR}",
+        ]  # fmt: skip
+        subprocess.run([sys.executable, "-m", "forecast.train", *said], check=True, stdout=subprocess.DEVNULL)
+        config = OmegaConf.create(load_checkpoint(find_checkpoint(folder))["hyper_parameters"])
+        state = load_checkpoint(find_checkpoint(folder))["state_dict"]
+    module = instantiate(config.data)
+    module.prepare_data()
+    module.setup()
+    model = instantiate(config.model)(
+        n_features=module.n_features, n_targets=module.n_targets, n_time_features=module.n_time_features
+    )
+    model.load_state_dict({name.removeprefix("model."): value for name, value in state.items()})
+    seen: list[tuple[Tensor, Tensor]] = []
+    for layer in model.encoder.layers:
+        assert isinstance(layer.attention, ProbSparseAttention)
+        layer.attention.mix = remember(layer.attention.mix, seen)
+    windows = module.windows["test"]
+    batch: Batch = windows.gather(torch.linspace(0, len(windows) - 1, 16).long())
+    with torch.no_grad():
+        model.eval()(batch.past, batch.past_time, batch.future_time)
+    torch.manual_seed(0)
+    found = {
+        "shared, training": share(seen, sampling="shared", random=True),
+        "shared, evaluation": share(seen, sampling="shared"),
+        "per_query, training": share(seen, sampling="per_query", random=True),
+    }
+    return {"length": seq_len, "data": config.data.name, "overlap": found}
+
+
+def remember(mix, seen: list[tuple[Tensor, Tensor]]):
+    def wrapped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        seen.append((q, k))
+        return mix(q, k, v)
+
+    return wrapped
+
+
+def share(seen: list[tuple[Tensor, Tensor]], **sampling) -> float:
+    """|top u by the sample ∩ top u by all keys| / u."""
+    shares = []
+    for q, k in seen:
+        every_key = torch.arange(k.shape[2])
+        top = min(FACTOR * math.ceil(math.log(q.shape[2])), q.shape[2])
+        exact, sampled = (
+            measure.topk(top).indices
+            for measure in (
+                sparsity_measure(q, k, sample_index=every_key),
+                sparsity_measure(q, k, factor=FACTOR, **sampling),
+            )
+        )
+        shares.append((exact[..., None] == sampled[..., None, :]).any(-1).float().mean())
+    return torch.stack(shares).mean().item()
