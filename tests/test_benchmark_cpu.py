@@ -57,7 +57,7 @@ def test_every_part_runs_and_is_on_the_page(tmp_path: Path) -> None:
     assert results["step"][0]["groups"]["matrix products"] > 0
     text = (tmp_path / "cpu.md").read_text()
     assert "--quick" in text
-    assert text.count("\n## ") == 7
+    assert text.count("\n## ") == 9
 
 
 def test_quick_numbers_replace_no_real_ones() -> None:

@@ -28,6 +28,12 @@ at most, 16 test windows, all heads and layers.
 Milliseconds of one training step (forward, backward, Adam) of the Informer at the paper's size, batch 32, probsparse,
 by kind of operator as PyTorch's profiler names them; the step's own time is taken without the profiler.
 """,
+    "width": """\
+Milliseconds of one training step, 96/48/24, batch 32, probsparse, 8 heads, d_ff four times d_model.
+""",
+    "compiled": """\
+The same step at d_model 512, as it is and through `torch.compile`.
+""",
     "windows": """\
 One epoch of ETTh1's training windows at batch 32 with no model, beside the same epoch of training in bfloat16 at the
 paper's size.
@@ -52,6 +58,8 @@ def page(results: dict[str, Any]) -> str:
         "long": ("A very long window", long),
         "overlap": ("What sampling costs ProbSparse", overlap),
         "step": ("A training step", step),
+        "width": ("bfloat16 by width", width),
+        "compiled": ("Compiled", compiled),
         "windows": ("Serving windows", windows),
     }.items():
         lines += ["", f"## {title}", "", NOTES[name], *table(results[name])]
@@ -107,6 +115,26 @@ def step(rows: list[dict[str, Any]]) -> list[str]:
         for row in rows
     ]  # fmt: skip
     return markdown_table(["seq/label/pred", "precision", "step, ms", *groups, "page faults"], cells)
+
+
+def width(rows: list[dict[str, Any]]) -> list[str]:
+    cells = [
+        [
+            str(row["d_model"]),
+            *(f"{1000 * row[p]:.0f}" for p in ("float32", "bfloat16")),
+            f"{row['float32'] / row['bfloat16']:.2f}",
+        ]
+        for row in rows
+    ]
+    return markdown_table(["d_model", "float32, ms", "bfloat16, ms", "×"], cells)
+
+
+def compiled(row: dict[str, Any]) -> list[str]:
+    times = [f"{1000 * row[form]:.0f}" for form in ("eager", "compiled")]
+    header = ["seq/label/pred", "precision", "eager, ms", "compiled, ms", "×"]
+    return markdown_table(
+        header, [[row["length"], row["precision"], *times, f"{row['eager'] / row['compiled']:.2f}"]]
+    )
 
 
 def windows(found: dict[str, float]) -> list[str]:

@@ -9,7 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from cpu.layers import configuration
 from forecast.data.windows import WindowLoader, Windows
-from forecast.timing import Work
+from forecast.timing import Work, time_in_turn
 from forecast.workloads import Case, make
 
 GROUPS = {
@@ -22,15 +22,40 @@ GROUPS = {
 }  # fmt: skip
 
 
+def training_step(
+    length: str, precision: str, kind: str = "probsparse", width: int = 512, *more: str
+) -> Work:
+    """Forward, backward and Adam; 8 heads, d_ff four times d_model."""
+    config = configuration(
+        "benchmark=model", f"model.d_model={width}", "model.n_heads=8", f"model.d_ff={4 * width}",
+        f"precision={precision}", *more,
+    )  # fmt: skip
+    return make(config, Case(kind, length, backward=True), "cpu")
+
+
+def bfloat16_by_width(length: str, widths: list[int], repeats: int) -> list[dict[str, Any]]:
+    """Seconds of a step in float32 and in bfloat16."""
+    rows = []
+    for width in widths:
+        works = [training_step(length, precision, width=width) for precision in ("float32", "bfloat16")]
+        single, half = time_in_turn(works, repeats)
+        rows.append({"d_model": width, "float32": single.median, "bfloat16": half.median})
+    return rows
+
+
+def compiled_step(length: str, precision: str, repeats: int) -> dict[str, Any]:
+    """Seconds of a step as it is, and through torch.compile."""
+    compiled = training_step(length, precision, "probsparse", 512, "benchmark.compile=true")
+    eager, fast = time_in_turn([training_step(length, precision), compiled], repeats)
+    return {"length": length, "precision": precision, "eager": eager.median, "compiled": fast.median}
+
+
 def profiled_step(length: str, precision: str, kind: str = "probsparse", rounds: int = 5) -> dict[str, Any]:
     """Milliseconds a group of operators, and page faults a step, of the model at the paper's size.
 
     The operators are those of the profiler, each counted without what it calls; the rest is what it did not name.
     """
-    config = configuration(
-        "benchmark=model", "model.d_model=512", "model.n_heads=8", "model.d_ff=2048", f"precision={precision}"
-    )
-    work = make(config, Case(kind, length, backward=True), "cpu")
+    work = training_step(length, precision, kind)
     seconds, faults = timed(work, rounds)
     with profile(activities=[ProfilerActivity.CPU]):  # the profiler's own memory is taken in here
         work()
