@@ -1,9 +1,8 @@
 """Dropout that draws random numbers only for what it drops.
 
 On the CPU, one Bernoulli number an element costs more than anything else in a training step but its matrix
-products (5 ns each; measured in docs/performance.md). The gaps between dropped elements are geometric, so drawing
-the gaps gives exactly the same process with p draws an element in place of one, and keeps positions in place of a
-mask. Elsewhere, and under `torch.compile`, PyTorch's own dropout is one fused kernel.
+products. The gaps between dropped elements are geometric, so drawing the gaps gives exactly the same process with p
+draws an element in place of one, and keeps positions in place of a mask. Elsewhere, and under `torch.compile`, PyTorch's own dropout is one fused kernel.
 """
 
 import math

@@ -3,9 +3,8 @@
     out = softmax(Q Kᵀ / √E) V
 
 The scores are then no larger than the values, and forming them costs no memory that matters. On the CPU that makes
-forward and backward together faster than the fused kernel, whose backward pass there is slow (in bfloat16 by a
-factor of four to eight; docs/performance.md). Without gradients, and on other devices,
-the fused kernel serves.
+forward and backward together faster than the fused kernel, whose backward pass there is slow, in bfloat16 above all.
+Without gradients, and on other devices, the fused kernel serves.
 """
 
 import math

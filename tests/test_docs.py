@@ -1,0 +1,58 @@
+"""The figures in the README and in docs/performance.md are those of the committed measurements."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/performance.md")}
+
+
+@pytest.fixture(scope="module")
+def cpu() -> dict:
+    return json.loads((ROOT / "docs" / "benchmarks" / "cpu.json").read_text())
+
+
+def speed_rows(page: str) -> dict[str, list[str]]:
+    """The table of lengths by kind: its cells by the first column."""
+    (table,) = re.findall(r"(\| length \|.*?)\n\n", page, re.DOTALL)
+    header, _, *rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()]
+    assert header == ["length", "probsparse", "linear", "nystrom", "fastformer"]
+    return {row[0]: row[1:] for row in rows}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_times_faster_than_fused_softmax(name: str, cpu: dict) -> None:
+    measured = {
+        (f"{int(row['length']):,}", row["kind"]): f"{row['times_full']:.1f}"
+        for row in cpu["softmax"]
+        if row["role"] == "self"
+    }
+    for length, cells in speed_rows(PAGES[name]).items():
+        kinds = ("probsparse", "linear", "nystrom", "fastformer")
+        assert cells == [measured[length, kind] for kind in kinds]
+
+
+def test_times_faster_than_neuralforecast() -> None:
+    steps = json.loads((ROOT / "docs" / "benchmarks" / "peers.json").read_text())["steps"]
+    seconds = {(row["case"], row["model"], row["precision"]): row["median"] for row in steps}
+    for precision in ("float32", "bfloat16"):
+        times = [
+            seconds[case, "neuralforecast", "float32"] / seconds[case, "ours, probsparse", precision]
+            for case in ("96/48/24", "336/168/168")
+        ]
+        shown = f"{min(times):.1f} to {max(times):.1f} ({precision})"
+        assert shown in PAGES["README.md"]
+
+
+def test_no_measurement_is_a_trial() -> None:
+    for path in (ROOT / "docs" / "benchmarks").glob("*.json"):
+        assert not json.loads(path.read_text()).get("quick"), path.name
+
+
+def test_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", PAGES["docs/performance.md"])
+    assert links
+    assert [link for link in links if not (ROOT / "docs" / link).exists()] == []
