@@ -2,7 +2,8 @@
 
 On the CPU, one Bernoulli number an element costs more than anything else in a training step but its matrix
 products. The gaps between dropped elements are geometric, so drawing the gaps gives exactly the same process with p
-draws an element in place of one, and keeps positions in place of a mask. Elsewhere, and under `torch.compile`, PyTorch's own dropout is one fused kernel.
+draws an element in place of one, and keeps positions in place of a mask. Elsewhere, and under `torch.compile`,
+PyTorch's own dropout is one fused kernel.
 """
 
 import math
