@@ -60,6 +60,7 @@ SAME = (
 """What a run that goes on from a checkpoint must share with the run that wrote it: its whole state is taken over."""
 
 SPEED_ONLY = ("optimizer.fused",)
+"""May differ; the checkpoint's own comes back with the optimizer's state."""
 
 
 def check_goes_on(

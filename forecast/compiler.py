@@ -15,7 +15,7 @@ def compile_where_possible(model: nn.Module, device: torch.device) -> None:
     try:
         torch.compile(lambda x: x + 1)(torch.zeros(2, device=device))
     except RuntimeError as error:  # PyTorch's own errors of compiling are all of this kind
-        reason = str(error).strip().splitlines()[0]
+        reason = str(getattr(error, "inner_exception", error)).strip().splitlines()[0]
         warnings.warn(f"compile=true: no working compiler here ({reason}); going on uncompiled", stacklevel=2)
     else:
         model.compile()

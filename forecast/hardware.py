@@ -16,13 +16,14 @@ WIDE = 128
 def settle(config: DictConfig, checkpoint: dict[str, Any] | None) -> None:
     """Replace `trainer.precision=auto` and `optimizer.fused=auto` by what this machine does well.
 
-    A run that goes on from a checkpoint keeps that one's precision.
+    A run that goes on from a checkpoint keeps that one's precision, unless it was float16, which needs a GPU.
     """
     if config.trainer.precision == AUTO:
+        config.trainer.precision = best_precision(config.trainer.accelerator, config.model.d_model)
         if checkpoint is not None:
-            config.trainer.precision = checkpoint["hyper_parameters"]["trainer"]["precision"]
-        else:
-            config.trainer.precision = best_precision(config.trainer.accelerator, config.model.d_model)
+            saved = checkpoint["hyper_parameters"]["trainer"]["precision"]
+            if not str(saved).startswith("16"):
+                config.trainer.precision = saved
     if config.optimizer.get("fused") == AUTO:
         if "fused" in inspect.signature(get_class(config.optimizer._target_)).parameters:
             # Lightning cannot clip gradients that a fused optimizer unscales.

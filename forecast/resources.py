@@ -48,8 +48,8 @@ def release_unused() -> None:
 def keep_freed_memory() -> None:
     """Have the C library keep freed blocks for the next step, whatever their size.
 
-    By default it gives them back to the system, and each step takes its activations again page by page: at the
-    paper's size 37,000 page faults and a tenth of the time (`scripts/benchmark_cpu` counts them).
+    By default it gives them back to the system, and each step takes its activations again page by page: some
+    ten thousand page faults and a tenth of the time of a step at the paper's size.
     """
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         trim_threshold, mmap_max = -1, -4  # names of malloc.h

@@ -68,6 +68,7 @@ def train(config: DictConfig) -> float:
     if checkpoint is not None and saved is not None:
         columns = {"feature_columns": [*data.feature_columns], "target_columns": [*data.target_columns]}
         check_goes_on(checkpoint, saved, settings, columns)
+        del saved  # as large as the model and its optimizer
     if trainer.is_global_zero:
         report.introduce(config, data, model, trainer)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from cpu.published import published_probsparse
 from forecast.attention.full import full_attention
 from forecast.attention.probsparse import probsparse_attention
 
@@ -17,24 +18,16 @@ COMMAND = [sys.executable, str(ROOT / "scripts" / "benchmark_cpu")]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 
 
-@pytest.fixture
-def published(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    from cpu.published import published_probsparse
-
-    return published_probsparse
-
-
-def test_with_every_query_on_top_the_published_form_is_softmax(published) -> None:
+def test_with_every_query_on_top_the_published_form_is_softmax() -> None:
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 3, n, 4, dtype=torch.float64) for n in (11, 13, 13))
-    torch.testing.assert_close(published(q, k, v, factor=50), full_attention(q, k, v))
+    torch.testing.assert_close(published_probsparse(q, k, v, factor=50), full_attention(q, k, v))
 
 
-def test_the_published_form_fills_rows_as_ours_does(published) -> None:
+def test_the_published_form_fills_rows_as_ours_does() -> None:
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 3, 40, 4, dtype=torch.float64) for _ in range(3))
-    out = published(q, k, v, factor=2)
+    out = published_probsparse(q, k, v, factor=2)
     mean = v.mean(2, keepdim=True)
     active = ((out - mean).abs().amax(-1) > 1e-12).nonzero()[:, 2].view(2, 3, -1)
     assert active.shape[2] == 8  # 2·⌈ln 40⌉
@@ -60,7 +53,17 @@ def test_every_part_runs_and_is_on_the_page(tmp_path: Path) -> None:
     assert text.count("\n## ") == 9
 
 
-def test_quick_numbers_replace_no_real_ones() -> None:
-    done = subprocess.run([*COMMAND, "--quick"], env=ENVIRONMENT, text=True, capture_output=True, timeout=100)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--quick"], "--quick needs --out"),
+        (["--data-root", "/no/such"], "/no/such: there is no ETTh1.csv in it"),
+        (["--repeats", "0"], "0 is not a whole number of at least 1"),
+    ],
+)
+def test_mistakes_are_refused_before_anything_is_measured(arguments: list[str], message: str) -> None:
+    done = subprocess.run(
+        [*COMMAND, *arguments], env=ENVIRONMENT, text=True, capture_output=True, timeout=100
+    )
     assert done.returncode == 2
-    assert "--quick needs --out" in done.stderr
+    assert message in done.stderr

@@ -30,6 +30,7 @@ def timing(case: str, model: str, precision: str, median: float) -> dict[str, ob
 
 RESULTS = {
     "command": "scripts/benchmark_peers --train",
+    "quick": False,
     "hardware": {"device": "a CPU", "threads": 2, "system": "Linux", "torch": "2", "python": "3"},
     "versions": {"forecast": "1.2.3", "neuralforecast": "4.5.6"},
     "steps": [

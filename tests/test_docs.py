@@ -38,18 +38,17 @@ def test_times_faster_than_fused_softmax(name: str, cpu: dict) -> None:
 def test_times_faster_than_neuralforecast() -> None:
     steps = json.loads((ROOT / "docs" / "benchmarks" / "peers.json").read_text())["steps"]
     seconds = {(row["case"], row["model"], row["precision"]): row["median"] for row in steps}
-    for precision in ("float32", "bfloat16"):
+    for theirs, ours in (("float32", "float32"), ("bfloat16", "bfloat16"), ("float32", "bfloat16")):
         times = [
-            seconds[case, "neuralforecast", "float32"] / seconds[case, "ours, probsparse", precision]
+            seconds[case, "neuralforecast", theirs] / seconds[case, "ours, probsparse", ours]
             for case in ("96/48/24", "336/168/168")
         ]
-        shown = f"{min(times):.1f} to {max(times):.1f} ({precision})"
-        assert shown in PAGES["README.md"]
+        assert f"{min(times):.1f} to {max(times):.1f} times" in PAGES["README.md"]
 
 
 def test_no_measurement_is_a_trial() -> None:
     for path in (ROOT / "docs" / "benchmarks").glob("*.json"):
-        assert not json.loads(path.read_text()).get("quick"), path.name
+        assert json.loads(path.read_text())["quick"] is False, path.name
 
 
 def test_links_lead_somewhere() -> None:

@@ -60,6 +60,13 @@ def test_a_run_that_goes_on_keeps_its_precision(machine):
     assert config.trainer.precision == "32-true"
 
 
+def test_float16_does_not_follow_to_a_machine_without_a_gpu(machine):
+    machine({"amx_bf16"})
+    config = composed("model.d_model=512")
+    hardware.settle(config, {"hyper_parameters": {"trainer": {"precision": "16-mixed"}}})
+    assert config.trainer.precision == "bf16-mixed"
+
+
 def test_fused_gives_way_where_it_cannot_be():
     config = composed("trainer.precision=16-mixed")
     hardware.settle(config, None)
@@ -75,8 +82,9 @@ def test_the_fused_form_is_no_difference_to_a_checkpoint():
     assert first_difference("optimizer", old, new | {"lr": 2.0})[0] == "optimizer.lr"
 
 
-def test_this_machines_processor_is_read():
-    if not hardware.Path("/proc/cpuinfo").exists():
-        assert hardware.cpu_flags() == set()
-    else:
-        assert all(" " not in flag for flag in hardware.cpu_flags())
+def test_the_first_processors_flags_are_read(monkeypatch, tmp_path):
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nflags\t\t: fpu avx512f amx_bf16\nbugs\t\t: none\n")
+    monkeypatch.setattr(hardware, "Path", lambda _: tmp_path / "cpuinfo")
+    assert hardware.cpu_flags() == {"fpu", "avx512f", "amx_bf16"}
+    monkeypatch.setattr(hardware, "Path", lambda _: tmp_path / "none")
+    assert hardware.cpu_flags() == set()

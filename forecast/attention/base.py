@@ -76,7 +76,7 @@ class Attention(nn.Module, ABC):
             )
         q, k, v = self._project(query, memory)
         mixed = self.mix(q, k, v).transpose(1, 2).flatten(2)  # (batch, query_len, d_model)
-        return self.project_out(dropout(mixed, self.dropout, self.training), q.transpose(1, 2).flatten(2))
+        return self.project_out(dropout(mixed, self.dropout, self.training), q)
 
     @abstractmethod
     def mix(
@@ -90,9 +90,9 @@ class Attention(nn.Module, ABC):
     def project_out(
         self,
         mixed: Float[Tensor, "batch query_len d_model"],
-        query: Float[Tensor, "batch query_len d_model"],
+        query: Float[Tensor, "batch heads query_len head_dim"],
     ) -> Float[Tensor, "batch query_len d_model"]:
-        """From mixed heads to the layer's output; `query` is the projected query."""
+        """From mixed heads to the layer's output; `query` is the projected query, in heads still."""
         return self.out_projection(mixed)
 
     def extra_repr(self) -> str:

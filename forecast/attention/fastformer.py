@@ -107,4 +107,4 @@ class FastformerAttention(Attention):
         )
 
     def project_out(self, mixed: Tensor, query: Tensor) -> Tensor:
-        return self.out_projection(mixed) + query
+        return self.out_projection(mixed) + query.transpose(1, 2).flatten(2)

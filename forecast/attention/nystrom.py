@@ -21,6 +21,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from forecast.attention.base import Attention, Role
+from forecast.attention.full import full_attention
 from forecast.attention.prefix import CHUNK
 from forecast.attention.softmax import short_softmax_attention
 
@@ -36,7 +37,7 @@ def nystrom_attention(
 ) -> Float[Tensor, "batch heads query_len head_dim"]:
     """`conv_weight` needs query and memory of one length."""
     if min(q.shape[2], k.shape[2]) <= num_landmarks:
-        mixed = short_softmax_attention(q, k, v)
+        mixed = full_attention(q, k, v)
     else:
         (q, q_landmarks), (k, k_landmarks) = (_WithMeans.apply(x, num_landmarks) for x in (q, k))
         inverse = iterative_pinv(_softmax_kernel(q_landmarks, k_landmarks), pinv_iterations)

@@ -12,8 +12,8 @@ position; its own key is always in the sample. Note that the choice of the top u
 with each other, so that later positions can change which queries get a row, though never what a row contains.
 
 The sample is one set for all queries ("shared", one matrix product) or drawn for each query as published
-("per_query"). In the encoder of a model trained on hourly series with daily and weekly cycles they found, of the
-exact measure's top u, at length 96 87% and 76%, at 512 71% and 66%, at 2,048 50% and 43%; so shared is the default.
+("per_query"). In the encoder of a model trained on ETTh1 the first found more of the exact measure's top u at every
+length (docs/performance.md), so it is the default.
 
 Source: Zhou et al. 2021, "Informer", section 3.2 (equation 4 and algorithm 1). Their code ranks by
 max − (sum over the sample) / L_K and gives the causal lazy rows the running sum of V; here both are means.

@@ -2,9 +2,9 @@
 
     out = softmax(Q Kᵀ / √E) V
 
-The scores are then no larger than the values, and forming them costs no memory that matters. On the CPU that makes
-forward and backward together faster than the fused kernel, whose backward pass there is slow, in bfloat16 above all.
-Without gradients, and on other devices, the fused kernel serves.
+Forming the scores then costs memory linear in the longer of the two. On the CPU that makes forward and backward
+together faster than the fused kernel, whose backward pass there is slow, in bfloat16 above all. Without gradients,
+and on other devices, the fused kernel serves. The softmax itself runs in float32 at least.
 """
 
 import math
@@ -28,4 +28,5 @@ def short_softmax_attention(
     scores = (q * scale) @ k.mT if q.shape[-2] < k.shape[-2] else q @ (k * scale).mT
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)
-    return scores.softmax(-1) @ v
+    weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+    return weights.to(v.dtype) @ v

@@ -1,6 +1,7 @@
 """Where a training step's time goes, and what serving windows adds to it."""
 
 import resource
+import statistics
 import time
 from typing import Any
 
@@ -76,7 +77,7 @@ def profiled_step(length: str, precision: str, kind: str = "probsparse", rounds:
 
 
 def timed(work: Work, rounds: int) -> tuple[float, float]:
-    """Fastest step in seconds, and page faults a step, after three to warm up."""
+    """Median step in seconds, and page faults a step, after three to warm up."""
     for _ in range(3):
         work()
     before, times = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, []
@@ -84,7 +85,7 @@ def timed(work: Work, rounds: int) -> tuple[float, float]:
         start = time.perf_counter()
         work()
         times.append(time.perf_counter() - start)
-    return min(times), (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / rounds
+    return statistics.median(times), (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / rounds
 
 
 def group_of(operator: str) -> str:
@@ -110,4 +111,4 @@ def serving_windows(rows: int, batch_size: int, seq_len: int, pred_len: int) -> 
         start = time.perf_counter()
         batches = sum(1 for _ in loader)
         times.append(time.perf_counter() - start)
-    return {"windows": len(windows), "batches": batches, "seconds": min(times)}
+    return {"windows": len(windows), "batches": batches, "seconds": statistics.median(times)}

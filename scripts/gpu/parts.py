@@ -9,8 +9,6 @@ from .runner import NoTimeLeft, PartFailed, Runner
 
 PAPER = ("model.d_model=512", "model.n_heads=8", "model.d_ff=2048", "benchmark.batch_size=32")
 STEPS = ("336/168/168", "96/48/24", "720/336/720")  # the most telling first
-COMPILED_TOGETHER = ("full,probsparse,linear", "nystrom,fastformer")
-"""Two graphs a kind, and one process compiles eight of one module's call before it falls back (recompile_limit)."""
 
 
 def etth1_folder(given: Path | None) -> Path | None:
@@ -72,12 +70,11 @@ def compiled_steps(runner: Runner) -> dict[str, Any]:
     found: dict[str, Any] = {"rows": []}
     for length in windows(runner):
         try:
-            for kinds in COMPILED_TOGETHER:
-                some = runner.benchmark(
-                    "benchmark=model", "benchmark.compile=true", "memory=false", f"kinds=[{kinds}]",
-                    f"benchmark.lengths=[{length}]", *model_sizes(runner),
-                )  # fmt: skip
-                found |= {"rows": found["rows"] + some["rows"], "sizes": some["sizes"]}
+            some = runner.benchmark(
+                "benchmark=model", "benchmark.compile=true", "memory=false", f"benchmark.lengths=[{length}]",
+                *model_sizes(runner),
+            )  # fmt: skip
+            found |= {"rows": found["rows"] + some["rows"], "sizes": some["sizes"]}
         except (NoTimeLeft, PartFailed) as error:
             if not found["rows"]:
                 raise

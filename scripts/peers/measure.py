@@ -45,6 +45,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     names = ("forecast", "neuralforecast", "transformers", "torch")
     results: dict[str, Any] = {
         "command": command(options),
+        "quick": options.quick,
         "hardware": hardware("cpu"),
         "versions": {**{name: version(name) for name in names}, "python": platform.python_version()},
         "steps": [],

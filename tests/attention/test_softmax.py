@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from forecast.attention.full import full_attention
 from forecast.attention.softmax import short_softmax_attention
 
 
@@ -29,3 +30,20 @@ def test_output_and_gradients_are_the_fused_kernels(query_len, memory_len, maske
         strict=True,
     ):
         torch.testing.assert_close(mine, reference)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", [256, 257])
+def test_full_attention_in_bfloat16_is_close_on_both_sides_of_its_limit(length, causal):
+    torch.manual_seed(0)
+    exact = [torch.randn(1, 2, length, 8, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    half = [x.detach().bfloat16().requires_grad_() for x in exact]
+    gradient = torch.randn(1, 2, length, 8, dtype=torch.float64)
+    expected, got = full_attention(*exact, causal=causal), full_attention(*half, causal=causal)
+    assert got.dtype == torch.bfloat16
+    for mine, reference in zip(
+        (got, *torch.autograd.grad(got, half, gradient.bfloat16())),
+        (expected, *torch.autograd.grad(expected, exact, gradient)),
+        strict=True,
+    ):
+        assert (mine.double() - reference).norm() < 0.02 * reference.norm()
