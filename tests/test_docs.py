@@ -43,7 +43,40 @@ def test_times_faster_than_neuralforecast() -> None:
             seconds[case, "neuralforecast", theirs] / seconds[case, "ours, probsparse", ours]
             for case in ("96/48/24", "336/168/168")
         ]
-        assert f"{min(times):.1f} to {max(times):.1f} times" in PAGES["README.md"]
+        low, high = f"{min(times):.1f}", f"{max(times):.1f}"
+        assert f"{low} to {high} times" in PAGES["README.md"] or (
+            low == high and f" {low} times" in PAGES["README.md"]
+        )
+
+
+def test_what_the_text_says(cpu: dict) -> None:
+    causal = {
+        (row["length"], row["kind"]): f"{row['times_full']:.0f}"
+        for row in cpu["softmax"]
+        if row["role"] == "causal"
+    }
+    short, long = (
+        [causal[length, kind] for kind in ("probsparse", "linear", "fastformer")]
+        for length in ("2048", "8192")
+    )
+    published = [f"{r['times_published']:.1f}" for r in cpu["published"] if r["form"] == "shared"]
+    shared, per_query = (
+        [f"{row['overlap'][form]:.2f}" for row in cpu["overlap"]]
+        for form in ("shared, training", "per_query, training")
+    )
+    width = [f"{row['float32'] / row['bfloat16']:.1f}" for row in cpu["width"]]
+    compiled = f"{cpu['compiled']['compiled'] / cpu['compiled']['eager']:.1f}"
+    text = " ".join(PAGES["docs/performance.md"].split())
+    for said in (
+        "softmax {}, {} and {} times faster at 2,048 and".format(*short),
+        "2,048 and {}, {} and {} times at 8,192".format(*long),
+        "is {} times faster at 96 steps, {} at 512 and {} at 2,048".format(*published),
+        "finds {} at 96, {} at 512, {} at 2,048 steps".format(*shared),
+        "as published, {}, {} and {}".format(*per_query),
+        "{} times less at d_model 64, {} at 128, {} at 256, {} at 512".format(*width),
+        f"took {compiled} times longer compiled",
+    ):
+        assert said in text
 
 
 def test_no_measurement_is_a_trial() -> None:

@@ -44,10 +44,13 @@ def bfloat16_by_width(length: str, widths: list[int], repeats: int) -> list[dict
     return rows
 
 
-def compiled_step(length: str, precision: str, repeats: int) -> dict[str, Any]:
+def compiled_step(length: str, precision: str, width: int, repeats: int) -> dict[str, Any]:
     """Seconds of a step as it is, and through torch.compile."""
-    compiled = training_step(length, precision, "probsparse", 512, "benchmark.compile=true")
-    eager, fast = time_in_turn([training_step(length, precision), compiled], repeats)
+    works = [
+        training_step(length, precision, "probsparse", width, f"benchmark.compile={compiled}")
+        for compiled in ("false", "true")
+    ]
+    eager, fast = time_in_turn(works, repeats)
     return {"length": length, "precision": precision, "eager": eager.median, "compiled": fast.median}
 
 
