@@ -7,19 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.configuration import composed
 from forecast.errors import ConfigError
-from forecast.paths import CONF
 
 NOT_COMPARED = ("resume", "logger", "hydra", "output_dir", "output_root", "run_group")
 
 
 def in_place(config_name: str, arguments: list[str]) -> list[str]:
     """The overrides that make Hydra use the folder of the run to go on with; none where there is no such run."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        config = compose(config_name, overrides=[*arguments, "output_dir=''"])
+    config = composed(*arguments, config_name=config_name)
     folder = find_unfinished(Path(config.output_root), config)
     if folder is None:
         print(

@@ -26,7 +26,7 @@ def etth1(data_root: Path):
     """ETTh1 in the paper's split, windows 48 → 24, all columns."""
     from hydra.utils import instantiate
 
-    from tests.helpers import composed
+    from forecast.configuration import composed
 
     data = instantiate(composed("data=etth1", f"data.root='{data_root}'", "seq_len=48", "pred_len=24").data)
     data.prepare_data()

@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig
 from torch import nn
 
 from forecast.attention import (
@@ -19,7 +17,6 @@ from forecast.attention import (
     ProbSparseAttention,
 )
 from forecast.model.informer import AttentionSlots
-from forecast.paths import CONF
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -51,12 +48,6 @@ def slots(kind: str, cross: str = "full") -> AttentionSlots:
 def without_gradient(module: nn.Module) -> list[str]:
     """Parameters whose gradient is missing or zero everywhere."""
     return [n for n, p in module.named_parameters() if p.grad is None or not torch.any(p.grad != 0)]
-
-
-def composed(*overrides: str, config_name: str = "train") -> DictConfig:
-    """The configuration that the command line would give, outside a run."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose(config_name, overrides=["output_dir=''", *overrides])
 
 
 TINY = (

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from forecast.cli import main
+from forecast.configuration import composed
 from forecast.train import train
-from tests.helpers import TINY, composed, write_csv
+from tests.helpers import TINY, write_csv
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 import torch
 
+from forecast.configuration import composed
 from forecast.errors import ConfigError
 from forecast.timing import faster_from, growth_exponent, in_process_for_memory, peak_memory, time_in_turn
 from forecast.workloads import FLOOR, NoMixing, cases, make
-from tests.helpers import KINDS, composed
+from tests.helpers import KINDS
 
 SMALL = ("benchmark.lengths=[16,48]", "benchmark.tokens=96", "benchmark.n_heads=2", "benchmark.head_dim=4")
 

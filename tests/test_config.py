@@ -7,10 +7,10 @@ import torch
 from hydra.utils import get_class, get_method, instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.configuration import composed
 from forecast.hardware import settle
 from forecast.overrides import options
 from forecast.paths import CONF
-from tests.helpers import composed
 
 GROUPS = sorted(p.name for p in CONF.iterdir() if p.is_dir() and p.name != "hydra")
 FRAGMENTS = {("data", "base/windows"), ("experiment", "informer2020/paper")}  # other files are built on them

@@ -5,7 +5,7 @@ import torch
 
 from forecast import hardware
 from forecast.checkpoint import first_difference
-from tests.helpers import composed
+from forecast.configuration import composed
 
 
 @pytest.fixture

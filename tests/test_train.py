@@ -16,9 +16,10 @@ import pytest
 import torch
 from matplotlib import pyplot as plt
 
+from forecast.configuration import composed
 from forecast.metrics import SCORES
 from forecast.resume import find_unfinished, load
-from tests.helpers import TINY, composed, write_csv
+from tests.helpers import TINY, write_csv
 
 EPOCHS = 3
 

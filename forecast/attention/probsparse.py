@@ -57,7 +57,7 @@ def probsparse_attention(
         measure = sparsity_measure(
             q, k, causal=causal, factor=factor, sampling=sampling, sample_index=sample_index, random=random
         )
-        top_queries = measure.topk(_count(factor, query_len), dim=-1, sorted=False).indices
+        top_queries = measure.topk(rows_kept(factor, query_len), dim=-1, sorted=False).indices
     rows = top_queries[..., None].expand(-1, -1, -1, q.shape[3])  # (batch, heads, top, head_dim)
     seen = None
     if causal:  # (batch, heads, top, memory_len)
@@ -120,7 +120,8 @@ def sparsity_measure(
     return largest - (q @ k.mean(2)[..., None]).squeeze(-1)
 
 
-def _count(factor: int, length: int) -> int:
+def rows_kept(factor: int, length: int) -> int:
+    """u and U: queries that get a row, or keys sampled, of so many."""
     return min(max(factor * math.ceil(math.log(length)), 1), length)
 
 
@@ -134,7 +135,7 @@ def _draw(
     device: torch.device,
 ) -> Tensor:
     """Key positions, (samples) or (query_len, samples)."""
-    samples = _count(factor, memory_len)
+    samples = rows_kept(factor, memory_len)
     if sampling == "per_query" and random:
         seen = torch.arange(1, query_len + 1, device=device)[:, None] if causal else memory_len
         return (torch.rand(query_len, samples, device=device) * seen).long().clamp(max=memory_len - 1)

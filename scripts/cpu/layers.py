@@ -4,14 +4,11 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
-from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig
 
-import forecast.cli  # noqa: F401  registers what the configuration needs
 from cpu.published import published_probsparse
 from forecast.attention.probsparse import probsparse_attention
 from forecast.benchmark_report import growth, measure
-from forecast.paths import CONF
+from forecast.configuration import composed
 from forecast.timing import Work, time_in_turn
 
 Row = dict[str, Any]
@@ -19,18 +16,14 @@ EFFICIENT = "kinds=[probsparse,linear,nystrom,fastformer]"
 HEADS, HEAD_DIM, TOKENS = 8, 64, 4096
 
 
-def configuration(*overrides: str) -> DictConfig:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("benchmark", ["output_dir=''", *overrides])
-
-
 def against_fused_softmax(role: str, lengths: list[int], repeats: int) -> list[Row]:
     """Forward and backward of the mixing alone; a batch holds `TOKENS`, one sequence at lengths above that."""
     rows = []
     for length in lengths:
-        config = configuration(
+        config = composed(
             "benchmark.part=mixing", f"benchmark.role={role}", f"benchmark.lengths=[{length}]",
             f"benchmark.tokens={max(TOKENS, length)}", f"repeats={repeats}", "memory=false",
+            config_name="benchmark",
         )  # fmt: skip
         found = [row for row in measure(config, "cpu") if row["backward"]]
         full = next(row["median"] for row in found if row["kind"] == "full")
@@ -70,9 +63,9 @@ def against_published(lengths: list[int], repeats: int) -> list[Row]:
 
 def growth_with_length(lengths: list[int], repeats: int) -> dict[str, list[Row]]:
     """Time and peak memory of one sequence, and their exponents."""
-    config = configuration(
+    config = composed(
         EFFICIENT, "benchmark.part=mixing", f"benchmark.lengths={lengths}", f"benchmark.tokens={max(lengths)}",
-        f"repeats={repeats}",
+        f"repeats={repeats}", config_name="benchmark",
     )  # fmt: skip
     rows = [row for row in measure(config, "cpu") if row["backward"]]
     return {"rows": rows, "growth": growth(rows)}
@@ -80,7 +73,8 @@ def growth_with_length(lengths: list[int], repeats: int) -> dict[str, list[Row]]
 
 def long_window(length: str) -> list[Row]:
     """Peak memory and time of one training step of the default model on one very long window."""
-    config = configuration(
-        EFFICIENT, "benchmark=model", f"benchmark.lengths=[{length}]", "benchmark.batch_size=1", "repeats=1"
-    )
+    config = composed(
+        EFFICIENT, "benchmark=model", f"benchmark.lengths=[{length}]", "benchmark.batch_size=1", "repeats=1",
+        config_name="benchmark",
+    )  # fmt: skip
     return [row for row in measure(config, "cpu") if row["backward"]]

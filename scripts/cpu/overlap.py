@@ -1,6 +1,5 @@
 """What ranking queries by a sample costs: how many of the exact top u it finds, in a trained model's encoder."""
 
-import math
 import subprocess
 import sys
 import tempfile
@@ -12,7 +11,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from forecast.attention import ProbSparseAttention
-from forecast.attention.probsparse import sparsity_measure
+from forecast.attention.probsparse import rows_kept, sparsity_measure
 from forecast.checkpoint import find_checkpoint, load_checkpoint
 from forecast.data.windows import Batch
 
@@ -29,8 +28,8 @@ def overlaps(seq_len: int, data: list[str], batches: int) -> dict[str, Any]:
             f"hydra.run.dir={folder}", f"factor={FACTOR}",
         ]  # fmt: skip
         subprocess.run([sys.executable, "-m", "forecast.train", *said], check=True, stdout=subprocess.DEVNULL)
-        config = OmegaConf.create(load_checkpoint(find_checkpoint(folder))["hyper_parameters"])
-        state = load_checkpoint(find_checkpoint(folder))["state_dict"]
+        checkpoint = load_checkpoint(find_checkpoint(folder))
+    config, state = OmegaConf.create(checkpoint["hyper_parameters"]), checkpoint["state_dict"]
     module = instantiate(config.data)
     module.prepare_data()
     module.setup()
@@ -68,7 +67,7 @@ def share(seen: list[tuple[Tensor, Tensor]], **sampling) -> float:
     shares = []
     for q, k in seen:
         every_key = torch.arange(k.shape[2])
-        top = min(FACTOR * math.ceil(math.log(q.shape[2])), q.shape[2])
+        top = rows_kept(FACTOR, q.shape[2])
         exact, sampled = (
             measure.topk(top).indices
             for measure in (

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from cpu.layers import configuration
+from forecast.configuration import composed
 from forecast.data.windows import WindowLoader, Windows
 from forecast.timing import Work, time_in_turn
 from forecast.workloads import Case, make
@@ -27,9 +27,9 @@ def training_step(
     length: str, precision: str, kind: str = "probsparse", width: int = 512, *more: str
 ) -> Work:
     """Forward, backward and Adam; 8 heads, d_ff four times d_model."""
-    config = configuration(
+    config = composed(
         "benchmark=model", f"model.d_model={width}", "model.n_heads=8", f"model.d_ff={4 * width}",
-        f"precision={precision}", *more,
+        f"precision={precision}", *more, config_name="benchmark",
     )  # fmt: skip
     return make(config, Case(kind, length, backward=True), "cpu")
 

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 from torch.profiler import ProfilerActivity
 from torch.utils.flop_counter import FlopCounterMode
 
 from forecast import workloads
+from forecast.configuration import composed
 from forecast.files import write_json
-from forecast.paths import CONF
 from forecast.timing import synchronize, time_in_turn
 
 CALLS, SHOWN = 10, 8
@@ -23,8 +22,7 @@ PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
 
 
 def profiles(overrides: list[str]) -> list[dict[str, Any]]:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        config = compose("benchmark", overrides=["output_dir=''", *overrides])
+    config = composed(*overrides, config_name="benchmark")
     return [profile(config, case) for case in workloads.cases(config) if case.backward]
 
 

@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
-import forecast.cli  # noqa: F401  registers what the configuration needs
+from forecast.configuration import composed
 from forecast.data.module import ForecastData
 from forecast.data.windows import Batch
 from forecast.errors import TrainingError
-from forecast.paths import CONF
 
 from .models import NeuralforecastInformer, TransformersInformer
 from .options import Sizes
@@ -32,8 +30,7 @@ Row = dict[str, Any]
 
 def setting(data_root: Path) -> tuple[DictConfig, ForecastData]:
     """The experiment's configuration and its data, read."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        config = compose("train", [EXPERIMENT, "output_dir=''"])
+    config = composed(EXPERIMENT)
     config.data.root = str(data_root)
     data = instantiate(config.data)
     data.prepare_data()

@@ -6,15 +6,13 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
-from hydra import compose, initialize_config_dir
 from torch import Tensor, nn
 from transformers.models.nystromformer.configuration_nystromformer import NystromformerConfig
 from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
 
-import forecast.cli  # noqa: F401  registers what the configuration needs
 from forecast.attention import NystromAttention
+from forecast.configuration import composed
 from forecast.data.windows import Batch
-from forecast.paths import CONF
 from forecast.timing import Work, time_in_turn
 from forecast.workloads import DTYPES, Case, make
 
@@ -76,13 +74,12 @@ def step(peer: NeuralforecastInformer | TransformersInformer, batch: Batch, prec
 
 def our_step(sizes: Sizes, kind: str, length: str, precision: str) -> Work:
     overrides = [
-        "benchmark=model", "output_dir=''", f"precision={precision}", f"factor={FACTOR}",
+        "benchmark=model", f"precision={precision}", f"factor={FACTOR}",
         f"benchmark.batch_size={sizes.batch_size}", f"benchmark.n_features={COLUMNS}",
         f"model.d_model={sizes.d_model}", f"model.n_heads={sizes.n_heads}", f"model.d_ff={sizes.d_ff}",
         f"model.dropout={sizes.dropout}", "model.encoder_layers=2", "model.decoder_layers=1",
     ]  # fmt: skip
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        config = compose("benchmark", overrides)
+    config = composed(*overrides, config_name="benchmark")
     return make(config, Case(kind, length, backward=True), "cpu")
 
 

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from forecast.attention import ProbSparseAttention, Role
+from forecast.configuration import composed
 from forecast.timing import peak_memory
 from forecast.workloads import Case, make
 from tests.attention.kinds import CASES, build, inputs
 from tests.attention.test_contract import HALF_ERROR
 from tests.commands import only, train, workplace
-from tests.helpers import KINDS, composed
+from tests.helpers import KINDS
 
 pytestmark = [
     pytest.mark.gpu,
