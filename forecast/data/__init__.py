@@ -2,8 +2,12 @@
 
 from forecast.data.csv import CsvData
 from forecast.data.download import DownloadedData
+from forecast.data.frame import FrameData, read_frame
+from forecast.data.load import LoadData
 from forecast.data.module import ForecastData
 from forecast.data.sample import SampleData
+from forecast.data.series import SeriesData, SeriesFrame
+from forecast.data.stored import StoreData
 from forecast.data.table import Table, read_table
 from forecast.data.windows import Batch, WindowLoader, Windows
 
@@ -12,9 +16,15 @@ __all__ = [
     "CsvData",
     "DownloadedData",
     "ForecastData",
+    "FrameData",
+    "LoadData",
     "SampleData",
+    "SeriesData",
+    "SeriesFrame",
+    "StoreData",
     "Table",
     "WindowLoader",
     "Windows",
+    "read_frame",
     "read_table",
 ]

@@ -19,6 +19,8 @@ import pandas as pd
 from jaxtyping import Float
 from pandas.tseries.frequencies import to_offset
 
+from forecast.data.holidays import NAMES as HOLIDAYS
+from forecast.data.holidays import holiday_features
 from forecast.errors import ConfigError, DataError
 
 _FEATURES = {  # name: (what to read from the dates, its smallest value, its range)
@@ -70,14 +72,29 @@ def infer_frequency(dates: pd.DatetimeIndex) -> str:
     return offset.freqstr
 
 
-def time_features(dates: pd.DatetimeIndex, freq: str) -> Float[np.ndarray, "rows n_time_features"]:
-    """What the calendar says of each date, each in [-0.5, 0.5]; the table above says which features."""
-    step = parse_frequency(freq).rule_code.split("-")[0]
+def time_feature_names(freq: str, holidays: str | None = None) -> list[str]:
+    """What a model is told about dates of this step, in the order of `time_features`."""
+    names = _BY_STEP.get(parse_frequency(freq).rule_code.split("-")[0], ["month of year"])
+    return [*names, *(HOLIDAYS if holidays else ())]
+
+
+def time_features(
+    dates: pd.DatetimeIndex, freq: str, holidays: str | None = None
+) -> Float[np.ndarray, "rows n_time_features"]:
+    """What the calendar says of each date, each in [-0.5, 0.5]; the table above says which features.
+
+    With `holidays`, a country's code, three more: see `forecast.data.holidays`. Raises ConfigError for a country that
+    is not known, or a step of more than a day.
+    """
     columns = []
-    for name in _BY_STEP.get(step, ["month of year"]):
+    for name in time_feature_names(freq):
         read, lowest, span = _FEATURES[name]
         columns.append((np.asarray(read(dates), dtype=np.float64) - lowest) / span - 0.5)
-    return np.stack(columns, axis=1)
+    if holidays is None:
+        return np.stack(columns, axis=1)
+    if "day of week" not in time_feature_names(freq):
+        raise ConfigError(f"data.holidays={holidays} needs steps of a day or less, and these are of {freq}")
+    return np.column_stack([*columns, holiday_features(dates, holidays)])
 
 
 def season_length(freq: str) -> int:
@@ -104,6 +121,6 @@ def rows_in(days: int, freq: str) -> int:
     return 0 if rest else rows
 
 
-def future_dates(last: pd.Timestamp, freq: str, steps: int) -> pd.DatetimeIndex:
-    """The `steps` dates that follow `last`."""
-    return pd.date_range(last, periods=steps + 1, freq=parse_frequency(freq))[1:]
+def future_dates(dates: pd.DatetimeIndex, freq: str, steps: int) -> pd.DatetimeIndex:
+    """The `steps` dates that follow the last of `dates`."""
+    return pd.date_range(dates[-1:].item(), periods=steps + 1, freq=parse_frequency(freq))[1:]

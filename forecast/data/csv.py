@@ -1,11 +1,12 @@
 """A user's own CSV file as training data."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from forecast.data.module import ForecastData
-from forecast.data.table import Table, read_table
+from forecast.data.table import Table, UnfilledTable, read_table, read_unfilled_table
 from forecast.errors import ConfigError
 
 
@@ -16,8 +17,9 @@ class CsvData(ForecastData):
         self,
         *,
         path: str | Path | None,
-        date_column: str = "date",
+        date_column: str | Sequence[str] = "date",
         date_format: str | None = None,
+        timezone: str | None = None,
         separator: str = ",",
         decimal: str = ".",
         thousands: str | None = None,
@@ -27,19 +29,24 @@ class CsvData(ForecastData):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        if path is None:
+        if not path:
             raise ConfigError("data=csv needs data.path=FILE")
-        self.path = Path(path).expanduser()
+        self.path = Path(os.path.expanduser(path))
         self._reading = {
             "date_column": date_column,
             "date_format": date_format,
+            "timezone": timezone,
             "separator": separator,
             "decimal": decimal,
             "thousands": thousands,
             "columns": columns,
             "freq": freq,
-            "fill": fill,
         }
+        self.fill = fill
 
     def read(self) -> Table:
-        return read_table(self.path, **self._reading)
+        return read_table(self.path, **self._reading, fill=self.fill)
+
+    def read_unfilled(self) -> UnfilledTable:
+        """The file with what is missing left open, whatever `fill` says."""
+        return read_unfilled_table(self.path, **self._reading)

@@ -1,5 +1,6 @@
 """Dates as files write them, and the regular grid they must lie on."""
 
+import re
 import warnings
 
 import numpy as np
@@ -9,29 +10,56 @@ from pandas.tseries.frequencies import to_offset
 
 from forecast.data.calendar import infer_frequency, parse_frequency
 from forecast.data.csvfile import Cells, quote
+from forecast.data.timezone import advice_on_clocks, looks_skipped, to_utc
 from forecast.errors import ConfigError, DataError
 
 _UTC_OFFSET = r"(?:\d:\d\d(?:\.\d+)?|T\d\d) ?(Z|[+-]\d\d(?::?\d\d)?)$"
+_YEARS = (1678, 2261)  # what pandas can count in nanoseconds
+_MOST_MILLISECONDS = 1e13  # three centuries
+
+COUNTS = {"unix": (1_000, "unix"), "unix_ms": (1, "unix"), "excel": (86_400_000, "1899-12-30")}
+"""Dates as numbers: by name, the milliseconds of one, and the date of zero."""
 
 
-def parse_dates(cells: Cells, column: str, date_format: str | None) -> pd.DatetimeIndex:
-    """Read the dates of a column; ISO 8601, else the one format that reads every row, else `date_format`.
+def parse_dates(
+    cells: Cells, column: str, date_format: str | None, timezone: str | None = None
+) -> pd.DatetimeIndex:
+    """Read the dates of a column: ISO 8601, else the one format that reads every row, else `date_format`, which is
+    strptime's or one of `COUNTS`.
 
     An offset from UTC that is the same in every row is dropped (local time stays local); where it changes, as
-    with daylight saving, dates become UTC, with a warning. Raises DataError for the first date that cannot be
-    read, or that day and month could be swapped in.
+    with daylight saving, dates become UTC, with a warning. With `timezone` the dates are that zone's local times and
+    become UTC, hours that clocks repeat or skip included; dates without a time of day stay as they are. Raises
+    DataError for the first date that cannot be read, or that day and month could be swapped in.
     """
     texts = cells.frame[column].str.strip()
     if texts.isna().any():
         raise cells.refuse("no date", row=int(texts.isna().argmax()), column=column)
+    offsets = texts.str.extract(_UTC_OFFSET, expand=False)
+    if timezone is not None and (offsets.notna().any() or date_format in ("unix", "unix_ms")):
+        raise cells.refuse(
+            f"the dates say themselves how they lie to UTC: leave data.timezone={timezone} out", column=column
+        )
+    dates = _read(cells, column, texts, offsets, date_format)
+    return dates if timezone is None else to_utc(cells, column, dates, timezone)
+
+
+def _read(
+    cells: Cells, column: str, texts: pd.Series, offsets: pd.Series, date_format: str | None
+) -> pd.DatetimeIndex:
     if date_format is not None:
+        complaint = f"does not match data.date_format={date_format!r}"
+        if date_format in COUNTS:
+            return _all_read(cells, column, texts, _count(texts, date_format), complaint)
+        if "%" not in date_format:
+            raise ConfigError(
+                f"data.date_format={date_format!r}: write one as strptime's, such as '%d/%m/%Y', or {', '.join(COUNTS)}"
+            )
         try:
             parsed = pd.to_datetime(texts, format=date_format, errors="coerce", utc="%z" in date_format)
         except ValueError as error:
             raise ConfigError(f"data.date_format={date_format!r}: {error}") from None
-        return _all_read(cells, column, texts, parsed, f"does not match data.date_format={date_format!r}")
-
-    offsets = texts.str.extract(_UTC_OFFSET, expand=False)
+        return _all_read(cells, column, texts, parsed, complaint)
     if offsets.notna().any():
         bare = offsets.isna() != offsets.isna().iloc[0]
         if bare.any():
@@ -49,13 +77,23 @@ def parse_dates(cells: Cells, column: str, date_format: str | None) -> pd.Dateti
     return _guess(cells, column, texts)
 
 
+def _count(texts: pd.Series, unit: str) -> pd.Series:
+    """Numbers as dates, what is none NaT: the milliseconds are whole in every unit."""
+    per_count, origin = COUNTS[unit]
+    counts = pd.Series(pd.to_numeric(texts, errors="coerce")).to_numpy(dtype=np.float64, na_value=np.nan)
+    milliseconds = np.round(counts * per_count)
+    milliseconds[~(np.abs(milliseconds) < _MOST_MILLISECONDS)] = np.nan
+    return pd.Series(pd.to_datetime(milliseconds, unit="ms", origin=origin))
+
+
 def _guess(cells: Cells, column: str, texts: pd.Series) -> pd.DatetimeIndex:
     iso = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # where only one order can be meant
-        guesses = {guess_datetime_format(texts.iloc[0], dayfirst=dayfirst) for dayfirst in (False, True)}
+        guesses = {_format_of(texts.iloc[0], dayfirst=dayfirst) for dayfirst in (False, True)}
     read = [pd.to_datetime(texts, format=guess, errors="coerce", utc=True) for guess in guesses if guess]
     if iso.notna().all() or not read:
-        return _all_read(cells, column, texts, iso, "is not a date that can be read: set data.date_format")
+        complaint = f"is not a date that can be read: {_advice(texts, iso)}"
+        return _all_read(cells, column, texts, iso, complaint)
     complete = [dates for dates in read if dates.notna().all()]
     if len(complete) == 2:
         differ = (complete[0] != complete[1]).to_numpy()
@@ -71,14 +109,44 @@ def _guess(cells: Cells, column: str, texts: pd.Series) -> pd.DatetimeIndex:
     )
 
 
+def _format_of(text: str, *, dayfirst: bool) -> str | None:
+    """strptime's format of a date, with AM and PM too, which pandas cannot tell."""
+    found = re.fullmatch(r"(.+) [0-9]{1,2}:[0-9]{2}(:[0-9]{2})? ?[AaPp][Mm]", text)
+    if found is None:
+        return guess_datetime_format(text, dayfirst=dayfirst)
+    day = guess_datetime_format(found[1], dayfirst=dayfirst)
+    space = " " if text[-3] == " " else ""
+    return day and f"{day} %I:%M{':%S' if found[2] else ''}{space}%p"
+
+
+def _advice(texts: pd.Series, read: pd.Series) -> str:
+    """What the first date that was not read looks like."""
+    text = texts.iloc[int(read.isna().argmax())]
+    if re.fullmatch(r"[2-6]\d{4}(\.\d*)?", text):
+        return "if it counts days since 1900, as in Excel, set data.date_format=excel"
+    if re.fullmatch(r"\d{9,10}(\.\d*)?|\d{12,13}", text):
+        unit = "unix" if len(text.split(".")[0]) < 12 else "unix_ms"
+        return f"if it counts since 1970, set data.date_format={unit}"
+    if re.search(r"\d ?[A-Z]{3,4}$", text):
+        return "leave the zone's name out and set data.timezone, such as Europe/Berlin"
+    return "set data.date_format"
+
+
 def _all_read(
     cells: Cells, column: str, texts: pd.Series, parsed: pd.Series, complaint: str
 ) -> pd.DatetimeIndex:
-    unread = parsed.isna().to_numpy()
+    has_digits = texts.str.contains("[0-9]")  # pandas reads "now" and "today"
+    unread = (parsed.isna() | ~has_digits).to_numpy(dtype=bool)
     if unread.any():
         row = int(unread.argmax())
         raise cells.refuse(f"{quote(texts.iloc[row])} {complaint}", row=row, column=column)
-    return pd.DatetimeIndex(parsed).tz_localize(None)
+    dates = pd.DatetimeIndex(parsed).tz_localize(None)
+    far = (dates.year < _YEARS[0]) | (dates.year > _YEARS[1])
+    if far.any():
+        row = int(far.argmax())
+        message = f"{quote(texts.iloc[row])} is not a date from {_YEARS[0]} to {_YEARS[1]}: correct it"
+        raise cells.refuse(message, row=row, column=column)
+    return dates
 
 
 def check_order(cells: Cells, column: str, dates: pd.DatetimeIndex) -> None:
@@ -91,9 +159,7 @@ def check_order(cells: Cells, column: str, dates: pd.DatetimeIndex) -> None:
     same = times[:row] == times[row]
     if same.any():
         line = cells.first_line + int(same.argmax())
-        message = (
-            f"{dates[row]} is in line {line} too: remove one (where clocks went back, give dates in UTC)"
-        )
+        message = f"{dates[row]} is in {cells.unit} {line} too: remove one{advice_on_clocks(back=True)}"
     else:
         message = f"{dates[row]} comes after {dates[row - 1]}: sort the rows by date"
     raise cells.refuse(message, row=row, column=column)
@@ -123,8 +189,10 @@ def lay_grid(
             return grid, step.freqstr
         advice = "correct the date"
     row = int(off.argmax())
+    clocks = advice_on_clocks(back=False) if looks_skipped(dates[row - 1 : row + 1], step) else ""
     message = (
         f"{dates[row]} does not follow {dates[row - 1]} by the step {step.freqstr}: {advice} or set data.freq"
+        f"{clocks}"
     )
     raise cells.refuse(message, row=row, column=column)
 
@@ -133,7 +201,7 @@ def _likely_frequency(cells: Cells, dates: pd.DatetimeIndex) -> str:
     """The step of all dates, else of the longest beginning that has one, else the most common one."""
     rows = len(dates)
     if rows < 3:
-        raise cells.refuse(f"{rows} rows are too few to tell the step between rows: set data.freq")
+        raise cells.refuse(f"too few rows to tell the step between them ({rows}): set data.freq")
     while rows >= min(8, len(dates)):
         try:
             return infer_frequency(dates[:rows])

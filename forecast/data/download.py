@@ -1,5 +1,6 @@
 """A published CSV file as training data: found below `root`, else downloaded once and its hash checked."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from pooch.hashes import hash_matches
 
 from forecast.data.csv import CsvData
 from forecast.data.table import Table
-from forecast.errors import DataError
+from forecast.errors import ConfigError, DataError
 
 _TIMEOUT = 30  # seconds without a word from the server
 
@@ -21,7 +22,7 @@ class DownloadedData(CsvData):
     `hash` is the file's SHA-256, or `md5:…`; null trusts whatever file is there. A file that is missing or
     has another hash is downloaded from `url`, checked, and only then put in place, once for all processes.
     Where that cannot be, DataError says where to put the file by hand, and `by_hand` where it comes from
-    (default: `url`).
+    (default: `url`). Raises ConfigError for a path that leads out of `root`, where something else could be replaced.
     """
 
     def __init__(
@@ -35,6 +36,12 @@ class DownloadedData(CsvData):
         **options: Any,
     ) -> None:
         super().__init__(path=Path(root) / path, **options)
+        below = Path(os.path.abspath(self.path)).is_relative_to(os.path.abspath(Path(root).expanduser()))
+        if url is not None and not below:
+            raise ConfigError(
+                f"data.path={path}: not below data.root={root}, where a downloaded set lies; a file of your own is "
+                f"data=csv data.path={path}"
+            )
         self.url, self.hash, self.by_hand = url, hash, by_hand or f"from {url}"
 
     def prepare_data(self) -> None:

@@ -1,13 +1,15 @@
 """Data ready to train on: a table, split, scaled and cut into windows, as a LightningDataModule."""
 
+import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 import lightning as L
 import numpy as np
+import pandas as pd
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data.calendar import season_length, time_features
@@ -25,7 +27,11 @@ class ForecastData(L.LightningDataModule):
 
     `features` says what the model reads and forecasts: `M` all columns from all, `S` the target from itself,
     `MS` the target from all columns. `split` is explained in `forecast.data.split`. `batch_size` counts
-    windows over all processes of a run.
+    windows over all processes of a run. An epoch trains on `windows_per_epoch` windows, sampled anew each time, default
+    all; of the windows of validation and test every `eval_stride`-th counts, the last one always.
+
+    With `split="train"` or `split="test"` all rows are that one split's; `test` needs a checkpoint's scaler
+    (`load_state_dict`), and its first forecast comes after `seq_len` rows, or a season where that is longer.
 
     After `setup()`: `table`, `rows` (of each split), `columns`, `feature_columns`, `target_columns`,
     `n_features`, `n_targets`, `n_time_features`, `freq`, `season`, `scaler` (of the features),
@@ -40,18 +46,26 @@ class ForecastData(L.LightningDataModule):
         name: str,
         seq_len: int,
         pred_len: int,
-        split: Sequence[int | float | str],
+        split: Sequence[int | float | str] | str,
         features: str = "M",
         target: str | None = None,
         scaler: str = "standard",
         batch_size: int = 32,
         eval_batch_size: int | None = None,
         season: int | None = None,
+        holidays: str | None = None,
+        windows_per_epoch: int | None = None,
+        eval_stride: int = 1,
         seed: int = 0,
     ) -> None:
         super().__init__()
         lengths = {"seq_len": seq_len, "pred_len": pred_len, "data.batch_size": batch_size}
-        optional = {"data.eval_batch_size": eval_batch_size, "data.season": season}
+        lengths["data.eval_stride"] = eval_stride
+        optional = {
+            "data.eval_batch_size": eval_batch_size,
+            "data.season": season,
+            "data.windows_per_epoch": windows_per_epoch,
+        }
         lengths |= {key: value for key, value in optional.items() if value is not None}
         for key, value in lengths.items():
             if type(value) is not int or value < 1:
@@ -66,8 +80,11 @@ class ForecastData(L.LightningDataModule):
         self.features, self.target = features, target
         self.split, self.scaler_kind, self.seed = split, scaler, seed
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or batch_size
-        self._season = season
+        self.windows_per_epoch, self.eval_stride = windows_per_epoch, eval_stride
+        self._season, self.holidays = season, holidays
+        self.tested = "test"  # the split that `test_dataloader` serves
         self._is_set_up = False
+        self._table: Table | None = None  # read before, by `resplit`
         self._saved_state: dict[str, Any] | None = None
 
     @abstractmethod
@@ -77,27 +94,46 @@ class ForecastData(L.LightningDataModule):
     def setup(self, stage: str | None = None) -> None:
         if self._is_set_up:
             return
-        table = self.read()
-        self.columns = table.columns
+        table = self._table if self._table is not None else self.read()
+        self.columns = self._choose_columns(table)
         self.freq = table.freq
         self.season = self._season or season_length(table.freq)
-        target = self._find_target(table.columns)
-        self.feature_columns = (target,) if self.features == "S" else table.columns
-        self.target_columns = table.columns if self.features == "M" else (target,)
+        target = self._find_target(self.columns)
+        self.feature_columns = (target,) if self.features == "S" else self.columns
+        self.target_columns = self.columns if self.features == "M" else (target,)
         self.n_features, self.n_targets = len(self.feature_columns), len(self.target_columns)
-        self._target_index = [self.feature_columns.index(name) for name in self.target_columns]
+        self.target_index = [self.feature_columns.index(name) for name in self.target_columns]
         self.rows = split_rows(table.dates, table.freq, self.split)
+        if (
+            self.split == "test"
+        ):  # its first rows are history alone, the model's and the seasonal-naive rule's
+            before = min(max(self.seq_len, self.season), len(table.dates))
+            self.rows["test"] = range(before, len(table.dates))
         self._check_rows()
-        features = table.values[:, [table.columns.index(name) for name in self.feature_columns]]
-        self._features = np.ascontiguousarray(features)
-        self._time = torch.from_numpy(time_features(table.dates, table.freq)).float()
-        self.n_time_features = self._time.shape[1]
+        self._hold(table)
         if self._saved_state is None:
-            scaler = Scaler.fit(self.scaler_kind, self._features[self.rows["train"]], self.feature_columns)
+            if "train" not in self.rows:
+                raise ConfigError(
+                    "data.split=test has no training rows to fit a scaler on: use a checkpoint's"
+                )
+            scaler = self._fit_scaler(self.rows["train"])
         else:
             scaler = self._saved_scaler(self._saved_state)
         self._cut(scaler)
         self.table, self._is_set_up = table, True
+
+    def _choose_columns(self, table: Table) -> tuple[str, ...]:
+        return table.columns
+
+    def _hold(self, table: Table) -> None:
+        """Keep of the table what windows are made from."""
+        features = table.values[:, [table.columns.index(name) for name in self.feature_columns]]
+        self._features = np.ascontiguousarray(features)
+        self._time = torch.from_numpy(time_features(table.dates, table.freq, self.holidays)).float()
+        self.n_time_features = self._time.shape[1]
+
+    def _fit_scaler(self, rows: range) -> Scaler:
+        return Scaler.fit(self.scaler_kind, self._features[rows.start : rows.stop], self.feature_columns)
 
     def _find_target(self, columns: Sequence[str]) -> str:
         listed = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
@@ -113,13 +149,15 @@ class ForecastData(L.LightningDataModule):
         for split, rows in self.rows.items():
             needed = self.pred_len + (self.seq_len if split == "train" else 0)
             if len(rows) < needed:
+                if self.split == "test":
+                    needed, rows = needed + max(self.seq_len, self.season), range(rows.stop)
                 raise DataError(
                     f"{self.name}: the {split} split has {len(rows):,} rows and needs {needed:,} "
                     f"(seq_len={self.seq_len}, pred_len={self.pred_len}): give more rows, shorter windows or "
                     "another data.split"
                 )
-        rows = len(self.rows["train"])
-        if self.season >= rows:
+        rows = len(self.rows.get("train", ()))
+        if "train" in self.rows and self.season >= rows:
             whence = "data.season" if self._season else f"the season of {self.freq} data"
             raise DataError(
                 f"{self.name}: {whence} is {self.season} rows, and the training rows are {rows:,}: give more rows, "
@@ -129,53 +167,93 @@ class ForecastData(L.LightningDataModule):
     def _cut(self, scaler: Scaler) -> None:
         """Scale the table and cut every split into windows."""
         self.scaler = scaler
-        self.target_scaler = scaler.select(self._target_index)
+        self.target_scaler = scaler.select(self.target_index)
+        self._scale(scaler)
+        self._device_copy: tuple[Tensor, Tensor] | None = None
+        starts = {split: [self._starts(split, rows)] for split, rows in self.rows.items()}
+        self.windows = {split: self.windows_from(rows) for split, rows in starts.items()}
+        self.n_windows = {split: len(windows) for split, windows in self.windows.items()}
+
+    def _scale(self, scaler: Scaler) -> None:
         self._values = scaler.transform(torch.from_numpy(self._features)).float()
-        lost = ~self._values.isfinite().all(dim=0)
+        self._refuse_lost(~self._values.isfinite().all(dim=0))
+
+    def _refuse_lost(self, lost: Bool[Tensor, " n_features"]) -> None:
         if lost.any():
             column = self.feature_columns[int(lost.int().argmax())]
             raise DataError(
                 f"{self.name}: column {column!r} has numbers too large for float32 once scaled: rescale it"
             )
-        self._device_copy: tuple[Tensor, Tensor] | None = None
-        self.windows = {}
-        for split, rows in self.rows.items():
-            # The first target row of validation and test is their first row: the past may lie before it.
-            first_row = rows.start - (0 if split == "train" else self.seq_len)
-            self.windows[split] = Windows(
-                self._values,
-                self._time,
-                first_row=first_row,
-                count=rows.stop - first_row - self.seq_len - self.pred_len + 1,
-                seq_len=self.seq_len,
-                pred_len=self.pred_len,
-                target_index=self._target_index,
-            )
-        self.n_windows = {split: len(windows) for split, windows in self.windows.items()}
+
+    def windows_from(self, starts: Sequence[range]) -> Windows:
+        """Windows over the scaled table whose pasts begin at these rows."""
+        return Windows(
+            self._values,
+            self._time,
+            starts=starts,
+            seq_len=self.seq_len,
+            pred_len=self.pred_len,
+            target_index=self.target_index,
+        )
+
+    def _starts(self, split: str, rows: range) -> range:
+        """The rows at which the pasts of a split's windows begin."""
+        last = rows.stop - self.seq_len - self.pred_len
+        if split == "train":
+            return range(rows.start, last + 1)
+        # The first target row of validation and test is their first row: the past may lie before it.
+        first = rows.start - self.seq_len
+        return range(first + (last - first) % self.eval_stride, last + 1, self.eval_stride)
+
+    def describe(self) -> str:
+        """The table in one line."""
+        rows, first, last = self.extent()
+        return f"{rows:,} rows × {len(self.table.columns)} columns, every {self.freq}, {first} to {last}"
+
+    def extent(self) -> tuple[int, pd.Timestamp, pd.Timestamp]:
+        """Rows, the first date and the last."""
+        dates = self.table.dates
+        return len(dates), dates[0], dates[-1]  # pyright: ignore[reportReturnType]
+
+    def dates(self, rows: Int64[np.ndarray, " some"]) -> pd.DatetimeIndex:
+        """The dates of these rows of the table."""
+        return self.table.dates[rows]
 
     def unscale_targets(
-        self, values: Float[Tensor, "*shape n_targets"]
+        self, values: Float[Tensor, "*shape n_targets"], series: Int64[Tensor, " batch"] | None = None
     ) -> Float64[Tensor, "*shape n_targets"]:
-        """Scaled forecasts or truths in the data's own units."""
+        """Scaled forecasts or truths in the data's own units; which series they are of makes no difference here."""
         return self.target_scaler.inverse(values)
 
+    def resplit(self, split: Sequence[int | float | str] | str) -> "ForecastData":
+        """The same table split in another way, the scaler fitted anew."""
+        other = copy.copy(self)
+        other.split, other.trainer, other._is_set_up, other._saved_state = split, None, False, None
+        other._table = self.table
+        other.setup()
+        return other
+
     def train_dataloader(self) -> WindowLoader:
-        return self._loader("train", self.batch_size, shuffle=True)
+        return self._loader("train", self.batch_size, shuffle=True, per_epoch=self.windows_per_epoch)
 
     def val_dataloader(self) -> WindowLoader:
         return self._loader("val", self.eval_batch_size)
 
     def test_dataloader(self) -> WindowLoader:
-        return self._loader("test", self.eval_batch_size)
+        return self._loader(self.tested, self.eval_batch_size)
 
-    def _loader(self, split: str, batch_size: int, shuffle: bool = False) -> WindowLoader:
+    def _loader(
+        self, split: str, batch_size: int, shuffle: bool = False, per_epoch: int | None = None
+    ) -> WindowLoader:
         windows, rank, world_size = self.windows[split], 0, 1
         if self.trainer is not None:
             rank, world_size = self.trainer.global_rank, self.trainer.world_size
-            device = self.trainer.strategy.root_device
-            if device.type == "cuda":
-                windows = windows.over(*self._on_device(device))
-        return WindowLoader(windows, batch_size, shuffle, self.seed, rank, world_size)
+            windows = self._near(self.trainer.strategy.root_device, windows)
+        return WindowLoader(windows, batch_size, shuffle, self.seed, rank, world_size, per_epoch)
+
+    def _near(self, device: torch.device, windows: Windows) -> Windows:
+        """The windows where the model will read them."""
+        return windows.over(*self._on_device(device)) if device.type == "cuda" else windows
 
     def _on_device(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """The scaled table and its time features on the device, one copy for all splits."""
@@ -190,6 +268,8 @@ class ForecastData(L.LightningDataModule):
             "feature_columns": list(self.feature_columns),
             "target_columns": list(self.target_columns),
             "freq": self.freq,
+            "n_time_features": self.n_time_features,
+            "trained_until": str(self.table.dates[self.rows["train"].stop - 1]),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -1,11 +1,11 @@
 """Scale each column by numbers taken from the training rows: x → (x − center) / scale."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Bool, Float, Float64
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from torch import Tensor
 
@@ -41,12 +41,34 @@ class Scaler:
             center, scale = fitted.center_, fitted.scale_
         else:
             raise ConfigError(f"data.scaler={kind} is not one of {', '.join(SCALERS)}")
-        constant = [name for name, still in zip(columns, np.ptp(values, axis=0) == 0, strict=True) if still]
-        if constant and kind != "none":
-            warnings.warn(
-                f"constant in the training rows, so scaled by 1: {', '.join(constant)}", stacklevel=2
-            )
+        if kind != "none":
+            warn_constant(np.ptp(values, axis=0) == 0, columns)
         return cls(torch.tensor(center, dtype=torch.float64), torch.tensor(scale, dtype=torch.float64))
+
+    @classmethod
+    def fit_in_parts(
+        cls, kind: str, parts: Iterable[Float[np.ndarray, "rows columns"]], columns: Sequence[str]
+    ) -> "Scaler":
+        """The same, for `standard` and `minmax`, from training rows too many to hold at a time.
+
+        Means and deviations of parts are merged as Chan, Golub and LeVeque (1979) do.
+        """
+        count, mean, squares = 0, np.zeros(len(columns)), np.zeros(len(columns))
+        lowest, highest = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
+        for values in parts:
+            rows, own = len(values), values.mean(0)
+            around = values - own
+            squares += np.einsum("rc,rc->c", around, around) + (own - mean) ** 2 * count * rows / (
+                count + rows
+            )
+            mean += (own - mean) * rows / (count + rows)
+            lowest, highest = np.minimum(lowest, values.min(0)), np.maximum(highest, values.max(0))
+            count += rows
+        still = lowest == highest
+        warn_constant(still, columns)
+        scale = np.sqrt(squares / count) if kind == "standard" else highest - lowest
+        center = torch.from_numpy(mean if kind == "standard" else lowest)
+        return cls(center, torch.from_numpy(np.where(still, 1.0, scale)))
 
     def transform(self, values: Float[Tensor, "*shape columns"]) -> Float64[Tensor, "*shape columns"]:
         """Data units to scaled, in float64."""
@@ -66,3 +88,9 @@ class Scaler:
     @classmethod
     def from_state_dict(cls, state: dict[str, Tensor]) -> "Scaler":
         return cls(state["center"], state["scale"])
+
+
+def warn_constant(still: Bool[np.ndarray, " columns"], columns: Sequence[str]) -> None:
+    constant = [name for name, is_still in zip(columns, still, strict=True) if is_still]
+    if constant:
+        warnings.warn(f"constant in the training rows, so scaled by 1: {', '.join(constant)}", stacklevel=3)

@@ -1,10 +1,11 @@
 """Cut a table into training, validation and test rows, in the order of time.
 
-`split` takes one of three forms:
+`split` takes one of four forms:
 
 - `[12, 4, 4]`: months of 30 days, as papers cut ETT; rows after the last month are not used;
 - `[0.7, 0.1, 0.2]`: parts of the rows, as papers cut the other sets (training and test rounded down);
-- `[2017-07-01, 2017-11-01]`: the first date of validation and the first of test.
+- `[2017-07-01, 2017-11-01]`: the first date of validation and the first of test;
+- `train` or `test`: all rows are that split's, and there is no other.
 """
 
 from collections.abc import Sequence
@@ -13,22 +14,27 @@ import numpy as np
 import pandas as pd
 
 from forecast.data.calendar import rows_in
+from forecast.data.panel import Panel, PerSeries
 from forecast.errors import ConfigError, DataError
 
 
-def split_rows(dates: pd.DatetimeIndex, freq: str, split: Sequence[int | float | str]) -> dict[str, range]:
+def split_rows(
+    dates: pd.DatetimeIndex, freq: str, split: Sequence[int | float | str] | str
+) -> dict[str, range]:
     """The rows of each of `train`, `val` and `test`: consecutive ranges, none of them empty.
 
     Raises ConfigError for a `split` of no known form, DataError where the table is too short for it.
     """
-    parts = list(split)
+    if split in ("train", "test"):
+        return {str(split): range(len(dates))}
+    parts = list(split) if isinstance(split, Sequence) and not isinstance(split, str) else [split]
     numbers = [part for part in parts if isinstance(part, int | float) and part > 0]
     if len(parts) == len(numbers) == 3 and all(isinstance(part, int) for part in numbers):
         train_end, val_end, end = _by_months(len(dates), freq, [int(part) for part in numbers])
     elif len(parts) == len(numbers) == 3 and abs(sum(numbers) - 1) < 1e-6:
         end = len(dates)
         train_end, val_end = int(end * numbers[0]), end - int(end * numbers[2])
-    elif len(parts) == 2:
+    elif len(parts) == 2 and not numbers:
         train_end, val_end, end = _by_dates(dates, [str(part) for part in parts])
     else:
         raise ConfigError(
@@ -36,6 +42,44 @@ def split_rows(dates: pd.DatetimeIndex, freq: str, split: Sequence[int | float |
             "add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"
         )
     return {"train": range(train_end), "val": range(train_end, val_end), "test": range(val_end, end)}
+
+
+def split_series(
+    panel: Panel, split: Sequence[int | float | str] | str
+) -> dict[str, tuple[PerSeries, PerSeries]]:
+    """Of each split, the first row of every series, and the row after its last; a series may have none in a split.
+
+    Dates are the same for all series; months and parts count from each series' own beginning.
+    """
+    lengths, dated = panel.lengths, len(split) == 2 and not isinstance(split, str)
+    if dated:
+        whole = split_rows(panel.grid, panel.freq, split)
+        rows = {name: (part.start - panel.firsts, part.stop - panel.firsts) for name, part in whole.items()}
+        rows["test"] = rows["test"][0], lengths
+    else:
+        each, number = np.unique(lengths, return_inverse=True)
+        found = [_split_if_long_enough(panel, int(length), split) for length in each]
+        rows = {
+            name: (
+                np.array([part[name].start for part in found])[number],
+                np.array([part[name].stop for part in found])[number],
+            )
+            for name in found[-1]
+        }
+    return {
+        name: (panel.starts + first.clip(0, lengths), panel.starts + last.clip(0, lengths))
+        for name, (first, last) in rows.items()
+    }
+
+
+def _split_if_long_enough(
+    panel: Panel, length: int, split: Sequence[int | float | str] | str
+) -> dict[str, range]:
+    """The rows of a series of this length, none where it is too short for the months."""
+    try:
+        return split_rows(panel.grid[:length], panel.freq, split)
+    except DataError:
+        return dict.fromkeys(("train", "val", "test"), range(0))
 
 
 def _by_months(rows: int, freq: str, months: list[int]) -> tuple[int, int, int]:
@@ -53,10 +97,10 @@ def _by_months(rows: int, freq: str, months: list[int]) -> tuple[int, int, int]:
 
 
 def _by_dates(dates: pd.DatetimeIndex, starts: list[str]) -> tuple[int, int, int]:
-    try:
-        first = pd.to_datetime(starts, format="ISO8601")
-    except ValueError as error:
-        raise ConfigError(f"data.split={starts}: {' '.join(str(error).split())}") from None
+    first = pd.to_datetime(pd.Series(starts), format="ISO8601", errors="coerce")
+    if first.isna().any():
+        wrong = starts[int(first.isna().argmax())]
+        raise ConfigError(f"data.split={starts}: {wrong!r} is not a date such as 2017-07-01")
     train_end, val_end = np.searchsorted(dates.to_numpy(), first.to_numpy())
     if not 0 < train_end < val_end < len(dates):
         raise ConfigError(

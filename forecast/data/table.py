@@ -4,6 +4,7 @@ A refusal is one `DataError` line that names the file, the column, the first bad
 them: the header is line 1) and what to do about it.
 """
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
-from forecast.data.csvfile import Cells, quote, read_cells, read_numbers
+from forecast.data.csvfile import Cells, date_name, quote, read_cells, read_numbers
 from forecast.data.dates import check_order, lay_grid, parse_dates
 from forecast.errors import ConfigError
 
@@ -30,11 +31,23 @@ class Table:
     freq: str  # the step between rows as a pandas offset alias: h, 15min, D, W-SUN, MS
 
 
+@dataclass(frozen=True)
+class UnfilledTable:
+    """What a file says before anything is filled: NaN where a number is missing or infinite, or a whole row."""
+
+    dates: pd.DatetimeIndex  # the whole grid
+    values: Float64[np.ndarray, "rows columns"]
+    columns: tuple[str, ...]
+    freq: str
+    in_file: Bool[np.ndarray, " rows"]  # False: the row is missing
+
+
 def read_table(
     path: str | Path,
     *,
-    date_column: str = "date",
+    date_column: str | Sequence[str] = "date",
     date_format: str | None = None,
+    timezone: str | None = None,
     separator: str = ",",
     decimal: str = ".",
     thousands: str | None = None,
@@ -44,32 +57,33 @@ def read_table(
 ) -> Table:
     """Read and check a CSV file (also packed as .gz or .zip).
 
-    `date_format` is strptime's; without it ISO 8601 and any one unambiguous format are read. `columns`
+    `date_column` may be two columns, a date and a time. `date_format` is strptime's, or `unix`, `unix_ms` or `excel`
+    for dates as numbers; without it ISO 8601 and any one unambiguous format are read. `timezone`, such as
+    Europe/Berlin, says that the dates are local times there: they become UTC. `columns`
     chooses and orders the number columns, default all. `freq` is inferred where it is not given. `fill` says
     how missing and infinite values, and rows missing from the grid, are filled: `previous` (the last value
     before) or `zero`; without it they are refused. Raises DataError for anything wrong in the file,
     ConfigError for an option that cannot be.
     """
-    for key, sign in {"separator": separator, "decimal": decimal, "thousands": thousands}.items():
-        if sign is not None and len(sign) != 1:
-            raise ConfigError(f"data.{key}={sign!r} must be one character")
-    if decimal == thousands:
-        raise ConfigError(f"data.decimal and data.thousands are both {decimal!r}: they must differ")
     if fill is not None and fill not in FILLS:
         raise ConfigError(f"data.fill={fill} is not one of {', '.join(FILLS)}")
+    cells, names, dates, values = _read_columns(
+        path, date_column, date_format, timezone, separator, decimal, thousands, columns
+    )
+    return check_rows(cells, date_name(date_column), names, dates, values, freq=freq, fill=fill)
 
-    cells = read_cells(
-        Path(path).expanduser(),
-        date_column=date_column,
-        separator=separator,
-        decimal=decimal,
-        thousands=thousands,
-    )
-    names = _choose_columns(cells, date_column, columns)
-    dates = parse_dates(cells, date_column, date_format)
-    values = np.stack(
-        [read_numbers(cells, name, decimal=decimal, thousands=thousands) for name in names], axis=1
-    )
+
+def check_rows(
+    cells: Cells,
+    date_column: str,
+    names: list[str],
+    dates: pd.DatetimeIndex,
+    values: Float64[np.ndarray, "rows columns"],
+    *,
+    freq: str | None,
+    fill: str | None,
+) -> Table:
+    """The table of these rows, as read from `cells`; refuses and fills what `read_table` does."""
     if fill is None:
         _refuse_missing(cells, names, values)
     check_order(cells, date_column, dates)
@@ -79,17 +93,84 @@ def read_table(
     return Table(grid, values, tuple(names), freq)
 
 
-def _choose_columns(cells: Cells, date_column: str, columns: Sequence[str] | None) -> list[str]:
+def read_unfilled_table(
+    path: str | Path,
+    *,
+    date_column: str | Sequence[str] = "date",
+    date_format: str | None = None,
+    timezone: str | None = None,
+    separator: str = ",",
+    decimal: str = ".",
+    thousands: str | None = None,
+    columns: Sequence[str] | None = None,
+    freq: str | None = None,
+) -> UnfilledTable:
+    """The same, with what is missing left open. Refuses what `read_table` refuses with a `fill`."""
+    cells, names, dates, values = _read_columns(
+        path, date_column, date_format, timezone, separator, decimal, thousands, columns
+    )
+    column = date_name(date_column)
+    check_order(cells, column, dates)
+    grid, freq = lay_grid(cells, column, dates, freq, complete=True)
+    values = np.where(np.isfinite(values), values, np.nan)
+    if len(grid) > len(dates):
+        values = pd.DataFrame(values, index=dates).reindex(grid).to_numpy()
+    return UnfilledTable(grid, values, tuple(names), freq, np.isin(grid.to_numpy(), dates.to_numpy()))
+
+
+def _read_columns(
+    path: str | Path,
+    date_column: str | Sequence[str],
+    date_format: str | None,
+    timezone: str | None,
+    separator: str,
+    decimal: str,
+    thousands: str | None,
+    columns: Sequence[str] | None,
+) -> tuple[Cells, list[str], pd.DatetimeIndex, Float64[np.ndarray, "rows columns"]]:
+    check_signs(separator, decimal, thousands)
+    if not date_column:
+        raise ConfigError("data.date_column is empty: name the column of the dates")
+    cells = read_cells(
+        Path(os.path.expanduser(path)), date_column=date_column, separator=separator, decimal=decimal
+    )
+    column = date_name(date_column)
+    names = choose_columns(cells, column, columns)
+    dates = parse_dates(cells, column, date_format, timezone)
+    values = np.stack(
+        [read_numbers(cells, name, decimal=decimal, thousands=thousands) for name in names], axis=1
+    )
+    return cells, names, dates, values
+
+
+def check_signs(separator: str, decimal: str, thousands: str | None) -> None:
+    """Raises ConfigError for signs that cannot part fields, or digits."""
+    for key, sign in {"separator": separator, "decimal": decimal, "thousands": thousands}.items():
+        if sign is None and key == "thousands":
+            continue
+        if sign is None or len(sign) != 1:
+            raise ConfigError(f"data.{key}={sign!r} must be one character")
+        allowed = {"separator": "\t", "thousands": "\xa0\u202f"}.get(key, "")  # hard spaces
+        plain = sign.isascii() and sign.isprintable() and not sign.isalnum() and sign not in '"+-'
+        if not plain and sign not in allowed:
+            raise ConfigError(f"data.{key}={sign!r} cannot stand between what it parts: give another")
+    if decimal == thousands:
+        raise ConfigError(f"data.decimal and data.thousands are both {decimal!r}: they must differ")
+
+
+def choose_columns(cells: Cells, date_column: str, columns: Sequence[str] | None) -> list[str]:
     present = [name for name in cells.frame.columns if name != date_column]
     if not present:
         raise cells.refuse(f"no column beside {quote(date_column)}: there is nothing to forecast")
+    if isinstance(columns, str) or not isinstance(columns, Sequence | None):
+        raise ConfigError(f"data.columns={columns}: write a list, as in data.columns=[{columns}]")
     chosen = present if columns is None else list(columns)
     if not chosen or len(set(chosen)) < len(chosen):
         raise ConfigError(f"data.columns={chosen} must name columns, each once")
     for name in chosen:
         if name not in present:
             raise cells.refuse(
-                f"no number column {quote(name)} (data.columns); there are {', '.join(present[:20])}"
+                f"no number column {quote(name)} (data.columns); there are {', '.join(map(quote, present[:20]))}"
             )
     return chosen
 

@@ -1,6 +1,6 @@
 """Windows over one tensor, gathered a batch at a time, and the order in which they are served."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +22,10 @@ class Batch(NamedTuple):
 
 
 class Windows:
-    """Every window of one split: window i's past is rows first_row + i … first_row + i + seq_len − 1.
+    """The windows of one split, numbered through the series of a table in which they lie one after the other.
 
-    All splits share `values` and `time`; nothing is copied before a batch is gathered.
+    `starts` holds, of each series, the rows at which its windows' pasts begin, with the same step for all. All splits
+    share `values` and `time`; nothing is copied before a batch is gathered.
     """
 
     def __init__(
@@ -32,46 +33,56 @@ class Windows:
         values: Float[Tensor, "rows n_features"],
         time: Float[Tensor, "rows n_time_features"],
         *,
-        first_row: int,
-        count: int,
+        starts: Sequence[range],
         seq_len: int,
         pred_len: int,
         target_index: list[int],
     ) -> None:
         self.values, self.time = values, time
-        self.first_row, self.count = first_row, count
-        self.seq_len, self.pred_len = seq_len, pred_len
-        self.target_index = target_index
-        self._pasts = self._slide(values, first_row, seq_len)
-        self._past_times = self._slide(time, first_row, seq_len)
-        self._futures = self._slide(values, first_row + seq_len, pred_len)
-        self._future_times = self._slide(time, first_row + seq_len, pred_len)
+        self._number(starts, seq_len, pred_len, target_index)
+        end = starts[-1].stop + seq_len + pred_len - 1  # what lies behind the last window is out of reach
+        self._pasts, self._futures = slide(values[:end], seq_len), slide(values[:end], pred_len)
+        self._past_times, self._future_times = slide(time[:end], seq_len), slide(time[:end], pred_len)
         self._all_targets = target_index == list(range(values.shape[1]))
         self._targets = torch.tensor(target_index, device=values.device)
 
-    def _slide(
-        self, table: Float[Tensor, "rows columns"], first_row: int, length: int
-    ) -> Float[Tensor, "windows length columns"]:
-        """A view: row i holds the rows first_row + i … first_row + i + length − 1."""
-        rows = table[first_row : first_row + self.count + length - 1]
-        return rows.unfold(0, length, 1).transpose(1, 2)
+    def _number(self, starts: Sequence[range], seq_len: int, pred_len: int, target_index: list[int]) -> None:
+        self.starts, self.seq_len, self.pred_len, self.target_index = starts, seq_len, pred_len, target_index
+        device = self.values.device
+        counts = torch.tensor([len(rows) for rows in starts], device=device)
+        self._ends = counts.cumsum(0)  # window numbers after each series' last
+        self.stride = starts[0].step
+        # window i of series s begins at row i · stride + _shifts[s]
+        firsts = torch.tensor([rows.start for rows in starts], device=device)
+        self._shifts = firsts - (self._ends - counts) * self.stride
+        self.count = int(self._ends[-1])
 
     def __len__(self) -> int:
         return self.count
 
-    @property
-    def rows(self) -> Float[Tensor, "rows n_features"]:
-        """The rows of the table that these windows cover, pasts and futures."""
-        return self.values[self.first_row : self.first_row + self.count + self.seq_len + self.pred_len - 1]
+    def series(self, index: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
+        """The number of the series that each of these windows lies in."""
+        return torch.bucketize(index, self._ends, right=True)
+
+    def origins(self, index: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
+        """The table's row that each of these windows first forecasts."""
+        shifts = self._shifts if len(self.starts) == 1 else self._shifts[self.series(index)]
+        return index * self.stride + shifts + self.seq_len
+
+    def covered(self) -> list[Float[Tensor, "rows n_features"]]:
+        """Of each series, the rows of the table that its windows cover, pasts and futures."""
+        width = self.seq_len + self.pred_len
+        return [self.values[rows.start : rows.stop + width - 1] for rows in self.starts if rows]
 
     def gather(self, index: Int64[Tensor, " batch"]) -> Batch:
         """The windows of these numbers, in this order. `index` lies on the device of `values`."""
-        future = self._futures.index_select(0, index)
+        origins = self.origins(index)
+        future = self._futures.index_select(0, origins)
         return Batch(
-            past=self._pasts.index_select(0, index),
-            past_time=self._past_times.index_select(0, index),
+            past=self._pasts.index_select(0, origins - self.seq_len),
+            past_time=self._past_times.index_select(0, origins - self.seq_len),
             future=future if self._all_targets else future.index_select(2, self._targets),
-            future_time=self._future_times.index_select(0, index),
+            future_time=self._future_times.index_select(0, origins),
             index=index,
         )
 
@@ -82,8 +93,7 @@ class Windows:
         return Windows(
             values,
             time,
-            first_row=self.first_row,
-            count=self.count,
+            starts=self.starts,
             seq_len=self.seq_len,
             pred_len=self.pred_len,
             target_index=self.target_index,
@@ -93,20 +103,33 @@ class Windows:
         return self.over(self.values.to(device), self.time.to(device))
 
 
-class EpochOrder:
-    """The order of the windows in one epoch: a function of (seed, epoch) only. Lightning sets the epoch."""
+def slide(table: Float[Tensor, "rows columns"], length: int) -> Float[Tensor, "starts length columns"]:
+    """A view: entry i holds the rows i … i + length − 1."""
+    return table.unfold(0, length, 1).transpose(1, 2)
 
-    def __init__(self, count: int, shuffle: bool, seed: int) -> None:
+
+class EpochOrder:
+    """The order of the windows in one epoch: a function of (seed, epoch) only. Lightning sets the epoch.
+
+    Shuffled and with fewer than all windows `per_epoch`, each epoch samples that many anew, none of them twice.
+    """
+
+    def __init__(self, count: int, shuffle: bool, seed: int, per_epoch: int | None = None) -> None:
         self.count, self.shuffle, self.seed = count, shuffle, seed
+        self.per_epoch = min(per_epoch or count, count)
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
 
-    def __call__(self) -> Int64[Tensor, " count"]:
+    def __call__(self) -> Int64[Tensor, " per_epoch"]:
         if not self.shuffle:
             return torch.arange(self.count)
-        state = np.random.SeedSequence([self.seed, self.epoch]).generate_state(1)[0]
+        sequence = np.random.SeedSequence([self.seed, self.epoch])
+        if self.per_epoch < self.count:
+            sampled = np.random.default_rng(sequence).choice(self.count, self.per_epoch, replace=False)
+            return torch.from_numpy(sampled)
+        state = sequence.generate_state(1)[0]
         return torch.randperm(self.count, generator=torch.Generator().manual_seed(int(state)))
 
 
@@ -116,7 +139,8 @@ class WindowLoader:
     `batch_size` counts the windows of one batch over all processes: process `rank` gets every `world_size`-th
     of them. All processes serve the same number of batches, so that they stay in step.
 
-    - Training (`shuffle`): the last, shorter batch is cut to a multiple of `world_size`, nothing else.
+    - Training (`shuffle`): `per_epoch` windows, default all, sampled anew each epoch; the last, shorter batch is cut to
+      a multiple of `world_size`, nothing else.
     - Evaluation: every window is served once over all processes. Where the last batch has fewer windows than
       there are processes, the processes left over get a batch of no windows.
 
@@ -134,6 +158,7 @@ class WindowLoader:
         seed: int = 0,
         rank: int = 0,
         world_size: int = 1,
+        per_epoch: int | None = None,
     ) -> None:
         if shuffle and batch_size % world_size:
             raise ConfigError(
@@ -141,12 +166,11 @@ class WindowLoader:
             )
         self.windows, self.batch_size = windows, batch_size
         self.rank, self.world_size = rank, world_size
-        self.sampler = EpochOrder(len(windows), shuffle, seed)
-        self._served = len(windows) // world_size * world_size if shuffle else len(windows)
+        self.sampler = EpochOrder(len(windows), shuffle, seed, per_epoch)
+        count = self.sampler.per_epoch
+        self._served = count // world_size * world_size if shuffle else count
         if self._served == 0:
-            raise ConfigError(
-                f"{len(windows)} windows cannot be shared between {world_size} processes: use fewer"
-            )
+            raise ConfigError(f"{count} windows cannot be shared between {world_size} processes: use fewer")
         self._epoch, self._batches, self._resuming = 0, 0, False
 
     def __len__(self) -> int:
@@ -161,7 +185,7 @@ class WindowLoader:
         for number in range(first, len(self)):
             self._epoch, self._batches = epoch, number + 1
             batch = order[number * self.batch_size : (number + 1) * self.batch_size]
-            yield self.windows.gather(batch[self.rank :: self.world_size])
+            yield self.windows.gather(batch[self.rank :: self.world_size].contiguous())
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -170,12 +194,13 @@ class WindowLoader:
             "batch_size": self.batch_size,
             "seed": self.sampler.seed,
             "windows": len(self.windows),
+            "windows_per_epoch": self.sampler.per_epoch,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Raises ConfigError where this loader's batches are not those that the state counts."""
         mine = self.state_dict()
-        for key in ("batch_size", "seed", "windows"):
+        for key in ("batch_size", "seed", "windows", "windows_per_epoch"):
             if state[key] != mine[key]:
                 raise ConfigError(
                     f"the checkpoint stopped within an epoch of {key}={state[key]}, and this run "

@@ -21,13 +21,17 @@ def config(name: str, *overrides: str) -> DictConfig:
 
 
 def test_the_sets_are_there():
-    assert NAMES == ["csv", "electricity", "etth1", "etth2", "ettm1", "ettm2", "sample"]
+    assert NAMES == "csv electricity etth1 etth2 ettm1 ettm2 load long sample store".split()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_set_instantiates(name: str, tmp_path: Path):
     numbers(60, columns=("load", "OT")).to_csv(tmp_path / "a.csv", index=False)
-    data = instantiate(config(name, *[f"data.path={tmp_path / 'a.csv'}"] * (name != "sample")))
+    downloaded, generated = name.startswith(("ett", "electricity")), name in ("load", "sample")
+    place = (
+        [f"data.root={tmp_path}", "data.path=a.csv"] if downloaded else [f"data.path={tmp_path / 'a.csv'}"]
+    )
+    data = instantiate(config(name, *(place if not generated else [])))
     assert isinstance(data, ForecastData)
     assert (data.name, data.seq_len, data.pred_len, data.features, data.seed) == (name, 48, 24, "M", 3)
     assert data.split == ([12, 4, 4] if name.startswith("ett") else [0.7, 0.1, 0.2])

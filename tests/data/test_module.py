@@ -76,9 +76,17 @@ def test_every_row_of_validation_and_test_is_a_first_target_once(path: Path):
     assert data.rows == {"train": range(350), "val": range(350, 400), "test": range(400, 500)}
     for split, rows in data.rows.items():
         windows = data.windows[split]
-        first_targets = [windows.first_row + 20 + number for number in range(len(windows))]
+        first_targets = windows.origins(torch.arange(len(windows))).tolist()
         begin = rows.start if split != "train" else 20
         assert first_targets == list(range(begin, rows.stop - 6 + 1))
+
+
+def test_every_so_manieth_evaluation_window_the_last_always(path: Path):
+    data = ready(path, eval_stride=4, windows_per_epoch=50)
+    test = data.windows["test"]
+    assert test.origins(torch.arange(len(test))).tolist() == list(range(494, 399, -4))[::-1]
+    assert data.n_windows["train"] == 350 - 20 - 6 + 1
+    assert sum(len(batch.index) for batch in data.train_dataloader()) == 50
 
 
 @pytest.mark.parametrize("scaler", ["standard", "minmax", "robust"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecast.data.table import read_table
+from forecast.data.table import read_table, read_unfilled_table
 from forecast.errors import ConfigError, DataError, ForecastError
 from tests.data.files import numbers, real_file, write
 
@@ -74,7 +74,11 @@ def test_packed_files(tmp_path: Path):
     with zipfile.ZipFile(tmp_path / "table.zip", "w") as archive:
         archive.writestr("table.csv", text)
         archive.writestr("__MACOSX/._table.csv", b"\0")
-    for path in (packed, tmp_path / "table.zip"):
+    misnamed = [
+        write(tmp_path, packed.read_bytes(), "packed.csv"),
+        write(tmp_path, text, "not_packed.csv.gz"),
+    ]
+    for path in (packed, tmp_path / "table.zip", *misnamed):
         np.testing.assert_array_equal(read_table(path).values[:, 0], range(5))
 
 
@@ -171,12 +175,12 @@ BAD_FILES: dict[str, tuple[str | bytes, dict, str]] = {
     "gap": (lines(*GOOD[:2], *GOOD[3:]), {}, r"line 4, column 'date': 2021-03-01 03:00:00 does not follow .*01:00"),
     "off the step": (lines(*GOOD), {"freq": "30min"}, r"line 3, column 'date': .* by the step 30min"),
     "off the anchor": (lines(*GOOD), {"freq": "W-WED"}, r"line 2, column 'date': .* cannot begin a grid of step W-WED"),
-    "two rows": (lines(*GOOD[:2]), {}, r"2 rows are too few"),
+    "two rows": (lines(*GOOD[:2]), {}, r"too few rows to tell the step between them \(2\)"),
     "zero byte": (b"date,load\n2021-01-01,1\n2021-01-02,\x002\n", {}, r"line 3: a zero byte"),
     "Latin-1": ("date,température\n2021-01-01,1\n".encode("latin-1"), {}, r"line 1: not text in UTF-8"),
     "open quote": (changed(1, f'{HOURS[1]},"1,2'), {}, r"line 3: a quote is opened and never closed"),
     "ten million columns": (b"date" + b"," * 10_000_000, {}, r"line 1: 10,000,001 columns"),
-    "no such column": (lines(*GOOD), {"columns": ["lod"]}, r"no number column 'lod' .*load, price"),
+    "no such column": (lines(*GOOD), {"columns": ["lod"]}, r"no number column 'lod' .*'load', 'price'"),
 }  # fmt: skip
 
 
@@ -204,14 +208,14 @@ def test_what_is_no_file_is_refused(tmp_path: Path):
 
 def test_damaged_archives_are_refused(tmp_path: Path):
     packed = gzip.compress(lines(*GOOD).encode())
-    files = {"cut.csv.gz": packed[:-12], "text.csv.gz": b"date,load\n", "text.zip": b"date,load\n"}
+    files = {"cut.csv.gz": packed[:-12], "cut.csv": packed[:-12], "text.zip": b"PK\x03\x04date,load\n"}
     for name, content in files.items():
         with pytest.raises(DataError, match="cannot be read"):
             read_table(write(tmp_path, content, name))
     with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
         archive.writestr("a.csv", "date,load\n")
         archive.writestr("b.csv", "date,load\n")
-    with pytest.raises(DataError, match="2 files in it"):
+    with pytest.raises(DataError, match="2 files in the archive"):
         read_table(tmp_path / "two.zip")
 
 
@@ -294,3 +298,25 @@ def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory: pytest.Temp
         with pytest.raises(ForecastError) as refused:
             read_table(write(tmp_path_factory.getbasetemp(), content, f"bytes.{suffix}"))
         assert len(str(refused.value).splitlines()) == 1
+
+
+def test_what_is_missing_can_be_left_open(tmp_path: Path):
+    frame = numbers(rows=200)
+    frame.loc[[5, 6], "load"] = np.nan
+    frame.loc[7, "wind"] = np.inf
+    path = write(tmp_path, frame.drop(index=[*range(20, 30), 50]).to_csv(index=False))
+    unfilled = read_unfilled_table(path)
+    assert np.flatnonzero(~unfilled.in_file).tolist() == [*range(20, 30), 50]
+    assert np.isnan(unfilled.values).sum() == 2 + 1 + 11 * 3
+    with pytest.warns(UserWarning, match="36 missing numbers filled"):
+        table = read_table(path, fill="previous")
+    assert unfilled.dates.equals(table.dates)
+    assert (unfilled.columns, unfilled.freq) == (table.columns, table.freq)
+    np.testing.assert_array_equal(pd.DataFrame(unfilled.values).ffill(), table.values)
+
+
+def test_what_cannot_be_filled_is_refused_though_nothing_is(tmp_path: Path):
+    with pytest.raises(DataError, match=r"does not follow .* correct the date"):
+        read_unfilled_table(write(tmp_path, changed(3, "2021-03-01 03:30,3,1")), freq="h")
+    with pytest.raises(ConfigError, match=r"data\.decimal and data\.thousands are both"):
+        read_unfilled_table(write(tmp_path, lines(*GOOD)), decimal=".", thousands=".")

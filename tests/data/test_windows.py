@@ -18,7 +18,12 @@ def make_windows(
     values = 100.0 * torch.arange(ROWS)[:, None] + torch.arange(FEATURES)
     time = -100.0 * torch.arange(ROWS)[:, None] - torch.arange(TIMES)
     return Windows(
-        values, time, first_row=4, count=count, seq_len=seq_len, pred_len=pred_len, target_index=list(targets)
+        values,
+        time,
+        starts=[range(4, 4 + count)],
+        seq_len=seq_len,
+        pred_len=pred_len,
+        target_index=list(targets),
     )
 
 
@@ -172,3 +177,55 @@ def test_windows_on_a_gpu_are_those_on_the_cpu():
     for mine, other in zip(WindowLoader(windows, 8, shuffle=True), there, strict=True):
         assert all(part.is_cuda for part in other)
         assert all(torch.equal(a, b.cpu()) for a, b in zip(mine, other, strict=True))
+
+
+def test_windows_of_several_series_never_cross_from_one_to_the_next():
+    values = torch.arange(30.0)[:, None]
+    starts = [range(3), range(10, 10), range(20, 25)]  # the second series is too short for a window
+    windows = Windows(values, values, starts=starts, seq_len=4, pred_len=2, target_index=[0])
+    assert len(windows) == 8
+    every = torch.arange(8)
+    assert windows.series(every).tolist() == [0, 0, 0, 2, 2, 2, 2, 2]
+    assert windows.origins(every).tolist() == [4, 5, 6, 24, 25, 26, 27, 28]
+    batch = windows.gather(torch.tensor([7, 2, 3]))
+    assert batch.past[..., 0].tolist() == [[24, 25, 26, 27], [2, 3, 4, 5], [20, 21, 22, 23]]
+    assert batch.future[..., 0].tolist() == [[28, 29], [6, 7], [24, 25]]
+    assert [len(rows) for rows in windows.covered()] == [8, 10]
+
+
+def test_an_epoch_samples_its_windows_by_seed_and_epoch() -> None:
+    loader = WindowLoader(make_windows(), 4, shuffle=True, seed=5, per_epoch=10)
+    epochs = []
+    for epoch in (0, 1, 0):
+        loader.sampler.set_epoch(epoch)
+        epochs.append(torch.cat([batch.index for batch in loader]))
+    assert [len(epoch.unique()) for epoch in epochs] == [10, 10, 10]
+    assert torch.equal(epochs[0], epochs[2])
+    assert not torch.equal(epochs[0].sort().values, epochs[1].sort().values)
+    assert len(loader) == 3
+
+
+def test_a_sampled_epoch_goes_on_where_it_stopped() -> None:
+    whole = [batch.index for batch in WindowLoader(make_windows(), 4, shuffle=True, seed=5, per_epoch=10)]
+    first = WindowLoader(make_windows(), 4, shuffle=True, seed=5, per_epoch=10)
+    next(iter(first))
+    second = WindowLoader(make_windows(), 4, shuffle=True, seed=5, per_epoch=10)
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(torch.cat(whole[1:]), torch.cat([batch.index for batch in second]))
+
+
+def test_every_so_manieth_window_of_each_series() -> None:
+    whole = make_windows()
+    every = Windows(
+        whole.values,
+        whole.time,
+        starts=[range(6, 19, 3), range(25, 32, 3)],
+        seq_len=whole.seq_len,
+        pred_len=whole.pred_len,
+        target_index=whole.target_index,
+    )
+    index = torch.arange(len(every))
+    assert every.series(index).tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
+    rows = torch.tensor([6, 9, 12, 15, 18, 25, 28, 31])
+    for mine, theirs in zip(every.gather(index)[:4], whole.gather(rows - 4)[:4], strict=True):
+        assert torch.equal(mine, theirs)

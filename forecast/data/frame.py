@@ -1,0 +1,67 @@
+"""A pandas DataFrame as data, checked as a file is."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecast.data.csvfile import Cells
+from forecast.data.dates import check_order, lay_grid
+from forecast.data.module import ForecastData
+from forecast.data.table import Table
+from forecast.errors import DataError
+
+
+class FrameData(ForecastData):
+    """The table in a DataFrame with a DatetimeIndex; the other options are those of `ForecastData`."""
+
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        *,
+        columns: Sequence[str] | None = None,
+        freq: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.frame, self._reading = frame, {"columns": columns, "freq": freq}
+
+    def read(self) -> Table:
+        return read_frame(self.frame, **self._reading)
+
+
+def read_frame(
+    frame: pd.DataFrame, *, columns: Sequence[str] | None = None, freq: str | None = None
+) -> Table:
+    """A DataFrame's columns, all or some, as a checked table; a time zone is dropped, local time stays.
+
+    Raises DataError naming the first row (from 0) that is wrong: no DatetimeIndex, dates that do not rise evenly, a
+    missing column, text, a missing or infinite number.
+    """
+    if not isinstance(frame.index, pd.DatetimeIndex):
+        raise DataError("the DataFrame needs a DatetimeIndex: frame.set_index(pd.to_datetime(frame['date']))")
+    frame = frame.rename(columns=str)
+    names = list(frame.columns) if columns is None else list(columns)
+    if not frame.columns.is_unique:
+        raise DataError(
+            f"the DataFrame has two columns {frame.columns[frame.columns.duplicated()][0]!r}: rename one"
+        )
+    for name in names:
+        if name not in frame.columns:
+            raise DataError(f"the DataFrame has no column {name!r}; it has {', '.join(frame.columns[:20])}")
+        if not pd.api.types.is_numeric_dtype(frame[name]):
+            raise DataError(f"the DataFrame's column {name!r} is {frame[name].dtype}, not numbers")
+    if not names or frame.empty:
+        raise DataError("the DataFrame has no rows or no columns: there is nothing to forecast")
+    cells = Cells(Path("the DataFrame"), frame, first_line=0, unit="row")
+    dates = pd.DatetimeIndex(frame.index).tz_localize(None)
+    values = frame[names].to_numpy(dtype=np.float64)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row, column = divmod(int(bad.argmax()), len(names))
+        raise cells.refuse("a missing or infinite number: fill it first", row=row, column=names[column])
+    check_order(cells, "index", dates)
+    grid, step = lay_grid(cells, "index", dates, freq, complete=False)
+    return Table(grid, values, tuple(names), step)

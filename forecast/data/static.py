@@ -1,0 +1,64 @@
+"""What never changes of a series, as features: numbers standardised over the series, texts one-hot."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float32
+
+from forecast.data.csvfile import quote
+from forecast.errors import ConfigError, DataError
+
+MOST = 1_000
+"""Features at most: a text that is another in every series says nothing that a model could use for new ones."""
+
+Encoding = dict[str, Any]
+"""By column, the texts that have a feature each, or the mean and the deviation of its numbers; plain values."""
+
+
+def fit_static(static: pd.DataFrame) -> Encoding:
+    """Raises ConfigError for texts of too many kinds."""
+    encoding: Encoding = {}
+    for name, column in static.items():
+        if pd.api.types.is_numeric_dtype(column):
+            numbers = column.to_numpy(dtype=np.float64)
+            deviation = float(numbers.std())
+            encoding[str(name)] = {"mean": float(numbers.mean()), "deviation": deviation or 1.0}
+        else:
+            encoding[str(name)] = {"texts": sorted(map(str, column.unique()))}
+    width = len(feature_names(encoding))
+    if width > MOST:
+        widest = max(encoding, key=lambda name: len(encoding[name].get("texts", ())))
+        raise ConfigError(
+            f"data.static_covariates: {width:,} features, a feature a text of {widest!r} among them, and {MOST:,} are "
+            "taken: leave it out"
+        )
+    return encoding
+
+
+def feature_names(encoding: Encoding) -> list[str]:
+    return [
+        f"{name}={text}" if text else name
+        for name, how in encoding.items()
+        for text in how.get("texts", [""])
+    ]
+
+
+def encode_static(
+    where: str, static: pd.DataFrame, encoding: Encoding
+) -> Float32[np.ndarray, "series n_static"]:
+    """The features of each series, in the order of `feature_names`; a text that is not known has none."""
+    features = []
+    for name, how in encoding.items():
+        column = static[name]
+        if "texts" in how:
+            features += [(column.astype(str) == text).to_numpy() for text in how["texts"]]
+        elif pd.api.types.is_numeric_dtype(column):
+            features.append((column.to_numpy(dtype=np.float64) - how["mean"]) / how["deviation"])
+        else:
+            raise DataError(
+                f"{where}: column {quote(name)} holds text, and numbers where the model was trained"
+            )
+    if not features:
+        return np.empty((len(static), 0), dtype=np.float32)
+    return np.stack(features, axis=1).astype(np.float32)

@@ -1,0 +1,79 @@
+"""Local times that follow daylight saving, as UTC, in which every hour comes once."""
+
+import warnings
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool
+
+from forecast.data.csvfile import Cells
+from forecast.errors import ConfigError
+
+_HOUR = np.timedelta64(1, "h")
+
+
+def to_utc(cells: Cells, column: str, dates: pd.DatetimeIndex, timezone: str) -> pd.DatetimeIndex:
+    """Local times of a zone, such as `Europe/Berlin`, in UTC, without the mark of it.
+
+    Where clocks go back, an hour comes twice: the rows until the first that does not come after the one above it are
+    of summer time. Dates without a time of day are days, and stay as they are. Raises ConfigError for what is no
+    zone, DataError for a time that clocks skip there.
+    """
+    try:
+        zone = ZoneInfo(timezone)
+    except (ValueError, OSError, KeyError):
+        raise ConfigError(f"data.timezone={timezone!r} is not a zone: write one as Europe/Berlin") from None
+    if (dates == dates.normalize()).all():
+        return dates
+    skipped = dates.tz_localize(zone, ambiguous=np.ones(len(dates), dtype=bool), nonexistent="NaT").isna()
+    if skipped.any():
+        row = int(skipped.argmax())
+        message = (
+            f"{dates[row]} does not exist in {timezone}, where clocks go forward: leave data.timezone out if the "
+            "file keeps one time all year"
+        )
+        raise cells.refuse(message, row=row, column=column)
+    local = dates.tz_localize(zone, ambiguous=_is_summer(dates, zone))
+    return local.tz_convert("UTC").tz_localize(None)
+
+
+def _is_summer(dates: pd.DatetimeIndex, zone: ZoneInfo) -> Bool[np.ndarray, " rows"]:
+    """Which of the times that come twice are the first; of the others this says nothing."""
+    twice = dates.tz_localize(zone, ambiguous="NaT", nonexistent="NaT").isna()
+    number = np.cumsum(np.diff(twice, prepend=False) & twice)  # of the run of such times, from 1
+    went_back = np.diff(dates.to_numpy(), prepend=dates.to_numpy()[:1] - 1) <= np.timedelta64(0)
+    second = pd.Series(went_back & twice).groupby(number).cummax().to_numpy()
+    return ~second
+
+
+def advice_on_clocks(*, back: bool) -> str:
+    way = "back" if back else "forward"
+    return f" (where clocks went {way}, set data.timezone, such as Europe/Berlin, or give dates in UTC)"
+
+
+def looks_skipped(gap: pd.DatetimeIndex, step: pd.offsets.BaseOffset) -> bool:
+    """Whether a gap between two dates could be the hour that clocks skip in spring: one hour of a night."""
+    if not isinstance(step, pd.offsets.Tick):
+        return False
+    skips_an_hour = gap.to_numpy()[-1] - gap.to_numpy()[0] == _HOUR + np.timedelta64(step.nanos, "ns")
+    return bool(skips_an_hour) and int(gap.hour[-1]) <= 4
+
+
+def without_zone(where: object, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
+    """Dates of a zone as dates of none: local time where its offset from UTC is the same in all of them; UTC where it
+    changes, with a warning that names `where`.
+    """
+    if has_one_offset(dates):
+        return dates.tz_localize(None)
+    warn_of_offsets(where)
+    return dates.tz_convert(None)
+
+
+def has_one_offset(dates: pd.DatetimeIndex) -> bool:
+    offsets = dates.tz_localize(None).to_numpy() - dates.tz_convert(None).to_numpy()
+    return not len(offsets) or bool((offsets == offsets[0]).all())
+
+
+def warn_of_offsets(where: object) -> None:
+    warnings.warn(f"{where}: the offset from UTC changes, so dates are read as UTC", stacklevel=3)
