@@ -12,9 +12,9 @@ of past values can follow.
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
 
 from forecast.data.module import ForecastData
+from forecast.data.synthetic import Series, around, between, lag, persistent
 from forecast.data.table import Table
 
 COLUMNS = ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
@@ -22,8 +22,6 @@ ROWS = 17_420
 _SEED = 20160701
 _FIXED_HOLIDAYS = ("01-01", "01-06", "05-01", "08-15", "10-03", "11-01", "12-24", "12-25", "12-26", "12-31")
 _EASTER_MONDAYS = ("2017-04-17", "2018-04-02")
-
-Series = Float[np.ndarray, " rows"]
 
 
 class SampleData(ForecastData):
@@ -44,14 +42,14 @@ def sample_table() -> Table:
     columns = []
     for activity, reactive in zip(_activities(dates, temperature), (0.45, 0.3, 0.2), strict=True):
         base, active, plan = activity
-        level = np.exp(0.06 * _persistent(random, hours=24 * 40) + plan * _weekly(dates, random))
-        noise = 1 + 0.08 * _persistent(random, hours=6)
+        level = np.exp(0.06 * persistent(random, ROWS, hours=24 * 40) + plan * _weekly(dates, random))
+        noise = 1 + 0.08 * persistent(random, ROWS, hours=6)
         useful = (base + level * active) * noise + 0.3 * random.standard_normal(ROWS)
-        swing = 1 + 0.15 * _persistent(random, hours=24 * 20)
+        swing = 1 + 0.15 * persistent(random, ROWS, hours=24 * 20)
         useless = reactive * np.abs(useful) ** 0.9 * swing + 0.12 * random.standard_normal(ROWS)
         columns += [useful, useless]
     load = (columns[0] + columns[2] + columns[4]) / 20
-    oil = _lag(temperature, hours=3) + 22 * _lag(load**2, hours=5) + 0.3 * random.standard_normal(ROWS)
+    oil = lag(temperature, hours=3) + 22 * lag(load**2, hours=5) + 0.3 * random.standard_normal(ROWS)
     return Table(dates, np.stack([*columns, oil], axis=1).round(3), COLUMNS, "h")
 
 
@@ -63,16 +61,16 @@ def _activities(dates: pd.DatetimeIndex, temperature: Series) -> list[tuple[floa
     workday = 1 - saturday - rest
     hour, day = dates.hour.to_numpy().astype(float), dates.day.to_numpy()
 
-    shifts, office = _between(hour, 5.5, 21.5), _between(hour, 7.5, 18.5)
-    morning, midday, evening = _around(hour, 7.5, 1.6), _around(hour, 12.5, 3.0), _around(hour, 19.5, 2.6)
+    shifts, office = between(hour, 5.5, 21.5), between(hour, 7.5, 18.5)
+    morning, midday, evening = around(hour, 7.5, 1.6), around(hour, 12.5, 3.0), around(hour, 19.5, 2.6)
     night_shift = workday * (day > 22) * (1 - shifts)
-    late_shopping = (1 - rest) * (day <= 6) * _between(hour, 18.5, 22.5)
+    late_shopping = (1 - rest) * (day <= 6) * between(hour, 18.5, 22.5)
 
     industrial = workday * 6.0 * shifts + 3.6 * night_shift
-    industrial += saturday * 5.0 * _between(hour, 5.5, 17.5) + rest * 3.0 * shifts
+    industrial += saturday * 5.0 * between(hour, 5.5, 17.5) + rest * 3.0 * shifts
     commercial = workday * office * (5.0 + 3.0 * cooling + 2.0 * heating) + 4.2 * late_shopping
-    commercial += saturday * _between(hour, 9.5, 20.5) * (5.0 + 3.0 * cooling)
-    commercial += rest * 3.5 * _between(hour, 10.5, 18.5)
+    commercial += saturday * between(hour, 9.5, 20.5) * (5.0 + 3.0 * cooling)
+    commercial += rest * 3.5 * between(hour, 10.5, 18.5)
     residential = workday * (2.0 * morning + 3.5 * evening) + (1 - workday) * (3.5 * midday + 2.5 * evening)
     residential += (1.4 * heating + 1.6 * cooling) * (0.4 + 0.5 * morning + evening)
     return [(5.0, industrial, 0.2), (3.0, commercial, 0.1), (2.0, residential, 0.1)]
@@ -82,7 +80,7 @@ def _weather(dates: pd.DatetimeIndex, random: np.random.Generator) -> Series:
     """Air temperature in °C: the year, the day (wider in summer), fronts that last for days."""
     year = np.cos(2 * np.pi * (dates.day_of_year.to_numpy() - 20) / 365.25)
     day = np.cos(2 * np.pi * (dates.hour.to_numpy() - 15) / 24)
-    return 13 - 11 * year + (3 - 1.5 * year) * day + 3 * _persistent(random, hours=60)
+    return 13 - 11 * year + (3 - 1.5 * year) * day + 3 * persistent(random, ROWS, hours=60)
 
 
 def _days(dates: pd.DatetimeIndex) -> tuple[Series, Series]:
@@ -94,31 +92,7 @@ def _days(dates: pd.DatetimeIndex) -> tuple[Series, Series]:
     return saturday.astype(float), rest.astype(float)
 
 
-def _between(hour: Series, start: float, end: float) -> Series:
-    """1 between two hours of the day, 0 outside, with soft edges."""
-    return 1 / (1 + np.exp(-2 * (hour - start))) - 1 / (1 + np.exp(-2 * (hour - end)))
-
-
-def _around(hour: Series, peak: float, width: float) -> Series:
-    """1 at an hour of the day, falling to 0 on both sides, around the clock."""
-    away = (hour - peak + 12) % 24 - 12
-    return np.exp(-0.5 * (away / width) ** 2)
-
-
 def _weekly(dates: pd.DatetimeIndex, random: np.random.Generator) -> Series:
     """Noise of unit deviation that changes at midnight before each Monday, and only then."""
     week = (np.arange(ROWS) // 24 + dates.day_of_week[0]) // 7
     return random.standard_normal(week[-1] + 1)[week]
-
-
-def _persistent(random: np.random.Generator, *, hours: int) -> Series:
-    """Noise of unit deviation whose memory fades within `hours`."""
-    keep = np.exp(-1 / hours)
-    shocks = random.standard_normal(ROWS)
-    shocks[1:] *= np.sqrt((1 + keep) / (1 - keep))
-    return _lag(shocks, hours=hours)
-
-
-def _lag(series: Series, *, hours: int) -> Series:
-    """What follows `series` with a delay of `hours`, as a temperature follows its cause."""
-    return pd.Series(series).ewm(alpha=1 - np.exp(-1 / hours), adjust=False).mean().to_numpy()
