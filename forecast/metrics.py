@@ -10,8 +10,10 @@ variable alone and then averaged over the variables, so that a large variable do
 A ratio whose denominator is zero for a variable leaves that variable out; for all of them it is NaN.
 """
 
+from typing import ClassVar
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 SCORES = ("mse", "mae", "rmse_raw", "mae_raw", "smape", "wape", "mase")
@@ -25,6 +27,9 @@ class ErrorSums:
         center, scale: data units = scaled · scale + center, one a target (n_targets,).
         naive_mae: seasonal-naive MAE of the training rows in data units, one a target (n_targets,).
     """
+
+    totals: ClassVar[tuple[str, ...]] = ("sums", "count")
+    """What adds up over the processes of a run."""
 
     def __init__(
         self,
@@ -42,19 +47,19 @@ class ErrorSums:
         self,
         prediction: Float[Tensor, "batch pred_len n_targets"],
         target: Float[Tensor, "batch pred_len n_targets"],
+        series: Int64[Tensor, " batch"] | None = None,
     ) -> None:
-        """Add a batch of scaled forecasts and what came true."""
-        if target.is_cuda and not self.sums.is_cuda:
-            for name in ("sums", "count", "center", "scale", "naive_mae"):
-                setattr(self, name, getattr(self, name).to(target.device))
-        target = target.to(self.sums.device).double()  # not every accelerator has float64
-        prediction = prediction.to(self.sums.device).double()
-        error = prediction - target
-        y = (target * self.scale + self.center).abs()
-        y_hat = (prediction * self.scale + self.center).abs()
-        symmetric = torch.where(y + y_hat == 0, 0.0, 200 * (error * self.scale).abs() / (y + y_hat))
-        self.sums += torch.stack([error.square().sum(0), error.abs().sum(0), symmetric.sum(0), y.sum(0)])
+        """Add a batch of scaled forecasts and what came true; which series each window lies in makes no difference."""
+        self._move_to(target.device)
+        found = cells(prediction.to(self.sums.device), target.to(self.sums.device), self.center, self.scale)
+        self.sums += torch.stack([cell.sum(0) for cell in found])
         self.count += len(target)
+
+    def _move_to(self, device: torch.device) -> None:
+        """Add up there, where it has float64."""
+        if device.type == "cuda" and not self.sums.is_cuda:
+            for name in (*self.totals, "center", "scale", "naive_mae"):
+                setattr(self, name, getattr(self, name).to(device))
 
     def scores(self) -> dict[str, float]:
         """The averages over all windows, steps and variables, by the names in `SCORES`."""
@@ -72,17 +77,32 @@ class ErrorSums:
         return {name: over_variables(name, score) for name, score in by_step.items()}
 
     def _scores(self, squared: Tensor, absolute: Tensor, symmetric: Tensor, y: Tensor) -> dict[str, Tensor]:
-        mae = absolute * self.scale
+        scale, naive_mae = self.scale.to(absolute.device), self.naive_mae.to(absolute.device)
+        mae = absolute * scale
         scores = {
             "mse": squared,
             "mae": absolute,
-            "rmse_raw": squared.sqrt() * self.scale,
+            "rmse_raw": squared.sqrt() * scale,
             "mae_raw": mae,
             "smape": symmetric,
             "wape": ratio(mae, y),
-            "mase": ratio(mae, self.naive_mae),
+            "mase": ratio(mae, naive_mae),
         }
         return {name: score.cpu() for name, score in scores.items()}
+
+
+def cells(
+    prediction: Float[Tensor, "batch pred_len n_targets"],
+    target: Float[Tensor, "batch pred_len n_targets"],
+    center: Float64[Tensor, "*#scales n_targets"],
+    scale: Float64[Tensor, "*#scales n_targets"],
+) -> tuple[Float64[Tensor, "batch pred_len n_targets"], ...]:
+    """Of every value: the squared and the absolute error, scaled, the symmetric percentage, and |y| in data units."""
+    prediction, target = prediction.double(), target.double()
+    error = prediction - target
+    y, y_hat = (target * scale + center).abs(), (prediction * scale + center).abs()
+    symmetric = torch.where(y + y_hat == 0, 0.0, 200 * (error * scale).abs() / (y + y_hat))
+    return error.square(), error.abs(), symmetric, y
 
 
 def over_variables(name: str, score: Float[Tensor, "*steps n_targets"]) -> Float[Tensor, "*steps"]:

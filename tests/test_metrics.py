@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from forecast.metrics import SCORES, ErrorSums, window_errors
 
@@ -95,3 +96,17 @@ def test_a_forecast_that_is_not_finite_has_no_good_score(wrong: float) -> None:
     sums.update(torch.tensor([[[wrong, 1.0]]]), torch.tensor([[[1.0, 2.0]]]))
     assert not any(np.isfinite(score) for score in (sums.scores()[name] for name in ("mse", "mae", "smape")))
     assert not np.isfinite(sums.by_variable()["wape"][0].item())
+
+
+def test_sums_brought_back_from_a_device_are_scored() -> None:
+    """After a pass on an accelerator the scales are still there, and the sums on the CPU."""
+    errors = ErrorSums(2, *(torch.ones(3, dtype=torch.float64) for _ in range(3)))
+    errors.update(torch.zeros(1, 2, 3), torch.ones(1, 2, 3))
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        for name in ("scale", "naive_mae"):
+            setattr(errors, name, torch.ones(3, dtype=torch.float64, device="cuda"))
+        errors.sums, errors.count = (
+            torch.ones(4, 2, 3, dtype=torch.float64),
+            torch.ones((), dtype=torch.float64),
+        )
+        assert all(score.device.type == "cpu" for score in errors.by_variable().values())

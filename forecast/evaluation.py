@@ -1,0 +1,74 @@
+"""Score a trained model as its run's test did."""
+
+import copy
+from typing import Any
+
+import lightning as L
+import torch
+
+from forecast.baselines import FittedBaselines
+from forecast.callbacks import ProgressBar
+from forecast.data import ForecastData
+from forecast.errors import CheckpointError, ConfigError
+from forecast.forecaster import Forecaster
+from forecast.scores import MODEL, Measured, measure
+from forecast.trained import TrainedModel
+
+
+def evaluate(
+    model: TrainedModel, data: ForecastData, split: str = "test", *, progress: bool = True
+) -> tuple[dict[str, Any], Measured]:
+    """Every window of a split, on the best device here, in the precision of training: what a report says, and more.
+
+    The baselines, MASE's denominator and the calibration are the training run's. Raises ConfigError for a split that
+    `data` does not have, CheckpointError for a model that was not tested and data without rows to fit baselines on.
+    """
+    if split not in data.windows:
+        raise ConfigError(f"split={split} is not one of {', '.join(data.windows)}")
+    fitted = model.baselines
+    if fitted is None and "val" not in data.windows:
+        raise CheckpointError(
+            f"{model.path}: its run was not tested, so it holds no baselines and no calibration; give the folder of a "
+            "finished run"
+        )
+    fitted = fitted or FittedBaselines.fit(data)
+    forecaster = Forecaster(
+        copy.deepcopy(model.network).requires_grad_(
+            True
+        ),  # as in the run's test: kernels round otherwise without
+        loss=model.config["loss"],
+        levels=model.config["levels"],
+        new_errors=lambda: fitted.new_errors(data),
+        config=model.config,
+    )
+    forecaster.calibration = model.calibration
+    data.tested = split
+    precision = str(model.config["trainer"]["precision"])
+    on_cpu = not torch.cuda.is_available()
+    trainer = L.Trainer(
+        accelerator="cpu" if on_cpu else "gpu",
+        devices=1,
+        precision="32-true" if on_cpu and precision.startswith("16") else precision,  # type: ignore[arg-type]
+        callbacks=[ProgressBar()] if progress else [],
+        enable_progress_bar=progress,
+        logger=False,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+    )
+    if forecaster.calibration is None:
+        trainer.validate(forecaster, datamodule=data, verbose=False)  # calibrates
+    trainer.test(forecaster, datamodule=data, verbose=False)
+    measured = measure(forecaster, data, fitted)
+    scores = measured.scores
+    return {
+        "checkpoint": str(model.path),
+        "data": data.name,
+        "split": split,
+        "n_windows": data.n_windows[split],
+        "test": scores.pop(MODEL),
+        "baselines": scores,
+        "skill": measured.skill,
+        "best_baseline": measured.best_baseline,
+        "intervals": measured.intervals,
+    }, measured

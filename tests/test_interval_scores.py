@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import mean_pinball_loss
+
+from forecast.interval_scores import IntervalSums
+from forecast.quantiles import probabilities
+
+
+def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
+    generator = torch.Generator().manual_seed(0)
+    at = probabilities([80, 95])
+    quantiles = torch.randn(7, 4, 3, len(at), generator=generator).sort(dim=-1).values
+    target = torch.randn(7, 4, 3, generator=generator)
+    scale = torch.tensor([1.0, 10.0, 0.5])
+    sums = IntervalSums(at, [80, 95], scale)
+    for part in (slice(0, 5), slice(5, 7)):
+        sums.update(quantiles[part], target[part])
+    scores = sums.scores()
+
+    q, y = quantiles.numpy(), target.numpy()
+    for level, (low, high) in {80: (0.1, 0.9), 95: (0.025, 0.975)}.items():
+        lower, upper = q[..., at.index(low)], q[..., at.index(high)]
+        found = scores[str(level)]
+        assert isinstance(found, dict)
+        assert found["coverage"] == pytest.approx(((lower <= y) & (y <= upper)).mean())
+        assert found["width"] == pytest.approx((upper - lower).mean(), rel=1e-5)
+        assert found["width_raw"] == pytest.approx(((upper - lower) * scale.numpy()).mean(), rel=1e-5)
+    losses = [mean_pinball_loss(y.ravel(), q[..., i].ravel(), alpha=p) for i, p in enumerate(at)]
+    assert scores["pinball"] == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+def test_crps_of_a_forecast_without_spread_is_its_mae() -> None:
+    at = probabilities([80, 95])
+    point, target = torch.randn(6, 4, 2), torch.randn(6, 4, 2)
+    sums = IntervalSums(at, [80], torch.ones(2))
+    sums.update(point[..., None].expand(-1, -1, -1, len(at)), target)
+    scores = sums.scores()
+    assert scores["crps"] == pytest.approx((point - target).abs().mean().item(), rel=1e-5)
+    assert scores["80"] == {"coverage": 0.0, "width": 0.0, "width_raw": 0.0}
