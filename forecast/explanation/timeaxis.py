@@ -1,0 +1,49 @@
+"""Dates on an axis whose unit is the position."""
+
+from typing import Literal
+
+import matplotlib.dates as mdates
+import numpy as np
+from matplotlib.axes import Axes
+
+from forecast.explanation.timeline import Timeline
+
+
+def mark_time(axis: Axes, when: Timeline, which: Literal["x", "y"]) -> None:
+    """Dates as tick labels, a dashed line at the forecast's origin, solid ones between a stack's encoders."""
+    places, labels = time_ticks(when)
+    side = axis.xaxis if which == "x" else axis.yaxis
+    side.set_ticks(places, labels)
+    axis.tick_params(axis=which, labelsize=8)
+    line = axis.axvline if which == "x" else axis.axhline
+    if when.origin is not None:
+        line(when.origin, color="black", linewidth=1, linestyle="--")
+    for stretch in when.stretches[1:]:
+        line(stretch.start - 0.5, color="black", linewidth=1)
+
+
+def time_ticks(when: Timeline, most: int = 7) -> tuple[np.ndarray, list[str]]:
+    """Places of round dates among the positions, and their labels."""
+    dates = mdates.date2num(when.when.to_numpy())
+    locator = mdates.AutoDateLocator(minticks=1, maxticks=max(most // len(when.stretches), 2))
+    formatter = mdates.ConciseDateFormatter(
+        locator,
+        formats=["%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%S"],
+        zero_formats=["%Y", "%Y", "%d %b", "%d %b", "%H:%M", "%H:%M"],
+        show_offset=False,
+    )
+    places, found = [], []
+    for stretch in when.stretches:
+        inside = dates[stretch.start : stretch.stop]
+        first, last = mdates.num2date(inside[0]), mdates.num2date(inside[-1])
+        ticks = np.asarray(locator.tick_values(first, last)) if len(stretch) > 1 else inside
+        ticks = ticks[(ticks >= inside[0]) & (ticks <= inside[-1])]
+        places += (stretch.start + np.interp(ticks, inside, np.arange(len(stretch)))).tolist()
+        found += ticks.tolist()
+    if len(found) == 1:  # the formatter would not know of which size its step is
+        return np.asarray(places), [f"{mdates.num2date(found[0]):%d %b %H:%M}"]
+    return np.asarray(places), formatter.format_ticks(found)
+
+
+def span(when: Timeline) -> str:
+    return f"{when.when.min():%Y-%m-%d %H:%M} to {when.when.max():%Y-%m-%d %H:%M}"
