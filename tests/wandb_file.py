@@ -1,8 +1,10 @@
 """Read a `.wandb` file back: LevelDB's log format around W&B's own protobuf records."""
 
+import json
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from wandb.proto.wandb_internal_pb2 import Record
 
@@ -20,7 +22,11 @@ def records(path: Path) -> Iterator[Record]:
         ) < HEADER.size:  # the rest of a block too short for a header is padding
             position += left
             continue
+        if position + HEADER.size > len(content):
+            return  # the writer was killed
         _, length, kind = HEADER.unpack_from(content, position)
+        if kind == 0 or position + HEADER.size + length > len(content):
+            return
         assert kind in (FULL, FIRST, MIDDLE, LAST)
         position += HEADER.size
         whole += content[position : position + length]
@@ -30,3 +36,31 @@ def records(path: Path) -> Iterator[Record]:
             record.ParseFromString(whole)
             yield record
             whole = b""
+
+
+class WandbRun:
+    """A W&B run as its `.wandb` file holds it."""
+
+    def __init__(self, path: Path) -> None:
+        self.config: dict[str, Any] = {}
+        self.history: list[dict[str, Any]] = []
+        self.summary: dict[str, Any] = {}
+        for record in records(path):
+            if record.HasField("run"):
+                self.run = record.run
+            elif record.HasField("config"):
+                self.config |= {item.key: json.loads(item.value_json) for item in record.config.update}
+            elif record.HasField("history"):
+                items = record.history.item
+                self.history.append(
+                    {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in items}
+                )
+            elif record.HasField("summary"):
+                items = record.summary.update
+                self.summary |= {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in items}
+            elif record.HasField("exit"):
+                self.exit_code = record.exit.exit_code
+
+    def curve(self, name: str) -> dict[int, float]:
+        """Values by epoch."""
+        return {row["epoch"]: row[name] for row in self.history if name in row}
