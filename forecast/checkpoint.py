@@ -1,13 +1,12 @@
 """Checkpoints read as data: nothing in them is run."""
 
-import pickle
-import zipfile
+import warnings
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from forecast.errors import CheckpointError
+from forecast.plain import read_plain
+from forecast.sealed import is_damaged, save_sealed
 
 
 def find_checkpoint(path: str | Path, prefer: str = "best") -> Path:
@@ -33,17 +32,42 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     """The checkpoint's content on the CPU: tensors and plain values only (`weights_only`).
 
     Raises:
-        CheckpointError: truncated, not a checkpoint, holding code, or not written by this project.
+        CheckpointError: truncated, altered since it was written, not a checkpoint, holding code, or not written by
+            this project.
     """
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, OSError, KeyError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
-        raise CheckpointError(
-            f"{path}: cannot be read as a checkpoint; it is damaged or something else"
-        ) from error
+    if is_damaged(path):
+        raise CheckpointError(f"{path}: damaged: its content is not what its hash says")
+    content = read_plain(path)
     if not isinstance(content, dict) or "forecast_version" not in content:
         raise CheckpointError(f"{path}: this checkpoint was not written by forecast.train")
     return content
+
+
+def add_to_checkpoint(path: Path, **content: Any) -> None:
+    """Write these beside what the checkpoint holds; it is replaced whole or not at all."""
+    save_sealed({**load_checkpoint(path), **content}, path)
+
+
+def newest_state(folder: Path, name: str = "last") -> tuple[Path, dict[str, Any]] | None:
+    """The newest state that a run kept in its folder, and its content; one that is damaged is passed over, in words.
+
+    Raises:
+        CheckpointError: every one is damaged.
+    """
+    found = [path for end in ("", "-1") if (path := folder / "checkpoints" / f"{name}{end}.ckpt").is_file()]
+    for number, path in enumerate(found):
+        try:
+            return path, load_checkpoint(path)
+        except CheckpointError as error:
+            if number + 1 == len(found):
+                raise
+            warnings.warn(f"{error}; going on from the one before it, {found[number + 1].name}", stacklevel=2)
+    return None
+
+
+def epochs_done(content: dict[str, Any]) -> int:
+    """Whole epochs of training that a checkpoint has behind it."""
+    return content["loops"]["fit_loop"]["epoch_progress"]["current"]["completed"]
 
 
 SAME = (
@@ -64,9 +88,16 @@ SPEED_ONLY = ("optimizer.fused",)
 
 
 def check_goes_on(
-    path: Path, content: dict[str, Any], config: dict[str, Any], columns: dict[str, list[str]]
+    path: Path,
+    content: dict[str, Any],
+    config: dict[str, Any],
+    columns: dict[str, list[str]],
+    *,
+    in_place: bool = False,
 ) -> None:
     """Refuse to go on from a checkpoint of another model, training or table, or of one that has no epoch left.
+
+    A run that goes on in its own folder may have no epoch left: it stopped after them.
 
     `columns` holds this run's `feature_columns` and `target_columns`.
 
@@ -74,7 +105,9 @@ def check_goes_on(
         CheckpointError: naming the first setting that differs.
     """
     saved = content["hyper_parameters"]
-    for group in SAME:
+    if "optimizer_states" not in content:
+        raise CheckpointError(f"{path}: it has no optimizer's state to go on with; give the run's last.ckpt")
+    for group in (*SAME, *(["levels"] if config["loss"] == "quantile" else [])):
         key, old, new = first_difference(group, setting(saved, group), setting(config, group))
         if key:
             raise CheckpointError(
@@ -88,8 +121,8 @@ def check_goes_on(
                     raise CheckpointError(
                         f"{path}: its {what} are {theirs}; this run's are {', '.join(mine)}"
                     )
-    epochs = content["epoch"] + 1
-    if epochs >= config["trainer"]["max_epochs"]:
+    epochs = epochs_done(content)
+    if epochs >= config["trainer"]["max_epochs"] and not in_place:
         raise CheckpointError(
             f"{path}: it has {epochs} epochs behind it; to go on, set trainer.max_epochs above that"
         )

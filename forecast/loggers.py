@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
-from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from omegaconf import DictConfig
 
 from forecast.errors import ConfigError
-from forecast.report import Measured
+from forecast.lasting_loggers import WandbLogger
+from forecast.scores import Measured
 
 
 def make(config: DictConfig) -> list[Logger]:
@@ -56,7 +58,7 @@ def running(loggers: list[Logger]) -> Iterator[None]:
         for logger in loggers:
             logger.finalize(status)
             if isinstance(logger, WandbLogger):
-                finish_wandb(exit_code=0 if status == "success" else 1)
+                finish_wandb(logger, exit_code=0 if status == "success" else 1)
 
 
 def start_wandb(logger: WandbLogger) -> None:
@@ -64,7 +66,7 @@ def start_wandb(logger: WandbLogger) -> None:
 
     wandb.setup(wandb.Settings(silent=True))  # what a run's own settings come too late for
     try:
-        _ = logger.experiment  # starts the run, in the first process only
+        logger.begin()
     except wandb.Error as error:
         first_line = str(error).splitlines()[0]
         raise ConfigError(
@@ -73,14 +75,14 @@ def start_wandb(logger: WandbLogger) -> None:
         ) from error
 
 
-def finish_wandb(exit_code: int) -> None:
+def finish_wandb(logger: WandbLogger, exit_code: int) -> None:
     import wandb
 
     run = wandb.run
     if run is None:  # another process than the first, or it could not be started
         return
     where = run.url or f"offline run; upload it with: wandb sync {Path(run.dir).parent}"
-    run.finish(exit_code=exit_code)
+    logger.attempt(lambda: run.finish(exit_code=exit_code))
     print(f"W&B: {where}")
 
 
@@ -88,19 +90,14 @@ def log_results(
     loggers: list[Logger], content: dict[str, Any], measured: Measured, images: dict[str, Path], step: int
 ) -> None:
     """Final scores and skill to every logger; error by step as a table and pictures where one can show them."""
-    final = {f"test/{name}": value for name, value in content["test"].items()}
-    for baseline, scores in content["baselines"].items():
-        final |= {f"baseline/{baseline}/{name}": value for name, value in scores.items()}
-    final |= {
-        key: content[key]
-        for key in ("skill", "seconds", "windows_per_second", "peak_memory_mb", "n_parameters")
-    }
+    parts = {"test": "test", "baseline": "baselines", "intervals": "intervals"}
+    final = flat({name: content[part] for name, part in parts.items()})
+    costs = ("seconds", "windows_per_second", "ms_per_window", "peak_memory_mb", "n_parameters")
+    final |= {key: content[key] for key in ("skill", *costs)}
     for logger in loggers:
         if isinstance(logger, WandbLogger):
-            logger.experiment.summary.update(final)  # single values: a curve of one point says nothing
-            logger.log_table("error_by_step", dataframe=error_by_step(measured), step=step)
-            for name, path in images.items():
-                logger.log_image(f"pictures/{name}", [str(path)], step=step)
+            steps = error_by_step(measured)
+            logger.attempt(partial(log_results_to_wandb, logger, final, steps, images, step))
             continue
         logger.log_metrics(final, step=step)
         if isinstance(logger, TensorBoardLogger):
@@ -109,6 +106,37 @@ def log_results(
             for name, path in images.items():
                 image = plt.imread(path)[..., :3]
                 logger.experiment.add_image(name, image, global_step=step, dataformats="HWC")
+
+
+def log_results_to_wandb(
+    logger: WandbLogger, final: dict[str, float], steps: pd.DataFrame, images: dict[str, Path], step: int
+) -> None:
+    logger.experiment.summary.update(final)  # single values: a curve of one point says nothing
+    logger.log_table("error_by_step", dataframe=steps, step=step)
+    log_horizon(logger.experiment, steps)
+    for name, path in images.items():
+        logger.log_image(f"pictures/{name}", [str(path)], step=step)
+
+
+def flat(nested: dict[str, Any]) -> dict[str, float]:
+    """`{"baseline": {"naive": {"mse": 1.0}}}` as `{"baseline/naive/mse": 1.0}`."""
+    final = {}
+    for name, value in nested.items():
+        below = (
+            {f"/{key}": each for key, each in flat(value).items()} if isinstance(value, dict) else {"": value}
+        )
+        final |= {f"{name}{key}": each for key, each in below.items()}
+    return final
+
+
+def log_horizon(run: Any, steps: pd.DataFrame) -> None:
+    """The same as curves over `horizon/step`, which W&B can lay over each other and average over runs."""
+    run.define_metric("horizon/step", hidden=True)
+    rows = steps.rename(columns=lambda name: f"horizon/{name}" if name == "step" else f"horizon/{name}_mse")
+    for name in rows.columns.drop("horizon/step"):
+        run.define_metric(name, step_metric="horizon/step", summary="none")
+    for row in rows.to_dict("records"):
+        run.log(row)
 
 
 def error_by_step(measured: Measured) -> pd.DataFrame:

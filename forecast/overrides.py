@@ -7,6 +7,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 from hydra import compose, initialize_config_dir
@@ -14,20 +15,31 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from forecast.errors import ConfigError
 from forecast.paths import CONF
+from forecast.values import check_value
 
 FREE_TEXT = re.compile(
-    r"^(\+{0,2}(?:checkpoint|output_root|hydra\.(?:run|sweep)\.dir"
-    r"|data\.(?:path|root|target|separator|decimal|thousands|date_column|date_format|freq)))=(.*)$",
+    r"^(\+{0,2}(?:checkpoint|output|output_root|title|project|entity|hydra\.(?:run|sweep)\.dir"
+    r"|start|window|future|runs\.(?:group|data)"
+    r"|data\.(?:path|static_path|future_path|id_column|root|target|separator|decimal|thousands|date_column|date_format|timezone|freq)))=(.*)$",
     re.DOTALL,
 )
 
-EXTRAS = {"hydra/launcher/joblib": "joblib", "hydra/sweeper/optuna": "optuna"}
-"""What Hydra only knows once an extra is installed."""
+TAKE_SEVERAL = ("logger",)
+"""Groups of which several files can be chosen together."""
 
-TAKES_MANY_TYPES = ("trainer.devices", "trainer.deterministic")
+RUN_NAME = re.compile(r"[^./\\][^/\\]{0,150}")
+
+EXTRAS = {
+    "hydra/sweeper/optuna": "optuna",
+    "hydra/launcher/ray": "ray",
+    "hydra/launcher/submitit_local": "submitit",
+    "hydra/launcher/submitit_slurm": "submitit",
+}
+"""What only works once an extra is installed, whose name is that of its package too."""
 
 
 def quote(argument: str, *, sweep: bool) -> str:
@@ -40,8 +52,10 @@ def quote(argument: str, *, sweep: bool) -> str:
     if match is None:
         return argument
     key, text = match.groups()
-    if key.endswith("output_root") and text.startswith("~"):
+    if key.endswith(("output", "output_root")) and text.startswith("~"):
         text = os.path.expanduser(text)
+    if key.endswith("date_column") and text.startswith("[") and text.endswith("]"):  # a date and a time
+        return argument
     values = text.split(",") if sweep and text != "," else [text]
     return f"{key}=" + ",".join(quote_value(value) for value in values)
 
@@ -74,14 +88,18 @@ def check(config_name: str, arguments: list[str]) -> None:
             raise ConfigError(missing(error)) from None
     known = dict(flatten(base))
     branches = {key.rsplit(".", n)[0] for key in known for n in range(1, key.count(".") + 1)}
+    check_installed(texts)
     for override in overrides:
         key = override.key_or_group
-        if is_group(override) or override.is_force_add() or override.is_add():
+        if is_group(override) or override.is_add() or (override.is_force_add() and key not in known):
             continue
         if key not in known and key not in branches:
             raise ConfigError(unknown_key(key, known))
         for value in values_of(override):
-            check_type(key, value, known.get(key))
+            if key not in known and not isinstance(value, dict | None):
+                raise ConfigError(f"{key}={value}: it has settings of its own: {below(key, known)}")
+            check_value(key, value, known.get(key))
+    check_resolves(config_name, first_of_sweeps(arguments))
 
 
 def parse(arguments: list[str]) -> list[Override]:
@@ -90,7 +108,7 @@ def parse(arguments: list[str]) -> list[Override]:
     for argument in arguments:
         try:
             parsed += parser.parse_overrides([argument])
-        except HydraException:
+        except (HydraException, RecursionError):
             hint = "write key=value; text that holds commas, brackets or spaces as \"key='the text'\""
             raise ConfigError(f"{argument}: cannot be read; {hint}") from None
     return parsed
@@ -99,6 +117,14 @@ def parse(arguments: list[str]) -> list[Override]:
 def is_group(override: Override) -> bool:
     key = override.key_or_group.split("@")[0]
     return "." not in key and (key.startswith("hydra/") or (CONF / key).is_dir())
+
+
+def check_installed(choices: list[str]) -> None:
+    """Raises ConfigError where a choice needs an extra that is not installed."""
+    for choice in choices:
+        extra = EXTRAS.get(choice.replace("=", "/"))
+        if extra is not None and find_spec(extra) is None:
+            raise ConfigError(f"{choice}: a package is not installed: pip install 'forecast[{extra}]'")
 
 
 def missing(error: MissingConfigException) -> str:
@@ -117,10 +143,14 @@ def check_options(override: Override) -> None:
     group = override.key_or_group.split("@")[0]
     known = options(group)
     for value in values_of(override):
+        if isinstance(value, list) and group not in TAKE_SEVERAL:
+            raise ConfigError(
+                f"{group}={value}: one is needed; to try several, -m {group}={','.join(map(str, value))}"
+            )
         for name in value if isinstance(value, list) else [value]:
             if name is not None and name not in known:
                 matches = difflib.get_close_matches(str(name), known, n=3 if len(known) > 10 else 1)
-                hint = f"; did you mean {' or '.join(matches)}?" if matches else ""
+                hint = f"; did you mean {' or '.join(matches)}?" if matches else "."
                 every = f" There are {', '.join(known)}." if len(known) <= 10 else ""
                 raise ConfigError(f"{group}={name}: there is no such {group}{hint}{every}")
 
@@ -140,10 +170,15 @@ def values_of(override: Override) -> list[Any]:
 
 
 def first_of_sweep(override: Override) -> str:
-    line = override.input_line or ""
     if not override.is_choice_sweep():
-        return line
-    return next(iter(f"{override.key_or_group}={value}" for value in values_of(override)))
+        return override.input_line or ""
+    return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
+
+
+def first_of_sweeps(arguments: list[str]) -> list[str]:
+    """The overrides with the first choice of each sweep over choices; those of sweeps over drawn numbers left out."""
+    parsed = parse(arguments)
+    return [first_of_sweep(o) for o in parsed if o.is_choice_sweep() or not o.is_sweep_override()]
 
 
 def flatten(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -157,7 +192,54 @@ def flatten(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
         if isinstance(node, DictConfig) and not node._is_none() and not node._is_interpolation():
             yield from flatten(node, f"{name}.")
         else:
-            yield name, None if OmegaConf.is_interpolation(config, key) else config[key]
+            yield name, value_at(config, key)
+
+
+def value_at(config: DictConfig, key: str) -> Any:
+    try:
+        return config[key]
+    except OmegaConfBaseException:
+        return None
+
+
+OF_THE_CHECKPOINT = ("seq_len", "pred_len", "features", "seed")
+
+
+def check_resolves(config_name: str, arguments: list[str]) -> None:
+    """Refuse interpolations that lead nowhere or back to themselves, and a name that no folder may have.
+
+    Raises:
+        ConfigError: naming the key.
+    """
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose(config_name, overrides=arguments)
+    if "output_dir" in config and "output_dir" not in {o.key_or_group for o in parse(arguments)}:
+        config.output_dir = ""  # known within a run alone
+    OmegaConf.set_struct(config, False)
+    for key in OF_THE_CHECKPOINT:  # which a command on a trained model takes from there
+        config.setdefault(key, 0)
+    try:
+        OmegaConf.resolve(config)
+    except (OmegaConfBaseException, RecursionError) as error:
+        given = {o.key_or_group for o in parse(arguments)} & set(dict(flatten(config)))
+        key = next((key for key in sorted(given) if not is_resolvable(config, key)), "a setting")
+        raise ConfigError(f"{key}: {str(error).splitlines()[0]}") from None
+    name = config.get("run_name")
+    if name is not None and not (RUN_NAME.fullmatch(str(name)) and str(name).isprintable()):
+        raise ConfigError(f"run_name={name}: give a name that a folder may have")
+
+
+def is_resolvable(config: DictConfig, key: str) -> bool:
+    try:
+        OmegaConf.select(config, key)
+    except OmegaConfBaseException:
+        return False
+    return True
+
+
+def below(key: str, known: dict[str, Any]) -> str:
+    """Some of the settings that a key holds."""
+    return ", ".join([name for name in known if name.startswith(f"{key}.")][:3])
 
 
 def unknown_key(key: str, known: dict[str, Any]) -> str:
@@ -170,16 +252,3 @@ def unknown_key(key: str, known: dict[str, Any]) -> str:
     ]
     hint = f"; did you mean {' or '.join(matches[:3])}?" if matches else ""
     return f"{key}: there is no such key{hint} (--cfg job lists them all)"
-
-
-def check_type(key: str, value: Any, default: Any) -> None:
-    """A number or a switch cannot become text; null is the constructor's to judge."""
-    if value is None or key in TAKES_MANY_TYPES:
-        return
-    is_number = isinstance(default, int | float) and not isinstance(default, bool)
-    if is_number and not (isinstance(value, int | float) and not isinstance(value, bool)):
-        raise ConfigError(f"{key}={value}: a number is needed, as in {key}={default}")
-    if isinstance(default, int) and is_number and isinstance(value, float) and not value.is_integer():
-        raise ConfigError(f"{key}={value}: a whole number is needed, as in {key}={default}")
-    if isinstance(default, bool) and not isinstance(value, bool):
-        raise ConfigError(f"{key}={value}: true or false is needed")

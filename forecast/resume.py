@@ -11,21 +11,30 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.configuration import composed
 from forecast.errors import ConfigError
+from forecast.overrides import quote_value
+
+
+class InUse(ConfigError):
+    """Another process writes in a folder."""
+
 
 NOT_COMPARED = ("resume", "logger", "hydra", "output_dir", "output_root", "run_group")
 
 
 def in_place(config_name: str, arguments: list[str]) -> list[str]:
-    """The overrides that make Hydra use the folder of the run to go on with; none where there is no such run."""
+    """The overrides that make Hydra use the folder of the run to go on with, or of one that is finished; or none."""
     config = composed(*arguments, config_name=config_name)
-    folder = find_unfinished(Path(config.output_root), config)
+    root = Path(config.output_root)
+    folder = find_unfinished(root, config)
+    if folder is None and (finished := find_finished(root, config)) is not None:
+        return [f"hydra.run.dir={quote_value(str(finished))}"]
     if folder is None:
         print(
             f"resume=auto: no unfinished run of this configuration under {config.output_root}; starting a new one"
         )
         return []
     print(f"resume=auto: going on in {folder}")
-    return [f"hydra.run.dir='{folder}'"]
+    return [f"hydra.run.dir={quote_value(str(folder))}"]
 
 
 @contextmanager
@@ -33,15 +42,13 @@ def held(folder: Path) -> Iterator[None]:
     """Hold the folder for the run that writes in it; a process that dies, however, lets it go.
 
     Raises:
-        ConfigError: another process holds it.
+        InUse: another process holds it.
     """
     lock = FileLock(folder / "run.lock")
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=0.5)  # someone may only be asking
     except Timeout:
-        raise ConfigError(
-            f"{folder}: a run is still writing in this folder; wait for it or stop it"
-        ) from None
+        raise InUse(f"{folder}: a run is still writing in this folder; wait for it or stop it") from None
     try:
         yield
     finally:
@@ -50,24 +57,51 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def is_running(folder: Path) -> bool:
+    lock = folder / "run.lock"
+    if not lock.exists():
+        return False
     try:
-        with held(folder):
+        with FileLock(lock, timeout=0):
             return False
-    except ConfigError:
+    except Timeout:
         return True
 
 
 def find_unfinished(root: Path, config: DictConfig) -> Path | None:
-    """The newest folder below `root` with a checkpoint, the same configuration, and no final metrics."""
-    wanted = digest(config)
-    for path in sorted(root.glob("*/config.yaml"), key=lambda p: p.stat().st_mtime, reverse=True):
-        folder = path.parent
-        unfinished = (folder / "checkpoints" / "last.ckpt").exists() and not (
-            folder / "metrics.json"
-        ).exists()
-        if unfinished and digest(load(path)) == wanted and not is_running(folder):
+    """The newest folder below `root` with a checkpoint and this configuration, its scores or its refit missing."""
+    for folder in newest_first(root):
+        if (
+            (folder / "checkpoints" / "last.ckpt").exists()
+            and not is_finished(folder, config)
+            and is_same(folder, config)
+            and not is_running(folder)
+        ):
             return folder
     return None
+
+
+def find_finished(root: Path, config: DictConfig) -> Path | None:
+    """The newest folder below `root` of a finished run of this configuration."""
+    found = (
+        folder for folder in newest_first(root) if is_finished(folder, config) and is_same(folder, config)
+    )
+    return next(found, None)
+
+
+def newest_first(root: Path) -> list[Path]:
+    """The run folders below `root`."""
+    configs = sorted(root.glob("*/config.yaml"), key=lambda path: path.stat().st_mtime, reverse=True)
+    return [path.parent for path in configs]
+
+
+def is_same(folder: Path, config: DictConfig) -> bool:
+    return digest(load(folder / "config.yaml")) == digest(config)
+
+
+def is_finished(folder: Path, config: DictConfig) -> bool:
+    """Whether the folder's run of this configuration has its scores, and its refit where one was asked for."""
+    refitted = config.get("refit") != "full" or (folder / "checkpoints" / "refit.ckpt").exists()
+    return (folder / "metrics.json").exists() and refitted
 
 
 def load(path: Path) -> DictConfig:

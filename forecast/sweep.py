@@ -4,25 +4,48 @@ Imports no torch: `forecast.cli` loads it before every command.
 """
 
 import json
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
+
+from forecast import resume, sweep_resume
+from forecast.paths import CONF
 
 SUMMARISED = {"mse": 3, "mae": 3, "skill": 3, "seconds": 1, "windows_per_second": 0, "peak_memory_mb": 0}
 """Scores in the summary, and the decimal places that the screen shows of them."""
 
+
+def prefer_own_launchers() -> None:
+    """Forget the schemas of other plugins' launchers that have a name of ours: ours do not fit them."""
+    Plugins.instance()  # has entered them
+    known: dict[str, Any] = ConfigStore.instance().repo["hydra"]["launcher"]
+    for path in (CONF / "hydra" / "launcher").glob("*.yaml"):
+        known.pop(path.name, None)
+
+
 _folders: list[Path] = []
+_held = ExitStack()
 
 
 class RememberFolder(Callback):
-    """Hydra tells the sweep's folder only when it starts, and ends without a word where a member failed."""
+    """Hydra tells the sweep's folder only when it starts, and ends without a word where a member failed.
+
+    The folder is held while the sweep runs, unless another command's sweep, which was given the same one, holds it.
+    """
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         folder = Path(config.hydra.sweep.dir)
         folder.mkdir(parents=True, exist_ok=True)  # Optuna writes its study there before anyone makes it
+        with suppress(resume.InUse):
+            _held.enter_context(resume.held(folder))
+        sweep_resume.note_command(folder, config)
         _folders.append(folder)
 
 
@@ -34,6 +57,12 @@ class Run:
     settings: dict[str, str]
     metrics: dict[str, Any] | None
     error: str | None
+    is_running: bool = False  # by another process
+
+    @property
+    def is_done(self) -> bool:
+        """Tested, and refitted where that was asked for: what comes after the scores can fail too."""
+        return self.metrics is not None and self.error is None
 
 
 def read_run(folder: Path) -> Run:
@@ -43,17 +72,16 @@ def read_run(folder: Path) -> Run:
             key, _, value = str(override).partition("=")
             settings[key.lstrip("+~")] = value.strip("'\"")
     metrics, error = folder / "metrics.json", folder / "error.txt"
-    return Run(
-        folder,
-        settings,
-        json.loads(metrics.read_text()) if metrics.exists() else None,
-        error.read_text().strip() if error.exists() else None,
-    )
+    scores = json.loads(metrics.read_text()) if metrics.exists() else None
+    if error.exists():
+        return Run(folder, settings, scores, error.read_text().strip())
+    return Run(folder, settings, scores, None, is_running=scores is None and resume.is_running(folder))
 
 
 def differing(runs: list[Run]) -> list[str]:
-    """The settings that tell the runs apart, the seed left out."""
-    keys = dict.fromkeys(key for run in runs for key in run.settings if key != "seed")
+    """The settings that tell the runs apart, the seed left out and where they are kept."""
+    apart = {"seed", *resume.NOT_COMPARED}
+    keys = dict.fromkeys(key for run in runs for key in run.settings if key.split(".")[0] not in apart)
     return [key for key in keys if len({run.settings.get(key) for run in runs}) > 1]
 
 
@@ -88,7 +116,7 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
     return rows
 
 
-def mean_and_deviation(values: list[float | None]) -> tuple[float, float]:
+def mean_and_deviation(values: Sequence[float | None]) -> tuple[float, float]:
     """Mean and sample standard deviation, NaN where they have no value; None, JSON's NaN, counts as NaN."""
     numbers = [float("nan") if value is None else value for value in values]
     mean = sum(numbers) / len(numbers)
@@ -97,16 +125,20 @@ def mean_and_deviation(values: list[float | None]) -> tuple[float, float]:
     return mean, (sum((n - mean) ** 2 for n in numbers) / (len(numbers) - 1)) ** 0.5
 
 
-def print_summary() -> int:
-    """Print and save the summary of the sweep that this process ran, if it ran one; how many members failed."""
+def print_summary(*, alone: bool = True) -> int:
+    """Print and save the summary of the sweep that this process ran, if it ran one; how many members failed.
+
+    A member that another process is running counts as failed, unless this sweep is not `alone` in its folder.
+    """
     failed = 0
     for folder in _folders:
         members = {path.parent for path in folder.glob("*/overrides.yaml")}
         runs = [read_run(member) for member in sorted(members, key=member_number)]
         if runs:
             write_summary(folder, runs)
-        failed += sum(run.metrics is None for run in runs)
+        failed += sum(not run.is_done and (alone or not run.is_running) for run in runs)
     _folders.clear()
+    _held.close()
     return failed
 
 
@@ -122,8 +154,10 @@ def write_summary(folder: Path, runs: list[Run]) -> None:
         save(rows, folder / "summary.csv")
         print(f"saved {folder / 'summary.csv'}")
     for run in runs:
-        if run.metrics is None:
-            print(f"failed: {run.folder.name}: {run.error or 'did not finish'}")
+        if run.is_running:
+            print(f"still running, by another process: {run.folder.name}")
+        elif not run.is_done:
+            print(f"failed: {run.folder.name}: {run.error or 'stopped before its end'}")
     found = folder / "optimization_results.yaml"  # Optuna's
     if found.exists():
         best = OmegaConf.to_container(OmegaConf.load(found))
@@ -152,7 +186,7 @@ def show(rows: list[dict[str, Any]], n_runs: int) -> None:
             elif name not in hidden:
                 cells.append(shortened(str(value)))
         table.add_row(*cells, style="bold" if row["best"] else None)
-    console = Console()
+    console = Console(markup=False)
     if not console.is_terminal:
         console.width = 200  # in a file, rows must not be folded
     console.print(table)

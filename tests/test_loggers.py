@@ -1,6 +1,7 @@
 """What the loggers keep of a real run, read back with their own readers."""
 
 import json
+import os
 import signal
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -10,38 +11,10 @@ import pandas as pd
 import pytest
 
 from tests.commands import finish, only, start, train, train_here, workplace
-from tests.wandb_file import records
+from tests.wandb_file import WandbRun
 
 SECRET = "0123456789abcdef" * 2 + "01234567"
 CURVES = {"train/loss", "val/mse", "val/mae", "lr", "windows_per_second"}
-
-
-class WandbRun:
-    """A W&B run as its `.wandb` file holds it."""
-
-    def __init__(self, path: Path) -> None:
-        self.config: dict[str, Any] = {}
-        self.history: list[dict[str, Any]] = []
-        self.summary: dict[str, Any] = {}
-        for record in records(path):
-            if record.HasField("run"):
-                self.run = record.run
-            elif record.HasField("config"):
-                self.config |= {item.key: json.loads(item.value_json) for item in record.config.update}
-            elif record.HasField("history"):
-                items = record.history.item
-                self.history.append(
-                    {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in items}
-                )
-            elif record.HasField("summary"):
-                items = record.summary.update
-                self.summary |= {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in items}
-            elif record.HasField("exit"):
-                self.exit_code = record.exit.exit_code
-
-    def curve(self, name: str) -> dict[int, float]:
-        """Values by epoch."""
-        return {row["epoch"]: row[name] for row in self.history if name in row}
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +64,15 @@ def test_wandb_has_the_final_scores(wandb_run: WandbRun, metrics: dict[str, Any]
     expected = {f"test/{name}": value for name, value in metrics["test"].items()}
     for baseline, scores in metrics["baselines"].items():
         expected |= {f"baseline/{baseline}/{name}": value for name, value in scores.items()}
-    for name in ("skill", "seconds", "windows_per_second", "peak_memory_mb", "n_parameters"):
+    for name in ("skill", "seconds", "windows_per_second", "ms_per_window", "peak_memory_mb", "n_parameters"):
         expected[name] = metrics[name]
-    assert len(expected) == 4 * 7 + 5
+    (method,) = metrics["intervals"]
+    for level, scores in metrics["intervals"][method].items():
+        if isinstance(scores, dict):
+            expected |= {f"intervals/conformal/{level}/{name}": value for name, value in scores.items()}
+        else:
+            expected[f"intervals/conformal/{level}"] = scores  # pinball and crps, over all levels
+    assert len(expected) == 4 * 7 + 6 + 3 + 2
     assert {name: wandb_run.summary[name] for name in expected} == pytest.approx(expected, rel=1e-6)
 
 
@@ -108,6 +87,15 @@ def test_wandb_has_the_error_by_step_and_the_pictures(ran, wandb_run: WandbRun) 
     for picture in ("forecasts", "error_by_step"):
         (name,) = wandb_run.summary[f"pictures/{picture}/filenames"]
         assert (files / name).read_bytes() == (ran[0] / f"{picture}.png").read_bytes()
+
+
+def test_wandb_has_the_error_by_step_as_curves(ran, wandb_run: WandbRun) -> None:
+    rows = [row for row in wandb_run.history if "horizon/step" in row]
+    by_step = pd.read_csv(ran[0] / "errors_by_step.csv")
+    assert [row["horizon/step"] for row in rows] == [1, 2, 3, 4, 5]
+    for name in ("model", "naive", "seasonal_naive", "linear"):
+        assert [row[f"horizon/{name}_mse"] for row in rows] == pytest.approx(list(by_step[f"{name}_mse"]))
+    assert not [name for name in wandb_run.summary if name.startswith("horizon/") and name.endswith("mse")]
 
 
 def test_wandb_says_one_line_and_how_to_upload(ran) -> None:
@@ -192,3 +180,38 @@ def test_an_interrupted_run_closes_wandb(tmp_path: Path) -> None:
     folder = only(tmp_path, "runs/*")
     assert (folder / "checkpoints" / "last.ckpt").exists()
     assert WandbRun(only(folder, "wandb/offline-run-*/*.wandb")).exit_code == 1
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_when_wandb_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # another test's, in this process: the run starts its own
+    monkeypatch.delenv("WANDB_SERVICE", raising=False)
+    process = start(
+        workplace(tmp_path), "trainer.max_epochs=40", "callbacks.early_stopping.patience=100", "logger=[wandb,csv]",
+        "callbacks.progress.refresh_rate=1",
+    )  # fmt: skip
+    assert process.stdout
+    for line in process.stdout:
+        if "Epoch 2:" in line:
+            break
+    (service,) = (int(pid) for pid in children(process.pid) if "wandb" in command_of(int(pid)))
+    os.kill(service, signal.SIGKILL)
+    result = finish(process)
+    assert result.returncode == 0, result.stderr
+    warnings = [line for line in result.stderr.splitlines() if "W&B" in line]
+    assert len(warnings) == 1, result.stderr
+    assert warnings[0].endswith("the run goes on without it")
+    assert "Traceback" not in result.stderr
+    folder = only(tmp_path, "runs/*")
+    assert json.loads((folder / "metrics.json").read_text())["epochs"] == 40
+    assert len(pd.read_csv(folder / "logs" / "csv" / "metrics.csv")["train/loss"].dropna()) == 40
+
+
+def children(pid: int) -> list[str]:
+    return [
+        child for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()
+    ]
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()

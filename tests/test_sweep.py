@@ -1,8 +1,9 @@
-"""Sweeps run for real: their summary, members that fail, parallel members, and a search by Optuna."""
+"""Sweeps run for real: their summary, members that fail, and a search by Optuna."""
 
 import json
 import sqlite3
 import statistics
+import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
 
 from forecast.sweep import Run, mean_and_deviation, shortened, summarise
 from tests.commands import only, train, train_here, workplace
@@ -92,19 +94,6 @@ def test_each_member_has_its_own_peak_memory(tmp_path: Path, monkeypatch: pytest
     assert wide["peak_memory_mb"] - narrow["peak_memory_mb"] > weights * gradients_and_moments
 
 
-def test_joblib_runs_members_side_by_side(tmp_path: Path) -> None:
-    parallel = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
-    result = train(
-        workplace(tmp_path), "-m", *parallel, "attention=full,linear", "pred_len=5,500", "logger=[]",
-        "trainer.max_epochs=1",
-    )  # fmt: skip
-    assert result.returncode == 2
-    assert result.stdout.count("failed: ") == 2
-    sweep = only(tmp_path, "runs/*")
-    assert list(pd.read_csv(sweep / "summary.csv")["attention"]) == ["full", "linear"]
-    assert {metrics["attention"] for metrics in results(sweep).values()} == {"full", "linear"}
-
-
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
     folder = workplace(tmp_path_factory.mktemp("search"))
@@ -144,16 +133,33 @@ def test_a_search_goes_on_in_its_folder(searched, monkeypatch: pytest.MonkeyPatc
     assert len(list(folder.glob("*/config.yaml"))) == 5
 
 
-@pytest.mark.parametrize(("key", "group"), [("joblib", "launcher"), ("optuna", "sweeper")])
-def test_an_extra_that_is_not_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], key: str, group: str
+def test_a_sweeper_that_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    Plugins.instance()  # has it entered in the store
     known: Any = ConfigStore.instance().repo["hydra"]
-    monkeypatch.delitem(known[group], f"{key}.yaml")
-    overrides = [f"hydra/{group}={key}"] if key == "joblib" else ["search=informer"]
-    assert train_here(monkeypatch, workplace(tmp_path), "-m", *overrides, "seed=1,2") == 2
-    message = f"hydra/{group}={key}: a package is not installed: pip install 'forecast[{key}]'"
+    monkeypatch.delitem(known["sweeper"], "optuna.yaml")
+    assert train_here(monkeypatch, workplace(tmp_path), "-m", "search=informer", "seed=1,2") == 2
+    message = "hydra/sweeper=optuna: a package is not installed: pip install 'forecast[optuna]'"
     assert capsys.readouterr().err == f"error: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("launcher", "extra"), [("submitit_local", "submitit"), ("submitit_slurm", "submitit"), ("ray", "ray")]
+)
+def test_a_launcher_that_is_not_installed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    launcher: str,
+    extra: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, extra, None)
+    command = ("-m", f"hydra/launcher={launcher}", "seed=1,2")
+    assert train_here(monkeypatch, workplace(tmp_path), *command) == 2
+    message = f"hydra/launcher={launcher}: a package is not installed: pip install 'forecast[{extra}]'"
+    assert capsys.readouterr().err == f"error: {message}\n"
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_search_needs_a_multirun(
