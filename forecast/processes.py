@@ -1,17 +1,97 @@
-"""One run as several processes (`trainer=ddp`): which of them speaks, and how all of them end together.
+"""One run as several processes: who started them, which of them speaks, where they write, and how all end together.
 
-Imports no torch: `forecast.cli` loads it before every command.
+A run's processes are started by Lightning on one machine (`trainer.devices=2`), or by a launcher on one machine or
+several: `torchrun`, or Slurm's `srun`. Imports no torch: `forecast.cli` loads it before every command.
 """
 
+import json
 import os
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from forecast.errors import ConfigError
+
+INTERACTIVE = ("bash", "interactive")
+"""Slurm jobs of these names hold a shell, in which the user starts processes."""
+
+_store: Any = None  # kept open: the other processes may still read from it
+
+
+def launcher() -> str | None:
+    """What started this run's processes: torchrun, srun, or None for the user, or Lightning on the user's behalf.
+
+    As Lightning decides: torchrun may itself be started by srun, once a node.
+    """
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        return "torchrun"
+    if "SLURM_NTASKS" in os.environ and os.environ.get("SLURM_JOB_NAME") not in INTERACTIVE:
+        return "srun"
+    return None
+
+
+def rank() -> int:
+    """This process's number in the run, over all machines; Lightning starts processes on one machine only."""
+    names = {"torchrun": "RANK", "srun": "SLURM_PROCID", None: "LOCAL_RANK"}
+    return int(os.environ.get(names[launcher()], "0"))
+
+
+def count() -> int:
+    """Processes that the launcher started; 1 without one."""
+    names = {"torchrun": "WORLD_SIZE", "srun": "SLURM_NTASKS", None: ""}
+    return int(os.environ.get(names[launcher()], "1"))
+
+
+def per_node(otherwise: int) -> int:
+    """Processes that the launcher started on each machine: `trainer.devices`."""
+    names = {"torchrun": "LOCAL_WORLD_SIZE", "srun": "SLURM_NTASKS_PER_NODE", None: ""}
+    return int(os.environ.get(names[launcher()], otherwise))
+
+
+def nodes() -> int:
+    """Machines that the launcher started processes on: `trainer.num_nodes`."""
+    return count() // per_node(otherwise=count())
 
 
 def is_first() -> bool:
     """Whether this is the process that the user started, or the first of those that a launcher started."""
-    return os.environ.get("LOCAL_RANK", "0") == "0"
+    return rank() == 0
+
+
+def from_first(choose: Callable[[], list[str]]) -> list[str]:
+    """What `choose` gives in the first of the processes that a launcher started, told to all of them.
+
+    A process that Lightning started gets nothing: the first one's choice is in its command line.
+
+    Raises:
+        ConfigError: Slurm was not told how many processes a machine gets.
+    """
+    global _store
+    if launcher() is None or count() == 1:
+        return choose() if is_first() else []
+    from torch.distributed.rendezvous import rendezvous
+
+    connect()
+    # The same store, at the same address, that torch.distributed.init_process_group will use.
+    _store, *_ = next(rendezvous("env://", rank(), count()))
+    key = f"forecast/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"  # torchrun may keep the store in a restart
+    if is_first():
+        _store.set(key, json.dumps(choose()))
+    return json.loads(_store.get(key))
+
+
+def connect() -> None:
+    """Put the first process's address, which torchrun gives and srun does not, where torch.distributed looks."""
+    if launcher() == "srun":
+        from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
+
+        if "SLURM_NTASKS_PER_NODE" not in os.environ:
+            raise ConfigError("srun: give the job --ntasks-per-node, not --ntasks alone")
+        slurm = SLURMEnvironment()
+        _ = slurm.main_address, slurm.main_port  # reading them sets MASTER_ADDR and MASTER_PORT
 
 
 def follow_parent() -> None:
@@ -33,13 +113,26 @@ def is_news(path: Path, message: str) -> bool:
             file.write(message + "\n")
     except FileExistsError:
         return False
+    except OSError:  # on a full disk it is said on the screen alone
+        return True
     return True
 
 
-def wait_for_first(seconds: float = 5.0) -> None:
-    """Give the first process time to fail on its own: once another one has ended, Lightning kills it without a word.
+@contextmanager
+def first_speaks(seconds: float = 5.0) -> Iterator[None]:
+    """Where every process makes the same mistake, let the first one say so: the launcher then ends the others."""
+    try:
+        yield
+    except Exception:
+        if not is_first():
+            time.sleep(seconds)
+        raise
 
-    It notices as soon as the connection is closed; `follow_parent` then ends this process with it.
+
+def wait_for_first(seconds: float = 5.0) -> None:
+    """Give the first process time to fail on its own: once another one has ended, it is killed without a word.
+
+    It notices as soon as the connection is closed; `follow_parent`, or the launcher, then ends this process with it.
     """
     import torch.distributed as dist
 

@@ -13,7 +13,8 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from forecast.baselines import new_errors
+from forecast.baselines import FittedBaselines
+from forecast.callbacks import RandomState
 from forecast.forecaster import Forecaster
 from tests.commands import finish, only, start, train_here, workplace
 
@@ -36,7 +37,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Run]:
         folder = workplace(tmp_path_factory.mktemp(f"processes{processes}"), rows=ROWS)
         started[processes] = folder, start(
             folder, "trainer=ddp_cpu", f"trainer.devices={processes}", "trainer.max_epochs=2", "logger=[wandb,csv]",
-            f"data.batch_size={batch_size}", "data.eval_batch_size=11", "model.dropout=0.3", *WITNESS,
+            f"data.batch_size={batch_size}", "data.eval_batch_size=11", "model.dropout=0.3", "levels=[80]", *WITNESS,
         )  # fmt: skip
     done = {}
     for processes, (folder, process) in started.items():
@@ -68,15 +69,21 @@ def test_scores_are_those_of_one_process(
         model,
         optimizer=torch.optim.Adam,
         schedule=lambda *_: {},
-        new_errors=lambda: new_errors(data),
+        new_errors=lambda: FittedBaselines.fit(data).new_errors(data),
         config={},
+        levels=[80],
     )
     trainer = L.Trainer(accelerator="cpu", devices=1, logger=False, enable_progress_bar=False)
     checkpoint = folder / "checkpoints" / "best.ckpt"
-    trainer.test(forecaster, datamodule=data, ckpt_path=checkpoint, weights_only=True, verbose=False)
+    trainer.validate(forecaster, datamodule=data, ckpt_path=checkpoint, weights_only=True, verbose=False)
+    trainer.test(forecaster, datamodule=data, verbose=False)
 
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["test"] == pytest.approx(forecaster.errors.scores(), rel=1e-6)
+    intervals = forecaster.intervals["conformal"].scores()
+    assert metrics["intervals"]["conformal"].keys() == intervals.keys()
+    for name, score in intervals.items():
+        assert metrics["intervals"]["conformal"][name] == pytest.approx(score, rel=1e-5), name
     windows = pd.read_parquet(folder / "errors_by_window.parquet")
     assert len(windows) == data.n_windows["test"] == metrics["n_windows"]["test"]
     found = windows[["model_mse", "model_mae"]].to_numpy()
@@ -98,6 +105,19 @@ def test_processes_share_weights_and_windows_but_not_dropout(runs: dict[int, Run
     assert len(windows) == n_train // processes * processes
 
 
+def test_no_two_processes_of_any_seed_draw_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = set()
+    for seed in range(5):
+        for rank in range(5):
+            torch.manual_seed(seed)
+            trainer = L.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
+            monkeypatch.setattr(type(trainer), "global_rank", rank)
+            monkeypatch.setattr(type(trainer), "is_global_zero", rank == 0)
+            RandomState().on_fit_start(trainer, L.LightningModule())
+            drawn.add(torch.rand(1).item())
+    assert len(drawn) == 25
+
+
 @both
 def test_one_process_speaks_and_writes(runs: dict[int, Run], processes: int) -> None:
     run = runs[processes]
@@ -106,7 +126,8 @@ def test_one_process_speaks_and_writes(runs: dict[int, Run], processes: int) -> 
     assert run.result.stderr == ""
     assert list(run.folder.parent.iterdir()) == [run.folder]
     assert len(list(run.folder.glob("wandb/offline-run-*"))) == 1
-    assert len(list(run.folder.glob("checkpoints/*"))) == 2
+    checkpoints = {path.name for path in run.folder.glob("checkpoints/*")}
+    assert checkpoints == {"best.ckpt", "last.ckpt", "last-1.ckpt"}
     assert list(pd.read_csv(run.folder / "metrics.csv")["epoch"]) == [0, 1]
 
 
