@@ -1,5 +1,7 @@
 """The mistakes a user can make, each ending in one line on stderr and exit status 2 (see `forecast.cli`)."""
 
+LONGEST_MESSAGE = 2_000
+
 
 class ForecastError(ValueError):
     """A mistake in what the user gave: the message says what, where, and what to do."""
@@ -19,3 +21,13 @@ class TrainingError(ForecastError):
 
 class CheckpointError(ForecastError):
     """A checkpoint that is missing, damaged, or of something else."""
+
+
+def printable(text: str) -> str:
+    """One line that shows what it says: a file's or a user's control characters, which could change what a terminal
+    shows, as their escapes, and the middle of a very long text left out.
+    """
+    line = " ".join(text.split())
+    if len(line) > LONGEST_MESSAGE:
+        line = f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 2 :]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

@@ -1,16 +1,28 @@
 """A user's mistake: one line on stderr, exit status 2, nothing half-written."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hydra.utils import instantiate
 
 from forecast.cli import main
 from forecast.configuration import composed
+from forecast.overrides import quote
 from forecast.train import train
+from malformed import files, settings, tables
+from malformed.case import Case
+from malformed.run import run
+from tests.commands import ROOT, finish, start
 from tests.helpers import TINY, write_csv
+
+QUICK = (*TINY, "data=csv", "logger=[]", "callbacks.progress.refresh_rate=0")
+HOURS = [f"2024-01-{1 + h // 24:02d} {h % 24:02d}:00:00" for h in range(300)]
 
 
 @pytest.fixture(scope="module")
@@ -44,91 +56,114 @@ def fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return run
 
 
-def csv(folder: Path, text: str | bytes) -> str:
-    path = folder / "bad.csv"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return f"data.path={path}"
+def refused(case: Case, folder: Path) -> str:
+    """The one line that refuses the case, nothing written; the run is within this process."""
+    path = case.write(folder)
+    before = sorted(folder.iterdir())
+    settings = (*QUICK, f"data.path={path}") if case.program == "train" else (f"data.path={path}",)
+    status, errors = run(case.program, folder, *settings, *case.overrides)
+    assert status == 2, errors
+    (line,) = errors.splitlines()
+    assert line.isprintable()
+    assert sorted(folder.iterdir()) == before
+    return line
 
 
-HOURS = [f"2024-01-{1 + h // 24:02d} {h % 24:02d}:00:00" for h in range(300)]
+@pytest.mark.parametrize("case", files.REFUSED, ids=lambda case: case.what)
+def test_a_malformed_file_is_refused_with_its_reason(case: Case, tmp_path: Path) -> None:
+    line = refused(case, tmp_path)
+    assert case.is_said(line, tmp_path / case.name), line
 
 
-def rows(change: dict[int, str] | None = None, header: str = "date,load") -> str:
-    lines = [f"{date},{100 + i % 7}" for i, date in enumerate(HOURS)]
-    for number, line in (change or {}).items():
-        lines[number - 2] = line  # numbered as in the file, the header being line 1
-    return "\n".join([header, *lines]) + "\n"
-
-
-TABLES = {
-    "empty": ("", ["bad.csv", "empty"]),
-    "header only": ("date,load\n", ["bad.csv"]),
-    "duplicate columns": (rows(header="load,load"), ["load"]),
-    "no date column": (rows(header="when,load"), ["date", "when"]),
-    "text": (rows({10: f"{HOURS[8]},many"}), ["load", "line 10", "many"]),
-    "missing": (rows({11: f"{HOURS[9]},"}), ["load", "line 11", "fill"]),
-    "infinite": (rows({12: f"{HOURS[10]},inf"}), ["load", "line 12"]),
-    "unparsable date": (rows({13: "yesterday,5"}), ["date", "line 13", "yesterday"]),
-    "duplicate date": (rows({14: f"{HOURS[11]},5"}), ["line 14"]),
-    "unsorted dates": (rows({15: f"{HOURS[2]},5"}), ["line 15"]),
-    "irregular dates": (rows({301: "2024-01-13 11:07:00,5"}), ["line 301"]),
-    "too few rows": ("\n".join(rows().splitlines()[:25]) + "\n", ["rows", "needs"]),
-}
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_tables(name: str, fails, tmp_path: Path) -> None:
-    text, words = TABLES[name]
-    line = fails("data=csv", csv(tmp_path, text))
-    for word in words:
-        assert word in line
-
-
-def test_a_missing_file(fails) -> None:
-    assert "nowhere.csv" in fails("data=csv", "data.path=nowhere.csv")
-
-
-def test_no_file_given(fails) -> None:
-    assert "data.path" in fails("data=csv")
-
-
-def test_a_missing_target(fails, good: Path) -> None:
-    line = fails("data=csv", f"data.path={good}", "data.target=laod")
-    assert "laod" in line
-    assert "load, temperature" in line
+@pytest.mark.parametrize("case", files.READ, ids=lambda case: case.what)
+@pytest.mark.filterwarnings("ignore:.*offset from UTC changes:UserWarning")
+def test_an_unusual_file_is_read_as_the_good_one(case: Case, tmp_path: Path) -> None:
+    given = [quote(override, sweep=False) for override in case.overrides]
+    data = instantiate(composed("data=csv", f"data.path={case.write(tmp_path)}", *given).data)
+    table = data.read()
+    assert table.dates.equals(tables.DATES)
+    assert table.columns == tables.COLUMNS
+    np.testing.assert_array_equal(table.values, tables.VALUES)
 
 
 @pytest.mark.parametrize(
-    ("overrides", "message"),
+    "case",
     [
-        (["attention=probspars"], "did you mean probsparse"),
-        (["model.d_modle=8"], "did you mean model.d_model"),
-        (["model.d_model=9"], "d_model 9 is not divisible by n_heads 2"),
-        (["label_len=13"], "label_len=13 must lie between 0 and seq_len=12"),
-        (["seq_len=0"], "seq_len=0"),
-        (["pred_len=-3"], "pred_len=-3"),
-        (["label_len=-1"], "label_len=-1"),
-        (["loss=rmse"], "loss=rmse is unknown; choose one of mse, mae, huber"),
-        (["attention=nystrom", "model.attention.decoder.role=causal"], "cannot serve role 'causal'"),
-        (["trainer.precision=16-mixed", "trainer.accelerator=cpu"], "trainer.precision=16-mixed needs a GPU"),
-        (["trainer.precision=half"], "half"),
-        (["resume=always"], "resume=always"),
-        (["logger.mode=on"], "logger.mode=on"),
-        (["feature_map=cosine", "attention=linear"], "cosine"),
-        (["sampling=none"], "none"),
-        (["factor=0"], "factor"),
-        (["optimizer.lr=-1"], "-1"),
-        (["features=X"], "features=X"),
-        (["attention=fastformer", "+model.attention.encoder.interacton=add"], "interacton"),
-        (["+optimizer.speed=2"], "speed"),
-        (["data.scaler=log"], "data.scaler=log"),
-        (["data.split=[0.5,0.6]"], "data.split"),
-        (["data.batch_size=0"], "data.batch_size=0"),
-        (["trainer.max_epochs=0"], "trainer.max_epochs=0"),
+        pytest.param(case, id=case.what[:60], marks=[pytest.mark.long] if number % 5 else [])
+        for number, case in enumerate(settings.REFUSED)
     ],
 )
-def test_settings(overrides: list[str], message: str, fails, good: Path) -> None:
-    assert message in fails("data=csv", f"data.path={good}", *overrides)
+def test_malformed_settings_are_refused_with_their_reason(case: Case, tmp_path: Path) -> None:
+    line = refused(case, tmp_path)
+    assert case.is_said(line, tmp_path / case.name), line
+
+
+def test_a_case_that_says_something_else_would_be_seen(tmp_path: Path) -> None:
+    case = files.REFUSED[0]
+    assert not case.is_said("error: something else", tmp_path / case.name)
+
+
+def test_every_malformed_file_can_be_written_out(tmp_path: Path) -> None:
+    listed = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "bad_input"), str(tmp_path / "cases")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    cases = [*files.READ, *files.REFUSED, *settings.REFUSED]
+    assert len(listed.stdout.splitlines()) == len(cases) + 2
+    assert len(cases) > 60
+    assert len({case.what for case in cases}) == len(cases)
+
+
+BOMBS = [
+    case for case in files.REFUSED if "bomb" in case.what or "sparse" in case.what or "million" in case.what
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", BOMBS, ids=lambda case: case.what)
+def test_a_bomb_takes_no_memory(case: Case, tmp_path: Path) -> None:
+    """Peaks of real processes: of the bomb's, and of one that is given an empty file."""
+    (tmp_path / "empty.csv").touch()
+    quiet = peak_of_check(tmp_path / "empty.csv")
+    assert peak_of_check(case.write(tmp_path)) < quiet + 300
+
+
+def peak_of_check(path: Path) -> float:
+    """Run `python -m forecast.check` on a file that it refuses: its peak memory in MiB."""
+    process = start(path.parent, f"data.path={path}", program=("-m", "forecast.check"), settings=())
+    _, status, usage = os.wait4(process.pid, 0)
+    assert process.stderr is not None
+    assert os.waitstatus_to_exitcode(status) == 2, process.stderr.read()
+    return usage.ru_maxrss / 1024
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    path = files.REFUSED[0].write(tmp_path)
+    path.chmod(0)
+    assert run("check", tmp_path, f"data.path={path}") == (
+        2,
+        f"error: {path}: cannot be read: Permission denied\n",
+    )
+
+
+def test_real_processes_say_the_same(tmp_path: Path) -> None:
+    for case in (files.REFUSED[0], settings.REFUSED[0]):
+        path = case.write(tmp_path)
+        before = sorted(tmp_path.iterdir())
+        result = finish(
+            start(
+                tmp_path,
+                "data=csv",
+                f"data.path={path}",
+                *case.overrides,
+                program=("-m", f"forecast.{case.program}"),
+                settings=(),
+            )
+        )
+        assert result.returncode == 2
+        assert case.is_said(result.stderr.strip(), path), result.stderr
+        assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -1,0 +1,1 @@
+"""Malformed files and settings, each with what the commands say of it."""

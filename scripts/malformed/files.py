@@ -1,0 +1,197 @@
+"""Malformed files, and unusual ones that are read."""
+
+import gzip
+import os
+import zipfile
+from pathlib import Path
+
+import pandas as pd
+
+from malformed.case import WORKS, Case
+from malformed.tables import DATES, ISO, german, text
+
+GOOD = text().encode()
+LOCAL = DATES.tz_localize("UTC").tz_convert("Europe/Berlin")
+SEMICOLONS = ("data.separator=;", "data.decimal=,")
+BERLIN = ("data.timezone=Europe/Berlin",)
+
+
+TRAIN = "train"
+
+
+def written(**how) -> bytes:
+    return text(**how).encode()
+
+
+def line(number: int, content: str) -> bytes:
+    return written(changed={number: content})
+
+
+def cell(content: str) -> bytes:
+    """The good table with this text for the load of line 5."""
+    return line(5, f"{ISO[3]},{content},3.25")
+
+
+def dated(content: str) -> bytes:
+    """The good table with this date in line 5."""
+    return line(5, f"{content},1009.5,3.25")
+
+
+def every(pattern: str) -> list[str]:
+    return [format(date, pattern) for date in DATES]
+
+
+def local(pattern: str = "%Y-%m-%d %H:%M", start: str = "2024-03-29") -> list[str]:
+    """Local times of Berlin, as a file of one line an hour has them."""
+    dates = pd.date_range(start, periods=len(DATES), freq="h", tz="Europe/Berlin")
+    return [date.strftime(pattern) for date in dates]
+
+
+def packed(path: Path, *members: tuple[str, bytes], flags: int = 0) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    if flags:  # in the local header and in the directory
+        raw = bytearray(path.read_bytes())
+        raw[6] |= flags
+        raw[raw.index(b"PK\x01\x02") + 8] |= flags
+        path.write_bytes(raw)
+
+
+def bomb(block: bytes) -> bytes:
+    """10 GB of this, packed by gzip into 10 MB."""
+    return gzip.compress(block * (100_000_000 // len(block)), 6) * 100
+
+
+READ = [
+    Case("byte-order mark", WORKS, b"\xef\xbb\xbf" + GOOD),
+    Case("CRLF", WORKS, written(end="\r\n")),
+    Case("lone CR", WORKS, written(end="\r")),
+    Case("no line end at the end", WORKS, GOOD.rstrip()),
+    Case("blank lines at the end", WORKS, GOOD + b"\r\n\n\n"),
+    Case("UTF-16, little-endian", WORKS, b"\xff\xfe" + text().encode("utf-16-le")),
+    Case("UTF-16, big-endian", WORKS, b"\xfe\xff" + text().encode("utf-16-be")),
+    Case("UTF-16 without a mark", WORKS, text().encode("utf-16-le")),
+    Case("UTF-16 without a mark, big-endian", WORKS, text(end="\r\n").encode("utf-16-be")),
+    Case("gzip", WORKS, gzip.compress(GOOD), name="table.csv.gz"),
+    Case("gzip without the suffix", WORKS, gzip.compress(GOOD)),
+    Case("gzip in two members", WORKS, gzip.compress(GOOD[:99]) + gzip.compress(GOOD[99:])),
+    Case("a .gz that is not gzip", WORKS, GOOD, name="table.csv.gz"),
+    Case("zip", WORKS, lambda path: packed(path, ("a.csv", GOOD)), name="table.zip"),
+    Case("zip from a Mac", WORKS, lambda path: packed(path, ("a.csv", GOOD), ("__MACOSX/._a.csv", b"\0"))),
+    Case("a link", WORKS, lambda path: (path.with_name("t").write_bytes(GOOD), path.symlink_to("t"))),
+    Case("trailing commas", WORKS, GOOD.replace(b"\n", b",\n")),
+    Case("trailing commas below the header", WORKS, GOOD.replace(b".25\n", b".25,\n")),
+    Case("every cell quoted", WORKS, b"".join(b'"' + row.replace(b",", b'","') + b'"\n' for row in GOOD.splitlines())),
+    Case("spaces around cells", WORKS, GOOD.replace(b",", b" , ")),
+    Case("a line end within a name", WORKS, written(header='date,"load\n",price')),
+    Case("semicolons and decimal commas", WORKS, written(separator=";", number=lambda x: str(x).replace(".", ",")), SEMICOLONS),
+    Case("quoted decimals", WORKS, written(number=lambda x: f'"{x}"'.replace(".", ",")), ("data.decimal=,",)),
+    Case("thousands", WORKS, written(number=lambda x: f'"{x:,}"'), ("data.thousands=,",)),
+    Case("thousands, as in Germany", WORKS, written(separator=";", number=german), (*SEMICOLONS, "data.thousands=.")),
+    Case("thousands, as in France", WORKS, written(separator=";", number=lambda x: f"{x:,}".replace(",", "\u202f")), ("data.separator=;", "data.thousands=\u202f")),
+    Case("one offset from UTC", WORKS, written(dates=every("%Y-%m-%dT%H:%M:%S+02:00"))),
+    Case("UTC's Z", WORKS, written(dates=every("%Y-%m-%dT%H:%M:%SZ"))),
+    Case("offsets that change", WORKS, written(dates=[date.isoformat() for date in LOCAL])),
+    Case("clocks go forward", WORKS, written(dates=[f"{date:%Y-%m-%d %H:%M}" for date in LOCAL]), BERLIN),
+    Case("dates in two columns", WORKS, written(dates=every("%Y-%m-%d,%H:%M"), header="day,time,load,price"), ("data.date_column=[day,time]",)),
+    Case("days, months, years", WORKS, written(dates=every("%d/%m/%Y %H:%M"))),
+    Case("AM and PM", WORKS, written(dates=every("%m/%d/%Y %I:%M %p"))),
+    Case("seconds since 1970", WORKS, written(dates=[str(int(d.timestamp())) for d in DATES]), ("data.date_format=unix",)),
+    Case("milliseconds since 1970", WORKS, written(dates=[f"{d.timestamp():.0f}000" for d in DATES]), ("data.date_format=unix_ms",)),
+    Case("days since 1900", WORKS, written(dates=[repr((d - pd.Timestamp("1899-12-30")) / pd.Timedelta(days=1)) for d in DATES]), ("data.date_format=excel",)),
+]  # fmt: skip
+
+REFUSED = [
+    Case("Latin-1", "{path}, line 1: not text in UTF-8: save the file as UTF-8 (CSV UTF-8 in Excel, or iconv -f LATIN1 -t UTF-8)", text(header="date,été,price").encode("latin-1")),
+    Case("UTF-16, half a character missing", "{path}: looks like UTF-16, and is not: save it as UTF-8", b"\xff\xfe" + text().encode("utf-16-le")[:-1]),
+    Case("UTF-32", "{path}, line 1: a zero byte: this is no text, or the file is damaged", text().encode("utf-32")),
+    Case("gzip, cut off", "{path}: cannot be read: Compressed file ended before the end-of-stream marker was reached", gzip.compress(GOOD)[:-200], name="table.csv.gz"),
+    Case("gzip, damaged", "{path}: cannot be read: Error -3 while decompressing data: invalid distance too far back", gzip.compress(GOOD)[:100] + b"x" * 99, name="table.csv.gz"),
+    Case("gzip bomb of zeros", "{path}, line 1: a zero byte: this is no text, or the file is damaged", lambda path: path.write_bytes(bomb(b"\0")), name="table.csv.gz"),
+    Case("gzip bomb of numbers", "{path}: unpacks to over 200 times its size: this is no table", lambda path: path.write_bytes(bomb(b"1,2\n")), name="table.csv.gz"),
+    Case("zip bomb", "{path}: unpacks to over 200 times its size: this is no table", lambda path: packed(path, ("a.csv", b"1,2\n" * 30_000_000)), name="table.zip"),
+    Case("zip of two files", "{path}: 2 files in the archive, where one is expected", lambda path: packed(path, ("a.csv", GOOD), ("b.csv", GOOD)), name="table.zip"),
+    Case("zip of nothing", "{path}: 0 files in the archive, where one is expected", packed, name="table.zip"),
+    Case("zip, encrypted", "{path}: the archive is encrypted: unpack it first", lambda path: packed(path, ("a.csv", GOOD), flags=1), name="table.zip"),
+    Case("zip, damaged", "{path}: cannot be read: File is not a zip file", b"PK\x03\x04" + GOOD, name="table.zip"),
+    Case("an Excel workbook", "{path}: an Excel workbook, not CSV: save the sheet as CSV UTF-8", lambda path: packed(path, ("[Content_Types].xml", b"<"), ("xl/a.xml", b"<"))),
+    Case("an old Excel workbook", "{path}: an old Excel workbook, not CSV: save the table as CSV (.gz and .zip are unpacked)", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)),
+    Case("a Parquet file", "{path}: a Parquet file, not CSV: save the table as CSV (.gz and .zip are unpacked)", lambda path: pd.DataFrame({"a": [1]}).to_parquet(path)),
+    Case("JSON", "{path}: no column 'date' in line 1, which looks like JSON or HTML: give a CSV file", b'{"date": ["2024-01-01"], "load": [1]}'),
+    Case("HTML", "{path}: no column 'date' in line 1, which looks like JSON or HTML: give a CSV file", b"<!DOCTYPE html>\n<html></html>"),
+    Case("empty", "{path}: empty", b""),
+    Case("blank", "{path}: empty", b" \r\n\n"),
+    Case("a zero byte", "{path}, line 5: a zero byte: this is no text, or the file is damaged", GOOD.replace(b"1009.5", b"10\x0009.5")),
+    Case("only zero bytes", "{path}, line 1: a zero byte: this is no text, or the file is damaged", bytes(4000)),
+    Case("a sparse file of 1 TB of zeros", "{path}, line 1: a zero byte: this is no text, or the file is damaged", lambda path: (path.touch(), os.truncate(path, 10**12))),
+    Case("a line of 40 MB", "{path}, line 1: longer than 16 MiB: this is no table", lambda path: path.write_bytes(b"date" + b"x" * 40_000_000)),
+    Case("10 million columns", "{path}, line 1: 10,000,000 columns; at most 100,000 are read", lambda path: path.write_bytes(b"date" + b"," * 9_999_999 + b"\n")),
+    Case("10 million fields in a row", "{path}, line 2: 10,000,000 columns; at most 100,000 are read", lambda path: path.write_bytes(b"date,load\n2024" + b"," * 9_999_999)),
+    Case("header only", "{path}: a header and no rows", b"date,load\n"),
+    Case("one row", "{path}: too few rows to tell the step between them (1): set data.freq", b"date,load\n2024-01-01,1\n"),
+    Case("dates only", "{path}: no column beside 'date': there is nothing to forecast", b"date\n2024-01-01\n2024-01-02\n2024-01-03\n"),
+    Case("no header", "{path}: no column 'date' in line 1 ('2024-03-28 00:00', '1000.5', '0.25'): set data.date_column to the name of the dates", b"\n".join(GOOD.splitlines()[1:])),
+    Case("other separator", "{path}: no column 'date' in line 1, which looks separated by ';': set data.separator", GOOD.replace(b",", b";")),
+    Case("a line that names the separator", "{path}: no column 'date' in line 1, which names a separator: delete that line and set data.separator=;", b"sep=;\n" + GOOD.replace(b",", b";")),
+    Case("comments above the header", "{path}: no column 'date' in line 1, but in line 3: delete the lines above the header", b"# exported by a logger\n# station 7\n" + GOOD),
+    Case("units below the header", "{path}, line 2, column 'date': no date", line(2, ",kW,EUR")),
+    Case("a footer", "{path}, line 122, column 'date': 'Total' cannot be read as the dates above can: set data.date_format", GOOD + b"Total,171630.0,\n"),
+    Case("duplicate columns", "{path}, line 1: column 'load' appears twice (fields 2 and 3): rename one", written(header="date,load,load")),
+    Case("a column without a name", "{path}, line 1: field 1 has values and no name: name or delete it", written(header=",load,price"), ("data.date_column=load",)),
+    Case("an index without a name", "{path}, line 1: field 1 has values and no name: name or delete it", b"".join(b"%d,%b\n" % (n, row) if n else b"," + row + b"\n" for n, row in enumerate(GOOD.splitlines()))),
+    Case("a row too long", "{path}, line 5: 4 fields, where the lines above have 3: correct it", line(5, f"{ISO[3]},1009.5,3.25,7")),
+    Case("a row too short", "{path}, line 5, column 'price': no number (empty or NaN): correct it, or say how to fill (data.fill=previous or zero)", line(5, f"{ISO[3]},1009.5"), program=TRAIN),
+    Case("a quote never closed", "{path}, line 5: a quote is opened and never closed", cell('"1009.5')),
+    Case("a quote never closed in the header", "{path}, line 1: unexpected end of data: is a quote never closed?", written(header='date,"load,price')),
+    Case("an empty line", "{path}, line 5: an empty line: delete it", line(5, "")),
+    Case("a name that moves the cursor", "{path}, line 1: the name of field 2, 'load\\x1b[2J', has characters that cannot be shown: rename it", written(header="date,load\x1b[2J,price")),
+    Case("a name written backwards", "{path}, line 1: the name of field 2, 'load\\u202e', has characters that cannot be shown: rename it", written(header="date,load\u202e,price")),
+    Case("text", "{path}, line 5, column 'load': 'n.a.' is not a number: correct it, or choose the number columns (data.columns)", cell("n.a.")),
+    Case("text that moves the cursor", "{path}, line 5, column 'load': '\\x1b]0;owned\\x07\\x1b[2J' is not a number: correct it, or choose the number columns (data.columns)", cell("\x1b]0;owned\x07\x1b[2J")),
+    Case("text of a megabyte", "{path}, line 5, column 'load': 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...' is not a number: correct it, or choose the number columns (data.columns)", cell("x" * 1_000_000)),
+    Case("nothing", "{path}, line 5, column 'load': no number (empty or NaN): correct it, or say how to fill (data.fill=previous or zero)", cell(""), program=TRAIN),
+    Case("#N/A", "{path}, line 5, column 'load': no number (empty or NaN): correct it, or say how to fill (data.fill=previous or zero)", cell("#N/A"), program=TRAIN),
+    Case("infinite", "{path}, line 5, column 'load': an infinite number: correct it, or say how to fill (data.fill=previous or zero)", cell("-inf"), program=TRAIN),
+    Case("1e400", "{path}, line 5, column 'load': an infinite number: correct it, or say how to fill (data.fill=previous or zero)", cell("1e400"), program=TRAIN),
+    Case("5,000 digits", "{path}, line 5, column 'load': an infinite number: correct it, or say how to fill (data.fill=previous or zero)", cell("9" * 5_000), program=TRAIN),
+    Case("hexadecimal", "{path}, line 5, column 'load': '0x3F1' is not a number: correct it, or choose the number columns (data.columns)", cell("0x3F1")),
+    Case("truth", "{path}, line 2, column 'load': 'True' is not a number: correct it, or choose the number columns (data.columns)", written(number=lambda x: "TRUE")),
+    Case("per cent", "{path}, line 5, column 'load': '98%' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", cell("98%")),
+    Case("currency", "{path}, line 5, column 'load': '€98.50' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", cell("€98.50")),
+    Case("in brackets, as in book-keeping", "{path}, line 5, column 'load': '(98.50)' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", cell("(98.50)")),
+    Case("a decimal comma", "{path}, line 5, column 'load': '98,5' is not a number: set data.decimal and data.thousands to the signs that the file uses", cell('"98,5"')),
+    Case("a full stop in decimal commas", "{path}, line 2, column 'load': '1.000,50' is not a number: set data.decimal and data.thousands to the signs that the file uses", written(separator=";", number=german), SEMICOLONS),
+    Case("thousands that are decimals", "{path}, line 5, column 'load': '98,5' is not a number: set data.decimal and data.thousands to the signs that the file uses", cell('"98,5"'), ("data.thousands=,",)),
+    Case("digits of another script", "{path}, line 5, column 'load': '٩٨' is not a number: correct it, or choose the number columns (data.columns)", cell("٩٨")),
+    Case("no date", "{path}, line 5, column 'date': no date", dated("")),
+    Case("not a date", "{path}, line 5, column 'date': 'soon' cannot be read as the dates above can: set data.date_format", dated("soon")),
+    Case("today", "{path}, line 5, column 'date': 'today' is not a date that can be read: set data.date_format", dated("today")),
+    Case("a 13th month", "{path}, line 5, column 'date': '2024-13-01 03:00' cannot be read as the dates above can: set data.date_format", dated("2024-13-01 03:00")),
+    Case("the year 20024", "{path}, line 5, column 'date': '20024-03-28 03:00' cannot be read as the dates above can: set data.date_format", dated("20024-03-28 03:00")),
+    Case("the year 1024", "{path}, line 5, column 'date': '1024-03-28 03:00' is not a date from 1678 to 2261: correct it", dated("1024-03-28 03:00")),
+    Case("two ways to write dates", "{path}, line 5, column 'date': '28.03.2024 03:00' cannot be read as the dates above can: set data.date_format", dated("28.03.2024 03:00")),
+    Case("day or month first", "{path}, line 3, column 'date': '02/01/2024': day or month first? Set data.date_format, such as '%d/%m/%Y'", written(dates=[f"{n % 12 + 1:02d}/{n // 12 + 1:02d}/2024" for n in range(120)])),
+    Case("a date twice", "{path}, line 5, column 'date': 2024-03-28 02:00:00 is in line 4 too: remove one (where clocks went back, set data.timezone, such as Europe/Berlin, or give dates in UTC)", dated(ISO[2])),
+    Case("a date before", "{path}, line 5, column 'date': 2024-03-27 23:00:00 comes after 2024-03-28 02:00:00: sort the rows by date", dated("2024-03-27 23:00")),
+    Case("a gap", "{path}, line 62, column 'date': 2024-03-30 12:30:00 does not follow 2024-03-30 11:00:00 by the step h: correct the date or set data.freq", GOOD.replace(ISO[60].encode(), b"2024-03-30 12:30")),
+    Case("a missing row", "{path}, line 62, column 'date': 2024-03-30 13:00:00 does not follow 2024-03-30 11:00:00 by the step h: add the missing rows, have them filled (data.fill=previous) or set data.freq", b"\n".join(row for row in GOOD.splitlines() if not row.startswith(ISO[60].encode())), program=TRAIN),
+    Case("an offset here, none there", "{path}, line 5, column 'date': '2024-03-28 03:00+01:00' and the dates above: give all of them an offset from UTC, or none", dated("2024-03-28 03:00+01:00")),
+    Case("a zone's name", "{path}, line 2, column 'date': '2024-03-28 00:00 CET' is not a date that can be read: leave the zone's name out and set data.timezone, such as Europe/Berlin", written(dates=every("%Y-%m-%d %H:%M CET"))),
+    Case("offsets, and a zone", "{path}, column 'date': the dates say themselves how they lie to UTC: leave data.timezone=Europe/Berlin out", written(dates=every("%Y-%m-%dT%H:%M+01:00")), BERLIN),
+    Case("an hour twice", "{path}, line 29, column 'date': 2024-10-27 02:00:00 is in line 28 too: remove one (where clocks went back, set data.timezone, such as Europe/Berlin, or give dates in UTC)", written(dates=local(start="2024-10-26"))),
+    Case("an hour missing", "{path}, line 52, column 'date': 2024-03-31 03:00:00 does not follow 2024-03-31 01:00:00 by the step h: add the missing rows, have them filled (data.fill=previous) or set data.freq (where clocks went forward, set data.timezone, such as Europe/Berlin, or give dates in UTC)", written(dates=local()), program=TRAIN),
+    Case("an hour that there is not", "{path}, line 76, column 'date': 2024-03-31 02:00:00 does not exist in Europe/Berlin, where clocks go forward: leave data.timezone out if the file keeps one time all year", GOOD, BERLIN),
+    Case("days since 1900, not said", "{path}, line 2, column 'date': '45379.00000' is not a date that can be read: if it counts days since 1900, as in Excel, set data.date_format=excel", written(dates=[f"{45379 + n / 24:.5f}" for n in range(120)])),
+    Case("seconds since 1970, not said", "{path}, line 2, column 'date': '1711584000' is not a date that can be read: if it counts since 1970, set data.date_format=unix", written(dates=[str(1_711_584_000 + 3600 * n) for n in range(120)])),
+    Case("date and time, not said", "{path}, line 2, column 'time': '00:00' is not a number: if it is the time of day, set data.date_column=[DATE,time], DATE the column of the days", written(dates=every("%Y-%m-%d,%H:%M"), header="date,time,load,price")),
+    Case("a missing file", "{path}: no such file"),
+    Case("a missing folder", "{path}: no such file", name="nowhere/table.csv"),
+    Case("a folder", "{path}: not a file but a folder: give a CSV file", Path.mkdir),
+    Case("a broken link", "{path}: no such file: a broken link", lambda path: path.symlink_to("nowhere")),
+    Case("a link to itself", "{path}: no such file: a broken link", lambda path: path.symlink_to(path.name)),
+    Case("a device", "{path}: not a file but a device: give a CSV file", lambda path: path.symlink_to("/dev/zero")),
+    Case("a pipe that nobody writes to", "{path}: not a file but a device: give a CSV file", os.mkfifo),
+    Case("a name too long", "{path}: cannot be read: File name too long", name="x" * 300),
+    Case("a name that moves the cursor, of no file", "{path}: no such file", name="\x1b[2J.csv"),
+]  # fmt: skip

@@ -1,0 +1,37 @@
+"""What a command says of an input, within this process."""
+
+import io
+import os
+import sys
+import warnings
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest import mock
+
+from forecast.check import check
+from forecast.cli import command, main
+from forecast.train import train
+
+UNSEEN = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
+"""What Python shows to no user, and pytest to every test."""
+
+
+def run(program: str, folder: Path, *overrides: str) -> tuple[int, str]:
+    """Run `python -m forecast.check` or `.train` in `folder` with these overrides: the exit status, and stderr."""
+    errors = io.StringIO()
+    with (
+        chdir(folder),
+        mock.patch.object(sys, "argv", [program, *overrides]),
+        mock.patch.dict(os.environ, HYDRA_FULL_ERROR="0"),
+        warnings.catch_warnings(),
+        redirect_stdout(io.StringIO()),
+        redirect_stderr(errors),
+    ):
+        warnings.resetwarnings()
+        for category in UNSEEN:
+            warnings.simplefilter("ignore", category)
+        try:
+            command("check", check) if program == "check" else main("train", train)
+        except SystemExit as exit:
+            return int(exit.code or 0), errors.getvalue()
+    return 0, errors.getvalue()
