@@ -1,0 +1,68 @@
+"""A made-up table of any size: sixteen sensors, a row a second, daily cycles and noise."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from forecast.data.store import StoreWriter
+from forecast.data.table import Table
+
+COLUMNS = tuple(f"sensor{number}" for number in range(16))
+BLOCK = 1 << 19  # rows made at a time
+BYTES_A_ROW = 4 * len(COLUMNS)  # of a store's values
+
+
+def blocks(rows: int) -> Iterator[Table]:
+    """Consecutive rows. The numbers of one block come again in the next: how they look does not matter here."""
+    number = np.arange(min(BLOCK, rows))
+    angle = 2 * np.pi * (number % 86_400) / 86_400
+    noise = np.random.default_rng(0).normal(scale=3, size=(len(number), len(COLUMNS)))
+    values = 20 + 5 * np.sin(angle[:, None] + np.linspace(0, 2 * np.pi, len(COLUMNS))) + noise
+    values = (np.round(8 * values) / 8).astype(np.float64)
+    for first in range(0, rows, BLOCK):
+        count = min(BLOCK, rows - first)
+        dates = np.datetime64("2000-01-01", "us") + np.timedelta64(1, "s") * (first + number[:count])
+        yield Table(pd.DatetimeIndex(dates), values[:count], COLUMNS, "s")
+
+
+def write_store(path: Path, size: int) -> None:
+    """A store of about `size` bytes of values, written as converting writes it, but for the checks."""
+    path.mkdir()
+    writer = StoreWriter(path, list(COLUMNS), "<f4", "us", 0)
+    for table in blocks(size // BYTES_A_ROW):
+        writer.append(table)
+        if writer.rows <= BLOCK:
+            lowest, highest = table.values.min(0), table.values.max(0)
+        last = table.dates[-1]
+    writer.finish(
+        freq="s", first_date="2000-01-01 00:00:00", last_date=str(last),
+        minimum=lowest.tolist(), maximum=highest.tolist(), filled=0,
+    )  # fmt: skip
+
+
+def converting(folder: Path, size: int) -> dict[str, Any]:
+    """What it takes to convert a Parquet and a CSV file to a store of `size` bytes."""
+    table = pa.concat_tables(
+        pa.table({"date": part.dates, **dict(zip(COLUMNS, part.values.T, strict=True))})
+        for part in blocks(size // BYTES_A_ROW)
+    )
+    parquet, text = folder / "table.parquet", folder / "table.csv"
+    pyarrow.parquet.write_table(table, parquet)
+    pyarrow.csv.write_csv(table, text)
+    found = {}
+    for source in (parquet, text):
+        command = [sys.executable, "-m", "forecast.convert", f"data.path={source}", "output=converted.store"]
+        started = time.perf_counter()
+        subprocess.run([*command, "overwrite=true"], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+        seconds = time.perf_counter() - started
+        found[source.suffix[1:]] = {"seconds": seconds, "bytes": source.stat().st_size}
+    return found

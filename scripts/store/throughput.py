@@ -1,0 +1,70 @@
+"""Training steps from a store beside the same steps from memory, in turn."""
+
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from forecast.baselines import FittedBaselines
+from forecast.build import make_forecaster
+from forecast.configuration import composed
+from forecast.data import StoreData, Windows
+from forecast.data.calendar import time_features
+
+
+def in_memory(data: StoreData) -> Windows:
+    """The training windows of a store over a scaled copy of it in memory."""
+    disk, dates = data.windows["train"], data.table.dates
+    parts = range(0, len(dates), 1 << 18)
+    values = torch.empty(disk.values.shape)
+    time_of_day = torch.empty(len(dates), data.n_time_features)
+    for first in parts:
+        rows = slice(first, first + (1 << 18))
+        values[rows] = disk.values[rows]
+        time_of_day[rows] = torch.from_numpy(time_features(dates[rows], data.freq)).float()
+    return Windows(
+        values, time_of_day, starts=disk.starts, seq_len=disk.seq_len, pred_len=disk.pred_len,
+        target_index=disk.target_index,
+    )  # fmt: skip
+
+
+def measure(store: Path, rounds: int, steps: int, batch_size: int = 32) -> dict[str, Any]:
+    """Windows a second in training, the medians over rounds that take turns, and milliseconds to gather a batch.
+
+    All pages of the store are read before. `ratio` is the median of the rounds' own ratios, `spread` their quartiles.
+    """
+    config = composed("data=store", f"data.path={store}", "logger=[]")
+    data = StoreData(path=store, name="store", seq_len=96, pred_len=24, split=[0.7, 0.1, 0.2])
+    data.setup()
+    ways = {"store": data.windows["train"], "memory": in_memory(data)}
+    naive = torch.ones(data.n_targets, dtype=torch.float64)
+    fitted = FittedBaselines(torch.zeros(96, 24), naive, data.season)
+    forecaster = make_forecaster(config, data, fitted)
+    optimizer = torch.optim.AdamW(forecaster.parameters(), lr=1e-4, fused=True)
+    order = torch.randint(len(ways["memory"]), (rounds * steps, batch_size))
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
+    gathers: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds):
+        names = list(ways) if number % 2 else list(ways)[::-1]
+        for name in names:
+            started, gathering = time.perf_counter(), 0.0
+            for index in order[number * steps : (number + 1) * steps]:
+                before = time.perf_counter()
+                batch = ways[name].gather(index)
+                gathering += time.perf_counter() - before
+                loss = torch.nn.functional.mse_loss(forecaster(batch), batch.future)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            speeds[name].append(steps * batch_size / (time.perf_counter() - started))
+            gathers[name].append(1000 * gathering / steps)
+    ratios = [mine / its for mine, its in zip(speeds["store"], speeds["memory"], strict=True)]
+    return {
+        "rounds": rounds,
+        **{f"{name}_windows_per_second": statistics.median(found) for name, found in speeds.items()},
+        **{f"{name}_gather_ms": statistics.median(found) for name, found in gathers.items()},
+        "ratio": statistics.median(ratios),
+        "spread": statistics.quantiles(ratios, n=4)[::2],
+    }
