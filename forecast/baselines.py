@@ -1,14 +1,20 @@
 """The simple rules that a model must beat, on the same windows: naive, seasonal-naive, and a linear map."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.data import Batch, ForecastData, Windows
+from forecast.data import Batch, ForecastData, SeriesData, Windows
+from forecast.data.series_windows import SeriesWindows
+from forecast.data.stored import StoredWindows
 from forecast.errors import ConfigError
+from forecast.linear_map import solve, window_gram
 from forecast.metrics import ErrorSums, window_errors
+from forecast.series_baselines import seasonal_naive_mae_by_series
+from forecast.series_errors import SeriesErrorSums
 
 Baseline = Callable[[Windows, Batch], Tensor]
 
@@ -24,7 +30,10 @@ class Naive:
 
 
 class SeasonalNaive:
-    """Every step repeats the value of the latest season that was over at the origin; may read before the window."""
+    """Every step repeats the value of the latest season that was over at the origin; may read before the window.
+
+    Of many series, one that has no whole season before the origin repeats its last value.
+    """
 
     def __init__(self, season: int) -> None:
         self.season = season
@@ -32,8 +41,10 @@ class SeasonalNaive:
     def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
         step = torch.arange(windows.pred_len, device=batch.index.device)
         back = step % self.season - self.season  # offsets from the first step forecast, (pred_len,)
-        origin = windows.first_row + windows.seq_len + batch.index
-        rows = origin[:, None] + back
+        rows = windows.origins(batch.index)[:, None] + back
+        if isinstance(windows, SeriesWindows):
+            last = windows.origins(batch.index)[:, None] - 1
+            rows = torch.where(rows < windows.begins(batch.index)[:, None], last, rows)
         if int(rows.min()) < 0:
             raise ConfigError(
                 f"data.season={self.season} reaches back before the first row of the table; give a shorter one"
@@ -44,46 +55,26 @@ class SeasonalNaive:
 class Linear:
     """One linear map for all variables from a window less its mean to the horizon less that mean, by least squares.
 
-    Fitted in closed form on every training window. Windows overlap, so their Gram matrix needs no window ever
-    built: G[a, b] = Σᵢ x[i+a]·x[i+b] over window starts i changes from (a, b) to (a+1, b+1) by one product at
-    either end. Taking the mean off each window is a projection of G.
+    Fitted in closed form on every training window; of many series and of stores on a sample of them
+    (`forecast.linear_map`).
 
     Args:
-        ridge: added to the diagonal, as a share of its mean, so that flat data still has an answer.
+        weight: (seq_len, pred_len).
     """
 
-    def __init__(self, train: Windows, ridge: float = 1e-6) -> None:
-        seq_len = train.seq_len
-        width = seq_len + train.pred_len
-        rows = train.rows[:, train.target_index].double()
-        # Windows lose their mean anyway; a large level would eat the digits of the sums.
-        gram = sliding_gram(rows - rows.mean(0), width)
-        past, cross = gram[:seq_len, :seq_len], gram[:seq_len, seq_len:]
-        centre = torch.eye(seq_len, dtype=gram.dtype, device=gram.device) - 1 / seq_len
-        cross = centre @ (cross - past.mean(1, keepdim=True))
-        past = centre @ past @ centre
-        past.diagonal().add_(ridge * past.diagonal().mean() + torch.finfo(gram.dtype).tiny)
-        self.weight = torch.linalg.solve(past, cross).float()  # (seq_len, pred_len)
+    def __init__(self, weight: Float[Tensor, "seq_len pred_len"]) -> None:
+        self.weight = weight
+
+    @classmethod
+    def fit(cls, train: Windows, ridge: float = 1e-6) -> "Linear":
+        """`ridge` is added to the diagonal, as a share of its mean, so that flat data still has an answer."""
+        return cls(solve(window_gram(train), train.seq_len, ridge).float())
 
     def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
         past = batch.past[..., windows.target_index]
         mean = past.mean(1, keepdim=True)
         weight = self.weight.to(past)
         return torch.einsum("blc,lp->bpc", past - mean, weight) + mean
-
-
-def sliding_gram(rows: Float[Tensor, "rows columns"], width: int) -> Float[Tensor, "width width"]:
-    """Σ over windows and columns of the outer product of each window of `width` rows with itself."""
-    count = len(rows) - width + 1
-    head, tail = rows[: width - 1], rows[count:]  # rows that leave and that enter as the start moves on
-    change = tail @ tail.T - head @ head.T
-    gram = rows.new_zeros(width, width)
-    for column in rows.T:  # first row: Σᵢ x[i]·x[i+b]
-        gram[0] += column[:count] @ column.unfold(0, width, 1)
-    gram[:, 0] = gram[0]
-    for a in range(width - 1):
-        gram[a + 1, 1:] = gram[a, :-1] + change[a]
-    return gram
 
 
 def seasonal_naive_mae(
@@ -98,30 +89,68 @@ def seasonal_naive_mae(
     return (rows[season:] - rows[:-season]).abs().mean(0)
 
 
-def baselines(data: ForecastData) -> dict[str, Baseline]:
-    """The three rules, fitted on the training windows where they need it."""
-    return {
-        "naive": Naive(),
-        "seasonal_naive": SeasonalNaive(data.season),
-        "linear": Linear(data.windows["train"]),
-    }
+def seasonal_naive_mae_in_parts(train: StoredWindows, season: int) -> Float[Tensor, " n_targets"]:
+    """The same of the rows that training windows cover, a part in memory at a time."""
+    total, count = torch.zeros(len(train.target_index), dtype=torch.float64), 0
+    for part in train.parts(overlap=season):
+        rows = part[:, train.target_index].double()
+        total += (rows[season:] - rows[:-season]).abs().sum(0)
+        count += max(0, len(rows) - season)
+    return total / count
 
 
-def new_errors(data: ForecastData) -> ErrorSums:
-    """Empty sums in the data's units, MASE's denominator taken from the training rows."""
-    train = data.windows["train"]
-    targets = data.target_scaler
-    naive_mae = seasonal_naive_mae(train.rows[:, train.target_index].cpu(), data.season) * targets.scale
-    return ErrorSums(data.pred_len, targets.center, targets.scale, naive_mae)
+@dataclass(frozen=True)
+class FittedBaselines:
+    """What the rules and MASE take from the training rows; kept in checkpoints, so that every later score uses it.
+
+    linear: the linear map's weight (seq_len, pred_len); naive_mae: seasonal-naive MAE of the training rows in data
+    units, one a target (n_targets,), or of many series (series, n_targets); season: rows.
+    """
+
+    linear: Float[Tensor, "seq_len pred_len"]
+    naive_mae: Float[Tensor, "*series n_targets"]
+    season: int
+
+    @classmethod
+    def fit(cls, data: ForecastData) -> "FittedBaselines":
+        """From the training windows and rows of `data`."""
+        train = data.windows["train"]
+        if isinstance(data, SeriesData):
+            targets = train.values[:, train.target_index]
+            naive_mae = seasonal_naive_mae_by_series(targets, *data.series_rows["train"], data.season)
+            return cls(Linear.fit(train).weight.cpu(), naive_mae * data.target_scaler.scale, data.season)
+        if isinstance(train, StoredWindows):
+            naive_mae = seasonal_naive_mae_in_parts(train, data.season)
+            return cls(Linear.fit(train).weight, naive_mae * data.target_scaler.scale, data.season)
+        (rows,) = train.covered()
+        naive_mae = seasonal_naive_mae(rows[:, train.target_index].cpu(), data.season)
+        return cls(Linear.fit(train).weight.cpu(), naive_mae * data.target_scaler.scale, data.season)
+
+    def rules(self) -> dict[str, Baseline]:
+        return {"naive": Naive(), "seasonal_naive": SeasonalNaive(self.season), "linear": Linear(self.linear)}
+
+    def new_errors(self, data: ForecastData) -> ErrorSums:
+        """Empty sums of errors in the data's units."""
+        targets = data.target_scaler
+        if isinstance(data, SeriesData):
+            return SeriesErrorSums(
+                data.pred_len, targets.center, targets.scale, data.of_trained(self.naive_mae)
+            )
+        return ErrorSums(data.pred_len, targets.center, targets.scale, self.naive_mae)
+
+    def state_dict(self) -> dict[str, Tensor | int]:
+        return {"linear": self.linear, "naive_mae": self.naive_mae, "season": self.season}
 
 
-def score(baseline: Baseline, data: ForecastData, split: str = "test") -> tuple[ErrorSums, Tensor]:
-    """The errors of a rule over every window of a split, and MSE and MAE of each window (n_windows, 2)."""
-    errors, windows = new_errors(data), data.windows[split]
+def score(
+    baseline: Baseline, data: ForecastData, errors: ErrorSums, split: str = "test"
+) -> tuple[ErrorSums, Tensor]:
+    """The errors of a rule over every window of a split, added to `errors`, and MSE and MAE of each window."""
+    windows = data.windows[split]
     each = torch.zeros(len(windows), 2, dtype=torch.float64)
     for index in torch.arange(len(windows), device=windows.values.device).split(BATCH):
         batch = windows.gather(index)
         prediction = baseline(windows, batch)
-        errors.update(prediction, batch.future)
+        errors.update(prediction, batch.future, windows.series(index))
         each[index.cpu()] = window_errors(prediction, batch.future)
     return errors, each

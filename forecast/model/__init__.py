@@ -1,5 +1,6 @@
 """The forecasting models."""
 
 from forecast.model.informer import Informer, InformerStack
+from forecast.model.residual_informer import ResidualInformer
 
-__all__ = ["Informer", "InformerStack"]
+__all__ = ["Informer", "InformerStack", "ResidualInformer"]

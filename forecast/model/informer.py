@@ -61,10 +61,7 @@ class Informer(nn.Module):
         super().__init__()
         check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
         check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
-        if not 0 <= label_len <= seq_len:
-            raise ValueError(f"label_len={label_len} must lie between 0 and seq_len={seq_len}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout={dropout} must be at least 0 and below 1")
+        check_lengths(seq_len, label_len, dropout)
         self.label_len, self.pred_len = label_len, pred_len
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout}
 
@@ -150,3 +147,11 @@ def check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         if not isinstance(size, int) or size < 1:
             raise ValueError(f"{name}={size!r} must be a whole number of at least 1")
+
+
+def check_lengths(seq_len: int, label_len: int, dropout: float) -> None:
+    """Raise ValueError for a label that is no part of the window, or a dropout that is no share."""
+    if not 0 <= label_len <= seq_len:
+        raise ValueError(f"label_len={label_len} must lie between 0 and seq_len={seq_len}")
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout={dropout} must be at least 0 and below 1")

@@ -7,6 +7,7 @@ from torch.nn import functional as F
 from forecast.attention import Attention
 from forecast.attention.dropout import Dropout
 from forecast.model.embedding import CircularConv
+from forecast.model.norm import BatchNorm
 
 
 class FeedForward(nn.Module):
@@ -44,7 +45,7 @@ class Distil(nn.Module):
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.conv = CircularConv(d_model, d_model)
-        self.norm = nn.BatchNorm1d(d_model)
+        self.norm = BatchNorm(d_model)
 
     def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch half d_model"]:
         x = F.elu(self.norm(self.conv(x).flatten(0, 1))).view_as(x)

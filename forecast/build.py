@@ -1,0 +1,78 @@
+"""From a run's configuration to what is trained."""
+
+from typing import Any
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from torch import nn
+
+from forecast.baselines import FittedBaselines
+from forecast.data import ForecastData
+from forecast.data.calendar import time_feature_names
+from forecast.errors import ConfigError
+from forecast.forecaster import Forecaster, trained_quantiles
+from forecast.model import ResidualInformer
+from forecast.quantiles import check_levels
+from forecast.sizes import check_sizes
+from forecast.start_map import fit_map
+
+
+def make_data(config: DictConfig) -> ForecastData:
+    """The data module that `config.data` names, set up."""
+    if isinstance(config.data.split, str):
+        raise ConfigError(
+            f"data.split={config.data.split} leaves other splits no rows: give three parts or two dates"
+        )
+    data = instantiate(config.data)
+    data.prepare_data()
+    data.setup()
+    return data
+
+
+def make_forecaster(
+    config: DictConfig,
+    data: ForecastData,
+    fitted: FittedBaselines,
+    chosen_on: ForecastData | None = None,
+) -> Forecaster:
+    """A new model for the data, with the loss, optimizer and schedule of the configuration.
+
+    What a model fits before training is fitted on `data`, and chosen on the validation windows of `chosen_on`.
+    """
+    check_sizes(config, data)
+    outputs = data.n_targets * len(trained_quantiles(config.loss, check_levels(config.levels)) or "1")
+    model = instantiate(config.model)(
+        n_features=data.n_features, n_targets=outputs, n_time_features=data.n_time_features
+    )
+    if isinstance(model, ResidualInformer):
+        start(model, data, chosen_on or data)
+    settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    return Forecaster(
+        model,
+        loss=config.loss,
+        levels=check_levels(config.levels),
+        optimizer=instantiate(config.optimizer),
+        schedule=instantiate(config.schedule),
+        new_errors=lambda: fitted.new_errors(data),
+        config=settings,
+    )
+
+
+def start(model: ResidualInformer, data: ForecastData, chosen_on: ForecastData) -> None:
+    """Fit the linear map; tell the model its outputs' columns, and which time feature is the day of the year."""
+    n_quantiles = len(model.targets) // data.n_targets
+    median = n_quantiles // 2
+    columns = [
+        column if place == median else -1 for column in data.target_index for place in range(n_quantiles)
+    ]
+    names = time_feature_names(data.freq)
+    model.start_from(
+        weight=fit_map(data, chosen_on) if model.linear is not None else None,
+        targets=columns,
+        blurred=names.index("day of year") if "day of year" in names else None,
+    )
+
+
+def before_training(model: nn.Module) -> int:
+    """Validation batches before the first step (−1: all): a model that is fitted in part is a candidate as it is."""
+    return -1 if isinstance(model, ResidualInformer) and model.linear is not None else 0

@@ -1,0 +1,45 @@
+"""What a date says, learnt: the time features of a step as a vector."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from forecast.attention.dropout import Dropout
+
+HARMONICS = 4
+HIDDEN = 64
+
+
+class CalendarEmbedding(nn.Module):
+    """Time features f in [−½, ½] → f, sin(πkf), cos(πkf) for k ≤ 4 → a hidden layer → (d_calendar).
+
+    The waves let a shallow network draw an hour's or a weekday's profile; the hidden layer joins hour, weekday and
+    holiday into one.
+
+    In training the feature `blurred`, the day of the year, is off by a normal shift of `BLUR` of a year, the same for a
+    window's past and horizon: with a year or two of data it would name each day, and be learnt by heart.
+    """
+
+    BLUR = 0.1
+
+    def __init__(self, n_time_features: int, d_calendar: int, dropout: float) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(n_time_features * (1 + 2 * HARMONICS), HIDDEN)
+        self.out = nn.Linear(HIDDEN, d_calendar)
+        self.dropout = Dropout(dropout)
+        self.blurred: int | None = None
+
+    def forward(
+        self, time_features: Float[Tensor, "batch length n_time_features"]
+    ) -> Float[Tensor, "batch length d_calendar"]:
+        f = time_features
+        if self.training and self.blurred is not None:
+            shift = torch.zeros(f.shape[0], 1, f.shape[2], device=f.device, dtype=f.dtype)
+            shift[..., self.blurred].normal_(std=self.BLUR)
+            f = f + shift
+        angles = f[..., None] * (math.pi * torch.arange(1, HARMONICS + 1, device=f.device))
+        waves = torch.cat([f, angles.sin().flatten(-2), angles.cos().flatten(-2)], dim=-1)
+        return self.out(self.dropout(F.gelu(self.hidden(waves))))

@@ -1,0 +1,134 @@
+from typing import Any
+
+import pytest
+import torch
+
+from forecast.model import ResidualInformer
+from tests.helpers import KINDS, slots, without_gradient
+
+# All sizes distinct, so that no swapped axis can pass; neither length is a multiple of the patch.
+SIZES: dict[str, Any] = {
+    "n_features": 5,
+    "n_targets": 2,
+    "n_time_features": 3,
+    "seq_len": 38,
+    "label_len": 13,
+    "pred_len": 17,
+    "patch_len": 6,
+    "d_model": 12,
+    "n_heads": 4,
+    "d_ff": 18,
+    "d_calendar": 7,
+    "dropout": 0.0,
+}
+BATCH = 8
+
+
+def made(
+    kind: str = "full", *, trained: bool = True, targets: tuple[int, ...] = (3, 1), **sizes: Any
+) -> ResidualInformer:
+    """With a linear map drawn at random, and a head that says something unless it is not `trained`."""
+    torch.manual_seed(0)
+    settings = {**SIZES, **sizes}
+    model = ResidualInformer(attention=slots(kind), **settings)
+    weight = torch.randn(settings["seq_len"], settings["pred_len"]) / settings["seq_len"]
+    model.start_from(weight, targets=targets, blurred=2)
+    if trained:
+        torch.nn.init.normal_(model.head.out.weight)
+    return model.eval()
+
+
+def inputs(batch: int = BATCH) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(1)
+    past = 3 + 2 * torch.randn(batch, SIZES["seq_len"], SIZES["n_features"])
+    times = (
+        torch.rand(batch, SIZES[name], SIZES["n_time_features"]) - 0.5 for name in ("seq_len", "pred_len")
+    )
+    return past, *times
+
+
+def test_before_training_it_is_the_linear_map() -> None:
+    model = made(trained=False)
+    past, past_time, future_time = inputs()
+    mean = past.mean(1, keepdim=True)
+    assert model.linear is not None
+    by_hand = torch.einsum("blc,lp->bpc", past - mean, model.linear.weight) + mean
+    torch.testing.assert_close(model(past, past_time, future_time), by_hand[..., [3, 1]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shape_and_gradients(kind: str) -> None:
+    model = made(kind).train()
+    forecast = model(*inputs())
+    assert forecast.shape == (BATCH, SIZES["pred_len"], SIZES["n_targets"])
+    forecast.square().mean().backward()
+    assert without_gradient(model) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_window_depends_on_another(kind: str) -> None:
+    model = made(kind)
+    past, past_time, future_time = inputs()
+    alone = torch.cat([model(*(x[i : i + 1] for x in (past, past_time, future_time))) for i in range(BATCH)])
+    torch.testing.assert_close(model(past, past_time, future_time), alone, atol=1e-5, rtol=1e-4)
+
+
+def test_level_and_scale_of_a_window_come_back() -> None:
+    model = made()
+    past, *times = inputs()
+    torch.testing.assert_close(
+        model(7 * past - 40, *times), 7 * model(past, *times) - 40, atol=2e-3, rtol=1e-3
+    )
+    without = made(normalize=False)
+    assert not torch.allclose(without(7 * past - 40, *times), 7 * without(past, *times) - 40, atol=1)
+
+
+def test_each_step_of_the_horizon_hears_its_own_calendar() -> None:
+    model = made()
+    past, past_time, future_time = inputs()
+    before = model(past, past_time, future_time)
+    changed = future_time.clone()
+    changed[:, 9] = -changed[:, 9]
+    moved = (model(past, past_time, changed) - before).abs().amax(dim=(0, 2))
+    assert moved.argmax() == 9
+    deaf = made(future_calendar=False)
+    torch.testing.assert_close(deaf(past, past_time, changed), deaf(past, past_time, future_time))
+
+
+@pytest.mark.parametrize("step", [0, 1, 37])
+def test_every_step_of_the_past_counts(step: int) -> None:
+    """The first two lie before the first whole patch: the linear map alone reads them."""
+    model = made()
+    past, past_time, future_time = inputs()
+    changed = past.clone()
+    changed[:, step] += 1
+    assert (model(changed, past_time, future_time) - model(past, past_time, future_time)).abs().max() > 1e-3
+
+
+def test_the_day_of_the_year_is_blurred_in_training_alone() -> None:
+    model, time = made(), inputs()[1]
+    assert torch.equal(model.calendar(time), model.calendar(time))
+    blurred = model.calendar.train()(time)
+    assert not torch.equal(blurred, model.calendar(time))
+    model.calendar.blurred = None
+    assert torch.equal(model.calendar(time), model.calendar(time))
+
+
+def test_the_distance_between_quantiles_has_no_level() -> None:
+    """Of one target's three outputs the middle one forecasts its column; the others say how far quantiles lie apart."""
+    model = made(n_targets=3, targets=(-1, 4, -1))
+    past, *times = inputs()
+    raised = past + 100
+    before, after = model(past, *times), model(raised, *times)
+    torch.testing.assert_close(
+        after - before, torch.tensor([0.0, 100.0, 0.0]).expand_as(before), atol=1e-2, rtol=1e-3
+    )
+
+
+def test_what_cannot_be() -> None:
+    with pytest.raises(ValueError, match="patch_len=39 must be at most seq_len=38"):
+        made(patch_len=39)
+    with pytest.raises(ValueError, match="label_len=39 must lie between 0 and seq_len=38"):
+        made(label_len=39)
+    with pytest.raises(ValueError, match="patch_len=0 must be a whole number"):
+        made(patch_len=0)

@@ -1,0 +1,117 @@
+"""`model=residual_informer` from the command line to its forecasts: never behind the map that it starts from."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from forecast import load
+from forecast.checkpoint import epochs_done, load_checkpoint
+from forecast.data.series_scaler import of_one_table
+from forecast.keeping import MARGIN
+from forecast.trained import load_tested
+from tests.commands import only, train_here, workplace
+
+PRESET = ("model=residual_informer", "model.patch_len=4", "logger=[]")
+HARMFUL = ("optimizer.lr=0.3", "optimizer.weight_decay=0", "schedule=constant", "trainer.max_epochs=5")
+
+
+def read_metrics(run: Path) -> dict[str, Any]:
+    return json.loads((run / "metrics.json").read_text())
+
+
+def read_table(path: Path, columns: list[str]) -> pd.DataFrame:
+    return pd.DataFrame(pd.read_csv(path, parse_dates=["date"], index_col="date")[columns])
+
+
+@pytest.mark.parametrize("features", ["M", "S", "MS"])
+def test_where_training_harms_the_linear_map_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: str
+) -> None:
+    folder = workplace(tmp_path)
+    asked = (*PRESET, *HARMFUL, "refit=full", f"features={features}", "data.target=load")
+    assert train_here(monkeypatch, folder, *asked) == 0
+    run = only(folder, "runs/*")
+    best = load_checkpoint(run / "checkpoints" / "best.ckpt")
+    metrics = read_metrics(run)
+    assert (epochs_done(best), metrics["refit"]["epochs"]) == (0, 0)
+    assert metrics["epochs"] == 3  # the patience, counted from the score before training
+    for model in (load(run), load_tested(run)):  # refitted on all rows, and tested
+        frame = read_table(folder / "load.csv", model.feature_columns)
+        weight = model.network.state_dict()["linear.weight"].numpy()
+        scaler, target = of_one_table(model.scaler), of_one_table(model.target_scaler)
+        scaled = scaler.transform(torch.tensor(frame.to_numpy()[-12:]))[:, model.target_index].float().numpy()
+        by_hand = target.inverse(torch.from_numpy(weight.T @ (scaled - scaled.mean(0)) + scaled.mean(0)))
+        np.testing.assert_allclose(model.predict(frame).to_numpy(), by_hand, rtol=1e-4)
+
+
+def test_a_calendar_that_no_linear_map_sees_is_learnt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every holiday the load is halved: told of them, the model forecasts it, and says so before the baselines."""
+    dates = pd.date_range("2018-01-01", "2021-12-31", freq="D")
+    random = np.random.default_rng(0)
+    level = 100 + 10 * (dates.day_of_week < 5) + random.normal(size=len(dates))
+    public = dates.strftime("%m-%d").isin(["01-01", "04-23", "05-01", "05-19", "07-15", "08-30", "10-29"])
+    pd.DataFrame({"date": dates, "load": np.where(public, level / 2, level)}).to_csv(
+        tmp_path / "days.csv", index=False
+    )
+    asked = (
+        "data.path=days.csv",
+        "seq_len=28",
+        "label_len=8",
+        "pred_len=8",
+        "model.d_model=16",
+        "model.d_ff=32",
+    )
+    told = (*PRESET, *asked, "attention=linear", "optimizer.lr=3e-3", "trainer.max_epochs=6")
+    scores = {}
+    for holidays, runs in (("TR", "told"), ("null", "untold")):
+        where = (f"data.holidays={holidays}", f"output_root={runs}")
+        assert train_here(monkeypatch, tmp_path, *told, *where) == 0
+        scores[runs] = read_metrics(only(tmp_path, f"{runs}/*"))["skill"]
+    assert scores["told"] > 0.5
+    assert scores["untold"] < 0.3
+    model = load(only(tmp_path, "told/*"))
+    days = read_table(tmp_path / "days.csv", ["load"])
+    ahead = model.predict(days.loc[:"2021-04-18"])["load"].to_numpy()
+    assert ahead[4] < 85 < 100 < ahead[3]  # 23 April, and the day before
+
+
+def test_an_epoch_that_is_better_by_luck_alone_does_not_take_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = workplace(tmp_path)
+    asked = (*PRESET, "trainer.max_epochs=1", "optimizer.lr=1e-5", "schedule=constant")
+    assert train_here(monkeypatch, folder, *asked) == 0
+    run = only(folder, "runs/*")
+    after = pd.read_csv(run / "metrics.csv")["val/mse"].item()
+    before = read_metrics(run)["validation_mse"]  # of the model that is tested
+    assert before * (1 - MARGIN) < after != before
+    assert epochs_done(load_checkpoint(run / "checkpoints" / "best.ckpt")) == 0
+
+
+@pytest.mark.parametrize("kind", ["full", "probsparse", "linear", "nystrom", "fastformer"])
+def test_quantiles_start_around_the_linear_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    folder = workplace(tmp_path)
+    asked = (*PRESET, "loss=quantile", f"attention={kind}", "trainer.max_epochs=1")
+    assert train_here(monkeypatch, folder, *asked) == 0
+    found = load(only(folder, "runs/*")).predict(levels=[80])
+    low, middle, high = (found[f"load{end}"].to_numpy() for end in ("-lo-80", "", "-hi-80"))
+    assert np.all(low < middle)
+    assert np.all(middle < high)
+    day_before = read_table(folder / "load.csv", ["load"])["load"].to_numpy()[-24:-19]
+    assert np.abs(middle - day_before).max() < 30
+
+
+def test_a_patch_longer_than_the_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train_here(monkeypatch, workplace(tmp_path), "model=residual_informer", "logger=[]") == 2
+    assert capsys.readouterr().err == "error: patch_len=24 must be at most seq_len=12\n"
