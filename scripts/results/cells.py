@@ -1,0 +1,126 @@
+"""What `scripts/reproduce` runs, table by table: a cell is one run of `python -m forecast.train`. Imports no torch.
+
+Seeds come outermost, so that a table that was stopped early holds one seed of everything before a second of anything.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = ("full", "probsparse", "linear", "nystrom", "fastformer")
+SEEDS = (1, 2, 3)
+HORIZONS = (96, 192, 336, 720)
+
+SETTINGS: dict[str, tuple[str, ...]] = {
+    **{
+        name: (f"data={name}", "data.root=ROOT", "seq_len=720", "features=M")
+        for name in ("etth1", "etth2", "ettm1", "ettm2", "electricity")
+    },
+    "weather": (
+        "data=csv", "data.name=weather", "data.path=ROOT/weather.csv", "data.target=OT", "data.split=[0.7,0.1,0.2]",
+        "data.freq=10min", "data.fill=previous", "seq_len=720", "features=M",
+    ),
+    "sample": ("data=sample", "seq_len=336", "features=M"),
+    "load": ("data=load", "data.holidays=TR", "seq_len=504", "features=S"),
+    "load-without-holidays": ("data=load", "seq_len=504", "features=S"),
+}  # fmt: skip
+"""Each data set as the tables use it. ROOT stands for the folder that --root names."""
+
+WINDOWS = (("etth1", 96), ("etth2", 96), ("load", 168))  # data set, horizon
+WINDOW_LENGTHS = (336, 720, 1440, 2880)
+ABLATION = (("sample", 168), ("load", 168), ("etth1", 96))
+VARIANTS = (
+    "everything",
+    "model.linear=false",
+    "model.future_calendar=false",
+    "model.normalize=false",
+    "label_len=0",
+    "data.holidays=null",
+    "model=informer",
+)
+"""Rows of the ablation: overrides, parted by spaces, that replace those of "everything"."""
+
+PAPER_HORIZONS = (24, 48, 168, 336, 720)
+
+
+@dataclass(frozen=True)
+class Cell:
+    table: str
+    data: str  # of SETTINGS
+    horizon: int
+    kind: str
+    seed: int
+    overrides: tuple[str, ...]
+    variant: str = ""  # what else tells it from its neighbours, such as seq_len=1440
+
+    @property
+    def name(self) -> str:
+        parts = [self.data, self.variant, str(self.horizon), self.kind, f"s{self.seed}"]
+        return "/".join(part for part in parts if part)
+
+    def typed(self, root: Path) -> list[str]:
+        """Its overrides with the data folder in place of ROOT."""
+        return [override.replace("=ROOT", f"={root}", 1) for override in self.overrides]
+
+
+def merged(*overrides: str) -> tuple[str, ...]:
+    """One override a key, the last one said, in the place of the first."""
+    return tuple({override.partition("=")[0]: override for override in overrides}.values())
+
+
+def cell(table: str, data: str, horizon: int, kind: str, seed: int, variant: str = "") -> Cell:
+    changes = () if variant in ("", "everything") else variant.split()
+    overrides = merged(
+        "model=residual_informer", *SETTINGS[data], f"pred_len={horizon}", f"attention={kind}", f"seed={seed}", *changes
+    )  # fmt: skip
+    return Cell(table, data, horizon, kind, seed, overrides, variant)
+
+
+def horizons(table: str, names: tuple[str, ...], lengths: tuple[int, ...] = HORIZONS) -> Iterator[Cell]:
+    """Every kind on data sets at several horizons."""
+    for seed in SEEDS:
+        for name in names:
+            for length in lengths:
+                for kind in KINDS:
+                    yield cell(table, name, length, kind, seed)
+
+
+def windows() -> Iterator[Cell]:
+    """Every kind reading ever more of the past, one seed."""
+    for name, horizon in WINDOWS:
+        for length in WINDOW_LENGTHS:
+            for kind in KINDS:
+                yield cell("windows", name, horizon, kind, SEEDS[0], f"seq_len={length}")
+
+
+def ablation() -> Iterator[Cell]:
+    """Softmax attention, with one part after another left out."""
+    for seed in SEEDS:
+        for name, horizon in ABLATION:
+            for variant in VARIANTS:
+                if "data.holidays=TR" in SETTINGS[name] or not variant.startswith("data.holidays"):
+                    yield cell("ablation", name, horizon, "full", seed, variant)
+
+
+def informer2020() -> Iterator[Cell]:
+    """The Informer paper's settings, from conf/experiment/informer2020."""
+    for seed in SEEDS:
+        for name in ("etth1", "etth2"):
+            for features in ("M", "S"):
+                for horizon in PAPER_HORIZONS:
+                    experiment = f"experiment=informer2020/{name}_{features.lower()}_{horizon}"
+                    overrides = (experiment, "data.root=ROOT", "attention=probsparse", f"seed={seed}")
+                    yield Cell("informer2020", name, horizon, "probsparse", seed, overrides, features)
+
+
+TABLES: dict[str, tuple[Cell, ...]] = {
+    "ett": tuple(horizons("ett", ("etth1", "etth2"))),
+    "load": tuple(horizons("load", ("sample", "load", "load-without-holidays"), (24, 168))),
+    "windows": tuple(windows()),
+    "ablation": tuple(ablation()),
+    "informer2020": tuple(informer2020()),
+    "ettm": tuple(horizons("ettm", ("ettm1", "ettm2"))),
+    "electricity": tuple(horizons("electricity", ("electricity",))),
+    "weather": tuple(horizons("weather", ("weather",))),
+}

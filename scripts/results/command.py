@@ -1,0 +1,92 @@
+"""`scripts/reproduce` from its arguments to its exit status."""
+
+import platform
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from results.cells import ROOT, SETTINGS, Cell
+from results.options import parse
+
+VERSIONS = ("forecast", "torch", "lightning", "numpy")
+
+
+def main(arguments: Sequence[str] | None = None, docs: Path = ROOT / "docs") -> int:
+    """0: everything asked for is there; 1: cells failed; 2: a mistake, or a file is missing; 130: stopped."""
+    options = parse(arguments)
+
+    from forecast.errors import ForecastError
+    from results import page
+    from results.progress import run_missing
+    from results.runner import Runner
+    from results.store import Store
+
+    failed = 0
+    try:
+        if not options.page:
+            store = Store(docs / "results", options.table)
+            missing = [cell for cell in options.cells if store.row(cell) is None]
+            if options.list:
+                for cell in options.cells:
+                    print(f"{'missing ' if cell in missing else 'finished'}  {cell.name}")
+                return 0
+            check_files(missing, options.root)
+            threads = max(1, cores() // options.jobs)
+            run = Runner(options.root, threads)
+            facts = machine(threads) if missing else {}
+            failed = run_missing(options.cells, store, run, facts, options.jobs, say)
+        page.save(docs)
+    except (ForecastError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped: what has finished is kept, and the same command goes on from there", file=sys.stderr)
+        return 130
+    say(f"saved in {docs / 'results.md'}")
+    if failed:
+        print(f"error: {failed} cells failed: the same command tries them again", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def check_files(cells: Sequence[Cell], root: Path) -> None:
+    """Find or download every data set once, before anything runs. Raises DataError that says where to put a file."""
+    from hydra.utils import instantiate
+
+    from forecast.configuration import composed
+    from forecast.errors import DataError
+    from forecast.overrides import quote
+
+    for name in dict.fromkeys(cell.data for cell in cells):
+        if "data.root=ROOT" in SETTINGS[name]:
+            typed = (f"data={name}", f"data.root={root}")
+            instantiate(composed(*(quote(override, sweep=False) for override in typed)).data).prepare_data()
+        elif name == "weather" and not (root / "weather.csv").is_file():
+            raise DataError(
+                f"{root / 'weather.csv'}: no such file: put it there by hand: weather/weather.csv of the data sets "
+                "that github.com/thuml/Time-Series-Library points to"
+            )
+
+
+def cores() -> int:
+    """That this process may use."""
+    from joblib import cpu_count
+
+    return cpu_count()
+
+
+def machine(threads: int) -> dict[str, Any]:
+    """What the cells of this start run on: the hardware and versions, and nothing that names the computer."""
+    import torch
+
+    from forecast.benchmark_report import hardware
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    facts = {key: value for key, value in hardware(device).items() if key in ("device", "system")}
+    versions = {name: version(name) for name in VERSIONS}
+    return {**facts, "threads": threads, "versions": {**versions, "python": platform.python_version()}}
+
+
+def say(text: str) -> None:
+    print(text, flush=True)

@@ -1,0 +1,118 @@
+"""docs/results.md: every table of docs/results/*.json, and what has not run."""
+
+from pathlib import Path
+from typing import Any
+
+from forecast.files import whole_file
+from results.cells import TABLES
+from results.progress import duration
+from results.result import Result
+from results.sections import LAYOUTS, by_horizon
+from results.store import Store
+from tables import markdown_table
+
+HEAD = """\
+# Results
+
+Test scores of this project's models, on values scaled by the training rows: mean ± sample deviation over the seeds. One
+command runs a table, cell by cell, and writes this page; stopped, it goes on where it was. A cell is one run of
+`python -m forecast.train`; its overrides, scores and costs lie in [results/](results/).
+"""
+LINEAR = """\
+The linear baseline is one least-squares map from the window to the horizon, fitted in the same runs.
+"""
+ASKED = f"""\
+Residual Informer, 720 steps read, all columns from all; MSE by steps ahead. Bold: the best kind.
+{LINEAR}"""
+DROPPED = """\
+Rows in italics are the papers' own figures, each with the window that the paper chose. Those of several papers were
+computed with the last incomplete batch of test windows dropped; ours count every window.
+"""
+LOAD = f"""\
+Residual Informer on generated sets: `sample`, 336 steps read, all columns from all; `load`, 504 steps read, the load
+from itself, told of Turkey's holidays or not. MSE by steps ahead, and how far below (−) or above (+) the linear
+baseline it lies. Bold: the best kind.
+{LINEAR}"""
+WINDOWS = """\
+Residual Informer reading ever more of the past, one seed: all columns of ETT; the load from itself, told of holidays.
+Bold: the best kind at a length. The linear baseline reads as much. Seconds are those of the whole run.
+"""
+ABLATION = """\
+Residual Informer with softmax attention, and its test MSE with one thing changed; steps ahead beside the data set.
+"""
+PAPER = """\
+The original model with the paper's sizes and schedule, ProbSparse attention. Published: its authors' revised tables
+(Zhou et al. 2021). Ratio: our MSE divided by theirs.
+"""
+
+TITLES = {
+    "ett": "ETT, hourly",
+    "load": "Where the calendar says something",
+    "windows": "Longer windows",
+    "ablation": "What each part is worth",
+    "informer2020": "The Informer paper's settings",
+    "ettm": "ETT, every 15 minutes",
+    "electricity": "Electricity, 321 clients",
+    "weather": "Weather, every 10 minutes",
+}
+NOTES = {
+    **dict.fromkeys(("ett", "ettm", "electricity", "weather"), ASKED),
+    "load": LOAD,
+    "windows": WINDOWS,
+    "ablation": ABLATION,
+    "informer2020": PAPER,
+}
+AFTER = dict.fromkeys(("ett", "ettm", "electricity"), DROPPED)
+
+
+def save(docs: Path) -> None:
+    """results.md, whole or not at all."""
+    with whole_file(docs / "results.md") as temporary:
+        temporary.write_text(page(docs / "results"))
+
+
+def page(folder: Path) -> str:
+    """From the JSON files in `folder`; tables without one are named as not run."""
+    stores = {table: Store(folder, table) for table in TABLES}
+    results = {table: Result.of(TABLES[table], store) for table, store in stores.items()}
+    seconds = {table: sum(row["seconds"] for row in result.rows) for table, result in results.items()}
+    overview = [
+        [
+            f"[{TITLES[table]}](#{anchor(TITLES[table])})", f"`scripts/reproduce {table}`",
+            f"{len(result.rows)} of {len(result.pairs)}", duration(seconds[table]) if result.rows else "–",
+        ]
+        for table, result in results.items()
+    ]  # fmt: skip
+    lines = [HEAD, *markdown_table(["table", "command", "cells run", "computing"], overview), ""]
+    if any(seconds.values()):
+        lines += [f"In all {duration(sum(seconds.values()))} of computing.", ""]
+        lines += ran_on(list(stores.values()))
+    for table, result in results.items():
+        lines += [f"## {TITLES[table]}", ""]
+        if result.rows:
+            lines += [NOTES[table], *LAYOUTS.get(table, by_horizon)(result)]
+            lines += [AFTER[table]] if table in AFTER else []
+        else:
+            lines += [f"Not run yet: `scripts/reproduce {table}`.", ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def ran_on(stores: list[Store]) -> list[str]:
+    """A line a machine, with the tables that ran there."""
+    tables: dict[str, list[str]] = {}
+    for store in stores:
+        for machine in store.content["machines"]:
+            tables.setdefault(described(machine), []).append(store.table)
+    return [*(f"- {', '.join(names)}: {text}" for text, names in tables.items()), ""]
+
+
+def described(machine: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
+    threads = f"{machine['threads']} thread{'s' * (machine['threads'] > 1)}"
+    return f"{machine['device']}, {threads} a run, {machine['system']}; {versions}"
+
+
+def anchor(title: str) -> str:
+    """As GitHub makes it."""
+    kept = "".join(letter for letter in title.lower() if letter.isalnum() or letter in " -")
+    return kept.replace(" ", "-")

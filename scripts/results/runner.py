@@ -1,0 +1,90 @@
+"""One cell: `python -m forecast.train` in a process and a run folder of its own, of which the scores are kept."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from results.cells import ROOT, Cell
+from results.store import Row
+
+FACTS = (
+    "validation_mse",
+    "seconds",
+    "peak_memory_mb",
+    "ms_per_window",
+    "n_parameters",
+    "epochs",
+    "precision",
+)
+BASELINES = ("naive", "seasonal_naive", "linear")
+
+
+class CellFailed(Exception):
+    """A run ended badly; the message is the last line that it printed."""
+
+
+@dataclass
+class Runner:
+    root: Path  # the data folder
+    threads: int  # of each run
+    _running: set[subprocess.Popen[str]] = field(default_factory=set)
+    _stopped: bool = False
+    _lock: Lock = field(default_factory=Lock)
+
+    def __call__(self, cell: Cell) -> Row:
+        """Scores and costs. Raises CellFailed."""
+        with tempfile.TemporaryDirectory(prefix="reproduce-") as folder:
+            quiet = ["logger=[]", "callbacks.progress=null", f"output_root={folder}"]
+            self._run([sys.executable, "-m", "forecast.train", *cell.typed(self.root), *quiet])
+            (path,) = Path(folder).glob("*/metrics.json")
+            return scores(path.parent)
+
+    def _run(self, command: list[str]) -> None:
+        paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        with self._lock:
+            if self._stopped:
+                raise CellFailed("stopped")
+            process = subprocess.Popen(
+                command, cwd=ROOT, text=True, start_new_session=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": str(self.threads)},
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            )  # fmt: skip
+            self._running.add(process)
+        try:
+            said = process.communicate()[1].strip().splitlines()
+        finally:
+            with self._lock:
+                self._running.remove(process)
+        if process.returncode:
+            reason = said[-1].strip().removeprefix("error: ") if said else "it said nothing"
+            raise CellFailed(f"status {process.returncode}: {reason}")
+
+    def stop(self) -> None:
+        """End the runs, and begin no other."""
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                os.killpg(process.pid, signal.SIGKILL)  # and what it started
+
+
+def scores(folder: Path) -> Row:
+    """What is kept of a run folder: test and validation errors on scaled values, and what the run cost."""
+    metrics: dict[str, Any] = json.loads((folder / "metrics.json").read_text())
+    with (folder / "metrics.csv").open(newline="") as file:
+        epochs = [float(row["val/mse"]) for row in csv.DictReader(file) if row["val/mse"]]
+    return {
+        "mse": metrics["test"]["mse"],
+        "mae": metrics["test"]["mae"],
+        **{f"{name}_mse": metrics["baselines"][name]["mse"] for name in BASELINES},
+        "test_windows": metrics["n_windows"]["test"],
+        **{key: metrics[key] for key in FACTS},
+        "validation_mse_by_epoch": epochs,
+    }

@@ -1,0 +1,47 @@
+"""docs/results/TABLE.json: the finished cells of a table, and the machines they ran on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from forecast.files import write_json
+from results.cells import TABLES, Cell
+
+Row = dict[str, Any]
+
+
+class Store:
+    """Cells by name; every one is in the file as soon as it is added."""
+
+    def __init__(self, folder: Path, table: str) -> None:
+        self.table, self.path = table, folder / f"{table}.json"
+        self.content = self._read()
+        # Several commands, and the threads of one, add to the same file.
+        self._lock = FileLock(folder / f".{table}.lock")
+
+    def _read(self) -> dict[str, Any]:
+        if self.path.exists():
+            return json.loads(self.path.read_text())
+        return {"table": self.table, "machines": [], "cells": {}}
+
+    def row(self, cell: Cell) -> Row | None:
+        """What it gave; None where it has not run, or ran with other overrides than the table now asks for."""
+        row = self.content["cells"].get(cell.name)
+        return row if row is not None and row["overrides"] == list(cell.overrides) else None
+
+    def add(self, cell: Cell, scores: Row, machine: dict[str, Any]) -> None:
+        """Keep it beside what others added meanwhile, in the table's order."""
+        told = {key: getattr(cell, key) for key in ("data", "variant", "horizon", "kind", "seed")}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            content = self._read()
+            content["cells"][cell.name] = {**told, "overrides": list(cell.overrides), **scores}
+            order = {cell.name: place for place, cell in enumerate(TABLES[self.table])}
+            names = sorted(content["cells"], key=lambda name: order.get(name, len(order)))
+            content["cells"] = {name: content["cells"][name] for name in names}
+            if machine not in content["machines"]:
+                content["machines"].append(machine)
+            write_json(self.path, content)
+            self.content = content
