@@ -2,22 +2,34 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("agg")
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.dates as mdates
 import numpy as np
 import pandas as pd
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from forecast.files import whole_file
 
+if TYPE_CHECKING:
+    from forecast.prediction import Prediction
+
 MODEL = "#0b6e99"
-BASELINES = {"linear": "#c2571a", "seasonal naive": "#7a7a7a", "naive": "#4b8b3b"}
+BASELINES = {"linear map": "#c2571a", "seasonal naive": "#7a7a7a", "naive": "#4b8b3b"}
 TRUTH = "#222222"
+
+
+def subplots(
+    rows: int = 1,
+    columns: int = 1,
+    *,
+    figsize: tuple[int | float, int | float],
+    layout: Any = None,
+    **options: Any,
+) -> tuple[Figure, Any]:
+    """pyplot's, without pyplot: it would take a notebook's own pictures off the screen."""
+    figure = Figure(figsize=figsize, layout=layout)
+    return figure, figure.subplots(rows, columns, **options)
 
 
 def forecast_figure(
@@ -27,13 +39,14 @@ def forecast_figure(
     variables: Sequence[str],
     pred_len: int,
     title: str,
+    names: Sequence[str] = (),
 ) -> Figure:
-    """A grid, a row a variable and a column a window.
+    """A grid, a row a variable and a column a window, with a name above it where windows have `names`.
 
     dates[w]: (shown + pred_len,) timestamps; truth[w]: (shown + pred_len, variables) in data units;
     forecasts[name][w]: (pred_len, variables).
     """
-    figure, axes = plt.subplots(
+    figure, axes = subplots(
         len(variables), len(dates), figsize=(4.6 * len(dates), 2.3 * len(variables) + 0.9), squeeze=False
     )
     for w, when in enumerate(dates):
@@ -54,6 +67,8 @@ def forecast_figure(
             axis.spines[["top", "right"]].set_visible(False)
             if w == 0:
                 axis.set_ylabel(variable, parse_math=False)
+            if v == 0 and names:
+                axis.set_title(names[w], fontsize=9, parse_math=False)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.suptitle(title, fontsize=11, parse_math=False)
     figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)
@@ -61,9 +76,49 @@ def forecast_figure(
     return figure
 
 
+def prediction_figure(forecasts: Sequence["Prediction"], title: str) -> Figure:
+    """A row a variable of each forecast, at most 8: recent history, forecast, bounds, and the truth where it is known.
+
+    Several forecasts have dates of their own.
+    """
+    every = [(found, v) for found in forecasts for v in range(len(found.columns))]
+    chosen = [
+        every[i] for i in np.unique(np.linspace(0, len(every) - 1, min(len(every), 8)).round().astype(int))
+    ]
+    size = 9, 1.9 * len(chosen) + 1.1
+    figure, axes = subplots(len(chosen), 1, figsize=size, sharex=len(forecasts) == 1, squeeze=False)
+    last = slice(-1, None)  # the forecast's line begins at the last known value
+    for axis, (found, v) in zip(axes[:, 0], chosen, strict=True):
+        dates = found.history_dates[last].append(found.dates)
+        axis.plot(found.history_dates, found.history[:, v], color=TRUTH, linewidth=1.1, label="history")
+        for level in sorted(found.low, reverse=True):
+            axis.fill_between(
+                found.dates, found.low[level][:, v], found.high[level][:, v], color=MODEL, linewidth=0,
+                alpha=0.5 - 0.4 * level / 100, label=f"{level:g}%",
+            )  # fmt: skip
+        joined = np.concatenate([found.history[last, v], found.values[:, v]])
+        axis.plot(dates, joined, color=MODEL, linewidth=1.8, label="forecast")
+        if found.has_truth:
+            axis.plot(
+                found.dates, found.truth[:, v], color=TRUTH, linewidth=1.1, linestyle="--", label="truth"
+            )
+        axis.axvline(found.history_dates[-1], color="#999999", linewidth=0.8, linestyle=":")
+        ticks = mdates.AutoDateLocator(minticks=3, maxticks=10)
+        axis.xaxis.set_major_locator(ticks)
+        axis.xaxis.set_major_formatter(mdates.ConciseDateFormatter(ticks))
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.set_ylabel(found.columns[v], parse_math=False)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    figure.tight_layout(rect=(0, 0.4 / figure.get_figheight(), 1, 1))
+    figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)
+    return figure
+
+
 def step_figure(errors: Mapping[str, np.ndarray], title: str) -> Figure:
     """Scaled MSE at each step of the horizon, a line for the model and each baseline: errors[name] (pred_len,)."""
-    figure, axis = plt.subplots(figsize=(7, 3.6))
+    figure, axis = subplots(figsize=(7, 3.6))
     for name, values in errors.items():
         axis.plot(
             np.arange(1, len(values) + 1), values, color=BASELINES.get(name, MODEL), label=name,
@@ -79,6 +134,43 @@ def step_figure(errors: Mapping[str, np.ndarray], title: str) -> Figure:
     return figure
 
 
+def backtest_figure(
+    origins: pd.DataFrame,
+    steps: pd.DataFrame,
+    labels: Mapping[str, str],
+    trainings: Sequence[pd.Timestamp],
+    title: str,
+) -> Figure:
+    """Scaled MSE by origin, above, and by step of the horizon, below: columns `<name>_mse` for the names in `labels`.
+
+    Dotted lines mark the dates in `trainings`, at which the model was trained again.
+    """
+    figure, (above, below) = subplots(2, 1, figsize=(9, 6.6))
+    for axis, table, x in ((above, origins, "forecast_start"), (below, steps, "step")):
+        for name, label in labels.items():
+            axis.plot(
+                table[x], table[f"{name}_mse"], color=BASELINES.get(label, MODEL) if name != "model" else MODEL,
+                label=label if axis is above else None, linewidth=2 if name == "model" else 1.2,
+                marker="o" if len(table) < 40 else None, markersize=3,
+            )  # fmt: skip
+        axis.set_ylim(bottom=0)
+        axis.set_ylabel("MSE (scaled)")
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    for date in trainings:
+        above.axvline(date, color="#999999", linewidth=0.8, linestyle=":")
+    ticks = mdates.AutoDateLocator(minticks=3, maxticks=10)
+    above.xaxis.set_major_locator(ticks)
+    above.xaxis.set_major_formatter(mdates.ConciseDateFormatter(ticks))
+    marked = "; dotted: trained again" if trainings else ""
+    above.set_title(f"by origin, the first date forecast{marked}", fontsize=10)
+    below.set_title("by step of the horizon, over all origins", fontsize=10)
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
+    figure.legend(loc="lower center", ncols=len(labels), frameon=False)
+    return figure
+
+
 def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
     """Time and peak memory of one sequence, forward and backward, against its length, both axes logarithmic."""
     rows = rows[rows["backward"]].assign(
@@ -87,7 +179,7 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
     measured = {
         c: unit for c, unit in {"median": "seconds", "peak_mib": "MiB"}.items() if np.any(rows[c] > 0)
     }
-    figure, grid = plt.subplots(1, len(measured), figsize=(5.5 * len(measured), 4.4), squeeze=False)
+    figure, grid = subplots(1, len(measured), figsize=(5.5 * len(measured), 4.4), squeeze=False)
     axes = grid[0]
     for axis, (column, unit) in zip(axes, measured.items(), strict=True):
         for number, (kind, points) in enumerate(rows.groupby("kind", sort=False)):
@@ -114,4 +206,3 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
 def save(figure: Figure, path: Path) -> None:
     with whole_file(path) as temporary:
         figure.savefig(temporary, dpi=110)
-    plt.close(figure)

@@ -11,46 +11,56 @@ import pandas as pd
 import torch
 from omegaconf import DictConfig
 from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 
-from forecast import plots
-from forecast.baselines import Baseline, baselines, score
-from forecast.data import Batch, ForecastData
-from forecast.files import whole_file, write_json
+from forecast import plots, series_report
+from forecast.data import Batch, ForecastData, SeriesData, StoreData
+from forecast.files import whole_file
 from forecast.forecaster import Forecaster
-from forecast.metrics import SCORES, ErrorSums
+from forecast.metrics import SCORES
+from forecast.scores import LABELS, MODEL, Measured, show_scores, which_windows
+from forecast.series_baselines import fitted_on
 
-MODEL = "model"
 PICTURED_WINDOWS, PICTURED_VARIABLES = 3, 3
-LABELS = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linear"}
+TABLED_VARIABLES = 12  # in forecasts.parquet, which must stay small with hundreds of columns
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
-    """Errors on the test split of the model (first) and of each baseline, and of each window (n_windows, 2)."""
+class Examples:
+    """A few test windows in data units, evenly spread: the same ones whatever the model and its seq_len."""
 
-    errors: dict[str, ErrorSums]
-    windows: dict[str, Tensor]
-    baselines: dict[str, Baseline]
+    numbers: list[int]  # of the windows in the split
+    dates: list[pd.DatetimeIndex]  # of each window, history and horizon
+    truth: list[np.ndarray]  # of each window (history + pred_len, n_targets)
+    forecasts: dict[str, np.ndarray]  # of the model and each baseline (windows, pred_len, n_targets)
+    pred_len: int
+    series: list[str]  # of each window, where the data is many series
 
-    @property
-    def scores(self) -> dict[str, dict[str, float]]:
-        return {name: errors.scores() for name, errors in self.errors.items()}
-
-    @property
-    def best_baseline(self) -> str:
-        return min(LABELS, key=lambda name: self.scores[name]["mse"])
-
-    @property
-    def skill(self) -> float:
-        """1 − MSE / the best baseline's MSE: the share of its error that the model removes.
-
-        NaN where that baseline makes no error at all, and nothing is left to remove.
-        """
-        scores = self.scores
-        rival = scores[self.best_baseline]["mse"]
-        return 1 - scores[MODEL]["mse"] / rival if rival > 0 else math.nan
+    def table(self, names: list[str], variables: list[int]) -> pd.DataFrame:
+        """Long form: a row a window, step (1 … pred_len; history up to 0) and variable; no forecast in history."""
+        parts = []
+        for w, number in enumerate(self.numbers):
+            history = len(self.dates[w]) - self.pred_len
+            for v in variables:
+                columns = {
+                    name: np.concatenate([np.full(history, np.nan), values[w, :, v]])
+                    for name, values in self.forecasts.items()
+                }
+                parts.append(
+                    pd.DataFrame(
+                        {
+                            "window": number,
+                            **({"unique_id": self.series[w]} if self.series else {}),
+                            "forecast_start": self.dates[w][history],
+                            "date": self.dates[w],
+                            "step": np.arange(1 - history, self.pred_len + 1),
+                            "variable": names[v],
+                            "truth": self.truth[w][:, v],
+                            **columns,
+                        }
+                    )
+                )
+        return pd.concat(parts, ignore_index=True)
 
 
 def introduce(config: DictConfig, data: ForecastData, model: nn.Module, trainer: L.Trainer) -> None:
@@ -61,30 +71,25 @@ def introduce(config: DictConfig, data: ForecastData, model: nn.Module, trainer:
         for slot in ("encoder", "decoder", "cross")
     )
     windows = ", ".join(f"{count:,} {split}" for split, count in data.n_windows.items())
-    dates, columns = data.table.dates, data.table.columns
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(
-        f"data       {data.name}: {len(dates):,} rows × {len(columns)} columns, every {data.freq}, "
-        f"{dates[0]} to {dates[-1]}"
-    )
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console.print(f"data       {data.name}: {data.describe()}")
     shown = ", ".join(data.target_columns[:8]) + (", ..." if data.n_targets > 8 else "")
     console.print(f"forecast   {shown} from {data.n_features} columns (features={config.features})")
+    if data.windows_per_epoch is not None:
+        windows += f"; {min(data.windows_per_epoch, data.n_windows['train']):,} training windows an epoch"
+    if data.eval_stride > 1:
+        windows += f"; validation and test at one in {data.eval_stride}"
     console.print(f"windows    {windows}; {data.seq_len} steps → {data.pred_len}, season {data.season}")
+    lines = series_report.introduced(data) if isinstance(data, SeriesData) else []
+    lines += fitted_on(data.windows["train"]) if isinstance(data, SeriesData | StoreData) else []
+    for line in lines:
+        console.print(line)
     console.print(f"attention  {slots.name}: {kinds}")
     console.print(
         f"model      {config.model._target_.rsplit('.', 1)[-1]}, {sum(p.numel() for p in model.parameters()):,} "
-        f"parameters; {trainer.num_devices} × {trainer.strategy.root_device.type}, {config.trainer.precision}, "
+        f"parameters; {trainer.world_size} × {trainer.strategy.root_device.type}, {config.trainer.precision}, "
         f"seed {config.seed}"
     )
-
-
-def measure(forecaster: Forecaster, data: ForecastData) -> Measured:
-    """The tested forecaster beside the baselines on the same windows."""
-    errors, windows = {MODEL: forecaster.errors}, {MODEL: forecaster.test_windows}
-    rules = baselines(data)
-    for name, baseline in rules.items():
-        errors[name], windows[name] = score(baseline, data)
-    return Measured(errors, windows, rules)
 
 
 def metrics(measured: Measured, data: ForecastData, facts: dict[str, Any]) -> dict[str, Any]:
@@ -94,18 +99,18 @@ def metrics(measured: Measured, data: ForecastData, facts: dict[str, Any]) -> di
         "test": scores.pop(MODEL),
         "baselines": scores,
         "skill": measured.skill,
+        "intervals": measured.intervals,
         "best_baseline": measured.best_baseline,
         "n_windows": data.n_windows,
         **facts,
     }
 
 
-def save(folder: Path, content: dict[str, Any], measured: Measured, data: ForecastData) -> None:
-    """Write the tables, and metrics.json last: it marks the run as finished."""
+def save(folder: Path, measured: Measured, data: ForecastData, shown: Examples) -> None:
+    """Write the tables: errors by step, variable and window, and the pictured forecasts."""
     steps = {f"{n}_{s}": e.by_step()[s].numpy() for n, e in measured.errors.items() for s in ("mse", "mae")}
     variables = {f"{n}_{s}": e.by_variable()[s].numpy() for n, e in measured.errors.items() for s in SCORES}
     test = data.windows["test"]
-    first = test.first_row + test.seq_len
     each = {
         f"{name}_{s}": values[:, i].numpy()
         for name, values in measured.windows.items()
@@ -116,48 +121,71 @@ def save(folder: Path, content: dict[str, Any], measured: Measured, data: Foreca
     with whole_file(folder / "errors_by_variable.csv") as temporary:
         pd.DataFrame({"variable": data.target_columns, **variables}).to_csv(temporary, index=False)
     with whole_file(folder / "errors_by_window.parquet") as temporary:
-        forecast_start = data.table.dates[first : first + len(test)]
-        pd.DataFrame({"forecast_start": forecast_start, **each}).to_parquet(temporary, index=False)
-    write_json(folder / "metrics.json", content)
+        index = torch.arange(len(test))
+        windows = pd.DataFrame({"forecast_start": data.dates(test.origins(index).numpy()), **each})
+        if isinstance(data, SeriesData):
+            windows.insert(0, "unique_id", data.names_of(test.series(index)))
+        windows.to_parquet(temporary, index=False)
+    if isinstance(data, SeriesData):
+        with whole_file(folder / "errors_by_series.parquet") as temporary:
+            series_report.by_series(data, measured).to_parquet(temporary, index=False)
+    with whole_file(folder / "forecasts.parquet") as temporary:
+        table = shown.table(list(data.target_columns), spread(data.n_targets, TABLED_VARIABLES))
+        table.to_parquet(temporary, index=False)
 
 
-def pictures(folder: Path, forecaster: Forecaster, data: ForecastData, measured: Measured) -> dict[str, Path]:
-    """Draw the forecasts of a few test windows, and the error along the horizon."""
+def examples(forecaster: Forecaster, data: ForecastData, measured: Measured) -> Examples:
+    """Forecast a few test windows with the model and every baseline."""
     test = data.windows["test"]
     chosen = torch.linspace(
         0, len(test) - 1, min(PICTURED_WINDOWS, len(test)), device=test.values.device
     ).long()
     batch = test.gather(chosen)
+    scaled = {MODEL: predict(forecaster, batch)}
+    scaled |= {name: baseline(test, batch) for name, baseline in measured.baselines.items()}
+    shown = min(test.seq_len, 3 * test.pred_len)  # steps of history
+    rows = test.origins(chosen)[:, None] + torch.arange(-shown, test.pred_len, device=chosen.device)
+    series = test.series(chosen)
+
+    def units(values: Tensor) -> np.ndarray:
+        return data.unscale_targets(values.float(), series).cpu().numpy()
+
+    return Examples(
+        chosen.tolist(),
+        [data.dates(r) for r in rows.cpu().numpy()],
+        list(units(test.values[rows][..., test.target_index])),
+        {name: units(prediction) for name, prediction in scaled.items()},
+        test.pred_len,
+        data.names_of(series).tolist() if isinstance(data, SeriesData) else [],
+    )
+
+
+def pictures(
+    folder: Path, forecaster: Forecaster, data: ForecastData, measured: Measured, shown: Examples
+) -> dict[str, Path]:
+    """Draw the forecasts of a few test windows, and the error along the horizon."""
     rival = measured.best_baseline
     model_name = str(forecaster.hparams["model"]["attention"]["name"])
-    forecasts = {
-        model_name: predict(forecaster, batch),
-        LABELS[rival]: measured.baselines[rival](test, batch),
-    }
-    variables = shown_variables(data)
-    shown = min(test.seq_len, 3 * test.pred_len)  # steps of history in the picture
-    first = test.first_row + test.seq_len - shown
-    rows = [range(first + i, first + i + shown + test.pred_len) for i in chosen.tolist()]
-
-    def units(scaled: Tensor) -> np.ndarray:
-        return data.unscale_targets(scaled.float()).cpu().numpy()[..., variables]
-
-    truth = [units(test.values[r.start : r.stop][:, test.target_index]) for r in rows]
+    variables = spread(data.n_targets, PICTURED_VARIABLES)
     figures = {
         "forecasts": plots.forecast_figure(
-            [data.table.dates[r.start : r.stop] for r in rows],
-            truth,
-            {name: list(units(prediction)) for name, prediction in forecasts.items()},
+            shown.dates,
+            [truth[:, variables] for truth in shown.truth],
+            {
+                name: list(shown.forecasts[key][..., variables])
+                for key, name in ((MODEL, model_name), (rival, LABELS[rival]))
+            },
             [data.target_columns[v] for v in variables],
-            test.pred_len,
-            f"{data.name}: {test.pred_len} steps ahead, test windows",
+            data.pred_len,
+            f"{data.name}: {data.pred_len} steps ahead, test windows",
+            shown.series,
         ),
         "error_by_step": plots.step_figure(
             {
                 LABELS.get(name, model_name): measured.errors[name].by_step()["mse"].numpy()
                 for name in (MODEL, "linear", "seasonal_naive", "naive")
             },
-            f"{data.name}: error along the horizon, {len(test):,} test windows",
+            f"{data.name}: error along the horizon, {len(data.windows['test']):,} test windows",
         ),
     }
     paths = {name: folder / f"{name}.png" for name in figures}
@@ -166,10 +194,9 @@ def pictures(folder: Path, forecaster: Forecaster, data: ForecastData, measured:
     return paths
 
 
-def shown_variables(data: ForecastData) -> list[int]:
-    """A few target columns: evenly spread, the last always among them."""
-    n = data.n_targets
-    return sorted({n - 1, *range(0, n, math.ceil(n / PICTURED_VARIABLES))})[-PICTURED_VARIABLES:]
+def spread(n: int, most: int) -> list[int]:
+    """At most `most` of n column numbers: evenly spread, the last always among them."""
+    return sorted({n - 1, *range(0, n, math.ceil(n / most))})[-most:]
 
 
 @torch.no_grad()
@@ -177,39 +204,31 @@ def predict(forecaster: Forecaster, batch: Batch) -> Tensor:
     """Scaled forecasts, computed in the weights' own precision."""
     forecaster.eval()
     weights = next(forecaster.parameters())
+    device = batch.past.device
     past, past_time, future, future_time = (part.to(weights) for part in batch[:4])
     with torch.compiler.set_stance("force_eager"):  # a few windows, maybe on another device than in training
-        return forecaster(Batch(past, past_time, future, future_time, batch.index)).to(batch.past)
+        batch = Batch(past, past_time, future, future_time, batch.index)
+        return forecaster.point(forecaster(batch)).to(device)
 
 
-def show(content: dict[str, Any], measured: Measured, folder: Path) -> None:
-    """Print the test table, what the skill means, and where everything is."""
-    table = Table(
-        title=f"test: {content['data']}, {content['n_windows']['test']:,} windows, every one counted"
-    )
-    table.add_column("")
-    for heading in ("MSE", "MAE", "RMSE", "MAE", "sMAPE", "WAPE", "MASE"):
-        table.add_column(heading, justify="right")
-    table.columns[1].header, table.columns[2].header = "MSE\nscaled", "MAE\nscaled"
-    table.columns[3].header, table.columns[4].header = "RMSE\nunits", "MAE\nunits"
-    for name, scores in measured.scores.items():
-        label = content["attention"] if name == MODEL else LABELS[name]
-        table.add_row(label, *(f"{scores[s]:.3f}" for s in SCORES), style="bold" if name == MODEL else None)
-    console = Console()
-    console.print(table)
-    rival, skill = LABELS[measured.best_baseline], measured.skill
-    if math.isnan(skill):
-        console.print(f"no skill can be given: {rival}, the best baseline, makes no error here; use {rival}")
-    elif skill > 0:
+def show(content: dict[str, Any], measured: Measured, data: ForecastData, folder: Path) -> None:
+    """Print the test's scores, what the run took, and where everything is."""
+    show_scores(f"test: {content['data']}, {which_windows(data, 'test')}", content["attention"], measured)
+    console = Console(markup=False)
+    if isinstance(data, SeriesData):
+        for line in series_report.described(data, measured):
+            console.print(line, soft_wrap=True)
+    if content["best_epoch"] == 0:
         console.print(
-            f"skill {skill:.3f}: {100 * skill:.1f}% less squared error than {rival}, the best baseline"
+            "tested: the model before training, its linear map alone; no epoch did better on validation windows"
         )
     else:
         console.print(
-            f"skill {skill:.3f}: WORSE than {rival} by {-100 * skill:.1f}% in squared error; use {rival}"
+            f"tested: epoch {content['best_epoch']} of {content['epochs']}, the best on validation windows"
         )
     console.print(
         f"{content['seconds']:.0f} s, {content['windows_per_second']:.0f} windows/s in training, "
+        f"{content['ms_per_window']:.3g} ms a window in the test, "
         f"{content['n_parameters']:,} parameters, {content['peak_memory_mb']:.0f} MiB at the peak"
     )
     console.print(f"saved in {folder}", soft_wrap=True)

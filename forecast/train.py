@@ -1,118 +1,153 @@
 """Train a forecaster, test it beside simple baselines, save everything: `python -m forecast.train --help`."""
 
-import logging
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from forecast import processes
 from forecast.cli import main
 from forecast.errors import ConfigError
 
 
-def train(config: DictConfig) -> float:
-    """One run from configuration to report. Returns the best validation MSE, which a sweeper minimises."""
+def train(config: DictConfig, data: Any = None) -> float:
+    """One run from configuration to report. Returns the best validation MSE, which a sweeper minimises.
+
+    `data`, a data module that is set up, takes the place of the configuration's.
+    """
     # Here and not above, so that --help and --cfg answer without loading torch.
     import lightning as L
     from hydra.utils import instantiate
+    from torch.distributed.fsdp import FSDPModule
 
-    from forecast import loggers, report
-    from forecast.baselines import new_errors
-    from forecast.checkpoint import check_goes_on, find_checkpoint, load_checkpoint
+    from forecast import loggers, preemption, quiet, report, scores
+    from forecast.agreement import SameEverywhere
+    from forecast.baselines import FittedBaselines
+    from forecast.build import before_training, make_data, make_forecaster
+    from forecast.checkpoint import (
+        add_to_checkpoint,
+        check_goes_on,
+        epochs_done,
+        find_checkpoint,
+        load_checkpoint,
+    )
     from forecast.compiler import compile_where_possible
-    from forecast.forecaster import Forecaster
+    from forecast.files import write_json
     from forecast.hardware import settle
+    from forecast.keeping import SealedFiles
+    from forecast.refit import check_refit, refit
     from forecast.resources import PeakMemory, keep_freed_memory
+    from forecast.sharding import whole
 
-    for name in ("lightning.pytorch", "lightning.fabric"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    for known in (
-        ".*LeafSpec.*",  # Lightning's use of torch
-        ".*smaller than the logging interval.*",  # curves are logged by epoch
-        ".*dirpath has changed.*",  # a run that goes on from another's checkpoint keeps its own
-        ".*sync_dist=True.*",  # scores have been summed over the processes before they are logged
-    ):
-        warnings.filterwarnings("ignore", message=known)
+    quiet.lightning()
+    check_refit(config)
     keep_freed_memory()
     started, memory = time.perf_counter(), PeakMemory()
     folder = Path(config.output_dir)
-    checkpoint = start_from(config, folder)
-    saved = load_checkpoint(checkpoint) if checkpoint is not None else None
+    checkpoint, saved = start_from(config, folder)
     settle(config, saved)
     settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     L.seed_everything(config.seed, workers=True, verbose=False)
 
-    data = instantiate(config.data)
-    data.prepare_data()
-    data.setup()
-    model = instantiate(config.model)(
-        n_features=data.n_features, n_targets=data.n_targets, n_time_features=data.n_time_features
-    )
-    forecaster = Forecaster(
-        model,
-        loss=config.loss,
-        optimizer=instantiate(config.optimizer),
-        schedule=instantiate(config.schedule),
-        new_errors=lambda: new_errors(data),
-        config=settings,
-    )
+    data = data if data is not None else make_data(config)
+    fitted = FittedBaselines.fit(data)
+    forecaster = make_forecaster(config, data, fitted)
+    model = forecaster.model
     callbacks = instantiate(config.callbacks)
     trainer: L.Trainer = instantiate(
-        config.trainer, callbacks=list(callbacks.values()), logger=loggers.make(config.logger)
+        config.trainer,
+        callbacks=[*(callback for callback in callbacks.values() if callback), SameEverywhere()],
+        logger=loggers.make(config.logger),
+        plugins=[SealedFiles()],
+        num_sanity_val_steps=before_training(model),
     )
     check_trainer(config, trainer)
     if config.compile:
         compile_where_possible(model, trainer.strategy.root_device)
+    is_trained = False
     if checkpoint is not None and saved is not None:
         columns = {"feature_columns": [*data.feature_columns], "target_columns": [*data.target_columns]}
-        check_goes_on(checkpoint, saved, settings, columns)
+        check_goes_on(checkpoint, saved, settings, columns, in_place=config.resume == "auto")
+        is_trained = (
+            checkpoint.parent.parent == folder and saved["callbacks"]["KeepCheckpoints"]["is_finished"]
+        )
+        if is_trained:  # the test is what is missing
+            trainer.fit_loop.load_state_dict(saved["loops"]["fit_loop"])
         del saved  # as large as the model and its optimizer
     if trainer.is_global_zero:
         report.introduce(config, data, model, trainer)
 
     with loggers.running(trainer.loggers):
-        trainer.fit(forecaster, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+        if not is_trained:
+            with preemption.deferred():
+                trainer.fit(forecaster, datamodule=data, ckpt_path=checkpoint, weights_only=True)
         best = find_checkpoint(folder)
-        trainer.test(forecaster, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
+        # at its best epoch: calibrate the intervals, then test
+        trainer.validate(forecaster, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
+        validation_mse = forecaster.errors.scores()["mse"]
+        trainer.test(forecaster, datamodule=data, verbose=False)
         if trainer.is_global_zero:
-            measured = report.measure(forecaster, data)
+            assert forecaster.calibration is not None
+            if isinstance(model, FSDPModule):
+                forecaster.model = whole(make_forecaster(config, data, fitted).model, best)
+            calibration = forecaster.calibration.state_dict()
+            add_to_checkpoint(best, calibration=calibration, baselines=fitted.state_dict())
+            measured = scores.measure(forecaster, data, fitted)
             facts = {
                 "n_parameters": sum(p.numel() for p in model.parameters()),
                 "seconds": time.perf_counter() - started,
                 "windows_per_second": callbacks.throughput.windows_per_second,
+                "ms_per_window": callbacks.throughput.ms_per_window,
                 "peak_memory_mb": memory.megabytes(),
                 "attention": config.model.attention.name,
                 "data": config.data.name,
+                "eval_stride": data.eval_stride,
+                "validation_mse": validation_mse,
                 **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
                 "epochs": trainer.current_epoch,
+                "best_epoch": epochs_done(load_checkpoint(best)),
                 "precision": config.trainer.precision,
             }
             content = report.metrics(measured, data, facts)
-            images = report.pictures(folder, forecaster, data, measured)
+            shown = report.examples(forecaster, data, measured)
+            images = report.pictures(folder, forecaster, data, measured, shown)
             loggers.log_results(trainer.loggers, content, measured, images, trainer.global_step)
-            report.save(folder, content, measured, data)
-            report.show(content, measured, folder)
-    return float(callbacks.checkpoint.best_model_score)
+            report.save(folder, measured, data, shown)
+    if trainer.is_global_zero:
+        write_json(folder / "metrics.json", content)  # last: the run is finished but for a refit
+    if config.refit:
+        facts = refit(config, data, fitted, best)
+        if trainer.is_global_zero:
+            write_json(folder / "metrics.json", {**content, "refit": facts})
+    if trainer.is_global_zero:
+        report.show(content, measured, data, folder)
+    return validation_mse
 
 
-def start_from(config: DictConfig, folder: Path) -> Path | None:
-    """The checkpoint to go on from: this folder's last one (`resume=auto`), or the one that was named."""
-    from forecast.checkpoint import find_checkpoint
+def start_from(config: DictConfig, folder: Path) -> tuple[Path, dict[str, Any]] | tuple[None, None]:
+    """The checkpoint to go on from, and its content: this folder's newest (`resume=auto`), or the one named."""
+    from forecast.checkpoint import find_checkpoint, load_checkpoint, newest_state
 
     if config.resume not in (None, "auto"):
         raise ConfigError(
             f"resume={config.resume}: only resume=auto is known; checkpoint=FILE names a checkpoint"
         )
-    if config.resume == "auto" and (folder / "checkpoints" / "last.ckpt").exists():
-        return find_checkpoint(folder, prefer="last")
-    return find_checkpoint(config.checkpoint, prefer="last") if config.checkpoint else None
+    if config.resume == "auto" and (state := newest_state(folder)) is not None:
+        return state
+    if config.checkpoint:
+        named = find_checkpoint(config.checkpoint, prefer="last")
+        return named, load_checkpoint(named)
+    return None, None
 
 
 def check_trainer(config: DictConfig, trainer: Any) -> None:
     """Refuse what Lightning would take and not do, before it starts more processes."""
     from lightning.pytorch.accelerators import CPUAccelerator
+
+    for name in ("checkpoint", "throughput"):
+        if config.callbacks.get(name) is None:
+            raise ConfigError(f"callbacks.{name}=null: no run goes without it")
 
     epochs, precision, batch_size = (
         config.trainer.max_epochs,
@@ -123,9 +158,25 @@ def check_trainer(config: DictConfig, trainer: Any) -> None:
         raise ConfigError(f"trainer.max_epochs={epochs} must be a whole number of at least 1")
     if str(precision).startswith("16") and isinstance(trainer.accelerator, CPUAccelerator):
         raise ConfigError(f"trainer.precision={precision} needs a GPU; on the CPU use bf16-mixed or 32-true")
+    check_processes(trainer)
     if batch_size % trainer.world_size:
         raise ConfigError(
             f"data.batch_size={batch_size} must divide by the number of processes, {trainer.world_size}"
+        )
+
+
+def check_processes(trainer: Any) -> None:
+    """Refuse a trainer that leaves processes alone which a launcher started, or waits for ones that nobody starts."""
+    devices, nodes, launcher = trainer.num_devices, trainer.num_nodes, processes.launcher()
+    if launcher is not None and processes.count() != devices * nodes:
+        raise ConfigError(
+            f"{launcher} started {processes.count()} processes, and trainer.devices={devices} on "
+            f"trainer.num_nodes={nodes} make {devices * nodes}: choose trainer=ddp, ddp_cpu or fsdp and leave both "
+            f"out, or have {launcher} start {devices * nodes}"
+        )
+    if nodes > 1 and launcher is None:
+        raise ConfigError(
+            f"trainer.num_nodes={nodes}: start the processes of every machine with torchrun or srun (docs/scaling.md)"
         )
 
 

@@ -1,5 +1,6 @@
-"""Run `python -m forecast.train` as a user would, on tiny data and a tiny model."""
+"""Run the commands as a user would, on tiny data and a tiny model."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forecast.cli import main
+from forecast.cli import command, main
 from forecast.train import train as task
 from tests.helpers import TINY, write_csv
 
@@ -21,11 +22,15 @@ def workplace(folder: Path, rows: int = 300) -> Path:
 
 
 def start(
-    folder: Path, *overrides: str, program: tuple[str, ...] = ("-m", "forecast.train"), **environment: str
+    folder: Path,
+    *overrides: str,
+    program: tuple[str, ...] = ("-m", "forecast.train"),
+    settings: tuple[str, ...] = SMALL,
+    **environment: str,
 ):
     """Begin a run in `folder`, under its `runs` unless told otherwise; it can import this repository's tests."""
     return subprocess.Popen(
-        [sys.executable, *program, *SMALL, *overrides], cwd=folder, text=True,
+        [sys.executable, *program, *settings, *overrides], cwd=folder, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **environment},
     )  # fmt: skip
@@ -38,6 +43,13 @@ def finish(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
 
 def train(folder: Path, *overrides: str, **options) -> subprocess.CompletedProcess[str]:
     return finish(start(folder, *overrides, **options))
+
+
+def trained(folder: Path, *overrides: str) -> Path:
+    """A run of one epoch in `folder`, on its load.csv; give the run's folder."""
+    result = train(workplace(folder), "trainer.max_epochs=1", "logger=[]", *overrides)
+    assert result.returncode == 0, result.stderr
+    return only(folder, "runs/*")
 
 
 def train_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
@@ -55,3 +67,16 @@ def train_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -
 def only(folder: Path, pattern: str) -> Path:
     (path,) = folder.glob(pattern)
     return path
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, name: str, folder: Path, *overrides: str) -> int | str | None:
+    """Run `python -m forecast.<name>` within this process, in `folder`; give the exit status."""
+    module = importlib.import_module(f"forecast.{name}")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", [name, *overrides])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    try:
+        command(name, getattr(module, name))
+    except SystemExit as exit:
+        return exit.code
+    return 0

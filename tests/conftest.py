@@ -1,6 +1,7 @@
 """Check every shape in the package's signatures while the tests run, and only then; find the real data."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,13 @@ from jaxtyping import install_import_hook
 
 install_import_hook("forecast", "beartype.beartype")
 
+from tests.commands import trained  # noqa: E402  (after the hook)
+
 ROOT = Path(__file__).parent.parent
+os.environ["FORECAST_TARGETS"] = ":".join(  # callbacks that tests put into runs by name
+    f"tests.probes.{name}"
+    for name in re.findall(r"^class (\w+)", (ROOT / "tests" / "probes.py").read_text(), re.MULTILINE)
+)
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +39,15 @@ def etth1(data_root: Path):
     data.prepare_data()
     data.setup()
     return data
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of one epoch: hourly load and temperature, 12 steps → 5, all columns from all."""
+    return trained(tmp_path_factory.mktemp("all"))
+
+
+@pytest.fixture(scope="session")
+def quantile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with quantiles trained in, then refitted on all rows."""
+    return trained(tmp_path_factory.mktemp("quantile"), "loss=quantile", "refit=full")

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+import signal
 from pathlib import Path
 
 import lightning as L
@@ -46,3 +48,14 @@ class Failure(L.Callback):
     def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         if trainer.current_epoch == 1 and trainer.global_rank == self.rank:
             raise ValueError(f"process {self.rank} broke")
+
+
+class TellToStop(L.Callback):
+    """Send this process SIGTERM at the first call of a hook in an epoch."""
+
+    def __init__(self, hook: str, epoch: int) -> None:
+        def tell(trainer: L.Trainer, module: L.LightningModule) -> None:
+            if trainer.current_epoch == epoch and trainer.state.fn == "fit":
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        setattr(self, hook, tell)

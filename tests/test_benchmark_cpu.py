@@ -34,7 +34,7 @@ def test_the_published_form_fills_rows_as_ours_does() -> None:
     torch.testing.assert_close(out, probsparse_attention(q, k, v, top_queries=active))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_part_runs_and_is_on_the_page(tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "--quick", "--threads", "1", "--out", str(tmp_path)],

@@ -41,7 +41,9 @@ def losses(model: torch.nn.Module, forward, steps: int = 4) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[] if kind == "probsparse" else pytest.mark.long) for kind in KINDS]
+)
 def test_one_graph_trains_to_the_same_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks
     draw: Callable[..., torch.Tensor] = probsparse._draw
@@ -62,7 +64,7 @@ def test_one_graph_trains_to_the_same_loss(kind: str, monkeypatch: pytest.Monkey
     assert trained[1][-1] != trained[1][0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_compiled_run_reaches_the_scores(tmp_path: Path) -> None:
     whole_batches = "data.batch_size=4"  # of 264, 36 and 76 windows: two graphs, training and evaluation
     ran = commands.train(

@@ -68,7 +68,9 @@ def test_every_option_composes_with_keys_that_its_constructors_take(group: str, 
 @pytest.mark.parametrize("option", options("attention"))
 @pytest.mark.parametrize("model", options("model"))
 def test_every_model_is_made_with_every_attention(model: str, option: str) -> None:
-    config = composed(f"model={model}", f"attention={option}", "model.share_layers=true")
+    config = composed(f"model={model}", f"attention={option}")
+    if "share_layers" in config.model:
+        config.model.share_layers = True
     made = instantiate(config.model)(n_features=3, n_targets=2, n_time_features=4)
     past, past_time, future_time = torch.randn(2, 96, 3), torch.randn(2, 96, 4), torch.randn(2, 24, 4)
     assert made(past, past_time, future_time).shape == (2, 24, 2)
@@ -82,7 +84,7 @@ def test_every_model_is_made_with_every_attention(model: str, option: str) -> No
 
 @pytest.mark.parametrize("option", [option for group, option in CHOICES if group == "data"])
 def test_every_data_module_is_made(option: str) -> None:
-    config = composed(f"data={option}", *(["data.path=x.csv"] if option == "csv" else []))
+    config = composed(f"data={option}", *(["data.path=x.csv"] if option in ("csv", "long", "store") else []))
     data = instantiate(config.data)
     assert data.name == option
     assert (data.seq_len, data.pred_len) == (96, 24)

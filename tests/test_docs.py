@@ -88,3 +88,24 @@ def test_links_lead_somewhere() -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", PAGES["docs/performance.md"])
     assert links
     assert [link for link in links if not (ROOT / "docs" / link).exists()] == []
+
+
+def test_bytes_sent() -> None:
+    def numbers(page: str) -> dict[str, list[str]]:
+        rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in page.splitlines()]
+        return {row[0]: row[1:] for row in rows if len(row) == 3}
+
+    counted = numbers((ROOT / "docs" / "benchmarks" / "communication.md").read_text())
+    told = numbers((ROOT / "docs" / "scaling.md").read_text())
+    for line, measured in {
+        "parameters": "parameters",
+        "`ddp`: all-reduced a step": "a training step: all-reduce",
+        "broadcast a step (positions, running means)": "a training step: broadcast",
+        "all-reduced by an epoch's validation": "an epoch's validation: all-reduce",
+        "by the calibration of intervals": "calibration of the intervals: all-reduce",
+        "by the test": "the test: all-reduce",
+    }.items():
+        assert told[line] == counted[measured], line
+    for size in (0, 1):  # a gradient has four bytes; batch normalisation sends the rest
+        gradients = 4 * int(counted["parameters"][size].replace(",", ""))
+        assert 0 < int(counted["a training step: all-reduce"][size].replace(",", "")) - gradients < 1e4

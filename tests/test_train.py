@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from matplotlib import pyplot as plt
 
 from forecast.configuration import composed
 from forecast.metrics import SCORES
+from forecast.report import spread
 from forecast.resume import find_unfinished, load
 from tests.helpers import TINY, write_csv
 
@@ -75,7 +77,7 @@ def same_run(a: Path, b: Path) -> None:
     metrics = [json.loads((r / "metrics.json").read_text()) for r in (a, b)]
     epochs = [pd.read_csv(r / "metrics.csv").drop(columns=["seconds", "windows_per_second"]) for r in (a, b)]
     for content in metrics:
-        for field in ("seconds", "windows_per_second", "peak_memory_mb"):
+        for field in ("seconds", "windows_per_second", "ms_per_window", "peak_memory_mb"):
             del content[field]
     assert metrics[0] == metrics[1]
     pd.testing.assert_frame_equal(epochs[0], epochs[1], check_exact=True)
@@ -94,7 +96,8 @@ def test_the_run_folder_holds_everything(run: tuple[Path, str]) -> None:
     files = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
     assert {
         "config.yaml", "overrides.yaml", "metrics.json", "metrics.csv", "errors_by_step.csv",
-        "errors_by_variable.csv", "errors_by_window.parquet", "forecasts.png", "error_by_step.png",
+        "errors_by_variable.csv", "errors_by_window.parquet", "forecasts.parquet", "forecasts.png",
+        "error_by_step.png",
         "checkpoints/best.ckpt", "checkpoints/last.ckpt", "train.log",
     } <= files  # fmt: skip
     assert not any(Path(name).name.startswith(".") for name in files)
@@ -111,8 +114,9 @@ def test_metrics_json(run: tuple[Path, str]) -> None:
     assert metrics["n_windows"] == {"train": 280 - 12 - 5 + 1, "val": 40 - 5 + 1, "test": 80 - 5 + 1}
     assert (metrics["attention"], metrics["data"]) == ("probsparse", "csv")
     assert (metrics["seq_len"], metrics["pred_len"], metrics["seed"]) == (12, 5, 1)
-    for field in ("n_parameters", "seconds", "windows_per_second", "peak_memory_mb"):
+    for field in ("n_parameters", "seconds", "windows_per_second", "ms_per_window", "peak_memory_mb"):
         assert metrics[field] > 0
+    assert metrics["ms_per_window"] * 76 < 1000 * metrics["seconds"]  # the test pass is a part of the run
 
 
 def test_the_tables_agree_with_each_other(run: tuple[Path, str]) -> None:
@@ -132,6 +136,52 @@ def test_the_tables_agree_with_each_other(run: tuple[Path, str]) -> None:
     epochs = pd.read_csv(folder / "metrics.csv")
     assert epochs["epoch"].tolist() == list(range(EPOCHS))
     assert {"train/loss", "val/mse", "val/mae", "lr", "windows_per_second"} <= set(epochs)
+
+
+def test_the_pictured_forecasts_are_kept_in_data_units(run: tuple[Path, str], workplace: Path) -> None:
+    folder, _ = run
+    table = pd.read_parquet(folder / "forecasts.parquet")
+    windows = pd.read_parquet(folder / "errors_by_window.parquet")
+    read = pd.read_csv(workplace / "my load.csv", parse_dates=["date"]).set_index("date")
+    assert table["window"].unique().tolist() == [0, 37, 75]  # of 76
+    assert set(table["variable"]) == {"load", "temperature"}
+    groups: Any = table.groupby(["window", "variable"])
+    for (number, variable), part in groups:
+        assert part["step"].tolist() == list(range(1 - 12, 5 + 1))  # the whole history: 12 < 3 · 5
+        assert part["forecast_start"].unique().tolist() == [windows["forecast_start"][number]]
+        ahead = part[part["step"] > 0].set_index("date")
+        assert ahead.index[0] == windows["forecast_start"][number]
+        assert part["truth"].to_numpy() == pytest.approx(
+            read.loc[part["date"], variable].to_numpy(), rel=1e-5
+        )
+        last = part.loc[part["step"] == 0, "truth"].item()
+        assert ahead["naive"].to_numpy() == pytest.approx(last, rel=1e-5)
+        day_before = read.loc[ahead.index - pd.Timedelta(hours=24), variable].to_numpy()
+        assert ahead["seasonal_naive"].to_numpy() == pytest.approx(day_before, rel=1e-5)
+        history = part.loc[part["step"] <= 0, ["model", "naive", "seasonal_naive", "linear"]]
+        assert np.isnan(history.to_numpy()).all()
+    scale = read.iloc[:280].std(ddof=0)  # of the training rows, by which scores are scaled
+    for number, part in table[table["step"] > 0].groupby("window"):
+        for name in ("model", "linear"):
+            scaled = (part[name] - part["truth"]) / part["variable"].map(scale)
+            assert np.mean(scaled**2) == pytest.approx(windows[f"{name}_mse"][number], rel=1e-3)
+
+
+def test_the_pictured_windows_do_not_depend_on_the_history(run: tuple[Path, str], workplace: Path) -> None:
+    longer, _ = finished(workplace, "seq_len=20", "trainer.max_epochs=1")
+    keys = ["window", "forecast_start", "date", "variable", "truth"]
+    one, two = (
+        pd.read_parquet(folder / "forecasts.parquet").query("step > 0") for folder in (run[0], longer)
+    )
+    assert one[keys].to_numpy().tolist() == two[keys].to_numpy().tolist()
+
+
+def test_only_a_few_of_many_variables_are_kept() -> None:
+    assert spread(7, 12) == list(range(7))
+    many = spread(321, 12)
+    assert len(many) == 12
+    assert many[-1] == 320
+    assert spread(1, 3) == [0]
 
 
 def test_the_epoch_table_says_the_rate_that_each_epoch_began_with(workplace: Path) -> None:

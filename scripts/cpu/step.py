@@ -105,7 +105,7 @@ def group_of(operator: str) -> str:
 def serving_windows(rows: int, batch_size: int, seq_len: int, pred_len: int) -> dict[str, float]:
     """Seconds of one epoch of the loader alone over a table of ETTh1's shape: 7 columns, 4 calendar features."""
     windows = Windows(
-        torch.randn(rows, 7), torch.rand(rows, 4), first_row=0, count=rows - seq_len - pred_len + 1,
+        torch.randn(rows, 7), torch.rand(rows, 4), starts=[range(rows - seq_len - pred_len + 1)],
         seq_len=seq_len, pred_len=pred_len, target_index=list(range(7)),
     )  # fmt: skip
     loader = WindowLoader(windows, batch_size, shuffle=True)
