@@ -59,17 +59,16 @@ def make_forecaster(
 
 
 def start(model: ResidualInformer, data: ForecastData, chosen_on: ForecastData) -> None:
-    """Fit the linear map; tell the model its outputs' columns, and which time feature is the day of the year."""
+    """Fit the linear map; tell the model its outputs' columns and its time features."""
     n_quantiles = len(model.targets) // data.n_targets
     median = n_quantiles // 2
     columns = [
         column if place == median else -1 for column in data.target_index for place in range(n_quantiles)
     ]
-    names = time_feature_names(data.freq)
     model.start_from(
         weight=fit_map(data, chosen_on) if model.linear is not None else None,
         targets=columns,
-        blurred=names.index("day of year") if "day of year" in names else None,
+        time_features=time_feature_names(data.freq),
     )
 
 

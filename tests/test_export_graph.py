@@ -18,7 +18,7 @@ from forecast.exported.graph import ForecastGraph, trace
 from forecast.model import ResidualInformer
 from forecast.trained import TrainedModel
 
-SMALL = ("model.d_model=8", "model.n_heads=2", "model.d_ff=8", "model.encoder_layers=1")
+SMALL = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "model.encoder_layers=1")
 LENGTHS = ("seq_len=168", "label_len=70", "pred_len=100", "num_landmarks=7")  # more than one chunk of 64
 VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained runs of test_export.py
     ("attention=linear", "model.encoder_layers=2"),
@@ -42,7 +42,7 @@ def made(*overrides: str, n_features: int = 3, n_targets: int = 3) -> tuple[Fore
     network = instantiate(config.model)(n_features=n_features, n_targets=n_targets, n_time_features=4).eval()
     if isinstance(network, ResidualInformer):  # which says nothing before it is fitted and trained
         weight = torch.randn(config.seq_len, config.pred_len) / config.seq_len
-        network.start_from(weight, targets=range(n_targets), blurred=None)
+        network.start_from(weight, targets=range(n_targets), time_features=())
         torch.nn.init.normal_(network.head.out.weight)
     center = torch.tensor([1e7, -3.0, 0.5], dtype=torch.float64)
     scale = torch.tensor([1.0, 20.0, 1e-3], dtype=torch.float64)

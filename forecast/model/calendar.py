@@ -1,6 +1,7 @@
 """What a date says, learnt: the time features of a step as a vector."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
@@ -11,6 +12,8 @@ from forecast.attention.dropout import Dropout
 
 HARMONICS = 4
 HIDDEN = 64
+BLUR = {"day of year": 0.25, "day of month": 0.07}
+"""Time features that would name a day, and the deviation of the shifts that keep them from it, in ranges."""
 
 
 class CalendarEmbedding(nn.Module):
@@ -19,26 +22,29 @@ class CalendarEmbedding(nn.Module):
     The waves let a shallow network draw an hour's or a weekday's profile; the hidden layer joins hour, weekday and
     holiday into one.
 
-    In training the feature `blurred`, the day of the year, is off by a normal shift of `BLUR` of a year, the same for a
-    window's past and horizon: with a year or two of data it would name each day, and be learnt by heart.
+    In training the features of `BLUR` are off by normal shifts, the same for a window's past and horizon: with a few
+    years of data they would name each day, and its errors be learnt by heart.
     """
-
-    BLUR = 0.1
 
     def __init__(self, n_time_features: int, d_calendar: int, dropout: float) -> None:
         super().__init__()
         self.hidden = nn.Linear(n_time_features * (1 + 2 * HARMONICS), HIDDEN)
         self.out = nn.Linear(HIDDEN, d_calendar)
         self.dropout = Dropout(dropout)
-        self.blurred: int | None = None
+        self.blur: dict[int, float] = {}
+
+    def tell(self, names: Sequence[str]) -> None:
+        """The time features' names, in order: which of them to blur."""
+        self.blur = {names.index(name): width for name, width in BLUR.items() if name in names}
 
     def forward(
         self, time_features: Float[Tensor, "batch length n_time_features"]
     ) -> Float[Tensor, "batch length d_calendar"]:
         f = time_features
-        if self.training and self.blurred is not None:
+        if self.training and self.blur:
             shift = torch.zeros(f.shape[0], 1, f.shape[2], device=f.device, dtype=f.dtype)
-            shift[..., self.blurred].normal_(std=self.BLUR)
+            for feature, width in self.blur.items():
+                shift[..., feature].normal_(std=width)
             f = f + shift
         angles = f[..., None] * (math.pi * torch.arange(1, HARMONICS + 1, device=f.device))
         waves = torch.cat([f, angles.sin().flatten(-2), angles.cos().flatten(-2)], dim=-1)

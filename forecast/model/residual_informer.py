@@ -32,7 +32,8 @@ class ResidualInformer(nn.Module):
 
     Args:
         n_features, n_targets, n_time_features, seq_len, label_len, pred_len, attention: as of `Informer`.
-        patch_len: steps a token. Steps before the last whole patch of the window are left to the linear map.
+        patch_len: steps a token, at most the whole window. Steps before the last whole patch of the window are left to
+            the linear map.
         normalize: divide each window by its deviation, and the answer back (Kim et al. 2022, RevIN).
         linear: add to a linear map; else the encoder-decoder forecasts alone, from the window's mean.
         future_calendar: tell the decoder the horizon's calendar.
@@ -73,8 +74,7 @@ class ResidualInformer(nn.Module):
         check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers, d_calendar=d_calendar)
         check_sizes(patch_len=patch_len)
         check_lengths(seq_len, label_len, dropout)
-        if patch_len > seq_len:
-            raise ValueError(f"patch_len={patch_len} must be at most seq_len={seq_len}")
+        patch_len = min(patch_len, seq_len)
         self.label_len, self.pred_len, self.patch_len = label_len, pred_len, patch_len
         self.normalize, self.future_calendar = normalize, future_calendar
         self.past_tokens, self.label_tokens = seq_len // patch_len, label_len // patch_len
@@ -110,13 +110,16 @@ class ResidualInformer(nn.Module):
         self.head = StepHead(d_model, d_calendar, n_targets, patch_len=patch_len)
 
     def start_from(
-        self, weight: Float[Tensor, "seq_len pred_len"] | None, targets: Sequence[int], blurred: int | None
+        self,
+        weight: Float[Tensor, "seq_len pred_len"] | None,
+        targets: Sequence[int],
+        time_features: Sequence[str],
     ) -> None:
-        """Take what is known before training: the linear map, each output's column, which time feature to blur."""
+        """Take what is known before training: the linear map, each output's column, the time features' names."""
         if self.linear is not None and weight is not None:
             self.linear.weight.copy_(weight)
         self.targets.copy_(torch.tensor(targets))
-        self.calendar.blurred = blurred
+        self.calendar.tell(time_features)
 
     def forward(
         self,

@@ -22,6 +22,7 @@ SIZES: dict[str, Any] = {
     "dropout": 0.0,
 }
 BATCH = 8
+FEATURES = ("hour", "day of month", "day of year")
 
 
 def made(
@@ -32,7 +33,7 @@ def made(
     settings = {**SIZES, **sizes}
     model = ResidualInformer(attention=slots(kind), **settings)
     weight = torch.randn(settings["seq_len"], settings["pred_len"]) / settings["seq_len"]
-    model.start_from(weight, targets=targets, blurred=2)
+    model.start_from(weight, targets=targets, time_features=FEATURES)
     if trained:
         torch.nn.init.normal_(model.head.out.weight)
     return model.eval()
@@ -105,13 +106,16 @@ def test_every_step_of_the_past_counts(step: int) -> None:
     assert (model(changed, past_time, future_time) - model(past, past_time, future_time)).abs().max() > 1e-3
 
 
-def test_the_day_of_the_year_is_blurred_in_training_alone() -> None:
-    model, time = made(), inputs()[1]
-    assert torch.equal(model.calendar(time), model.calendar(time))
-    blurred = model.calendar.train()(time)
-    assert not torch.equal(blurred, model.calendar(time))
-    model.calendar.blurred = None
-    assert torch.equal(model.calendar(time), model.calendar(time))
+def test_what_names_a_day_is_blurred_in_training_alone() -> None:
+    calendar, time = made().calendar, inputs()[1]
+    assert torch.equal(calendar(time), calendar(time))
+    calendar.train()
+    assert set(calendar.blur) == {1, 2}
+    for feature in (1, 2):
+        calendar.blur = {feature: 0.1}
+        assert not torch.equal(calendar(time), calendar(time))
+    calendar.tell(["hour", "day of week"])
+    assert torch.equal(calendar(time), calendar(time))
 
 
 def test_the_distance_between_quantiles_has_no_level() -> None:
@@ -125,9 +129,12 @@ def test_the_distance_between_quantiles_has_no_level() -> None:
     )
 
 
+def test_a_window_shorter_than_a_patch_is_one_token() -> None:
+    model = made(patch_len=39)
+    assert (model.patch_len, model.past_tokens, model.future_tokens) == (38, 1, 1)
+
+
 def test_what_cannot_be() -> None:
-    with pytest.raises(ValueError, match="patch_len=39 must be at most seq_len=38"):
-        made(patch_len=39)
     with pytest.raises(ValueError, match="label_len=39 must lie between 0 and seq_len=38"):
         made(label_len=39)
     with pytest.raises(ValueError, match="patch_len=0 must be a whole number"):
