@@ -51,8 +51,8 @@ def without_gradient(module: nn.Module) -> list[str]:
 
 
 TINY = (
-    "seq_len=12", "label_len=6", "pred_len=5", "model.d_model=8", "model.n_heads=2", "model.d_ff=8",
-    "data.batch_size=16",
+    "model=informer", "seq_len=12", "label_len=6", "pred_len=5",
+    "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.batch_size=16",
 )  # fmt: skip
 """Overrides that make a run of seconds."""
 

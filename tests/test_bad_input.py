@@ -158,7 +158,7 @@ def test_real_processes_say_the_same(tmp_path: Path) -> None:
                 f"data.path={path}",
                 *case.overrides,
                 program=("-m", f"forecast.{case.program}"),
-                settings=(),
+                settings=("model=informer",) if case.program == "train" else (),
             )
         )
         assert result.returncode == 2

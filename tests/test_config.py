@@ -72,8 +72,8 @@ def test_every_model_is_made_with_every_attention(model: str, option: str) -> No
     if "share_layers" in config.model:
         config.model.share_layers = True
     made = instantiate(config.model)(n_features=3, n_targets=2, n_time_features=4)
-    past, past_time, future_time = torch.randn(2, 96, 3), torch.randn(2, 96, 4), torch.randn(2, 24, 4)
-    assert made(past, past_time, future_time).shape == (2, 24, 2)
+    past, past_time = torch.randn(2, config.seq_len, 3), torch.randn(2, config.seq_len, 4)
+    assert made(past, past_time, torch.randn(2, 24, 4)).shape == (2, 24, 2)
     slots = {slot: config.model.attention[slot].role for slot in ("encoder", "decoder", "cross")}
     assert slots == {
         "encoder": "self",
@@ -87,7 +87,7 @@ def test_every_data_module_is_made(option: str) -> None:
     config = composed(f"data={option}", *(["data.path=x.csv"] if option in ("csv", "long", "store") else []))
     data = instantiate(config.data)
     assert data.name == option
-    assert (data.seq_len, data.pred_len) == (96, 24)
+    assert (data.seq_len, data.pred_len) == (336, 24)
 
 
 @pytest.mark.parametrize("optimizer", options("optimizer"))

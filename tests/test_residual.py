@@ -108,10 +108,3 @@ def test_quantiles_start_around_the_linear_map(
     assert np.all(middle < high)
     day_before = read_table(folder / "load.csv", ["load"])["load"].to_numpy()[-24:-19]
     assert np.abs(middle - day_before).max() < 30
-
-
-def test_a_patch_longer_than_the_window(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train_here(monkeypatch, workplace(tmp_path), "model=residual_informer", "logger=[]") == 2
-    assert capsys.readouterr().err == "error: patch_len=24 must be at most seq_len=12\n"

@@ -17,7 +17,8 @@ from forecast.diagnosis.windows import Part
 from forecast.errors import ConfigError
 
 LONGEST_PAST, LONGEST_HORIZON = 720, 96  # that are suggested unasked
-FULL, NYSTROM = 512, 4_096  # longest windows for which these attention kinds are suggested
+PATCH, EPOCH = 24, 4_096  # steps a token, and windows an epoch, of model=residual_informer
+FULL, NYSTROM = 512 * PATCH, 4_096 * PATCH  # longest windows for which these attention kinds are suggested
 LISTED = 20  # columns in a suggested command
 STEPS = 1_500  # of training, at least
 LESS_ERROR = 0.95  # of the season that follows the step, before another is suggested
@@ -135,7 +136,7 @@ def suggest_training(n_windows: int, lengths: Sequence[Setting], asked: Asked) -
     elif longest <= NYSTROM:
         kind, why = "nystrom", f"close to softmax, and cheaper beyond {FULL} steps"
     batch = asked.batch_size or (16 if n_windows < 1_000 else 64 if n_windows > 20_000 else 32)
-    steps = -(-n_windows // batch)
+    steps = -(-min(n_windows, EPOCH) // batch)
     epochs = min(50, max(5, -(-STEPS // steps)))
     settings = [Setting("attention", kind, why)]
     if asked.batch_size is None:

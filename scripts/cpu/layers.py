@@ -72,7 +72,7 @@ def growth_with_length(lengths: list[int], repeats: int) -> dict[str, list[Row]]
 
 
 def long_window(length: str) -> list[Row]:
-    """Peak memory and time of one training step of the default model on one very long window."""
+    """Peak memory and time of one training step of `model=informer` on one very long window."""
     config = composed(
         EFFICIENT, "benchmark=model", f"benchmark.lengths=[{length}]", "benchmark.batch_size=1", "repeats=1",
         config_name="benchmark",

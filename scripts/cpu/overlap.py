@@ -22,7 +22,8 @@ def overlaps(seq_len: int, data: list[str], batches: int) -> dict[str, Any]:
     """Mean share of the exact measure's top u among those of each sampling, over windows, heads and encoder layers."""
     with tempfile.TemporaryDirectory() as folder:
         said = [
-            f"seq_len={seq_len}", f"label_len={min(48, seq_len)}", "pred_len=24", *data, "trainer.max_epochs=1",
+            "model=informer", f"seq_len={seq_len}", f"label_len={min(48, seq_len)}", "pred_len=24", *data,
+            "trainer.max_epochs=1",
             f"+trainer.limit_train_batches={batches}", "+trainer.limit_val_batches=10",
             "+trainer.limit_test_batches=1", "logger=[]", f"output_dir={folder}",
             f"hydra.run.dir={folder}", f"factor={FACTOR}",

@@ -35,7 +35,7 @@ def measure(store: Path, rounds: int, steps: int, batch_size: int = 32) -> dict[
 
     All pages of the store are read before. `ratio` is the median of the rounds' own ratios, `spread` their quartiles.
     """
-    config = composed("data=store", f"data.path={store}", "logger=[]")
+    config = composed("model=informer", "data=store", f"data.path={store}", "logger=[]")
     data = StoreData(path=store, name="store", seq_len=96, pred_len=24, split=[0.7, 0.1, 0.2])
     data.setup()
     ways = {"store": data.windows["train"], "memory": in_memory(data)}
