@@ -109,3 +109,29 @@ def test_bytes_sent() -> None:
     for size in (0, 1):  # a gradient has four bytes; batch normalisation sends the rest
         gradients = 4 * int(counted["parameters"][size].replace(",", ""))
         assert 0 < int(counted["a training step: all-reduce"][size].replace(",", "")) - gradients < 1e4
+
+
+def test_the_first_table() -> None:
+    """Its rows are the ablation's cells, the mean over the seeds that have run."""
+    cells = json.loads((ROOT / "docs" / "results" / "ablation.json").read_text())["cells"].values()
+    rows = {
+        "the last day repeated": ("everything", "seasonal_naive_mse"),
+        "a linear map": ("everything", "linear_mse"),
+        "`model=informer`, as of 2021": ("model=informer", "mse"),
+        "the default, `model=residual_informer`": ("everything", "mse"),
+    }
+    expected, seeds = {}, set()
+    for name, (variant, key) in rows.items():
+        means = []
+        for data, horizon in (("sample", 168), ("load", 168), ("etth1", 96)):
+            found = [c for c in cells if (c["data"], c["variant"], c["horizon"]) == (data, variant, horizon)]
+            seeds.add(len(found))
+            means.append(sum(c[key] for c in found) / len(found))
+        expected[name] = [f"{mean:.3f}" for mean in means]
+    (table,) = re.findall(r"(\| test MSE.*?)\n\n", PAGES["README.md"], re.DOTALL)
+    header, _, *lines = [
+        [cell.strip(" *") for cell in line.strip("| ").split("|")] for line in table.splitlines()
+    ]
+    assert {line[0]: line[1:] for line in lines} == expected
+    (count,) = seeds
+    assert (f"{count} seeds" if count > 1 else "one seed") in header[0]
