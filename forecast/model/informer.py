@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from forecast.attention import Attention
 from forecast.model.embedding import Embedding
-from forecast.model.layers import DecoderLayer, Encoder, EncoderLayer
+from forecast.model.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 
 MakeAttention = Callable[..., Attention]
 
@@ -83,7 +83,7 @@ class Informer(nn.Module):
             ),
             encoder_layers,
         )
-        self.decoder = nn.ModuleList(
+        self.decoder = Decoder(
             DecoderLayer(a, c, **sizes)
             for a, c in zip(
                 attentions(attention["decoder"], decoder_layers),
@@ -110,10 +110,7 @@ class Informer(nn.Module):
             torch.cat([past[:, start:], placeholders], dim=1),  # (batch, label_len + pred_len, n_features)
             torch.cat([past_time[:, start:], future_time], dim=1),
         )
-        for layer in self.decoder[:-1]:
-            x = layer(x, memory, last=x.shape[1])
-        x = self.decoder[-1](x, memory, last=self.pred_len)
-        return self.head(self.norm(x))[:, -self.pred_len :]
+        return self.head(self.norm(self.decoder(x, memory, last=self.pred_len)))
 
 
 class EncoderStack(nn.Module):

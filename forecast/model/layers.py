@@ -95,3 +95,17 @@ class DecoderLayer(nn.Module):
             x = x[:, -last:]
         x = self.norm2(x + self.dropout(self.cross(x, memory)))
         return self.norm3(x + self.feed_forward(x))
+
+
+class Decoder(nn.ModuleList):
+    """Decoder layers one after another, of which the `last` positions are wanted."""
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch length d_model"],
+        memory: Float[Tensor, "batch memory_len d_model"],
+        last: int,
+    ) -> Float[Tensor, "batch {last} d_model"]:
+        for layer in self[:-1]:
+            x = layer(x, memory, last=x.shape[1])
+        return self[-1](x, memory, last)[:, -last:]

@@ -12,7 +12,7 @@ from forecast.attention.dropout import Dropout
 from forecast.model.calendar import CalendarEmbedding
 from forecast.model.embedding import sinusoidal_positions
 from forecast.model.informer import AttentionSlots, check_lengths, check_sizes
-from forecast.model.layers import DecoderLayer, Encoder, EncoderLayer
+from forecast.model.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 from forecast.model.linear_path import LinearPath
 from forecast.model.patches import PatchEmbedding, StepHead
 
@@ -98,7 +98,7 @@ class ResidualInformer(nn.Module):
             d_model,
             distil=False,
         )
-        self.decoder = nn.ModuleList(
+        self.decoder = Decoder(
             DecoderLayer(
                 attention["decoder"](d_model, n_heads, dropout=dropout),
                 attention["cross"](d_model, n_heads, dropout=dropout),
@@ -150,10 +150,8 @@ class ResidualInformer(nn.Module):
 
         memory = self.encoder(tokens)
         x = torch.cat([memory[:, self.past_tokens - self.label_tokens :], queries], dim=1)
-        for layer in self.decoder[:-1]:
-            x = layer(x, memory, last=x.shape[1])
-        x = self.decoder[-1](x, memory, last=self.future_tokens)[:, -self.future_tokens :]
-        correction = self.head(self.norm(x), future_calendar)[:, : self.pred_len]
+        x = self.norm(self.decoder(x, memory, last=self.future_tokens))
+        correction = self.head(x, future_calendar)[:, : self.pred_len]
 
         column = self.targets.clamp(min=0)
         return torch.where(
