@@ -73,53 +73,47 @@ def timelines(
 
     `query_lens` holds each layer's number of queries: the last cross-attention may answer the horizon alone.
     """
-    label_len, pred_len = network.label_len, network.pred_len
-    seq_len = len(dates) - pred_len
-    if isinstance(network, ResidualInformer):
-        return _of_patches(network, dates, query_lens)
+    seq_len = len(dates) - network.pred_len
+    encoded, decoded, memory = (
+        _of_patches(network, seq_len)
+        if isinstance(network, ResidualInformer)
+        else _of_steps(network, seq_len)
+    )
+    found = {name: (steps, steps) for name, steps in encoded.items()}
+    for i in range(len(network.decoder)):
+        found[f"decoder.{i}.attention"] = decoded, decoded
+        found[f"decoder.{i}.cross"] = decoded[len(decoded) - query_lens[f"decoder.{i}.cross"] :], memory
+    return {
+        name: (Timeline(asking, dates, seq_len), Timeline(read, dates, seq_len))
+        for name, (asking, read) in found.items()
+    }
 
-    def timeline(steps: np.ndarray) -> Timeline:
-        return Timeline(steps, dates, seq_len)
 
-    found: dict[str, tuple[Timeline, Timeline]] = {}
+def _of_steps(network: Informer, seq_len: int) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """The steps that encoder layers see, by the layer's name; those that decoder layers see; those remembered."""
+    encoded: dict[str, np.ndarray] = {}
     memory = []
     for name, encoder, reads in _encoders(network.encoder, seq_len):
         steps = np.arange(seq_len - reads, seq_len)
         for i, distil in enumerate([nn.Identity(), *encoder.distils]):
             if isinstance(distil, Distil):
                 steps = steps[::2]
-            found[f"{name}.layers.{i}.attention"] = timeline(steps), timeline(steps)
+            encoded[f"{name}.layers.{i}.attention"] = steps
         memory.append(steps)
-    decoded = np.arange(seq_len - label_len, seq_len + pred_len)
-    for i in range(len(network.decoder)):
-        found[f"decoder.{i}.attention"] = timeline(decoded), timeline(decoded)
-        asking = decoded[len(decoded) - query_lens[f"decoder.{i}.cross"] :]
-        found[f"decoder.{i}.cross"] = timeline(asking), timeline(np.concatenate(memory))
-    return found
+    decoded = np.arange(seq_len - network.label_len, seq_len + network.pred_len)
+    return encoded, decoded, np.concatenate(memory)
 
 
 def _of_patches(
-    network: ResidualInformer, dates: pd.DatetimeIndex, query_lens: dict[str, int]
-) -> dict[str, tuple[Timeline, Timeline]]:
+    network: ResidualInformer, seq_len: int
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """The same where a position is a patch: it is centred on its middle step, the horizon's last on one within it."""
-    seq_len, patch_len = len(dates) - network.pred_len, network.patch_len
-    middle = patch_len // 2
-    past = seq_len - patch_len * np.arange(network.past_tokens, 0, -1) + middle
-    future = seq_len + patch_len * np.arange(network.future_tokens) + middle
-    future = np.minimum(future, len(dates) - 1)
+    middle = network.patch_len // 2
+    past = seq_len - network.patch_len * np.arange(network.past_tokens, 0, -1) + middle
+    future = seq_len + network.patch_len * np.arange(network.future_tokens) + middle
+    future = np.minimum(future, seq_len + network.pred_len - 1)
     decoded = np.concatenate([past[len(past) - network.label_tokens :], future])
-
-    def timeline(steps: np.ndarray) -> Timeline:
-        return Timeline(steps, dates, seq_len)
-
-    found: dict[str, tuple[Timeline, Timeline]] = {}
-    for i in range(len(network.encoder.layers)):
-        found[f"encoder.layers.{i}.attention"] = timeline(past), timeline(past)
-    for i in range(len(network.decoder)):
-        found[f"decoder.{i}.attention"] = timeline(decoded), timeline(decoded)
-        asking = decoded[len(decoded) - query_lens[f"decoder.{i}.cross"] :]
-        found[f"decoder.{i}.cross"] = timeline(asking), timeline(past)
-    return found
+    return {f"encoder.layers.{i}.attention": past for i in range(len(network.encoder.layers))}, decoded, past
 
 
 def _encoders(encoder: nn.Module, seq_len: int) -> list[tuple[str, Encoder, int]]:
