@@ -1,17 +1,17 @@
-"""A generated plant that makes twelve products in turn: how much comes out next week was last seen months ago.
+"""A generated plant that makes six products in turn: how much comes out next week was last seen a month or two ago.
 
-252,000 rows from 1990-01-01, hourly: `output`, in tonnes; `now_1` … `now_12`, 1 for the product being made; `next_1` …
-`next_12`, 1 for the product of the same hour a week later, for the plan is known a week ahead. Nothing was measured.
+672,000 rows from 1990-01-01, every half hour: `output`; `now_1` … `now_6`, 1 for the product being made; `next_1` …
+`next_6`, 1 for the product of the same half hour a week later: the plan is known a week ahead. Nothing was measured.
 
 What there is to learn: one product a week, Monday to Sunday; nights with less output; and a level of output that lasts
-a week and is nearly the same when that product is made again (correlation `MEMORY`), 8 to 16 weeks later and in an
-order that keeps changing. The level of the week to come is thus told by one week of the past alone, which ended at
-least 1,176 steps before it and began at most 2,688, and only the flags say which week that was: a window of 2,688 steps
-always holds it, one of 1,008 never does. No linear map can look it up, and nothing takes its place: levels have no
-trend and no season, the same mean for all products, and are independent from product to product.
+a week and is nearly the same when that product is made again (correlation `MEMORY`), 4 to 8 weeks later and in an order
+that keeps changing. The level of the week to come is thus told by one week of the past alone, which ended at least
+1,008 steps before it and began at most 2,688, and only the flags say which week that was: a window of 2,688 steps
+always holds it, one of 672 never does. No linear map can look it up, and nothing takes its place: levels have no trend and no
+season, the same mean for all products, and are independent from product to product.
 
-A recall by content of one among many, as in Graves et al. 2014, "Neural Turing Machines", section 4.3, and Arora et al.
-2024, "Zoology", whose tasks these are in the shape of a series.
+A recall by content of one among several, as in Graves et al. 2014, "Neural Turing Machines", section 4.3, and Arora et
+al. 2024, "Zoology".
 """
 
 from dataclasses import dataclass
@@ -24,15 +24,11 @@ from forecast.data.module import ForecastData
 from forecast.data.synthetic import Series, around
 from forecast.data.table import Table
 
-PRODUCTS, WEEKS, WEEK = 12, 1500, 168
-COLUMNS = (
-    "output",
-    *(f"now_{number}" for number in range(1, PRODUCTS + 1)),
-    *(f"next_{number}" for number in range(1, PRODUCTS + 1)),
-)
-SOONEST, LATEST = 8, 16
+PRODUCTS, WEEKS, WEEK = 6, 2000, 336
+COLUMNS = ("output", *(f"{when}_{product + 1}" for when in ("now", "next") for product in range(PRODUCTS)))
+SOONEST, LATEST = 4, 8
 """Weeks from a run of a product to its next."""
-MEMORY, SPREAD, NOISE = 0.9, 4.0, 0.5
+MEMORY, NOISE = 0.9, 0.15
 _SEED = 19900101
 
 
@@ -44,8 +40,8 @@ class RecallData(ForecastData):
 
 
 @dataclass(frozen=True)
-class Plant:
-    """Week by week, one more than the table has: what is made, at which level, and at which level the last time."""
+class Plan:
+    """Of each week, and one after the table's last: what is made, at which level, and at which level the last time."""
 
     product: Int[np.ndarray, " weeks"]
     level: Float[np.ndarray, " weeks"]
@@ -54,50 +50,46 @@ class Plant:
 
 def recall_table() -> Table:
     """The generated set, the same at every call; values are rounded to three decimals."""
+    dates = pd.date_range("1990-01-01", periods=WEEKS * WEEK, freq="30min")
     random = np.random.Generator(np.random.PCG64(_SEED))
-    plant = _run(random)
-    dates = pd.date_range("1990-01-01", periods=WEEKS * WEEK, freq="h")
-    output = np.repeat(plant.level[:-1], WEEK) + usual(dates) + NOISE * random.standard_normal(len(dates))
-    flags = np.repeat(np.eye(PRODUCTS)[plant.product], WEEK, axis=0)
-    return Table(dates, np.column_stack([output, flags[:-WEEK], flags[WEEK:]]).round(3), COLUMNS, "h")
-
-
-def usual(dates: pd.DatetimeIndex) -> Series:
-    """Output at each hour, whatever is made."""
-    return 20 - 3 * around(dates.hour.to_numpy().astype(float), 3.0, 3.0)
-
-
-def plant() -> Plant:
-    """What the table was made from."""
-    return _run(np.random.Generator(np.random.PCG64(_SEED)))
-
-
-def _run(random: np.random.Generator) -> Plant:
-    """Each week one of the products that are not among the last seven, by lot, or that one that cannot wait."""
-    waiting = [(int(product), -LATEST + place) for place, product in enumerate(random.permutation(PRODUCTS))]
-    levels = SPREAD * random.standard_normal(PRODUCTS)
-    made = []
-    for week in range(WEEKS + 1):  # waiting: products and the weeks of their last runs, the oldest first
-        is_due = week - waiting[0][1] == LATEST
-        product, _ = waiting.pop(0 if is_due else int(random.integers(PRODUCTS - SOONEST + 1)))
-        waiting.append((product, week))
-        last = levels[product]
-        levels[product] = MEMORY * last + SPREAD * np.sqrt(1 - MEMORY**2) * random.standard_normal()
-        made.append((product, levels[product], last))
-    product, level, last = zip(*made, strict=True)
-    return Plant(np.array(product), np.array(level), np.array(last))
+    plan = _plan(random)
+    output = np.repeat(plan.level[:-1], WEEK) + _day(dates) + NOISE * random.standard_normal(len(dates))
+    flags = np.repeat(np.eye(PRODUCTS)[plan.product], WEEK, axis=0)
+    return Table(dates, np.column_stack([output, flags[:-WEEK], flags[WEEK:]]).round(3), COLUMNS, "30min")
 
 
 def floors(origins: Int[np.ndarray, " windows"], pred_len: int) -> tuple[float, float]:
-    """Mean squared errors, in tonnes², of windows that forecast from these rows on, at most a week ahead.
+    """The least mean squared errors of windows that forecast from these rows on, up to a week ahead.
 
-    Of one who knows all but what the products to come did in their last runs, and of one who knows that too.
+    Of one who does not know what the next product did last time, and of one who does; both know all the rest.
     """
-    weeks = plant()
-    table = recall_table()
-    rest = table.values[:, 0] - usual(table.dates)
+    table, plan = recall_table(), _plan(np.random.Generator(np.random.PCG64(_SEED)))
     rows = origins[:, None] + np.arange(pred_len)
-    week, to_come = rows // WEEK, rows // WEEK > origins[:, None] // WEEK
-    told = [np.where(to_come, seen * weeks.last[week], weeks.level[week]) for seen in (0.0, MEMORY)]
-    short, long = (float(np.mean((rest[rows] - forecast) ** 2)) for forecast in told)
+    level, week, is_now = (
+        table.values[:, 0] - _day(table.dates),
+        rows // WEEK,
+        rows // WEEK == origins[:, None] // WEEK,
+    )
+    told = (np.where(is_now, plan.level[week], known * plan.last[week]) for known in (0, MEMORY))
+    short, long = (float(np.mean((level[rows] - forecast) ** 2)) for forecast in told)
     return short, long
+
+
+def _day(dates: pd.DatetimeIndex) -> Series:
+    """What the hour adds to the level."""
+    return -0.7 * around(dates.hour.to_numpy().astype(float), 3.0, 3.0)
+
+
+def _plan(random: np.random.Generator) -> Plan:
+    """Each week, by lot, one of the products that have waited long enough; one that has waited `LATEST` at once."""
+    waiting = list(zip(range(-LATEST, PRODUCTS - LATEST), random.permutation(PRODUCTS), strict=True))
+    levels = random.standard_normal(PRODUCTS)
+    weeks = []
+    for week in range(WEEKS + 1):
+        oldest, _ = waiting[0]  # week of the last run, product
+        _, product = waiting.pop(0 if week - oldest == LATEST else random.integers(PRODUCTS - SOONEST + 1))
+        waiting.append((week, product))
+        last = levels[product]
+        levels[product] = MEMORY * last + np.sqrt(1 - MEMORY**2) * random.standard_normal()
+        weeks.append((product, levels[product], last))
+    return Plan(*(np.array(column) for column in zip(*weeks, strict=True)))
