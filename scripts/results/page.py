@@ -38,7 +38,7 @@ Residual Informer reading ever more of the past, one seed: all columns of ETT; t
 Bold: the best kind at a length. The linear baseline reads as much. Seconds are those of the whole run.
 """
 RECALL = """\
-Residual Informer without its linear map on the generated set `recall` ([memory.md](../docs/memory.md)), a week of half
+Residual Informer without its linear map on the generated set `recall` ([memory.md](memory.md)), a week of half
 hours ahead: what half of the horizon depends on lies 1,008 to 2,688 steps before it. Bold: the best kind at a length.
 Each kind serves every slot that it can, cross-attention too; Fastformer cannot, and has softmax there. Errors are in
 the set's own units, those of the levels to be recalled. The linear baseline reads as much as the model.
