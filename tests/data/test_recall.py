@@ -4,7 +4,6 @@ import hashlib
 
 import numpy as np
 import pytest
-import torch
 from numpy.lib.stride_tricks import sliding_window_view
 
 from forecast.data import RecallData
@@ -84,7 +83,18 @@ def test_the_level_is_that_of_the_last_run_and_of_nothing_else(table: Table, mad
 
 
 def test_the_floors_of_short_and_of_long_windows():
-    data = RecallData(name="recall", seq_len=2688, pred_len=WEEK, split=[0.7, 0.1, 0.2], scaler="none")
+    origins = np.arange(int(0.8 * WEEKS * WEEK), (WEEKS - 1) * WEEK + 1, 125)
+    short, long = floors(origins, WEEK)
+    assert short == pytest.approx(0.633, abs=0.005)
+    assert long == pytest.approx(0.116, abs=0.005)
+    assert floors(origins // WEEK * WEEK, 24) == pytest.approx(
+        [0.0225] * 2, rel=0.05
+    )  # this week: noise alone
+
+
+def test_it_needs_no_file():
+    lengths = {"seq_len": 2688, "pred_len": WEEK, "eval_stride": 125}
+    data = RecallData(name="recall", **lengths, split=[0.7, 0.1, 0.2], features="MS", target="output")
     data.setup()
-    short, long = floors(data.windows["test"].origins(torch.arange(data.n_windows["test"])).numpy(), WEEK)
-    assert (short, long) == pytest.approx((0, 0), abs=1e-3)
+    assert data.n_windows == {"train": 467_376, "val": 535, "test": 1073}
+    assert (data.n_features, data.n_targets, data.n_time_features) == (13, 1, 5)
