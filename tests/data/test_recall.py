@@ -93,8 +93,15 @@ def test_the_floors_of_short_and_of_long_windows():
 
 
 def test_it_needs_no_file():
-    lengths = {"seq_len": 2688, "pred_len": WEEK, "eval_stride": 125}
-    data = RecallData(name="recall", **lengths, split=[0.7, 0.1, 0.2], features="MS", target="output")
+    data = RecallData(
+        name="recall",
+        seq_len=2688,
+        pred_len=WEEK,
+        split=[0.7, 0.1, 0.2],
+        features="MS",
+        target="output",
+        eval_stride=125,
+    )
     data.setup()
     assert data.n_windows == {"train": 467_376, "val": 535, "test": 1073}
     assert (data.n_features, data.n_targets, data.n_time_features) == (13, 1, 5)
