@@ -14,6 +14,8 @@ from forecast.data.series_windows import SeriesWindows
 from forecast.data.stored import StoredWindows
 from forecast.series_baselines import sampled_gram
 
+AT_ONCE = 65_536
+
 
 def window_gram(windows: Windows) -> Float64[Tensor, "width width"]:
     """Σ over windows and targets of the outer product of each window, past and horizon, with itself.
@@ -34,8 +36,12 @@ def sliding_gram(rows: Float[Tensor, "rows columns"], width: int) -> Float[Tenso
     head, tail = rows[: width - 1], rows[count:]  # rows that leave and that enter as the start moves on
     change = tail @ tail.T - head @ head.T
     gram = rows.new_zeros(width, width)
-    for column in rows.T:  # first row: Σᵢ x[i]·x[i+b]
-        gram[0] += column[:count] @ column.unfold(0, width, 1)
+    for (
+        column
+    ) in rows.T:  # first row: Σᵢ x[i]·x[i+b], of so many i at a time: the product copies what it unfolds
+        for first in range(0, count, AT_ONCE):
+            some = column[first : min(first + AT_ONCE, count)]
+            gram[0] += some @ column[first : first + len(some) + width - 1].unfold(0, width, 1)
     gram[:, 0] = gram[0]
     for a in range(width - 1):
         gram[a + 1, 1:] = gram[a, :-1] + change[a]

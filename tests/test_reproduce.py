@@ -242,6 +242,23 @@ def test_the_page_of_windows(tmp_path: Path) -> None:
     assert body[12] == ["1,440", "probsparse", "not run", "0.500", "not run", "not run"]
 
 
+def test_the_page_of_what_is_recalled(tmp_path: Path) -> None:
+    kept(tmp_path, "recall", {"recall/seq_len=2688/336/linear/s1": row(0.2)})
+    text = page(tmp_path)
+    body = table_of(text, "### recall, 336 steps ahead")
+    assert [cells[:2] for cells in body[1:4]] == [["336", "full"], ["672", "full"], ["2,688", "full"]]
+    assert body[5] == ["2,688", "linear", "**0.200 (1 seed)**", "0.500", "60", "1,234"]
+    assert "Least possible error of windows without the last run: 0.632; of windows with it: 0.116." in text
+
+
+def test_every_kind_is_in_every_slot_that_it_serves_when_it_recalls() -> None:
+    cross = {
+        cell.kind: [said for said in cell.overrides if "cross" in said] for cell in chosen("recall", "2688")
+    }
+    served = ("full", "probsparse", "linear", "nystrom")
+    assert cross == {**{kind: [f"cross={kind}"] for kind in served}, "fastformer": []}
+
+
 def test_the_page_of_the_ablation(tmp_path: Path) -> None:
     names = ["load/everything/168/full/s1", "load/data.holidays=null/168/full/s1"]
     kept(tmp_path, "ablation", {names[0]: row(0.4), names[1]: row(0.6)})

@@ -5,6 +5,7 @@ from forecast.data.download import DownloadedData
 from forecast.data.frame import FrameData, read_frame
 from forecast.data.load import LoadData
 from forecast.data.module import ForecastData
+from forecast.data.recall import RecallData
 from forecast.data.sample import SampleData
 from forecast.data.series import SeriesData, SeriesFrame
 from forecast.data.stored import StoreData
@@ -18,6 +19,7 @@ __all__ = [
     "ForecastData",
     "FrameData",
     "LoadData",
+    "RecallData",
     "SampleData",
     "SeriesData",
     "SeriesFrame",

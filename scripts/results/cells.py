@@ -4,7 +4,7 @@ Seeds come outermost, so that a table that was stopped early holds one seed of e
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,11 +24,16 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "sample": ("data=sample", "seq_len=336", "features=M"),
     "load": ("data=load", "data.holidays=TR", "seq_len=504", "features=S"),
     "load-without-holidays": ("data=load", "seq_len=504", "features=S"),
+    "recall": (
+        "data=recall", "features=MS", "label_len=336", "model.linear=false", "model.normalize=false", "model.n_heads=2",
+        "model.d_model=64", "model.d_calendar=16", "model.dropout=0", "data.eval_batch_size=32",
+    ),
 }  # fmt: skip
 """Each data set as the tables use it. ROOT stands for the folder that --root names."""
 
 WINDOWS = (("etth1", 96), ("etth2", 96), ("load", 168))  # data set, horizon
 WINDOW_LENGTHS = (336, 720, 1440, 2880)
+RECALL_LENGTHS = {336: ("full",), 672: ("full",), 2688: KINDS}  # steps read: kinds
 ABLATION = (("sample", 168), ("load", 168), ("etth1", 96))
 VARIANTS = (
     "everything",
@@ -94,6 +99,17 @@ def windows() -> Iterator[Cell]:
                 yield cell("windows", name, horizon, kind, SEEDS[0], f"seq_len={length}")
 
 
+def recall() -> Iterator[Cell]:
+    """Windows too short for what is to be recalled, and windows that hold it; the kind under test in every slot that
+    it serves, cross-attention too."""
+    for seed in SEEDS:
+        for length, kinds in RECALL_LENGTHS.items():
+            for kind in kinds:
+                made = cell("recall", "recall", 336, kind, seed, f"seq_len={length}")
+                cross = () if kind == "fastformer" else (f"cross={kind}",)
+                yield replace(made, overrides=(*made.overrides, *cross))
+
+
 def ablation() -> Iterator[Cell]:
     """Softmax attention, with one part after another left out."""
     for seed in SEEDS:
@@ -118,6 +134,7 @@ TABLES: dict[str, tuple[Cell, ...]] = {
     "ett": tuple(horizons("ett", ("etth1", "etth2"))),
     "load": tuple(horizons("load", ("sample", "load", "load-without-holidays"), (24, 168))),
     "windows": tuple(windows()),
+    "recall": tuple(recall()),
     "ablation": tuple(ablation()),
     "informer2020": tuple(informer2020()),
     "ettm": tuple(horizons("ettm", ("ettm1", "ettm2"))),

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
+from forecast.data.recall import WEEK, WEEKS, floors
 from results.published import INFORMER, PUBLISHED
 from results.result import MISSING, Result, emboldened, mean_over, per_cent, score
 from tables import markdown_table
@@ -72,6 +75,16 @@ def by_window(result: Result) -> list[str]:
     return lines
 
 
+def by_memory(result: Result) -> list[str]:
+    """By past lengths, and what nobody can go below who does not see the last run, or who does."""
+    (horizon,) = result.has("horizon")
+    rows = WEEKS * WEEK
+    origins = np.arange(rows - horizon, int(0.8 * rows) - 1, -125)  # conf/data/recall.yaml: the test windows
+    short, long = floors(origins[::-1], horizon)
+    text = f"Least possible error of windows without the last run: {score(short)}; of windows with it: {score(long)}."
+    return [*by_window(result), text, ""]
+
+
 def whole(value: float) -> str:
     return f"{value:,.0f}" if value == value else MISSING
 
@@ -124,6 +137,7 @@ def beside_published(result: Result) -> list[str]:
 LAYOUTS: dict[str, Callable[[Result], list[str]]] = {
     "load": below_linear,
     "windows": by_window,
+    "recall": by_memory,
     "ablation": by_variant,
     "informer2020": beside_published,
 }

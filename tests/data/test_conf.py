@@ -22,13 +22,13 @@ def config(name: str, *overrides: str) -> DictConfig:
 
 def test_the_sets_are_there():
     downloaded = ["electricity", "etth1", "etth2", "ettm1", "ettm2"]
-    assert sorted([*downloaded, "csv", "load", "long", "sample", "store"]) == NAMES
+    assert sorted([*downloaded, "csv", "load", "long", "recall", "sample", "store"]) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_set_instantiates(name: str, tmp_path: Path):
     numbers(60, columns=("load", "OT")).to_csv(tmp_path / "a.csv", index=False)
-    downloaded, generated = name.startswith(("ett", "electricity")), name in ("load", "sample")
+    downloaded, generated = name.startswith(("ett", "electricity")), name in ("load", "recall", "sample")
     place = (
         [f"data.root={tmp_path}", "data.path=a.csv"] if downloaded else [f"data.path={tmp_path / 'a.csv'}"]
     )
