@@ -15,6 +15,7 @@ from forecast.data.stored import StoredWindows
 from forecast.series_baselines import sampled_gram
 
 AT_ONCE = 65_536
+"""Window starts in one product, which copies all it unfolds."""
 
 
 def window_gram(windows: Windows) -> Float64[Tensor, "width width"]:
@@ -36,9 +37,7 @@ def sliding_gram(rows: Float[Tensor, "rows columns"], width: int) -> Float[Tenso
     head, tail = rows[: width - 1], rows[count:]  # rows that leave and that enter as the start moves on
     change = tail @ tail.T - head @ head.T
     gram = rows.new_zeros(width, width)
-    for (
-        column
-    ) in rows.T:  # first row: Σᵢ x[i]·x[i+b], of so many i at a time: the product copies what it unfolds
+    for column in rows.T:  # first row: Σᵢ x[i]·x[i+b]
         for first in range(0, count, AT_ONCE):
             some = column[first : min(first + AT_ONCE, count)]
             gram[0] += some @ column[first : first + len(some) + width - 1].unfold(0, width, 1)
