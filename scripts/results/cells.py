@@ -42,7 +42,7 @@ VARIANTS = (
     "model.normalize=false",
     "label_len=0",
     "data.holidays=null",
-    "model=informer",
+    "model=informer seq_len=96",
 )
 """Rows of the ablation: overrides, parted by spaces, that replace those of "everything"."""
 
