@@ -33,7 +33,7 @@ def test_seeds_form_a_variant(pair: Path) -> None:
     assert [[run.metrics["seed"] for run in entry.runs] for entry in task.variants] == [[1, 2], [1, 2]]
     assert task.best.spread("mse") == pytest.approx((0.415, 0.01 / math.sqrt(2)))
     assert task.settings == {"full": {"attention": "full"}, "linear": {"attention": "linear"}}
-    assert task.shared["seq_len"] == "96"
+    assert task.shared["seq_len"] == "336"
     assert "model.attention.name" not in task.shared
 
 
@@ -78,14 +78,14 @@ def test_other_windows_horizons_and_data_are_other_tasks(tmp_path: Path) -> None
 
 def test_a_longer_history_is_a_variant_of_the_same_task(tmp_path: Path) -> None:
     make_run(tmp_path / "a", configuration("attention=full"), mse=0.4)
-    longer = configuration("attention=full", "seq_len=192")
+    longer = configuration("attention=full", "seq_len=720")
     rules = {"naive": 0.9, "seasonal_naive": 0.6, "linear": 0.45}
     folder = make_run(tmp_path / "b", longer, mse=0.41, baselines=rules)
     windows = pd.read_parquet(tmp_path / "a" / "errors_by_window.parquet")
     windows["linear_mse"] *= 0.9
     windows.to_parquet(folder / "errors_by_window.parquet")
     (task,) = compared(tmp_path)
-    assert [entry.name for entry in task.variants] == ["seq_len=96", "seq_len=192"]
+    assert [entry.name for entry in task.variants] == ["seq_len=336", "seq_len=720"]
     assert [entry.name for entry in task.baselines] == [
         "linear map (seq_len=192)", "linear map (seq_len=96)", "seasonal naive", "naive",
     ]  # fmt: skip
