@@ -87,7 +87,7 @@ def test_a_longer_history_is_a_variant_of_the_same_task(tmp_path: Path) -> None:
     (task,) = compared(tmp_path)
     assert [entry.name for entry in task.variants] == ["seq_len=336", "seq_len=720"]
     assert [entry.name for entry in task.baselines] == [
-        "linear map (seq_len=192)", "linear map (seq_len=96)", "seasonal naive", "naive",
+        "linear map (seq_len=720)", "linear map (seq_len=336)", "seasonal naive", "naive",
     ]  # fmt: skip
     assert task.best_baseline.mean("mse") == 0.45
 
