@@ -132,9 +132,9 @@ def suggest_training(n_windows: int, lengths: Sequence[Setting], asked: Asked) -
     longest = max(setting.value for setting in lengths)
     kind, why = "linear", "its cost grows with the length, not with its square"
     if longest <= FULL:
-        kind, why = "full", f"exact, and cheap up to some {FULL} steps"
+        kind, why = "full", f"exact, and cheap up to some {FULL:,} steps"
     elif longest <= NYSTROM:
-        kind, why = "nystrom", f"close to softmax, and cheaper beyond {FULL} steps"
+        kind, why = "nystrom", f"close to softmax, and cheaper beyond {FULL:,} steps"
     batch = asked.batch_size or (16 if n_windows < 1_000 else 64 if n_windows > 20_000 else 32)
     steps = -(-min(n_windows, EPOCH) // batch)
     epochs = min(50, max(5, -(-STEPS // steps)))
