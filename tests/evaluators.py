@@ -28,7 +28,7 @@ from forecast.data.table import Table
 from forecast.forecaster import Forecaster
 
 SEQ_LEN, TRAIN = 5, 66  # 60 training windows of two steps ahead, which 2, 3 and 4 processes share evenly
-SIZES = ("model.d_model=8", "model.n_heads=2", "model.d_ff=8")
+SIZES = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8")
 
 
 @dataclass(frozen=True)

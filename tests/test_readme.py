@@ -137,7 +137,7 @@ def test_the_python_in_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     frame = pd.read_csv(tmp_path / "my.csv", parse_dates=["date"], index_col="date")
     monkeypatch.chdir(tmp_path)
     (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    names = {"frame": frame, "later_frame": frame.iloc[-200:]}
+    names = {"frame": frame, "later_frame": frame.iloc[-400:]}
     exec(block, names)
     ahead = names["model"].predict(frame, levels=[80])
     assert list(ahead.columns[:3]) == ["load", "load-lo-80", "load-hi-80"]

@@ -40,7 +40,7 @@ def test_no_parameter_takes_the_place_of_a_group() -> None:
 @pytest.mark.slow
 def test_an_agent_runs_it(tmp_path: Path) -> None:
     """`wandb sweep` and `wandb agent` with a local server: one run with the first value of every parameter."""
-    workplace(tmp_path)
+    workplace(tmp_path, rows=700)
     command = CONTENT["command"]
     command = [*command[:-1], "data=csv", "data.path=load.csv", "trainer.max_epochs=1", command[-1]]
     (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(CONTENT | {"command": command}))

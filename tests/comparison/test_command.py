@@ -115,7 +115,7 @@ def test_the_csv_has_every_number(pair: Path, tmp_path: Path) -> None:
         assert table.loc[entry.name, "mse"] == pytest.approx(entry.mean("mse"))
         assert table.loc[entry.name, "kind"] == ("baseline" if entry.is_baseline else "variant")
     assert table.loc["linear", "p_adjusted"] == pytest.approx(task.differences["linear"].adjusted)
-    assert table.loc["full", "n_parameters"] == 64000
+    assert table.loc["full", "n_parameters"] == 32000
     assert table["attention"].iloc[:2].tolist() == ["full", "linear"]
 
 
