@@ -30,6 +30,8 @@ def check_sizes(config: DictConfig, data: ForecastData) -> None:
     parameters = attentions * 2 * width**2 + layers * 2 * width * inner + width * columns
     batch = min(config.data.batch_size, data.n_windows.get("train", 1))
     tokens = (past + future) // model.get("patch_len", 1)
+    if model.get("tokens", "mixed") != "mixed":
+        tokens *= data.n_features if model.tokens == "joint" else data.n_targets
     activations = 4 * batch * tokens * (6 * width + inner)
     free = available()
     for needed, keys in (

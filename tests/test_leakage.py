@@ -29,6 +29,7 @@ from forecast.configuration import composed
 from forecast.conformal import calibrate
 from forecast.data import ForecastData, Windows
 from forecast.data.scaler import Scaler
+from forecast.model.variables import TOKENS
 from forecast.plain import read_plain
 from forecast.report import predict
 from tests.commands import only, train, train_here, workplace
@@ -61,6 +62,7 @@ class Example:
     missing: tuple[int, ...] = ()  # rows after the origin that are taken out, where there is a fill
     seed: int = 0
     model: str = "informer"
+    tokens: str = "mixed"
 
     def before(self) -> pd.DataFrame:
         t = np.arange(ROWS)[:, None]
@@ -89,6 +91,7 @@ def examples(draw: st.DrawFn, kind: str, mode: str) -> Example:
     return Example(
         kind, mode, split, fill,
         model=model,
+        tokens=draw(st.sampled_from(TOKENS)),
         scaler=draw(st.sampled_from(SCALERS)),
         origin=draw(st.integers(PARTS[split][chosen_on_validation] + 2, ROWS - PRED - 2)),
         change=draw(st.sampled_from([-1e6, -3.0, 0.5, 50.0, 1e4])),
@@ -99,12 +102,12 @@ def examples(draw: st.DrawFn, kind: str, mode: str) -> Example:
 
 
 @cache
-def configuration(kind: str, mode: str, model: str) -> DictConfig:
+def configuration(kind: str, mode: str, model: str, tokens: str) -> DictConfig:
     typed = [text for text in TINY if not text.startswith(("seq_len", "pred_len"))]
     return composed(
         "data=csv", f"attention={kind}", f"features={mode}", f"seq_len={SEQ}", f"pred_len={PRED}", *typed,
         "data.target=load", "factor=1", "num_landmarks=4", f"data.season={SEASON}", f"model={model}",
-        *(["model.patch_len=3"] if model == "residual_informer" else []),
+        *(["model.patch_len=3", f"model.tokens={tokens}"] if model == "residual_informer" else []),
     )  # fmt: skip
 
 
@@ -113,7 +116,7 @@ def answers(frame: pd.DataFrame, example: Example, folder: Path) -> tuple[dict[s
     path = folder / "table.csv"
     frame.to_csv(path, index_label="date")
     config = OmegaConf.merge(
-        configuration(example.kind, example.mode, example.model),
+        configuration(example.kind, example.mode, example.model, example.tokens),
         {
             "data": {
                 "path": str(path),

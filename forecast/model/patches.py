@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 
 class PatchEmbedding(nn.Module):
-    """Each `patch_len` steps, all variables and the calendar of every step, as one token."""
+    """Each `patch_len` steps, a series' variables and the calendar of every step, as one token."""
 
     def __init__(self, n_features: int, d_calendar: int, d_model: int, *, patch_len: int) -> None:
         super().__init__()
@@ -16,14 +16,14 @@ class PatchEmbedding(nn.Module):
 
     def forward(
         self,
-        values: Float[Tensor, "batch length n_features"],
-        calendar: Float[Tensor, "batch length d_calendar"],
-    ) -> Float[Tensor, "batch tokens d_model"]:
+        values: Float[Tensor, "batch series length n_features"],
+        calendar: Float[Tensor, "batch 1 length d_calendar"],
+    ) -> Float[Tensor, "batch series tokens d_model"]:
         """`length` is a multiple of the patch's."""
         return self.values(self._patches(values)) + self.calendar(self._patches(calendar))
 
     def _patches(self, steps: Tensor) -> Tensor:
-        return steps.unflatten(1, (-1, self.patch_len)).flatten(2)
+        return steps.unflatten(2, (-1, self.patch_len)).flatten(3)
 
 
 class StepHead(nn.Module):
@@ -46,10 +46,8 @@ class StepHead(nn.Module):
 
     def forward(
         self,
-        tokens: Float[Tensor, "batch tokens d_model"],
-        calendar: Float[Tensor, "batch length d_calendar"],
-    ) -> Float[Tensor, "batch length n_outputs"]:
-        steps = (
-            self.token(tokens).unflatten(-1, (self.patch_len, -1)).flatten(1, 2)
-        )  # (batch, length, hidden)
+        tokens: Float[Tensor, "batch series tokens d_model"],
+        calendar: Float[Tensor, "batch 1 length d_calendar"],
+    ) -> Float[Tensor, "batch series length n_outputs"]:
+        steps = self.token(tokens).unflatten(3, (self.patch_len, -1)).flatten(2, 3)
         return self.out(F.gelu(steps + self.calendar(calendar)))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -15,6 +15,7 @@ from forecast.model.informer import AttentionSlots, check_lengths, check_sizes
 from forecast.model.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 from forecast.model.linear_path import LinearPath
 from forecast.model.patches import PatchEmbedding, StepHead
+from forecast.model.variables import Variables
 
 EPS = 1e-5
 """Added to a window's variance, of scaled values."""
@@ -32,6 +33,8 @@ class ResidualInformer(nn.Module):
 
     Args:
         n_features, n_targets, n_time_features, seq_len, label_len, pred_len, attention: as of `Informer`.
+        features: `M` forecasts every variable, `S` and `MS` one.
+        tokens: what a token holds, and which are attended together: see `forecast.model.variables`.
         patch_len: steps a token, at most the whole window. Steps before the last whole patch of the window are left to
             the linear map.
         normalize: divide each window by its deviation, and the answer back (Kim et al. 2022, RevIN).
@@ -57,6 +60,8 @@ class ResidualInformer(nn.Module):
         label_len: int,
         pred_len: int,
         attention: AttentionSlots,
+        features: str = "M",
+        tokens: str = "mixed",
         patch_len: int = 24,
         normalize: bool = True,
         linear: bool = True,
@@ -77,6 +82,9 @@ class ResidualInformer(nn.Module):
         patch_len = min(patch_len, seq_len)
         self.label_len, self.pred_len, self.patch_len = label_len, pred_len, patch_len
         self.normalize, self.future_calendar = normalize, future_calendar
+        self.variables = Variables(tokens, n_features, d_model)
+        all_alike = features == "M" and not self.variables.mixed
+        self.outputs = n_targets // n_features if all_alike else n_targets  # of a series
         self.past_tokens, self.label_tokens = seq_len // patch_len, label_len // patch_len
         self.future_tokens = -(-pred_len // patch_len)
         # of each output, the column it forecasts; −1: it says how far a quantile lies from another
@@ -85,8 +93,9 @@ class ResidualInformer(nn.Module):
 
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout}
         self.calendar = CalendarEmbedding(n_time_features, d_calendar, dropout)
-        self.past_embedding = PatchEmbedding(n_features, d_calendar, d_model, patch_len=patch_len)
-        self.future_embedding = PatchEmbedding(n_features, d_calendar, d_model, patch_len=patch_len)
+        width = self.variables.width
+        self.past_embedding = PatchEmbedding(width, d_calendar, d_model, patch_len=patch_len)
+        self.future_embedding = PatchEmbedding(width, d_calendar, d_model, patch_len=patch_len)
         table = POSITIONS * sinusoidal_positions(self.past_tokens + self.future_tokens, d_model)
         self.register_buffer("positions", table, persistent=False)
         self.dropout = Dropout(dropout)
@@ -107,7 +116,7 @@ class ResidualInformer(nn.Module):
             for _ in range(decoder_layers)
         )
         self.norm = nn.LayerNorm(d_model)
-        self.head = StepHead(d_model, d_calendar, n_targets, patch_len=patch_len)
+        self.head = StepHead(d_model, d_calendar, self.outputs, patch_len=patch_len)
 
     def start_from(
         self,
@@ -138,20 +147,7 @@ class ResidualInformer(nn.Module):
             self.linear(centred) if self.linear else past.new_zeros(len(past), self.pred_len, past.shape[2])
         )
 
-        read = self.past_tokens * self.patch_len
-        calendar = self.calendar(torch.cat([past_time[:, -read:], future_time], dim=1))
-        past_calendar, future_calendar = calendar[:, :read], self._whole_patches(calendar[:, read:])
-        if not self.future_calendar:
-            future_calendar = torch.zeros_like(future_calendar)
-        tokens = self.past_embedding(centred[:, -read:] / scale, past_calendar)
-        queries = self.future_embedding(self._whole_patches(linear / scale), future_calendar)
-        tokens = self.dropout(tokens + self.positions[: self.past_tokens])
-        queries = self.dropout(queries + self.positions[self.past_tokens :])
-
-        memory = self.encoder(tokens)
-        x = torch.cat([memory[:, self.past_tokens - self.label_tokens :], queries], dim=1)
-        x = self.norm(self.decoder(x, memory, last=self.future_tokens))
-        correction = self.head(x, future_calendar)[:, : self.pred_len]
+        correction = self._correction(centred / scale, linear / scale, past_time, future_time)
 
         column = self.targets.clamp(min=0)
         return torch.where(
@@ -160,8 +156,44 @@ class ResidualInformer(nn.Module):
             correction,
         )
 
+    def _correction(
+        self,
+        past: Float[Tensor, "batch seq_len n_features"],
+        linear: Float[Tensor, "batch pred_len n_features"],
+        past_time: Float[Tensor, "batch seq_len n_time_features"],
+        future_time: Float[Tensor, "batch pred_len n_time_features"],
+    ) -> Float[Tensor, "batch pred_len n_targets"]:
+        """What the encoder-decoder adds, in windows of unit deviation."""
+        read = self.past_tokens * self.patch_len
+        calendar = self.calendar(torch.cat([past_time[:, -read:], future_time], dim=1))[:, None]
+        past_calendar, future_calendar = calendar[:, :, :read], self._whole_patches(calendar[:, :, read:])
+        if not self.future_calendar:
+            future_calendar = torch.zeros_like(future_calendar)
+
+        variables, columns = self.variables, self._columns()
+        known = variables.series(past[:, -read:], columns)
+        drawn = self._whole_patches(variables.series(linear, columns))
+        tokens = variables.named(self.past_embedding(known, past_calendar))
+        queries = variables.named(self.future_embedding(drawn, future_calendar))
+        tokens = self.dropout(tokens + self.positions[: self.past_tokens])
+        queries = self.dropout(queries + self.positions[self.past_tokens :])
+        queries = variables.forecast(queries, columns)
+
+        memory = self.encoder(variables.together(tokens))
+        labels = variables.apart(memory, tokens.shape[1])[:, :, self.past_tokens - self.label_tokens :]
+        labels = variables.together(variables.forecast(labels, columns))
+        asking = variables.together(queries)
+        x = self.decoder(torch.cat([labels, asking], dim=1), memory, last=asking.shape[1])
+        x = variables.apart(self.norm(x), queries.shape[1])
+        steps = self.head(x, future_calendar)[:, :, : self.pred_len]  # (batch, series, pred_len, outputs)
+        return steps.movedim(1, 2).flatten(2)
+
+    def _columns(self) -> Int[Tensor, " n_columns"]:
+        """What the series that are forecast forecast: the middle of each one's outputs."""
+        return self.targets.unflatten(0, (-1, self.outputs))[:, self.outputs // 2]
+
     def _whole_patches(
-        self, steps: Float[Tensor, "batch pred_len width"]
-    ) -> Float[Tensor, "batch padded width"]:
+        self, steps: Float[Tensor, "batch series pred_len width"]
+    ) -> Float[Tensor, "batch series padded width"]:
         """Zeros after the horizon's end, up to the end of its last patch."""
         return F.pad(steps, (0, 0, 0, self.future_tokens * self.patch_len - self.pred_len))

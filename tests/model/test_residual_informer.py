@@ -48,13 +48,15 @@ def inputs(batch: int = BATCH) -> tuple[torch.Tensor, ...]:
     return past, *times
 
 
-def test_before_training_it_is_the_linear_map() -> None:
-    model = made(trained=False)
+@pytest.mark.parametrize("tokens", ["mixed", "independent", "joint"])
+def test_before_training_it_is_the_linear_map(tokens: str) -> None:
+    sizes = {} if tokens == "mixed" else {"features": "MS", "n_targets": 1, "targets": (3,)}
+    model = made(trained=False, tokens=tokens, **sizes)
     past, past_time, future_time = inputs()
     mean = past.mean(1, keepdim=True)
     assert model.linear is not None
     by_hand = torch.einsum("blc,lp->bpc", past - mean, model.linear.weight) + mean
-    torch.testing.assert_close(model(past, past_time, future_time), by_hand[..., [3, 1]])
+    torch.testing.assert_close(model(past, past_time, future_time), by_hand[..., model.targets])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,6 +74,61 @@ def test_no_window_depends_on_another(kind: str) -> None:
     past, past_time, future_time = inputs()
     alone = torch.cat([model(*(x[i : i + 1] for x in (past, past_time, future_time))) for i in range(BATCH)])
     torch.testing.assert_close(model(past, past_time, future_time), alone, atol=1e-5, rtol=1e-4)
+
+
+ALL = {"n_targets": 5, "targets": (0, 1, 2, 3, 4)}
+OF_ONE: dict[str, Any] = {"n_targets": 3, "targets": (-1, 4, -1), "features": "MS"}
+
+
+@pytest.mark.parametrize("sizes", [ALL, OF_ONE], ids=["M", "MS"])
+@pytest.mark.parametrize("tokens", ["independent", "joint"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_of_one_variable_each(kind: str, tokens: str, sizes: dict[str, Any]) -> None:
+    """Shape, gradients and independent windows with several sequences to a window, or a sequence of several series."""
+    model = made(kind, tokens=tokens, **sizes)
+    past, past_time, future_time = inputs()
+    together = model(past, past_time, future_time)
+    alone = torch.cat([model(*(x[i : i + 1] for x in (past, past_time, future_time))) for i in range(BATCH)])
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-4)
+    assert together.shape == (BATCH, SIZES["pred_len"], sizes["n_targets"])
+    model.train()(past, past_time, future_time).square().mean().backward()
+    assert without_gradient(model) == []
+
+
+@pytest.mark.parametrize("tokens", ["mixed", "independent", "joint"])
+def test_which_variables_have_a_say(tokens: str) -> None:
+    past, *times = inputs()
+    changed = past.clone()
+    changed[..., 2] += torch.randn(BATCH, SIZES["seq_len"])
+    model = made(tokens=tokens, **ALL)
+    moved = (model(changed, *times) - model(past, *times)).abs().amax(dim=(0, 1)) > 0
+    assert moved.tolist() == [tokens != "independent"] * 2 + [True] + [tokens != "independent"] * 2
+    model = made(tokens=tokens, **OF_ONE)
+    assert torch.equal(model(changed, *times), model(past, *times)) == (tokens == "independent")
+
+
+def test_independent_variables_are_all_forecast_alike() -> None:
+    model = made(tokens="independent", **ALL)
+    past, *times = inputs()
+    order = [3, 0, 4, 1, 2]
+    torch.testing.assert_close(model(past[..., order], *times), model(past, *times)[..., order])
+    one = made(tokens="independent", **OF_ONE)(past, *times)
+    alone = made(tokens="independent", **{**OF_ONE, "n_features": 1, "targets": (-1, 0, -1)})
+    torch.testing.assert_close(one, alone(past[..., 4:], *times))
+
+
+def test_joint_tokens_know_their_variable() -> None:
+    """Two variables of the same values differ by their names alone, where every position sees every other."""
+    model = made(tokens="joint", **ALL)
+    model.decoder[0].attention.role = "self"
+    past, *times = inputs()
+    past[..., 3] = past[..., 0]
+    forecast = model(past, *times)
+    assert not torch.allclose(forecast[..., 3], forecast[..., 0], atol=1e-3)
+    assert model.variables.names is not None
+    torch.nn.init.zeros_(model.variables.names)
+    forecast = model(past, *times)
+    torch.testing.assert_close(forecast[..., 3], forecast[..., 0], atol=1e-5, rtol=1e-4)
 
 
 def test_level_and_scale_of_a_window_come_back() -> None:
@@ -139,3 +196,5 @@ def test_what_cannot_be() -> None:
         made(label_len=39)
     with pytest.raises(ValueError, match="patch_len=0 must be a whole number"):
         made(patch_len=0)
+    with pytest.raises(ValueError, match="tokens must be one of mixed, independent, joint, not 'own'"):
+        made(tokens="own")
