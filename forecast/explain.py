@@ -46,6 +46,9 @@ def explain(config: DictConfig) -> None:
     forecast, calls = record(
         trained.network, window.batch.past, window.batch.past_time, window.batch.future_time
     )
+    variable = own_variable(trained)
+    if variable is not None:
+        calls = [call.of(variable) for call in calls]
     layers = chosen_layers(config, trained, data, window, calls)
     explained = [explain_layer(layer) for layer in track(layers, "Drawing")]
     title = f"Attention on window {window.number} of {data.name}, {window.split}"
@@ -67,7 +70,8 @@ def chosen_layers(
     from forecast.explanation.layer import Layer
     from forecast.explanation.timeline import timelines
 
-    places = timelines(trained.network, window.dates, {call.name: call.q.shape[2] for call in calls})  # type: ignore[arg-type]
+    query_lens = {call.name: call.q.shape[2] for call in calls}
+    places = timelines(trained.network, window.dates, query_lens, trained.feature_columns)  # type: ignore[arg-type]
     layers = [
         Layer(call, *places[call.name], heads=_numbers("head", config.head, call.q.shape[1]), recent=data.season)
         for call in calls
@@ -75,6 +79,15 @@ def chosen_layers(
     layers = [layer for layer in layers if config.slot in ("all", layer.slot)]
     numbers = _numbers("layer", config.layer, max(layer.number for layer in layers) + 1)
     return [layer for layer in layers if layer.number in numbers]
+
+
+def own_variable(trained: TrainedModel) -> int | None:
+    """Which of the columns forecast the layers are shown for, where each has a sequence of its own: data.target, if
+    it is one of them, else the last."""
+    if trained.config["model"].get("tokens") != "independent":
+        return None
+    columns, wanted = trained.target_columns, trained.config["data"]["target"]
+    return columns.index(wanted) if wanted in columns else len(columns) - 1
 
 
 def _numbers(what: str, wanted: str | int, count: int) -> list[int]:
@@ -87,11 +100,18 @@ def _numbers(what: str, wanted: str | int, count: int) -> list[int]:
 
 def facts(trained: TrainedModel, data: ForecastData, window: Window) -> list[str]:
     slots = trained.config["model"]["attention"]
+    variable = own_variable(trained)
+    alone = (
+        []
+        if variable is None
+        else [f"each variable is forecast alone: this is {trained.target_columns[variable]}"]
+    )
     return [
         f"checkpoint {trained.path}",
         f"forecast from {window.origin} to {window.dates[-1]}, every {data.freq}, from the {data.seq_len} steps since "
         f"{window.dates[0]}",
         f"attention {slots['name']}; cross-attention {slots['cross']['_target_'].rsplit('.', 1)[-1]}",
+        *alone,
         "weights are in multiples of an even share: 1 is what each step would get if all counted the same",
     ]
 

@@ -30,6 +30,7 @@ from tests.explanation.browser import opened
 from tests.explanation.oracles import fastformer_answer
 from tests.helpers import write_csv
 
+PATCHES = ("model=residual_informer", "model.patch_len=4")
 RUNS = {
     "full": ("attention=full", "features=S", "data.target=load"),
     "probsparse": ("attention=probsparse", "cross=probsparse", "sampling=per_query", "factor=1"),
@@ -37,6 +38,9 @@ RUNS = {
     "nystrom": ("attention=nystrom", "cross=nystrom", "num_landmarks=3", "trainer.precision=bf16-mixed"),
     "fastformer": ("attention=fastformer", "model.attention.encoder.interaction=concat", "loss=quantile"),
     "stack": ("attention=probsparse", "factor=1", "model=informer_stack", "model.encoder_layers=2"),
+    "patches": ("attention=full", *PATCHES, "loss=quantile"),
+    "independent": ("attention=probsparse", *PATCHES, "model.tokens=independent"),
+    "joint": ("attention=nystrom", *PATCHES, "model.tokens=joint", "num_landmarks=3"),
 }
 LAST = pd.Timestamp("2024-01-13 07:00")
 """The first forecast step of the last window of 300 hours, 5 of them forecast."""

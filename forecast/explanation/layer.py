@@ -111,11 +111,13 @@ class Layer:
         if self.call.causal and a_map:
             notes.append("Grey: later steps, which a causal layer does not read.")
         if self.reads.origin is not None:
+            enters = "zeros" if self.reads.patch_len is None else "the linear map's forecast and the calendar"
             notes.append(
-                "The dashed line is the forecast's origin: behind it lies the horizon, which enters as zeros."
+                f"The dashed line is the forecast's origin: behind it lies the horizon, which enters as {enters}."
             )
         if len(self.reads.stretches) > 1 and a_map:
-            notes.append("The solid lines part the outputs of the stack's encoders, one after the other.")
+            parts = "the outputs of the stack's encoders" if self.reads.patch_len is None else "the variables"
+            notes.append(f"The solid lines part {parts}, one after the other.")
         sizes = (block(len(self.asks)), block(len(self.reads)))
         if max(sizes) > 1 and a_map:
             notes.append(f"A pixel is the mean over {sizes[0]} × {sizes[1]} positions.")
@@ -126,6 +128,8 @@ class Layer:
         return " ".join(notes)
 
     def _positions(self) -> str:
+        if self.reads.patch_len is not None:
+            return self._patches(self.reads.patch_len)
         wide = sorted(set(self.reads.widths))
         if self.slot == "encoder":
             if wide == [1]:
@@ -139,6 +143,14 @@ class Layer:
         widths = " and ".join(str(w) for w in wide)
         steps = "step" if wide == [1] else "steps"
         return f"Steps of the decoder read the encoder's output, whose positions stand for {widths} {steps} each."
+
+    def _patches(self, steps: int) -> str:
+        if self.slot == "cross":
+            return f"Patches of the horizon read the encoder's output, a patch of {steps} steps at each position."
+        patch = f"A position is a patch of {steps} steps, dated at its middle"
+        if self.slot == "encoder":
+            return f"{patch}."
+        return f"{patch}: first the history that the decoder sees again, then the horizon."
 
 
 def _ordinal(number: int) -> str:

@@ -23,6 +23,11 @@ class Call:
     v: Float[Tensor, "batch heads memory_len head_dim"]
     mixed: Float[Tensor, "batch heads query_len head_dim"]
 
+    def of(self, sequence: int) -> "Call":
+        """What it did to one of its sequences."""
+        one = slice(sequence, sequence + 1)
+        return Call(self.name, self.attention, self.q[one], self.k[one], self.v[one], self.mixed[one])
+
     @property
     def causal(self) -> bool:
         return self.attention.role == "causal"

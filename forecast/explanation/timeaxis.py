@@ -8,12 +8,14 @@ from matplotlib.axes import Axes
 
 from forecast.explanation.timeline import Timeline
 
+MOST_NAMES = 20
+
 
 def mark_time(axis: Axes, when: Timeline, which: Literal["x", "y"]) -> None:
     """Dates as tick labels, a dashed line at the forecast's origin, solid ones between a stack's encoders."""
     places, labels = time_ticks(when)
     side = axis.xaxis if which == "x" else axis.yaxis
-    side.set_ticks(places, labels)
+    side.set_ticks(places, labels, parse_math=False)
     axis.tick_params(axis=which, labelsize=8)
     line = axis.axvline if which == "x" else axis.axhline
     if when.origin is not None:
@@ -23,7 +25,11 @@ def mark_time(axis: Axes, when: Timeline, which: Literal["x", "y"]) -> None:
 
 
 def time_ticks(when: Timeline, most: int = 7) -> tuple[np.ndarray, list[str]]:
-    """Places of round dates among the positions, and their labels."""
+    """Places of round dates among the positions, and their labels; or of each variable, and its name."""
+    if len(when.variables) == len(when.stretches):
+        every = slice(None, None, -(-len(when.variables) // MOST_NAMES))
+        middles = [(stretch.start + stretch.stop - 1) / 2 for stretch in when.stretches]
+        return np.array(middles[every]), list(when.variables[every])
     dates = mdates.date2num(when.when.to_numpy())
     locator = mdates.AutoDateLocator(minticks=1, maxticks=max(most // len(when.stretches), 2))
     formatter = mdates.ConciseDateFormatter(

@@ -63,6 +63,20 @@ def test_a_patch_is_centred_on_its_middle_step(kind: str) -> None:
     assert decoded.in_horizon.tolist() == [False, True, True]
 
 
+@pytest.mark.parametrize(("features", "asked"), [("M", 3), ("MS", 1)])
+def test_joint_variables_follow_one_another(features: str, asked: int) -> None:
+    sizes: dict[str, Any] = {"features": features, "tokens": "joint", "n_targets": asked}
+    _, _, calls, places = recorded(ResidualInformer, 12, patch_len=4, **sizes)
+    for call in calls:
+        asks, reads = places[call.name]
+        assert (len(asks), len(reads)) == (call.q.shape[2], call.k.shape[2]), call.name
+    past, decoded = places["encoder.layers.0.attention"][0], places["decoder.0.attention"][0]
+    assert past.steps.tolist() == [2, 6, 10] * 3
+    assert [len(stretch) for stretch in past.stretches] == [3, 3, 3]
+    assert decoded.steps.tolist() == [10] * asked + [14, 16] * asked
+    assert decoded.in_horizon.tolist() == [False] * asked + [True] * 2 * asked
+
+
 def test_a_distilled_position_is_centred_on_every_second_step() -> None:
     torch.manual_seed(0)
     block, x = Distil(8).eval(), torch.randn(1, 21, 8)
