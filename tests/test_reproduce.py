@@ -243,11 +243,13 @@ def test_the_page_of_windows(tmp_path: Path) -> None:
 
 
 def test_the_page_of_what_is_recalled(tmp_path: Path) -> None:
-    kept(tmp_path, "recall", {"recall/seq_len=2688/336/linear/s1": row(0.2)})
+    taylor = "recall/seq_len=2688 feature_map=taylor/336/linear/s1"
+    kept(tmp_path, "recall", {"recall/seq_len=2688/336/linear/s1": row(0.2), taylor: row(0.1)})
     text = page(tmp_path)
     body = table_of(text, "### recall, 336 steps ahead")
     assert [cells[:2] for cells in body[1:4]] == [["336", "full"], ["672", "full"], ["2,688", "full"]]
-    assert body[5] == ["2,688", "linear", "**0.200 (1 seed)**", "0.500", "60", "1,234"]
+    assert body[5] == ["2,688", "linear", "0.200 (1 seed)", "0.500", "60", "1,234"]
+    assert body[-1][1:3] == ["linear `feature_map=taylor`", "**0.100 (1 seed)**"]
     assert "Least possible error of windows without the last run: 0.632; of windows with it: 0.116." in text
 
 

@@ -33,7 +33,13 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 
 WINDOWS = (("etth1", 96), ("etth2", 96), ("load", 168))  # data set, horizon
 WINDOW_LENGTHS = (336, 720, 1440, 2880)
-RECALL_LENGTHS = {336: ("full",), 672: ("full",), 2688: KINDS}  # steps read: kinds
+RECALL = {
+    "seq_len=336": ("full",),
+    "seq_len=672": ("full",),
+    "seq_len=2688": KINDS,
+    "seq_len=2688 feature_map=taylor": ("linear",),
+}
+"""Steps read, with other changes, and the kinds that read them."""
 ABLATION = (("sample", 168), ("load", 168), ("etth1", 96))
 VARIANTS = (
     "everything",
@@ -41,6 +47,8 @@ VARIANTS = (
     "model.future_calendar=false",
     "model.normalize=false",
     "label_len=0",
+    "model.tokens=independent",
+    "model.tokens=joint",
     "data.holidays=null",
     "model=informer seq_len=96",
 )
@@ -63,6 +71,16 @@ class Cell:
     def name(self) -> str:
         parts = [self.data, self.variant, str(self.horizon), self.kind, f"s{self.seed}"]
         return "/".join(part for part in parts if part)
+
+    @property
+    def steps_read(self) -> int:
+        """Of a cell whose variant begins with seq_len."""
+        return int(self.variant.split()[0].removeprefix("seq_len="))
+
+    @property
+    def label(self) -> str:
+        """The kind, and what is changed of it beside the window's length."""
+        return " ".join([self.kind, *(f"`{change}`" for change in self.variant.split()[1:])])
 
     def typed(self, root: Path) -> list[str]:
         """Its overrides with the data folder in place of ROOT."""
@@ -103,9 +121,9 @@ def recall() -> Iterator[Cell]:
     """Windows too short for what is to be recalled, and windows that hold it; the kind under test in every slot that
     it serves, cross-attention too."""
     for seed in SEEDS:
-        for length, kinds in RECALL_LENGTHS.items():
+        for variant, kinds in RECALL.items():
             for kind in kinds:
-                made = cell("recall", "recall", 336, kind, seed, f"seq_len={length}")
+                made = cell("recall", "recall", 336, kind, seed, variant)
                 cross = () if kind == "fastformer" else (f"cross={kind}",)
                 yield replace(made, overrides=(*made.overrides, *cross))
 
@@ -115,8 +133,15 @@ def ablation() -> Iterator[Cell]:
     for seed in SEEDS:
         for name, horizon in ABLATION:
             for variant in VARIANTS:
-                if "data.holidays=TR" in SETTINGS[name] or not variant.startswith("data.holidays"):
+                if applies(variant, SETTINGS[name]):
                     yield cell("ablation", name, horizon, "full", seed, variant)
+
+
+def applies(variant: str, settings: tuple[str, ...]) -> bool:
+    """Holidays can be left out where they are told, variables laid out otherwise where there are several."""
+    if variant.startswith("data.holidays"):
+        return "data.holidays=TR" in settings
+    return "features=M" in settings or not variant.startswith("model.tokens")
 
 
 def informer2020() -> Iterator[Cell]:

@@ -60,15 +60,14 @@ def by_window(result: Result) -> list[str]:
     lines = []
     for data in result.has("data"):
         group, rows = result.pick(data=data), []
-        for variant in group.has("variant"):
-            past = group.pick(variant=variant)
-            kinds = past.has("kind")
-            each = [past.pick(kind=kind) for kind in kinds]
+        for steps in group.has("steps_read"):
+            past = group.pick(steps_read=steps)
+            labels = past.has("label")
+            each = [past.pick(label=label) for label in labels]
             texts = emboldened([cell.text() for cell in each], [cell.mean() for cell in each])
-            for kind, cell, text in zip(kinds, each, texts, strict=True):
+            for label, cell, text in zip(labels, each, texts, strict=True):
                 costs = [whole(cell.mean("seconds")), whole(cell.mean("peak_memory_mb"))]
-                length = f"{int(variant.removeprefix('seq_len=')):,}"
-                rows.append([length, kind, text, score(past.mean("linear_mse")), *costs])
+                rows.append([f"{steps:,}", label, text, score(past.mean("linear_mse")), *costs])
         (horizon,) = group.has("horizon")
         header = ["steps read", "kind", "MSE", LINEAR, "seconds", "peak MiB"]
         lines += [f"### {data}, {horizon} steps ahead", "", *markdown_table(header, rows), ""]
