@@ -95,12 +95,22 @@ def test_an_epoch_that_is_better_by_luck_alone_does_not_take_its_place(
     assert epochs_done(load_checkpoint(run / "checkpoints" / "best.ckpt")) == 0
 
 
-@pytest.mark.parametrize("kind", ["full", "probsparse", "linear", "nystrom", "fastformer"])
+@pytest.mark.parametrize(
+    ("kind", "tokens", "features"),
+    [
+        ("full", "mixed", "M"),
+        ("probsparse", "independent", "M"),
+        ("linear", "joint", "M"),
+        ("nystrom", "joint", "MS"),
+        ("fastformer", "independent", "MS"),
+    ],
+)
 def test_quantiles_start_around_the_linear_map(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, tokens: str, features: str
 ) -> None:
     folder = workplace(tmp_path)
-    asked = (*PRESET, "loss=quantile", f"attention={kind}", "trainer.max_epochs=1")
+    layout = (f"attention={kind}", f"model.tokens={tokens}", f"features={features}", "data.target=load")
+    asked = (*PRESET, *layout, "loss=quantile", "trainer.max_epochs=1")
     assert train_here(monkeypatch, folder, *asked) == 0
     found = load(only(folder, "runs/*")).predict(levels=[80])
     low, middle, high = (found[f"load{end}"].to_numpy() for end in ("-lo-80", "", "-hi-80"))

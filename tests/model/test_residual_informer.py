@@ -117,10 +117,10 @@ def test_independent_variables_are_all_forecast_alike() -> None:
     torch.testing.assert_close(one, alone(past[..., 4:], *times))
 
 
-def test_joint_tokens_know_their_variable() -> None:
+def test_joint_tokens_know_their_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two variables of the same values differ by their names alone, where every position sees every other."""
     model = made(tokens="joint", **ALL)
-    model.decoder[0].attention.role = "self"
+    monkeypatch.setattr(model.decoder[0].attention, "role", "self")
     past, *times = inputs()
     past[..., 3] = past[..., 0]
     forecast = model(past, *times)
