@@ -33,7 +33,8 @@ MACHINE = {
 
 
 def row(mse: float = 0.4, **other: float) -> Row:
-    return {"mse": mse, "mae": 0.5, "linear_mse": 0.5, "seconds": 60.0, "peak_memory_mb": 1234.5, **other}
+    scores = {"mse": mse, "mae": 0.5, "linear_mse": 0.5, "seconds": 60.0, "peak_memory_mb": 1234.5}
+    return {**scores, "validation_mse": 0.3, "validation_mse_by_epoch": [0.31, 0.3], **other}
 
 
 def chosen(table: str, text: str) -> list[Cell]:
@@ -232,6 +233,14 @@ def test_the_page_against_the_linear_baseline(tmp_path: Path) -> None:
     assert body[0] == ["full", "**0.400 (1 seed)**", "−20.0 %", "not run", "–"]
     assert body[2] == ["linear", "0.600 (1 seed)", "+20.0 %", "not run", "–"]
     assert body[5] == ["linear baseline", "0.500", "", "not run", ""]
+
+
+def test_cells_that_kept_the_linear_map_are_counted(tmp_path: Path) -> None:
+    names = [f"etth1/96/{kind}/s1" for kind in ("full", "linear", "nystrom")]
+    kept(tmp_path, "ett", {names[0]: row(0.4), names[1]: row(0.4, validation_mse=0.2), names[2]: row(0.4)})
+    assert "In 1 of the 3 cells run no epoch bettered, on validation windows, the linear map" in page(
+        tmp_path
+    )
 
 
 def test_the_page_of_windows(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The tables of docs/results.md: from the cells of one table to lines of Markdown."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from forecast.data.recall import WEEK, WEEKS, floors
 from results.published import INFORMER, PUBLISHED
 from results.result import MISSING, Result, emboldened, mean_over, per_cent, score
+from results.store import Row
 from tables import markdown_table
 
 LINEAR = "linear baseline"
@@ -32,7 +34,20 @@ def by_horizon(result: Result) -> list[str]:
             if data in tables:
                 rows.append([f"*{paper}*", *(f"{v:.3f}" for v in (*tables[data], mean_over(tables[data])))])
         lines += [f"### {data}", "", *markdown_table(["MSE", *map(str, lengths), "mean"], rows), ""]
+    untrained = sum(is_untrained(row) for row in result.rows)
+    if untrained:
+        lines += [
+            f"In {untrained} of the {len(result.rows)} cells run no epoch bettered, on validation windows, the linear map "
+            "that the model starts from: that map was tested, the same for all kinds and seeds.",
+            "",
+        ]
     return lines
+
+
+def is_untrained(row: Row) -> bool:
+    """Whether the model before its first step was kept: its validation error is then that of no epoch."""
+    tested = row["validation_mse"]  # one in float64, the others as the log has them
+    return not any(math.isclose(tested, epoch, rel_tol=1e-5) for epoch in row["validation_mse_by_epoch"])
 
 
 def below_linear(result: Result) -> list[str]:
