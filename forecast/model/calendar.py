@@ -12,7 +12,7 @@ from forecast.attention.dropout import Dropout
 
 HARMONICS = 4
 HIDDEN = 64
-BLUR = {"day of year": 0.25, "day of month": 0.07}
+BLUR = {"day of year": 0.06, "day of month": 0.07}
 """Time features that would name a day, and the deviation of the shifts that keep them from it, in ranges."""
 
 
