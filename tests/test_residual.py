@@ -17,7 +17,7 @@ from forecast.trained import load_tested
 from tests.commands import only, train_here, workplace
 
 PRESET = ("model=residual_informer", "model.patch_len=4", "logger=[]")
-HARMFUL = ("optimizer.lr=0.3", "optimizer.weight_decay=0", "schedule=constant", "trainer.max_epochs=5")
+HARMFUL = ("optimizer.lr=1", "optimizer.weight_decay=0", "schedule=constant", "trainer.max_epochs=5")
 
 
 def read_metrics(run: Path) -> dict[str, Any]:
