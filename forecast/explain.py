@@ -56,7 +56,7 @@ def explain(config: DictConfig) -> None:
         page.write(
             folder,
             title,
-            facts(trained, data, window),
+            facts(trained, data, window, variable),
             picture_of(trained, data, window, forecast),
             explained,
         )
@@ -98,9 +98,8 @@ def _numbers(what: str, wanted: str | int, count: int) -> list[int]:
     return [wanted]
 
 
-def facts(trained: TrainedModel, data: ForecastData, window: Window) -> list[str]:
+def facts(trained: TrainedModel, data: ForecastData, window: Window, variable: int | None) -> list[str]:
     slots = trained.config["model"]["attention"]
-    variable = own_variable(trained)
     alone = (
         []
         if variable is None

@@ -37,8 +37,8 @@ def by_horizon(result: Result) -> list[str]:
     untrained = sum(is_untrained(row) for row in result.rows)
     if untrained:
         lines += [
-            f"In {untrained} of the {len(result.rows)} cells run no epoch bettered, on validation windows, the linear "
-            "map that the model starts from: that map was tested, the same for all kinds and seeds.",
+            f"In {untrained} of the {len(result.rows)} cells run no epoch was 1% better on validation windows than the "
+            "linear map that the model starts from: that map was tested, the same for all kinds and seeds.",
             "",
         ]
     return lines
