@@ -84,6 +84,13 @@ def test_the_choice_is_the_one_that_errs_least() -> None:
     assert all(error(chosen) <= error(other) * (1 + 1e-9) for other in others)
 
 
+def test_what_does_not_pay_at_every_origin_is_left_alone() -> None:
+    made = data()
+    few, all_rows = window_gram(made.windows_from([range(20)])), window_gram(made.windows["train"])
+    assert choose([(few, all_rows)], SEQ_LEN) != Choice(1e-6, 1)
+    assert choose([(few, all_rows), (few, few)], SEQ_LEN) == Choice(1e-6, 1)  # fits those windows best
+
+
 def test_another_data_sets_windows_may_choose() -> None:
     """A refit on all rows has no validation windows: the tested split's choose."""
     made = data()
