@@ -17,6 +17,7 @@ from forecast import plots, series_report
 from forecast.data import Batch, ForecastData, SeriesData, StoreData
 from forecast.files import whole_file
 from forecast.forecaster import Forecaster
+from forecast.keeping import MARGIN
 from forecast.metrics import SCORES
 from forecast.scores import LABELS, MODEL, Measured, show_scores, which_windows
 from forecast.series_baselines import fitted_on
@@ -220,7 +221,8 @@ def show(content: dict[str, Any], measured: Measured, data: ForecastData, folder
             console.print(line, soft_wrap=True)
     if content["best_epoch"] == 0:
         console.print(
-            "tested: the model before training, its linear map alone; no epoch did better on validation windows"
+            "tested: the model before training, its linear map alone; no epoch was "
+            f"{MARGIN:.0%} better on validation windows"
         )
     else:
         console.print(

@@ -65,6 +65,18 @@ def which_windows(data: ForecastData, split: str) -> str:
     )
 
 
+def skill_in_words(skill: float, rival: str) -> str:
+    """What a skill says of a model beside `rival`, the best baseline; NaN where that makes no error."""
+    if math.isnan(skill):
+        return f"no skill can be given: {rival}, the best baseline, makes no error here; use {rival}"
+    percent = f"{100 * abs(skill):.1f}%"
+    if percent == "0.0%":
+        return f"skill 0.000: level with {rival}, the best baseline"
+    if skill > 0:
+        return f"skill {skill:.3f}: {percent} less squared error than {rival}, the best baseline"
+    return f"skill {skill:.3f}: WORSE than {rival} by {percent} in squared error; use {rival}"
+
+
 def show_scores(title: str, label: str, measured: Measured) -> None:
     """Print the table of scores, what the skill means, and how good the intervals are."""
     table = Table(title=title)
@@ -80,17 +92,7 @@ def show_scores(title: str, label: str, measured: Measured) -> None:
         )
     console = Console(markup=False)
     console.print(table)
-    rival, skill = LABELS[measured.best_baseline], measured.skill
-    if math.isnan(skill):
-        console.print(f"no skill can be given: {rival}, the best baseline, makes no error here; use {rival}")
-    elif skill > 0:
-        console.print(
-            f"skill {skill:.3f}: {100 * skill:.1f}% less squared error than {rival}, the best baseline"
-        )
-    else:
-        console.print(
-            f"skill {skill:.3f}: WORSE than {rival} by {-100 * skill:.1f}% in squared error; use {rival}"
-        )
+    console.print(skill_in_words(measured.skill, LABELS[measured.best_baseline]))
     for method, scores in measured.intervals.items():
         levels = "; ".join(
             f"{level}% holds {100 * score['coverage']:.1f}%, width {score['width']:.3f}"
