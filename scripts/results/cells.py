@@ -26,7 +26,8 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "load-without-holidays": ("data=load", "seq_len=504", "features=S"),
     "recall": (
         "data=recall", "features=MS", "label_len=336", "model.linear=false", "model.normalize=false", "model.n_heads=2",
-        "model.d_model=64", "model.d_calendar=16", "model.dropout=0", "data.eval_batch_size=32", "trainer.max_epochs=10",
+        "model.d_model=64", "model.d_calendar=16", "model.dropout=0", "data.eval_batch_size=32",
+        "trainer.max_epochs=10",
     ),
 }  # fmt: skip
 """Each data set as the tables use it. ROOT stands for the folder that --root names."""
