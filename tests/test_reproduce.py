@@ -10,16 +10,18 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import numpy as np
 import pytest
 
 from forecast.configuration import composed
 from forecast.paths import CONF
-from results import command
+from results import command, pictures
 from results.cells import HORIZONS, TABLES, Cell, merged
 from results.options import parse
 from results.page import anchor, page, save
 from results.progress import run_missing
 from results.published import INFORMER, PUBLISHED
+from results.result import Result
 from results.runner import CellFailed, Runner
 from results.store import Row, Store
 
@@ -308,6 +310,47 @@ def test_the_head_of_the_page(tmp_path: Path) -> None:
 def test_the_committed_page_is_that_of_the_committed_results() -> None:
     """After a change of tables or results: scripts/reproduce --page."""
     assert (ROOT / "docs" / "results.md").read_text() == page(ROOT / "docs" / "results")
+
+
+def test_the_committed_pictures_are_of_the_committed_results() -> None:
+    folder = ROOT / "docs" / "results"
+    for table in pictures.PICTURES:
+        result = Result.of(TABLES[table], Store(folder, table))
+        assert pictures.drawn_from(folder / f"{table}.png") == (
+            pictures.digest(result) if result.rows else None
+        )
+
+
+def test_pictures_are_drawn_again_with_new_results(tmp_path: Path) -> None:
+    folder, name = tmp_path / "results", "etth1/seq_len=336/96/full/s1"
+    kept(folder, "windows", {name: row(0.4)})
+    save(tmp_path)
+    assert sorted(path.name for path in folder.glob("*.png")) == ["windows.png"]
+    before = (folder / "windows.png").read_bytes()
+    save(tmp_path)
+    assert (folder / "windows.png").read_bytes() == before
+    kept(folder, "windows", {name: row(0.3)})
+    save(tmp_path)
+    assert (folder / "windows.png").read_bytes() != before
+
+
+def test_what_the_pictures_show(tmp_path: Path) -> None:
+    names = [f"load/seq_len={steps}/168/full/s1" for steps in (336, 1440)]
+    windows = kept(tmp_path, "windows", dict(zip(names, (row(0.4), row(0.3)), strict=True)))
+    axes = pictures.windows_figure(Result.of(TABLES["windows"], windows)).axes
+    error = next(axis for axis in axes if axis.get_title() == "load, 168 steps ahead")
+    drawn = {str(line.get_label()): np.asarray(line.get_ydata()) for line in error.lines}
+    assert list(drawn) == ["linear baseline", "full", "probsparse", "linear", "nystrom", "fastformer"]
+    assert np.array_equal(drawn["full"], [0.4, np.nan, 0.3, np.nan], equal_nan=True)
+
+    taylor = "recall/seq_len=2688 feature_map=taylor/336/linear/s1"
+    recall = kept(tmp_path, "recall", {taylor: row(0.2)})
+    (axis,) = pictures.recall_figure(Result.of(TABLES["recall"], recall)).axes
+    names = [label.get_text() for label in axis.get_yticklabels()]
+    said = [text.get_text() for text in axis.texts[: len(names)]]
+    assert dict(zip(names, said, strict=True))["2,688 steps, linear feature_map=taylor"] == "0.200"
+    assert said.count("not run") == len(names) - 1
+    assert [round(line.get_xdata()[0], 3) for line in axis.lines[1:]] == [0.632, 0.116]
 
 
 def test_files_that_are_missing_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from forecast.files import whole_file
+from results import pictures
 from results.cells import TABLES
 from results.progress import duration
 from results.result import Result
@@ -74,7 +75,11 @@ AFTER = dict.fromkeys(("ett", "ettm", "electricity"), DROPPED)
 
 
 def save(docs: Path) -> None:
-    """results.md, whole or not at all."""
+    """results.md and its pictures, each whole or not at all."""
+    for table in pictures.PICTURES:
+        result = Result.of(TABLES[table], Store(docs / "results", table))
+        if result.rows:
+            pictures.save(docs / "results", table, result)
     with whole_file(docs / "results.md") as temporary:
         temporary.write_text(page(docs / "results"))
 
@@ -98,11 +103,15 @@ def page(folder: Path) -> str:
     for table, result in results.items():
         lines += [f"## {TITLES[table]}", ""]
         if result.rows:
-            lines += [NOTES[table], *LAYOUTS.get(table, by_horizon)(result)]
+            lines += [NOTES[table], *picture(table), *LAYOUTS.get(table, by_horizon)(result)]
             lines += [AFTER[table]] if table in AFTER else []
         else:
             lines += [f"Not run yet: `scripts/reproduce {table}`.", ""]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def picture(table: str) -> list[str]:
+    return [f"![The table below, drawn](results/{table}.png)", ""] if table in pictures.PICTURES else []
 
 
 def ran_on(stores: list[Store]) -> list[str]:

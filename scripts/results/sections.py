@@ -92,11 +92,16 @@ def by_window(result: Result) -> list[str]:
 def by_memory(result: Result) -> list[str]:
     """By past lengths, and what nobody can go below who does not see the last run, or who does."""
     (horizon,) = result.has("horizon")
-    rows = WEEKS * WEEK
-    origins = np.arange(rows - horizon, int(0.8 * rows) - 1, -125)  # conf/data/recall.yaml: the test windows
-    short, long = floors(origins[::-1], horizon)
+    short, long = least_errors(horizon)
     text = f"Least possible error of windows without the last run: {score(short)}; of windows with it: {score(long)}."
     return [*by_window(result), text, ""]
+
+
+def least_errors(horizon: int) -> tuple[float, float]:
+    """Of windows of `recall` without the last run, and with it, over its test windows."""
+    rows = WEEKS * WEEK
+    origins = np.arange(rows - horizon, int(0.8 * rows) - 1, -125)  # conf/data/recall.yaml
+    return floors(origins[::-1], horizon)
 
 
 def whole(value: float) -> str:
