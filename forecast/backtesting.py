@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from forecast.baselines import FittedBaselines
-from forecast.build import before_training, make_forecaster
+from forecast.build import before_training, make_forecaster, make_trainer
 from forecast.checkpoint import load_checkpoint
 from forecast.conformal import Calibration, calibrate, enough
 from forecast.data import Batch, ForecastData
@@ -142,11 +142,8 @@ def trained_on(config: DictConfig, data: ForecastData, fitted: FittedBaselines, 
     chosen = {name: config.callbacks[name] for name in ("progress", "finite", "checkpoint", "early_stopping")}
     chosen["checkpoint"] = {**chosen["checkpoint"], "dirpath": str(folder)}
     callbacks = instantiate(chosen)
-    trainer: L.Trainer = instantiate(
-        config.trainer,
-        callbacks=[callback for callback in callbacks.values() if callback],
-        logger=False,
-        num_sanity_val_steps=before_training(forecaster.model),
+    trainer = make_trainer(
+        config, callbacks.values(), logger=False, num_sanity_val_steps=before_training(forecaster.model)
     )
     if trainer.world_size > 1:
         raise ConfigError(f"trainer.devices={config.trainer.devices}: a backtest trains on one device")

@@ -1,8 +1,11 @@
 """From a run's configuration to what is trained."""
 
+from collections.abc import Iterable
 from typing import Any
 
+import lightning as L
 from hydra.utils import instantiate
+from lightning.pytorch.callbacks import Callback
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
@@ -11,6 +14,7 @@ from forecast.data import ForecastData
 from forecast.data.calendar import time_feature_names
 from forecast.errors import ConfigError
 from forecast.forecaster import Forecaster, trained_quantiles
+from forecast.keeping import SealedFiles
 from forecast.model import ResidualInformer
 from forecast.quantiles import check_levels
 from forecast.sizes import check_sizes
@@ -70,6 +74,12 @@ def start(model: ResidualInformer, data: ForecastData, chosen_on: ForecastData) 
         targets=columns,
         time_features=time_feature_names(data.freq),
     )
+
+
+def make_trainer(config: DictConfig, callbacks: Iterable[Callback | None], **settings: Any) -> L.Trainer:
+    """The configuration's trainer, with those callbacks that are not switched off, and checkpoints with a hash."""
+    kept = [callback for callback in callbacks if callback is not None]
+    return instantiate(config.trainer, callbacks=kept, plugins=[SealedFiles()], **settings)
 
 
 def before_training(model: nn.Module) -> int:

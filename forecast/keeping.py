@@ -14,6 +14,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 
 from forecast import preemption
 from forecast.checkpoint import load_checkpoint
+from forecast.files import whole_file
 from forecast.sealed import save_sealed
 
 LOOK_EVERY = 10
@@ -148,6 +149,14 @@ class KeepCheckpoints(Checkpoint):
         if last.exists():
             also(last, self.folder / f"{self.name}-1.ckpt")
         os.replace(new, last)
+
+
+def take_over_best(checkpoint: Path, folder: Path) -> None:
+    """Copy the best epoch of the run that a checkpoint is of to a new run's folder, to be bettered there."""
+    best, own = checkpoint.with_name("best.ckpt"), folder / "checkpoints" / "best.ckpt"
+    if best.exists() and not own.exists():
+        with whole_file(own) as temporary:
+            shutil.copyfile(best, temporary)
 
 
 def also(path: Path, name: Path) -> None:

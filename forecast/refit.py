@@ -11,12 +11,12 @@ from omegaconf import DictConfig
 
 from forecast import preemption
 from forecast.baselines import FittedBaselines
-from forecast.build import make_forecaster
+from forecast.build import make_forecaster, make_trainer
 from forecast.checkpoint import add_to_checkpoint, epochs_done, load_checkpoint, newest_state
 from forecast.compiler import compile_where_possible
 from forecast.data import ForecastData
 from forecast.errors import ConfigError
-from forecast.keeping import KeepCheckpoints, SealedFiles
+from forecast.keeping import KeepCheckpoints
 
 STATE = "refit-last"
 """The name of the state that an interrupted refit goes on from."""
@@ -57,15 +57,13 @@ def refit(config: DictConfig, data: ForecastData, fitted: FittedBaselines, best:
     keep = KeepCheckpoints(
         str(best.parent), name=STATE, monitor=None, every_minutes=config.callbacks.checkpoint.every_minutes
     )
-    trainer: L.Trainer = instantiate(
-        config.trainer,
-        callbacks=[*(callback for callback in callbacks.values() if callback), StopAfter(epochs), keep],
+    trainer = make_trainer(
+        config,
+        [*callbacks.values(), StopAfter(epochs), keep],
         logger=False,
-        plugins=[SealedFiles()],
         limit_val_batches=0,
-        max_epochs=config.trainer.max_epochs
-        if epochs
-        else 0,  # none: the best was the model before its first step
+        # no epoch where the best was the model before its first step
+        max_epochs=config.trainer.max_epochs if epochs else 0,
     )
     if config.compile:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)

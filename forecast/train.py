@@ -24,7 +24,7 @@ def train(config: DictConfig, data: Any = None) -> float:
     from forecast import loggers, preemption, quiet, report, scores
     from forecast.agreement import SameEverywhere
     from forecast.baselines import FittedBaselines
-    from forecast.build import before_training, make_data, make_forecaster
+    from forecast.build import before_training, make_data, make_forecaster, make_trainer
     from forecast.checkpoint import (
         add_to_checkpoint,
         check_goes_on,
@@ -35,7 +35,7 @@ def train(config: DictConfig, data: Any = None) -> float:
     from forecast.compiler import compile_where_possible
     from forecast.files import write_json
     from forecast.hardware import settle
-    from forecast.keeping import SealedFiles
+    from forecast.keeping import take_over_best
     from forecast.refit import check_refit, refit
     from forecast.resources import PeakMemory, keep_freed_memory
     from forecast.sharding import whole
@@ -55,12 +55,11 @@ def train(config: DictConfig, data: Any = None) -> float:
     forecaster = make_forecaster(config, data, fitted)
     model = forecaster.model
     callbacks = instantiate(config.callbacks)
-    trainer: L.Trainer = instantiate(
-        config.trainer,
-        callbacks=[*(callback for callback in callbacks.values() if callback), SameEverywhere()],
+    trainer = make_trainer(
+        config,
+        [*callbacks.values(), SameEverywhere()],
         logger=loggers.make(config.logger),
-        plugins=[SealedFiles()],
-        num_sanity_val_steps=before_training(model),
+        num_sanity_val_steps=before_training(model) if checkpoint is None else 0,
     )
     check_trainer(config, trainer)
     if config.compile:
@@ -74,6 +73,8 @@ def train(config: DictConfig, data: Any = None) -> float:
         )
         if is_trained:  # the test is what is missing
             trainer.fit_loop.load_state_dict(saved["loops"]["fit_loop"])
+        elif trainer.is_global_zero and saved["hyper_parameters"]["data"] == settings["data"]:
+            take_over_best(checkpoint, folder)
         del saved  # as large as the model and its optimizer
     if trainer.is_global_zero:
         report.introduce(config, data, model, trainer)

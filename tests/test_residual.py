@@ -95,6 +95,30 @@ def test_an_epoch_that_is_better_by_luck_alone_does_not_take_its_place(
     assert epochs_done(load_checkpoint(run / "checkpoints" / "best.ckpt")) == 0
 
 
+def test_the_linear_map_stays_a_candidate_where_training_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the run's own folder from a state between two epochs, and in a new folder for more of them."""
+    folder = workplace(tmp_path)
+    asked = (*PRESET, *HARMFUL[:3], "trainer.max_epochs=2")
+    assert train_here(monkeypatch, folder, *asked) == 0
+    run = only(folder, "runs/*")
+    whole, score = load_checkpoint(run / "checkpoints" / "last.ckpt"), read_metrics(run)["test"]
+    (run / "metrics.json").unlink()
+    (run / "checkpoints" / "last-1.ckpt").replace(run / "checkpoints" / "last.ckpt")
+    between = load_checkpoint(run / "checkpoints" / "last.ckpt")
+    assert (epochs_done(between), between["callbacks"]["KeepCheckpoints"]["is_finished"]) == (1, False)
+    assert train_here(monkeypatch, folder, *asked, "resume=auto") == 0
+    assert load_checkpoint(run / "checkpoints" / "last.ckpt")["callbacks"] == whole["callbacks"]
+    assert read_metrics(run)["test"] == score
+
+    more = ("trainer.max_epochs=3", f"checkpoint={run}", "output_root=more")
+    assert train_here(monkeypatch, folder, *asked, *more) == 0
+    longer = only(folder, "more/*")
+    assert (read_metrics(longer)["epochs"], read_metrics(longer)["best_epoch"]) == (3, 0)
+    assert read_metrics(longer)["test"] == score
+
+
 @pytest.mark.parametrize(
     ("kind", "tokens", "features"),
     [
