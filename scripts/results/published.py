@@ -31,7 +31,7 @@ PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
         "etth1": (0.865, 1.008, 1.107, 1.181),
         "etth2": (3.755, 5.602, 4.721, 3.647),
         "ettm1": (0.672, 0.795, 1.212, 1.166),
-        "electricity": (0.274, 0.296, 0.300, 0.394),
+        "electricity": (0.274, 0.296, 0.300, 0.373),
     },
 }
 """Test MSE 96, 192, 336 and 720 steps ahead, all columns from all: each paper's own table."""
