@@ -1,6 +1,6 @@
 """The linear map that a model starts from: how strongly it is held back, and over which lookbacks, the data choose."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -30,7 +30,7 @@ class Choice:
 
 def fit_map(data: ForecastData, chosen_on: ForecastData) -> Float[Tensor, "seq_len pred_len"]:
     """The map of `data`'s training windows; ridge and depth are those that do best on `chosen_on`."""
-    choice = choose(list(trials(chosen_on)), data.seq_len)
+    choice = choose(trials(chosen_on), data.seq_len)
     return fitted(window_gram(data.windows["train"]), data.seq_len, choice).float().cpu()
 
 
@@ -60,7 +60,7 @@ def trials(data: ForecastData) -> Iterator[tuple[Gram, Gram]]:
     yield window_gram(train), window_gram(data.windows["val"])
 
 
-def choose(grams: Sequence[tuple[Gram, Gram]], seq_len: int) -> Choice:
+def choose(grams: Iterable[tuple[Gram, Gram]], seq_len: int) -> Choice:
     """The choice that gains most over the plainest one, where it gains least: at the trial that speaks against it.
 
     Fitted on less, the maps of early origins err more by chance than the map of all rows will, and holding them back
