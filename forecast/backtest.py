@@ -27,7 +27,7 @@ def backtest(config: DictConfig) -> None:
     """Train where that is asked for, forecast from every origin, and save tables and a picture."""
     # Here and not above, so that --help and --cfg answer without loading torch.
     from forecast import backtest_report, backtesting, quiet
-    from forecast.build import make_data
+    from forecast.build import check_callbacks, make_data
     from forecast.hardware import settle
     from forecast.resources import keep_freed_memory
     from forecast.trained import load_tested
@@ -35,6 +35,10 @@ def backtest(config: DictConfig) -> None:
     quiet.lightning()
     keep_freed_memory()
     check_one_table(config, "backtest")
+    for key in ("refit", "resume"):
+        if config[key] is not None:
+            raise ConfigError(f"{key}={config[key]}: a backtest has no {key}: leave it out")
+    check_callbacks(config, "checkpoint")
     if not config.checkpoint:
         settle(config, None)
         found = backtesting.refitted(config, make_data(config))

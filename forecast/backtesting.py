@@ -17,9 +17,11 @@ from torch import Tensor
 from forecast.baselines import FittedBaselines
 from forecast.build import before_training, make_forecaster, make_trainer
 from forecast.checkpoint import load_checkpoint
+from forecast.compiler import compile_where_possible
 from forecast.conformal import Calibration, calibrate, enough
 from forecast.data import Batch, ForecastData
 from forecast.errors import ConfigError, DataError
+from forecast.evaluation import baselines_for
 from forecast.forecaster import Forecaster
 from forecast.interval_scores import IntervalSums
 from forecast.progress import track
@@ -89,7 +91,7 @@ def unchanged(model: TrainedModel, data: ForecastData, config: DictConfig) -> Ba
     def point(batch: Batch) -> Tensor:
         return model.point(model.forecast(batch.past, batch.past_time, batch.future_time))
 
-    fitted = model.baselines or FittedBaselines.fit(data)
+    fitted = baselines_for(model, data)
     calibration = model.calibration
     if calibration is None or not calibration.has([*config.levels]):
         calibration = calibrate(point, model.data().windows["val"], BATCH, [*config.levels])
@@ -147,6 +149,8 @@ def trained_on(config: DictConfig, data: ForecastData, fitted: FittedBaselines, 
     )
     if trainer.world_size > 1:
         raise ConfigError(f"trainer.devices={config.trainer.devices}: a backtest trains on one device")
+    if config.compile:
+        compile_where_possible(forecaster.model, trainer.strategy.root_device)
     trainer.fit(forecaster, datamodule=data)
     forecaster.load_state_dict(load_checkpoint(folder / "best.ckpt")["state_dict"])
     return forecaster

@@ -44,9 +44,11 @@ def make_forecaster(
     What a model fits before training is fitted on `data`, and chosen on the validation windows of `chosen_on`.
     """
     check_sizes(config, data)
-    outputs = data.n_targets * len(trained_quantiles(config.loss, check_levels(config.levels)) or "1")
     model = instantiate(config.model)(
-        n_features=data.n_features, n_targets=outputs, n_time_features=data.n_time_features
+        n_features=data.n_features,
+        n_targets=data.n_targets,
+        n_time_features=data.n_time_features,
+        n_quantiles=len(trained_quantiles(config.loss, check_levels(config.levels)) or "1"),
     )
     if isinstance(model, ResidualInformer):
         start(model, data, chosen_on or data)
@@ -63,17 +65,19 @@ def make_forecaster(
 
 
 def start(model: ResidualInformer, data: ForecastData, chosen_on: ForecastData) -> None:
-    """Fit the linear map; tell the model its outputs' columns and its time features."""
-    n_quantiles = len(model.targets) // data.n_targets
-    median = n_quantiles // 2
-    columns = [
-        column if place == median else -1 for column in data.target_index for place in range(n_quantiles)
-    ]
+    """Fit the linear map; tell the model which columns it forecasts, and its time features."""
     model.start_from(
         weight=fit_map(data, chosen_on) if model.linear is not None else None,
-        targets=columns,
-        time_features=time_feature_names(data.freq),
+        targets=data.target_index,
+        time_features=time_feature_names(data.freq, data.holidays),
     )
+
+
+def check_callbacks(config: DictConfig, *names: str) -> None:
+    """Raises ConfigError where one of them is switched off."""
+    for name in names:
+        if config.callbacks.get(name) is None:
+            raise ConfigError(f"callbacks.{name}=null: no run goes without it")
 
 
 def make_trainer(config: DictConfig, callbacks: Iterable[Callback | None], **settings: Any) -> L.Trainer:

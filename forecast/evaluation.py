@@ -21,22 +21,16 @@ def evaluate(
     """Every window of a split, on the best device here, in the precision of training: what a report says, and more.
 
     The baselines, MASE's denominator and the calibration are the training run's. Raises ConfigError for a split that
-    `data` does not have, CheckpointError for a model that was not tested and data without rows to fit baselines on.
+    `data` does not have, CheckpointError as `baselines_for`.
     """
     if split not in data.windows:
         raise ConfigError(f"split={split} is not one of {', '.join(data.windows)}")
-    fitted = model.baselines
-    if fitted is None and "val" not in data.windows:
-        raise CheckpointError(
-            f"{model.path}: its run was not tested, so it holds no baselines and no calibration; give the folder of a "
-            "finished run"
-        )
-    fitted = fitted or FittedBaselines.fit(data)
+    fitted = baselines_for(model, data)
     forecaster = Forecaster(
         copy.deepcopy(model.network).requires_grad_(
             True
         ),  # as in the run's test: kernels round otherwise without
-        loss=model.config["loss"],
+        loss=model.loss,
         levels=model.config["levels"],
         new_errors=lambda: fitted.new_errors(data),
         config=model.config,
@@ -72,3 +66,13 @@ def evaluate(
         "best_baseline": measured.best_baseline,
         "intervals": measured.intervals,
     }, measured
+
+
+def baselines_for(model: TrainedModel, data: ForecastData) -> FittedBaselines:
+    """The training run's, else those of the data's training rows. Raises CheckpointError where there is neither."""
+    if model.baselines is None and "val" not in data.windows:
+        raise CheckpointError(
+            f"{model.path}: its run was not tested, so it holds no baselines and no calibration; give the folder of a "
+            "finished run"
+        )
+    return model.baselines or FittedBaselines.fit(data)

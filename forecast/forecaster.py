@@ -73,6 +73,9 @@ class Forecaster(L.LightningModule):
         if loss not in (*LOSSES, QUANTILE):
             raise ConfigError(f"loss={loss} is unknown; choose one of {', '.join((*LOSSES, QUANTILE))}")
         self.model = model
+        self.is_untrained = (
+            False  # true where the model before its first step is tested: its quantiles are no one's
+        )
         self.levels, self.quantiles = check_levels(levels), trained_quantiles(loss, levels)
         self.loss = LOSSES.get(loss, self._quantile_loss)
         self.calibration: Calibration | None = None
@@ -132,7 +135,8 @@ class Forecaster(L.LightningModule):
         self.errors = self.new_errors()
         self.test_windows = torch.zeros(data.n_windows[data.tested], 2, dtype=torch.float64)
         assert self.calibration is not None, "trainer.validate calibrates, and comes before trainer.test"
-        methods = {"conformal": self.calibration.quantiles, QUANTILE: self.quantiles}
+        own = None if self.is_untrained else self.quantiles
+        methods = {"conformal": self.calibration.quantiles, QUANTILE: own}
         levels, scale = enough(self.calibration, self.levels), data.target_scaler.scale
         self.intervals = {name: IntervalSums(at, levels, scale) for name, at in methods.items() if at}
 
@@ -147,7 +151,7 @@ class Forecaster(L.LightningModule):
         parts = (tensor.split(at_once) for tensor in (prediction, forecast, batch.future, series))
         for point, own, future, which in zip(*parts, strict=True):
             self.intervals["conformal"].update(self.calibration.around(point.float()), future, which)
-            if self.quantiles is not None:
+            if QUANTILE in self.intervals:
                 self.intervals[QUANTILE].update(own, future, which)
 
     def _series(self, split: str, batch: Batch) -> Tensor:

@@ -194,7 +194,8 @@ def trained_bounds(model: TrainedModel, levels: Sequence[Level], horizon: int) -
     """The probabilities of the network's quantiles. Raises ConfigError where it has none for a level or the horizon."""
     if model.quantiles is None:
         raise ConfigError(
-            "intervals=quantile needs a model trained with loss=quantile: use intervals=conformal"
+            "intervals=quantile needs a model trained with loss=quantile, and more than its linear map: use "
+            "intervals=conformal"
         )
     if horizon > model.pred_len:
         raise ConfigError(

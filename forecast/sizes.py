@@ -21,15 +21,16 @@ def check_sizes(config: DictConfig, data: ForecastData) -> None:
         model.get(key)
         for key in ("d_model", "d_ff", "encoder_layers", "decoder_layers", "seq_len", "pred_len")
     ]
+    sizes.append(model.get("patch_len", 1))
     if not all(type(size) is int and size > 0 for size in sizes):
         return
-    width, inner, encoder_layers, decoder_layers, past, future = sizes
+    width, inner, encoder_layers, decoder_layers, past, future, patch = sizes
     columns = data.n_features + data.n_targets
     layers = encoder_layers + decoder_layers
     attentions = 1 if model.get("share_layers") else layers
     parameters = attentions * 2 * width**2 + layers * 2 * width * inner + width * columns
     batch = min(config.data.batch_size, data.n_windows.get("train", 1))
-    tokens = (past + future) // model.get("patch_len", 1)
+    tokens = (past + future) // patch
     if model.get("tokens", "mixed") != "mixed":
         tokens *= data.n_features if model.tokens == "joint" else data.n_targets
     activations = 4 * batch * tokens * (6 * width + inner)

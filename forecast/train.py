@@ -84,6 +84,8 @@ def train(config: DictConfig, data: Any = None) -> float:
             with preemption.deferred():
                 trainer.fit(forecaster, datamodule=data, ckpt_path=checkpoint, weights_only=True)
         best = find_checkpoint(folder)
+        best_epoch = epochs_done(load_checkpoint(best))
+        forecaster.is_untrained = best_epoch == 0
         # at its best epoch: calibrate the intervals, then test
         trainer.validate(forecaster, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
         validation_mse = forecaster.errors.scores()["mse"]
@@ -107,7 +109,7 @@ def train(config: DictConfig, data: Any = None) -> float:
                 "validation_mse": validation_mse,
                 **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
                 "epochs": trainer.current_epoch,
-                "best_epoch": epochs_done(load_checkpoint(best)),
+                "best_epoch": best_epoch,
                 "precision": config.trainer.precision,
             }
             content = report.metrics(measured, data, facts)
@@ -146,10 +148,9 @@ def check_trainer(config: DictConfig, trainer: Any) -> None:
     """Refuse what Lightning would take and not do, before it starts more processes."""
     from lightning.pytorch.accelerators import CPUAccelerator
 
-    for name in ("checkpoint", "throughput"):
-        if config.callbacks.get(name) is None:
-            raise ConfigError(f"callbacks.{name}=null: no run goes without it")
+    from forecast.build import check_callbacks
 
+    check_callbacks(config, "checkpoint", "throughput")
     epochs, precision, batch_size = (
         config.trainer.max_epochs,
         config.trainer.precision,

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from forecast.baselines import FittedBaselines
-from forecast.checkpoint import find_checkpoint, load_checkpoint
+from forecast.checkpoint import epochs_done, find_checkpoint, load_checkpoint
 from forecast.conformal import Calibration
 from forecast.data import ForecastData, FrameData, SeriesFrame, Table, read_frame
 from forecast.data.calendar import parse_frequency
@@ -24,6 +24,7 @@ from forecast.data.series_scaler import SeriesScaler
 from forecast.data.store import is_store
 from forecast.errors import CheckpointError, DataError, ForecastError
 from forecast.forecaster import trained_quantiles
+from forecast.model.residual_informer import medians_alone
 from forecast.quantiles import Level, arrange
 from forecast.trust import check_trusted, published
 
@@ -85,13 +86,18 @@ class TrainedModel:
         self.holidays: str | None = self.config["data"]["holidays"]
         self.seq_len: int = self.config["seq_len"]
         self.pred_len: int = self.config["pred_len"]
-        self.quantiles = trained_quantiles(self.config["loss"], self.config.get("levels", ()))
+        self.loss: str = self.config["loss"]
+        self.quantiles = trained_quantiles(self.loss, self.config.get("levels", ()))
+        state_dict = content["state_dict"]
+        if self.quantiles and epochs_done(content) == 0:  # the best was the model before training
+            state_dict = medians_alone(state_dict, len(self.quantiles))
+            self.loss, self.quantiles = "mae", None
         self.calibration = (
             Calibration.from_state_dict(content["calibration"]) if "calibration" in content else None
         )
         self.baselines = FittedBaselines(**content["baselines"]) if "baselines" in content else None
         self.refitted: dict[str, Any] | None = content.get("refitted")
-        self.network = self._network(content["state_dict"])
+        self.network = self._network(state_dict)
 
     def _network(self, state: dict[str, torch.Tensor]) -> nn.Module:
         check_trusted(self.path, self.config["model"])
@@ -100,8 +106,9 @@ class TrainedModel:
         make = partial(
             instantiate(OmegaConf.create(settings)),
             n_features=len(self.feature_columns),
-            n_targets=len(self.target_columns) * len(self.quantiles or "1"),
+            n_targets=len(self.target_columns),
             n_time_features=self.data_state["n_time_features"],
+            n_quantiles=len(self.quantiles or "1"),
         )
         layers = max(settings["encoder_layers"], settings["decoder_layers"])
         if layers > len(weights) or not fits(make, weights):

@@ -77,6 +77,9 @@ def test_a_model_trained_on_the_way_knows_no_later_row(tmp_path: Path) -> None:
         (["steps=0"], "at least 1"),
         (["steps=295"], "give fewer steps"),
         (["refit_every=0"], "refit_every=0"),
+        (["refit=full"], "refit=full: a backtest has no refit"),
+        (["resume=auto"], "resume=auto: a backtest has no resume"),
+        (["callbacks.checkpoint=null"], "callbacks.checkpoint=null: no run goes without it"),
         (["checkpoint={run}"], "the settings are the checkpoint's"),
     ],
 )
@@ -87,4 +90,13 @@ def test_a_mistake_is_one_line(run: Path, tmp_path: Path, overrides: list[str], 
     assert result.returncode == 2
     assert words in result.stderr
     assert "Traceback" not in result.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_was_not_tested_has_no_baselines_for_another_file(run: Path, tmp_path: Path) -> None:
+    write_csv(tmp_path / "new.csv", rows=300)
+    asked = (f"checkpoint={run}/checkpoints/last.ckpt", "data.path=new.csv")
+    result = finish(start(tmp_path, *asked, program=("-m", "forecast.backtest"), settings=()))
+    assert result.returncode == 2
+    assert "its run was not tested, so it holds no baselines" in result.stderr
     assert not (tmp_path / "runs").exists()

@@ -12,6 +12,8 @@ import torch
 from forecast import load
 from forecast.checkpoint import epochs_done, load_checkpoint
 from forecast.data.series_scaler import of_one_table
+from forecast.errors import ForecastError
+from forecast.evaluation import evaluate
 from forecast.keeping import MARGIN
 from forecast.trained import load_tested
 from tests.commands import only, train_here, workplace
@@ -117,6 +119,26 @@ def test_the_linear_map_stays_a_candidate_where_training_goes_on(
     longer = only(folder, "more/*")
     assert (read_metrics(longer)["epochs"], read_metrics(longer)["best_epoch"]) == (3, 0)
     assert read_metrics(longer)["test"] == score
+
+
+def test_quantiles_that_were_never_trained_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the linear map is kept, intervals are conformal."""
+    folder = workplace(tmp_path)
+    assert train_here(monkeypatch, folder, *PRESET, *HARMFUL, "loss=quantile") == 0
+    run = only(folder, "runs/*")
+    assert (read_metrics(run)["best_epoch"], [*read_metrics(run)["intervals"]]) == (0, ["conformal"])
+    assert "intervals, quantile" not in capsys.readouterr().out
+    model = load(run)
+    found = model.predict(levels=[80])
+    conformal = model.predict(levels=[80], intervals="conformal")
+    pd.testing.assert_frame_equal(found, conformal)
+    with pytest.raises(ForecastError, match="loss=quantile, and more than its linear map"):
+        model.predict(levels=[80], intervals="quantile")
+    scores, _ = evaluate(model, model.data())
+    assert scores["test"] == pytest.approx(read_metrics(run)["test"])
+    assert [*scores["intervals"]] == ["conformal"]
 
 
 @pytest.mark.parametrize(

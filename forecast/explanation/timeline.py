@@ -127,7 +127,7 @@ def _of_patches(
     future = seq_len + network.patch_len * np.arange(network.future_tokens) + middle
     future = np.minimum(future, seq_len + network.pred_len - 1)
     read, asked = (
-        (len(network.variables.names), len(network.targets) // network.outputs)
+        (len(network.variables.names), len(network.targets))
         if network.variables.names is not None
         else (1, 1)
     )

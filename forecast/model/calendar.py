@@ -12,7 +12,7 @@ from forecast.attention.dropout import Dropout
 
 HARMONICS = 4
 HIDDEN = 64
-BLUR = {"day of year": 0.06, "day of month": 0.07}
+BLUR = {"day of year": 0.06, "week of year": 0.06, "day of month": 0.07}
 """Time features that would name a day, and the deviation of the shifts that keep them from it, in ranges."""
 
 
@@ -20,11 +20,13 @@ class CalendarEmbedding(nn.Module):
     """Time features f in [−½, ½] → f, sin(πkf), cos(πkf) for k ≤ 4 → a hidden layer → (d_calendar).
 
     The waves let a shallow network draw an hour's or a weekday's profile; the hidden layer joins hour, weekday and
-    holiday into one.
+    holiday into one. Covariates, which come after the calendar's features and may be of any size, have no waves.
 
     In training the features of `BLUR` are off by normal shifts, the same for a window's past and horizon: with a few
     years of data they would name each day, and its errors be learnt by heart.
     """
+
+    is_calendar: Tensor
 
     def __init__(self, n_time_features: int, d_calendar: int, dropout: float) -> None:
         super().__init__()
@@ -32,9 +34,11 @@ class CalendarEmbedding(nn.Module):
         self.out = nn.Linear(HIDDEN, d_calendar)
         self.dropout = Dropout(dropout)
         self.blur: dict[int, float] = {}
+        self.register_buffer("is_calendar", torch.ones(n_time_features))
 
     def tell(self, names: Sequence[str]) -> None:
-        """The time features' names, in order: which of them to blur."""
+        """The names of the calendar's features, which come first: which of them to blur, and how many there are."""
+        self.is_calendar[len(names) :] = 0
         self.blur = {names.index(name): width for name, width in BLUR.items() if name in names}
 
     def forward(
@@ -47,5 +51,6 @@ class CalendarEmbedding(nn.Module):
                 shift[..., feature].normal_(std=width)
             f = f + shift
         angles = f[..., None] * (math.pi * torch.arange(1, HARMONICS + 1, device=f.device))
-        waves = torch.cat([f, angles.sin().flatten(-2), angles.cos().flatten(-2)], dim=-1)
-        return self.out(self.dropout(F.gelu(self.hidden(waves))))
+        waves = (self.is_calendar[:, None] * wave(angles) for wave in (torch.sin, torch.cos))
+        read = torch.cat([f, *(wave.flatten(-2) for wave in waves)], dim=-1)
+        return self.out(self.dropout(F.gelu(self.hidden(read))))

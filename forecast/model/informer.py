@@ -28,6 +28,7 @@ class Informer(nn.Module):
 
     Args:
         n_features, n_targets, n_time_features: columns read, columns forecast, calendar features (from the data).
+        n_quantiles: outputs of each column that is forecast, side by side.
         seq_len, label_len, pred_len: steps read; steps of them repeated to the decoder; steps forecast.
         attention: what makes the attention of the slots `encoder`, `decoder` and `cross`.
         d_model, n_heads, d_ff: width of the tokens, heads that share it, width inside the feed-forward.
@@ -45,6 +46,7 @@ class Informer(nn.Module):
         n_features: int,
         n_targets: int,
         n_time_features: int,
+        n_quantiles: int = 1,
         seq_len: int,
         label_len: int,
         pred_len: int,
@@ -92,7 +94,7 @@ class Informer(nn.Module):
             )
         )
         self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, n_targets)
+        self.head = nn.Linear(d_model, n_targets * n_quantiles)
 
     def build_encoder(self, make: Callable[[int], Encoder], layers: int) -> nn.Module:
         return make(layers)
@@ -102,7 +104,7 @@ class Informer(nn.Module):
         past: Float[Tensor, "batch seq_len n_features"],
         past_time: Float[Tensor, "batch seq_len n_time_features"],
         future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len n_targets"]:
+    ) -> Float[Tensor, "batch pred_len outputs"]:
         memory = self.encoder(self.past_embedding(past, past_time))
         start = past.shape[1] - self.label_len
         placeholders = past.new_zeros(past.shape[0], self.pred_len, past.shape[2])

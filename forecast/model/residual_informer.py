@@ -1,10 +1,10 @@
 """An Informer on patches, for what a linear map leaves over."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -32,11 +32,10 @@ class ResidualInformer(nn.Module):
     map's forecast and the calendar of every step, holidays included.
 
     Args:
-        n_features, n_targets, n_time_features, seq_len, label_len, pred_len, attention: as of `Informer`.
-        features: `M` forecasts every variable, `S` and `MS` one.
+        n_features, n_targets, n_time_features, n_quantiles, seq_len, label_len, pred_len, attention: as of `Informer`.
         tokens: what a token holds, and which are attended together: see `forecast.model.variables`.
-        patch_len: steps a token, at most the whole window. Steps before the last whole patch of the window are left to
-            the linear map.
+        patch_len: steps a token, at most the whole window. The oldest `seq_len % patch_len` steps of the window are
+            read by the linear map alone, the first `label_len % patch_len` of the label steps not repeated.
         normalize: divide each window by its deviation, and the answer back (Kim et al. 2022, RevIN).
         linear: add to a linear map; else the encoder-decoder forecasts alone, from the window's mean.
         future_calendar: tell the decoder the horizon's calendar.
@@ -56,11 +55,11 @@ class ResidualInformer(nn.Module):
         n_features: int,
         n_targets: int,
         n_time_features: int,
+        n_quantiles: int = 1,
         seq_len: int,
         label_len: int,
         pred_len: int,
         attention: AttentionSlots,
-        features: str = "M",
         tokens: str = "mixed",
         patch_len: int = 24,
         normalize: bool = True,
@@ -83,11 +82,10 @@ class ResidualInformer(nn.Module):
         self.label_len, self.pred_len, self.patch_len = label_len, pred_len, patch_len
         self.normalize, self.future_calendar = normalize, future_calendar
         self.variables = Variables(tokens, n_features, d_model)
-        all_alike = features == "M" and not self.variables.mixed
-        self.outputs = n_targets // n_features if all_alike else n_targets  # of a series
+        self.n_quantiles = n_quantiles
         self.past_tokens, self.label_tokens = seq_len // patch_len, label_len // patch_len
         self.future_tokens = -(-pred_len // patch_len)
-        # of each output, the column it forecasts; −1: it says how far a quantile lies from another
+        # the columns that are forecast, among those read
         self.register_buffer("targets", torch.arange(n_targets))
         self.linear = LinearPath(seq_len, pred_len) if linear else None
 
@@ -107,16 +105,19 @@ class ResidualInformer(nn.Module):
             d_model,
             distil=False,
         )
+        # What queries hold is known, and those of several variables have no order to be causal in.
+        role: dict[str, Any] = {"role": "self"} if self.variables.joint else {}
         self.decoder = Decoder(
             DecoderLayer(
-                attention["decoder"](d_model, n_heads, dropout=dropout),
+                attention["decoder"](d_model, n_heads, dropout=dropout, **role),
                 attention["cross"](d_model, n_heads, dropout=dropout),
                 **sizes,
             )
             for _ in range(decoder_layers)
         )
         self.norm = nn.LayerNorm(d_model)
-        self.head = StepHead(d_model, d_calendar, self.outputs, patch_len=patch_len)
+        outputs = n_quantiles * n_targets if self.variables.mixed else n_quantiles  # of a series
+        self.head = StepHead(d_model, d_calendar, outputs, patch_len=patch_len)
 
     def start_from(
         self,
@@ -124,7 +125,7 @@ class ResidualInformer(nn.Module):
         targets: Sequence[int],
         time_features: Sequence[str],
     ) -> None:
-        """Take what is known before training: the linear map, each output's column, the time features' names."""
+        """Take what is known before training: the linear map, the columns forecast, the time features' names."""
         if self.linear is not None and weight is not None:
             self.linear.weight.copy_(weight)
         self.targets.copy_(torch.tensor(targets))
@@ -135,7 +136,7 @@ class ResidualInformer(nn.Module):
         past: Float[Tensor, "batch seq_len n_features"],
         past_time: Float[Tensor, "batch seq_len n_time_features"],
         future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len n_targets"]:
+    ) -> Float[Tensor, "batch pred_len outputs"]:
         mean = past.mean(1, keepdim=True)
         centred = past - mean
         scale = (
@@ -148,13 +149,12 @@ class ResidualInformer(nn.Module):
         )
 
         correction = self._correction(centred / scale, linear / scale, past_time, future_time)
-
-        column = self.targets.clamp(min=0)
-        return torch.where(
-            self.targets >= 0,
-            (mean + linear)[..., column] + scale[..., column] * correction,
-            correction,
-        )
+        correction = correction.unflatten(2, (-1, self.n_quantiles))
+        level, scale = (mean + linear)[..., self.targets, None], scale[..., self.targets, None]
+        # The middle output of a column is its median; through softplus, the others are how far quantiles lie apart.
+        apart = scale.log() + correction
+        is_median = torch.arange(self.n_quantiles, device=past.device) == self.n_quantiles // 2
+        return torch.where(is_median, level + scale * correction, apart).flatten(2)
 
     def _correction(
         self,
@@ -162,7 +162,7 @@ class ResidualInformer(nn.Module):
         linear: Float[Tensor, "batch pred_len n_features"],
         past_time: Float[Tensor, "batch seq_len n_time_features"],
         future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len n_targets"]:
+    ) -> Float[Tensor, "batch pred_len outputs"]:
         """What the encoder-decoder adds, in windows of unit deviation."""
         read = self.past_tokens * self.patch_len
         calendar = self.calendar(torch.cat([past_time[:, -read:], future_time], dim=1))[:, None]
@@ -170,7 +170,7 @@ class ResidualInformer(nn.Module):
         if not self.future_calendar:
             future_calendar = torch.zeros_like(future_calendar)
 
-        variables, columns = self.variables, self._columns()
+        variables, columns = self.variables, self.targets
         known = variables.series(past[:, -read:], columns)
         drawn = self._whole_patches(variables.series(linear, columns))
         tokens = variables.named(self.past_embedding(known, past_calendar))
@@ -188,12 +188,14 @@ class ResidualInformer(nn.Module):
         steps = self.head(x, future_calendar)[:, :, : self.pred_len]  # (batch, series, pred_len, outputs)
         return steps.movedim(1, 2).flatten(2)
 
-    def _columns(self) -> Int[Tensor, " n_columns"]:
-        """What the series that are forecast forecast: the middle of each one's outputs."""
-        return self.targets.unflatten(0, (-1, self.outputs))[:, self.outputs // 2]
-
     def _whole_patches(
         self, steps: Float[Tensor, "batch series pred_len width"]
     ) -> Float[Tensor, "batch series padded width"]:
         """Zeros after the horizon's end, up to the end of its last patch."""
         return F.pad(steps, (0, 0, 0, self.future_tokens * self.patch_len - self.pred_len))
+
+
+def medians_alone(state: Mapping[str, Tensor], n_quantiles: int) -> dict[str, Tensor]:
+    """The weights of a model with `n_quantiles` outputs a column, as those of one with the middle output alone."""
+    middle = slice(n_quantiles // 2, None, n_quantiles)
+    return {name: value[middle] if "head.out." in name else value for name, value in state.items()}

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from forecast.model import ResidualInformer
+from forecast.quantiles import arrange
 from tests.helpers import KINDS, slots, without_gradient
 
 # All sizes distinct, so that no swapped axis can pass; neither length is a multiple of the patch.
@@ -51,7 +52,7 @@ def inputs(batch: int = BATCH) -> tuple[torch.Tensor, ...]:
 @pytest.mark.parametrize("tokens", ["mixed", "independent", "joint"])
 def test_before_training_it_is_the_linear_map(tokens: str) -> None:
     columns = [3, 1] if tokens == "mixed" else [3]
-    sizes = {} if tokens == "mixed" else {"features": "MS", "n_targets": 1, "targets": (3,)}
+    sizes = {} if tokens == "mixed" else {"n_targets": 1, "targets": (3,)}
     model = made(trained=False, tokens=tokens, **sizes)
     past, past_time, future_time = inputs()
     mean = past.mean(1, keepdim=True)
@@ -78,10 +79,11 @@ def test_no_window_depends_on_another(kind: str) -> None:
 
 
 ALL = {"n_targets": 5, "targets": (0, 1, 2, 3, 4)}
-OF_ONE: dict[str, Any] = {"n_targets": 3, "targets": (-1, 4, -1), "features": "MS"}
+SOME: dict[str, Any] = {"n_targets": 2, "targets": (3, 1), "n_quantiles": 3}  # the others are covariates
+OF_ONE: dict[str, Any] = {"n_targets": 1, "targets": (4,), "n_quantiles": 3}
 
 
-@pytest.mark.parametrize("sizes", [ALL, OF_ONE], ids=["M", "MS"])
+@pytest.mark.parametrize("sizes", [ALL, SOME, OF_ONE], ids=["M", "covariates", "MS"])
 @pytest.mark.parametrize("tokens", ["independent", "joint"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_tokens_of_one_variable_each(kind: str, tokens: str, sizes: dict[str, Any]) -> None:
@@ -91,7 +93,7 @@ def test_tokens_of_one_variable_each(kind: str, tokens: str, sizes: dict[str, An
     together = model(past, past_time, future_time)
     alone = torch.cat([model(*(x[i : i + 1] for x in (past, past_time, future_time))) for i in range(BATCH)])
     torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-4)
-    assert together.shape == (BATCH, SIZES["pred_len"], sizes["n_targets"])
+    assert together.shape == (BATCH, SIZES["pred_len"], sizes["n_targets"] * sizes.get("n_quantiles", 1))
     model.train()(past, past_time, future_time).square().mean().backward()
     assert without_gradient(model) == []
 
@@ -114,14 +116,14 @@ def test_independent_variables_are_all_forecast_alike() -> None:
     order = [3, 0, 4, 1, 2]
     torch.testing.assert_close(model(past[..., order], *times), model(past, *times)[..., order])
     one = made(tokens="independent", **OF_ONE)(past, *times)
-    alone = made(tokens="independent", **{**OF_ONE, "n_features": 1, "targets": (-1, 0, -1)})
+    alone = made(tokens="independent", **{**OF_ONE, "n_features": 1, "targets": (0,)})
     torch.testing.assert_close(one, alone(past[..., 4:], *times))
 
 
-def test_joint_tokens_know_their_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two variables of the same values differ by their names alone, where every position sees every other."""
-    model = made(tokens="joint", **ALL)
-    monkeypatch.setattr(model.decoder[0].attention, "role", "self")
+@pytest.mark.parametrize("kind", ["full", "linear", "fastformer"])
+def test_joint_tokens_know_their_variable(kind: str) -> None:
+    """Two variables of the same values differ by their names alone; which of them comes first is nothing."""
+    model = made(kind, tokens="joint", **ALL)
     past, *times = inputs()
     past[..., 3] = past[..., 0]
     forecast = model(past, *times)
@@ -176,15 +178,19 @@ def test_what_names_a_day_is_blurred_in_training_alone() -> None:
     assert torch.equal(calendar(time), calendar(time))
 
 
-def test_the_distance_between_quantiles_has_no_level() -> None:
+def test_quantiles_lie_apart_in_units_of_the_window() -> None:
     """Of one target's three outputs the middle one forecasts its column; the others say how far quantiles lie apart."""
-    model = made(n_targets=3, targets=(-1, 4, -1))
+    model = made(**OF_ONE)
     past, *times = inputs()
-    raised = past + 100
-    before, after = model(past, *times), model(raised, *times)
-    torch.testing.assert_close(
-        after - before, torch.tensor([0.0, 100.0, 0.0]).expand_as(before), atol=1e-2, rtol=1e-3
-    )
+    before, after = (arrange(model(window, *times), 1) for window in (past, 9 * past + 100))
+    torch.testing.assert_close(after[..., 1], 9 * before[..., 1] + 100, atol=1e-2, rtol=1e-3)
+    narrow, wide = before.diff(), after.diff()
+    small = narrow < 0.02
+    assert small.any()
+    torch.testing.assert_close(wide[small], 9 * narrow[small], atol=1e-2, rtol=0.1)
+    assert (wide > narrow).all()
+    untrained = [arrange(made(trained=False, **OF_ONE)(x, *times), 1).diff() for x in (past, past + 100)]
+    torch.testing.assert_close(*untrained, atol=1e-3, rtol=1e-3)
 
 
 def test_a_window_shorter_than_a_patch_is_one_token() -> None:
