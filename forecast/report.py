@@ -67,8 +67,10 @@ class Examples:
 def introduce(config: DictConfig, data: ForecastData, model: nn.Module, trainer: L.Trainer) -> None:
     """Say what is about to be trained, on what."""
     slots = config.model.attention
+    roles = {slot: slots[slot].role for slot in ("encoder", "cross")}
+    roles["decoder"] = model.decoder[0].attention.role  # type: ignore[union-attr, index]
     kinds = ", ".join(
-        f"{slot} {slots[slot]._target_.rsplit('.', 1)[-1].removesuffix('Attention')} ({slots[slot].role})"
+        f"{slot} {slots[slot]._target_.rsplit('.', 1)[-1].removesuffix('Attention')} ({roles[slot]})"
         for slot in ("encoder", "decoder", "cross")
     )
     windows = ", ".join(f"{count:,} {split}" for split, count in data.n_windows.items())

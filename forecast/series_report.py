@@ -22,6 +22,11 @@ def introduced(data: SeriesData) -> list[str]:
     }
     if told := "; ".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names):
         lines.append(f"covariates {told}")
+    if data.windows_per_epoch is not None and data.windows_per_epoch < len(panel.ids):
+        lines.append(
+            f"note: an epoch of {data.windows_per_epoch:,} windows misses most of {len(panel.ids):,} series: "
+            f"windows_per_epoch={4 * len(panel.ids)} draws about four of each"
+        )
     return lines
 
 

@@ -14,7 +14,12 @@ TAKES_MANY_TYPES = ("trainer.devices", "trainer.deterministic", "data.date_colum
 TAKES_A_WORD = ("data.split", "logger")
 """Lists for which one word has a meaning too."""
 
-MAY_BE_NULL = ("trainer.gradient_clip_val", "data.windows_per_epoch", "data.eval_batch_size")
+MAY_BE_NULL = (
+    "trainer.gradient_clip_val",
+    "windows_per_epoch",
+    "data.windows_per_epoch",
+    "data.eval_batch_size",
+)
 """Keys of numbers for which null has a meaning too."""
 
 LIMITS = {

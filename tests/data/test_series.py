@@ -15,6 +15,7 @@ from forecast.data.calendar import time_features
 from forecast.errors import ConfigError, DataError
 from forecast.metrics import SCORES, ErrorSums
 from forecast.series_errors import SeriesErrorSums
+from forecast.series_report import introduced
 from tests.data.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame
 
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}
@@ -475,6 +476,8 @@ def test_two_thousand_series_are_read_without_a_loop_over_windows() -> None:
         data = ready(frame.sample(frac=1, random_state=1), windows_per_epoch=64, eval_stride=100)
     assert data.n_windows == {"train": count * (140 - SEQ_LEN - PRED_LEN + 1), "val": count, "test": count}
     assert sum(len(batch.index) for batch in data.train_dataloader()) == 64
+    (note,) = introduced(data)
+    assert "64 windows misses most of 2,000 series: windows_per_epoch=8000 draws about four of each" in note
     picked = data.windows["train"].gather(torch.tensor([0, data.n_windows["train"] - 1]))
     of = data.names_of(data.windows["train"].series(picked.index))
     for i, name in enumerate(of):
