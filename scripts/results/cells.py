@@ -17,6 +17,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
         name: (f"data={name}", "data.root=ROOT", "seq_len=720", "features=M")
         for name in ("etth1", "etth2", "ettm1", "ettm2", "electricity")
     },
+    "etth1-joint": ("data=etth1", "data.root=ROOT", "features=M", "model.tokens=joint"),
     "weather": (
         "data=csv", "data.name=weather", "data.path=ROOT/weather.csv", "data.target=OT", "data.split=[0.7,0.1,0.2]",
         "data.freq=10min", "data.fill=previous", "seq_len=720", "features=M",
@@ -32,7 +33,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Each data set as the tables use it. ROOT stands for the folder that --root names."""
 
-WINDOWS = (("etth1", 96), ("etth2", 96), ("load", 168))  # data set, horizon
+WINDOWS = (("etth1", 96), ("etth2", 96), ("load", 168), ("etth1-joint", 96))  # data set, horizon
 WINDOW_LENGTHS = (336, 720, 1440, 2880)
 RECALL = {
     "seq_len=336": ("full",),
