@@ -117,7 +117,7 @@ def test_the_first_table() -> None:
     rows = {
         "the last day repeated": ("everything", "seasonal_naive_mse"),
         "a linear map": ("everything", "linear_mse"),
-        "`model=informer`, as of 2021": ("model=informer seq_len=96", "mse"),
+        "`model=informer`, in a small size": ("model=informer seq_len=96", "mse"),
         "the default, `model=residual_informer`": ("everything", "mse"),
     }
     expected, seeds = {}, set()

@@ -1,6 +1,7 @@
 """`scripts/reproduce`: its tables, what it does with finished, missing and failed cells, and the page."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -95,7 +96,7 @@ def test_the_overrides_are_understood(table: str) -> None:
     for cell in {(cell.data, cell.variant): cell for cell in TABLES[table]}.values():
         config = composed(*cell.typed(Path("/sets")))
         assert (config.pred_len, config.seed) == (cell.horizon, cell.seed)
-        assert config.data.name == cell.data.removesuffix("-without-holidays")
+        assert config.data.name == cell.data.removesuffix("-without-holidays").removesuffix("-joint")
         assert config.model.attention.name == cell.kind
 
 
@@ -160,6 +161,7 @@ def test_what_is_missing_runs_and_failures_end_no_others(tmp_path: Path) -> None
     assert list(content["cells"]) == [cell.name for cell in cells]
     assert content["machines"] == [MACHINE]
     assert content["cells"]["etth1/96/full/s1"]["overrides"] == list(cells[0].overrides)
+    assert content["cells"]["etth1/96/full/s1"]["machine"] == 0
     assert "data.root=ROOT" in cells[0].overrides
 
 
@@ -386,6 +388,7 @@ def test_from_the_command_to_the_page(
     assert found["epochs"] == len(found["validation_mse_by_epoch"]) == 1
     assert 0 < found["mse"] < found["naive_mse"]
     assert found["test_windows"] == 18
+    assert re.fullmatch(r"[0-9a-f]{7,}(-dirty)?|unknown", found["commit"])
     assert str(tmp_path) not in json.dumps(content)
     assert (tmp_path / "docs" / "results.md").read_text() == page(tmp_path / "docs" / "results")
     assert command.main(["load", "--seeds", "1"], tmp_path / "docs") == 0

@@ -40,12 +40,13 @@ class Runner:
     _lock: Lock = field(default_factory=Lock)
 
     def __call__(self, cell: Cell) -> Row:
-        """Scores and costs. Raises CellFailed."""
+        """Scores and costs, and of which code. Raises CellFailed."""
+        commit = described_commit()
         with tempfile.TemporaryDirectory(prefix="reproduce-") as folder:
             quiet = ["logger=[]", "callbacks.progress=null", f"output_root={folder}"]
             self._run([sys.executable, "-m", "forecast.train", *cell.typed(self.root), *quiet])
             (path,) = Path(folder).glob("*/metrics.json")
-            return scores(path.parent)
+            return {**scores(path.parent), "commit": commit}
 
     def _run(self, command: list[str]) -> None:
         paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
@@ -73,6 +74,21 @@ class Runner:
             self._stopped = True
             for process in self._running:
                 os.killpg(process.pid, signal.SIGKILL)  # and what it started
+
+
+def described_commit() -> str:
+    """The commit that is checked out, marked where the code differs from it; unknown outside a git repository."""
+    try:
+        commit = said_by_git("rev-parse", "--short", "HEAD")
+        changed = said_by_git("status", "--porcelain", "--", "forecast", "conf")
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{commit}-dirty" if changed else commit
+
+
+def said_by_git(*arguments: str) -> str:
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
 
 
 def scores(folder: Path) -> Row:

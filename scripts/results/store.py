@@ -33,15 +33,16 @@ class Store:
 
     def add(self, cell: Cell, scores: Row, machine: dict[str, Any]) -> None:
         """Keep it beside what others added meanwhile, in the table's order."""
-        told = {key: getattr(cell, key) for key in ("data", "variant", "horizon", "kind", "seed")}
+        told: Row = {key: getattr(cell, key) for key in ("data", "variant", "horizon", "kind", "seed")}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._lock:
             content = self._read()
+            if machine not in content["machines"]:
+                content["machines"].append(machine)
+            told["machine"] = content["machines"].index(machine)
             content["cells"][cell.name] = {**told, "overrides": list(cell.overrides), **scores}
             order = {cell.name: place for place, cell in enumerate(TABLES[self.table])}
             names = sorted(content["cells"], key=lambda name: order.get(name, len(order)))
             content["cells"] = {name: content["cells"][name] for name in names}
-            if machine not in content["machines"]:
-                content["machines"].append(machine)
             write_json(self.path, content)
             self.content = content
