@@ -1,6 +1,6 @@
 """From a run's configuration to what is trained."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import lightning as L
@@ -19,6 +19,7 @@ from forecast.model import ResidualInformer
 from forecast.quantiles import check_levels
 from forecast.sizes import check_sizes
 from forecast.start_map import fit_map
+from forecast.start_spread import fit_spread
 
 
 def make_data(config: DictConfig) -> ForecastData:
@@ -44,14 +45,15 @@ def make_forecaster(
     What a model fits before training is fitted on `data`, and chosen on the validation windows of `chosen_on`.
     """
     check_sizes(config, data)
+    quantiles = trained_quantiles(config.loss, check_levels(config.levels))
     model = instantiate(config.model)(
         n_features=data.n_features,
         n_targets=data.n_targets,
         n_time_features=data.n_time_features,
-        n_quantiles=len(trained_quantiles(config.loss, check_levels(config.levels)) or "1"),
+        n_quantiles=len(quantiles or "1"),
     )
     if isinstance(model, ResidualInformer):
-        start(model, data, chosen_on or data)
+        start(model, data, chosen_on or data, quantiles)
     settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     return Forecaster(
         model,
@@ -64,13 +66,20 @@ def make_forecaster(
     )
 
 
-def start(model: ResidualInformer, data: ForecastData, chosen_on: ForecastData) -> None:
-    """Fit the linear map; tell the model which columns it forecasts, and its time features."""
+def start(
+    model: ResidualInformer,
+    data: ForecastData,
+    chosen_on: ForecastData,
+    quantiles: Sequence[float] | None,
+) -> None:
+    """Fit the linear map, and quantiles about it; tell the model which columns it forecasts, and its time features."""
     model.start_from(
         weight=fit_map(data, chosen_on) if model.linear is not None else None,
         targets=data.target_index,
         time_features=time_feature_names(data.freq, data.holidays),
     )
+    if quantiles is not None:
+        model.spread(fit_spread(model, data.windows["train"], quantiles))
 
 
 def check_callbacks(config: DictConfig, *names: str) -> None:

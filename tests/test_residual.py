@@ -10,7 +10,10 @@ import pytest
 import torch
 
 from forecast import load
+from forecast.baselines import FittedBaselines
+from forecast.build import make_data, make_forecaster
 from forecast.checkpoint import epochs_done, load_checkpoint
+from forecast.configuration import composed
 from forecast.data.series_scaler import of_one_table
 from forecast.errors import ForecastError
 from forecast.evaluation import evaluate
@@ -139,6 +142,30 @@ def test_quantiles_that_were_never_trained_are_not_used(
     scores, _ = evaluate(model, model.data())
     assert scores["test"] == pytest.approx(read_metrics(run)["test"])
     assert [*scores["intervals"]] == ["conformal"]
+
+
+@pytest.mark.parametrize(("tokens", "off"), [("mixed", 0.05), ("independent", 0.08)])
+def test_quantiles_begin_as_those_of_the_errors_of_the_linear_map(tokens: str, off: float) -> None:
+    """Nearly: all windows, and for tokens of one variable all columns, share the distances between quantiles."""
+    told = (
+        "data=load",
+        "features=M",
+        "seq_len=168",
+        "pred_len=24",
+        "loss=quantile",
+        f"model.tokens={tokens}",
+    )
+    config = composed(*told, "run_name=x", "attention=full")
+    data = make_data(config)
+    forecaster = make_forecaster(config, data, FittedBaselines.fit(data))
+    assert forecaster.quantiles is not None
+    windows = data.windows["train"]
+    batch = windows.gather(torch.arange(0, len(windows), 41))
+    with torch.no_grad():
+        below = (batch.future[..., None] < forecaster.eval()(batch)).double().mean(dim=(0, 1))
+    below = below if tokens == "mixed" else below.mean(0, keepdim=True)
+    for column in below:
+        np.testing.assert_allclose(column, forecaster.quantiles, atol=off)
 
 
 @pytest.mark.parametrize(

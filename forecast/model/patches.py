@@ -30,7 +30,8 @@ class StepHead(nn.Module):
     """From a patch's token and each of its steps' own calendar to the step's values.
 
     y(step) = W gelu(A(step within its patch) token + B calendar(step)). A patch may begin at any hour; what an hour, a
-    weekday or a holiday does is learnt once for all. W begins at zero: before training the head says nothing.
+    weekday or a holiday does is learnt once for all. W begins at zero: before training the head says nothing but, with
+    quantiles, how far they lie apart.
     """
 
     def __init__(

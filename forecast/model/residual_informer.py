@@ -20,6 +20,9 @@ from forecast.model.variables import Variables
 EPS = 1e-5
 """Added to a window's variance, of scaled values."""
 
+LEAST_GAP = 1e-4
+"""Between two quantiles before training, in deviations of a window."""
+
 POSITIONS = 0.3
 """Size of the sinusoids beside tokens of unit size."""
 
@@ -131,6 +134,22 @@ class ResidualInformer(nn.Module):
         self.targets.copy_(torch.tensor(targets))
         self.calendar.tell(time_features)
 
+    def spread(self, quantiles: Float[Tensor, "n_targets n_quantiles"]) -> None:
+        """Begin with quantiles as far apart as these, in deviations of a window."""
+        gaps = quantiles.diff(dim=1).clamp(min=LEAST_GAP).float()
+        gaps = gaps if self.variables.mixed else gaps.mean(0, keepdim=True)
+        bias, middle = self.head.out.bias.data.unflatten(0, (-1, self.n_quantiles)), self.n_quantiles // 2
+        raw = gaps.expm1().log() + 1  # what `forecast.quantiles.arrange` makes these gaps of
+        bias[:, :middle], bias[:, middle + 1 :] = raw[:, :middle], raw[:, middle:]
+
+    def deviation(
+        self, past: Float[Tensor, "batch seq_len n_features"]
+    ) -> Float[Tensor, "batch 1 n_features"]:
+        """By which windows are divided."""
+        if not self.normalize:
+            return torch.ones_like(past[:, :1])
+        return torch.sqrt((past - past.mean(1, keepdim=True)).square().mean(1, keepdim=True) + EPS)
+
     def forward(
         self,
         past: Float[Tensor, "batch seq_len n_features"],
@@ -139,11 +158,7 @@ class ResidualInformer(nn.Module):
     ) -> Float[Tensor, "batch pred_len outputs"]:
         mean = past.mean(1, keepdim=True)
         centred = past - mean
-        scale = (
-            torch.sqrt(centred.square().mean(1, keepdim=True) + EPS)
-            if self.normalize
-            else torch.ones_like(mean)
-        )
+        scale = self.deviation(past)
         linear = (
             self.linear(centred) if self.linear else past.new_zeros(len(past), self.pred_len, past.shape[2])
         )
