@@ -42,8 +42,7 @@ baseline it lies. Bold: the best kind, of kinds that are close to one function o
 WINDOWS = """\
 Residual Informer reading ever more of the past, one seed: all columns of ETT; the load from itself, told of holidays.
 `etth1-joint` has a token for each variable and patch (`model.tokens=joint`): 98 to 840 of them, elsewhere 14 to 120.
-Bold: the best kind at a length. The linear baseline reads as much. Seconds are those of the whole run, the fitting of
-linear maps included, which takes most of them at 2,880 steps.
+Bold: the best kind at a length. The linear baseline reads as much. Seconds: a whole run, beside another one.
 """
 RECALL = """\
 Residual Informer without its linear map on the generated set `recall` ([memory.md](memory.md)), a week of half

@@ -21,8 +21,8 @@ DRAWN_FROM = "Description"
 
 
 def windows_figure(result: Result) -> Figure:
-    """A column a data set; its error, time and memory by the steps read, a line a kind."""
-    sets = result.has("data")
+    """A column a data set that has run; its error, time and memory by the steps read, a line a kind."""
+    sets = [data for data in result.has("data") if result.pick(data=data).rows]
     figure, axes = subplots(len(COSTS), len(sets), figsize=(4.2 * len(sets), 8.0), squeeze=False, sharex=True)
     for column, data in enumerate(sets):
         group = result.pick(data=data)
@@ -32,12 +32,12 @@ def windows_figure(result: Result) -> Figure:
                 linear = [group.pick(steps_read=steps).mean("linear_mse") for steps in lengths]
                 axis.plot(lengths, linear, color="#888888", linestyle="--", label="linear baseline")
                 axis.set_title(f"{data}, {horizon} steps ahead", fontsize=11)
-            else:
-                axis.set_ylim(bottom=0)
             for number, kind in enumerate(KINDS):
                 values = [group.pick(steps_read=steps, kind=kind).mean(key) for steps in lengths]
                 axis.plot(lengths, values, marker="o", markersize=3.5, label=kind, color=colour(kind, number))
             axis.set(xscale="log", ylabel=label if column == 0 else None)
+            if key != "mse":
+                axis.set_ylim(bottom=0)
             axis.set_xticks(lengths, [f"{steps:,}" for steps in lengths])
             axis.minorticks_off()
             axis.grid(alpha=0.25)

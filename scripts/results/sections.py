@@ -1,6 +1,7 @@
 """The tables of docs/results.md: from the cells of one table to lines of Markdown."""
 
 import math
+import textwrap
 from collections.abc import Callable
 
 import numpy as np
@@ -34,14 +35,19 @@ def by_horizon(result: Result) -> list[str]:
             if data in tables:
                 rows.append([f"*{paper}*", *(f"{v:.3f}" for v in (*tables[data], mean_over(tables[data])))])
         lines += [f"### {data}", "", *markdown_table(["MSE", *map(str, lengths), "mean"], rows), ""]
-    untrained = sum(is_untrained(row) for row in result.rows)
-    if untrained:
-        lines += [
-            f"In {untrained} of the {len(result.rows)} cells run no epoch was 1% better on validation windows than the "
-            "linear map that the model starts from: that map was tested, the same for all kinds and seeds.",
-            "",
-        ]
-    return lines
+    return [*lines, *untrained(result)]
+
+
+def untrained(result: Result) -> list[str]:
+    """In how many cells the linear map alone was tested."""
+    count = sum(is_untrained(row) for row in result.rows)
+    if not count:
+        return []
+    text = (
+        f"In {count} of the {len(result.rows)} cells run no epoch was 1% better on validation windows than the linear "
+        "map that the model starts from: that map was tested, the same for all kinds and seeds."
+    )
+    return [*textwrap.wrap(text, 120), ""]
 
 
 def is_untrained(row: Row) -> bool:
@@ -155,7 +161,7 @@ def beside_published(result: Result) -> list[str]:
 
 LAYOUTS: dict[str, Callable[[Result], list[str]]] = {
     "load": below_linear,
-    "windows": by_window,
+    "windows": lambda result: [*by_window(result), *untrained(result)],
     "recall": by_memory,
     "ablation": by_variant,
     "informer2020": beside_published,
