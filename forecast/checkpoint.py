@@ -70,6 +70,11 @@ def epochs_done(content: dict[str, Any]) -> int:
     return content["loops"]["fit_loop"]["epoch_progress"]["current"]["completed"]
 
 
+def is_untrained(content: dict[str, Any]) -> bool:
+    """Whether it holds a model before its first step: a linear map."""
+    return content["global_step"] == 0
+
+
 SAME = (
     "model",
     "optimizer",
@@ -126,6 +131,19 @@ def check_goes_on(
         raise CheckpointError(
             f"{path}: it has {epochs} epochs behind it; to go on, set trainer.max_epochs above that"
         )
+
+
+def same_windows(content: dict[str, Any], config: dict[str, Any]) -> bool:
+    """Whether validation scores of the run that wrote the checkpoint can be set beside this run's, by the settings."""
+    old, new = (
+        {
+            key: value
+            for key, value in settings["data"].items()
+            if key not in ("path", "root", "eval_batch_size")
+        }
+        for settings in (content["hyper_parameters"], config)
+    )
+    return old == new
 
 
 def setting(config: dict[str, Any], dotted: str) -> Any:

@@ -151,12 +151,14 @@ class KeepCheckpoints(Checkpoint):
         os.replace(new, last)
 
 
-def take_over_best(checkpoint: Path, folder: Path) -> None:
-    """Copy the best epoch of the run that a checkpoint is of to a new run's folder, to be bettered there."""
-    best, own = checkpoint.with_name("best.ckpt"), folder / "checkpoints" / "best.ckpt"
-    if best.exists() and not own.exists():
-        with whole_file(own) as temporary:
-            shutil.copyfile(best, temporary)
+def take_over_best(checkpoint: Path, folder: Path) -> bool:
+    """Copy the best epoch of a checkpoint's run to a new run's folder, to be bettered there; whether there is one."""
+    best = checkpoint.with_name("best.ckpt")
+    if not best.exists():
+        return False
+    with whole_file(folder / "checkpoints" / "best.ckpt") as temporary:
+        shutil.copyfile(best, temporary)
+    return True
 
 
 def also(path: Path, name: Path) -> None:

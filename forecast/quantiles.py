@@ -54,6 +54,11 @@ def arrange(
     return torch.cat([median - below, median, median + above], dim=-1)
 
 
+def raw_gap(gap: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The raw output of which `arrange` makes this gap, greater than zero."""
+    return gap + (-torch.expm1(-gap)).log() + 1
+
+
 def pinball(
     quantiles: Float[Tensor, "*shape quantiles"], target: Float[Tensor, "*shape"], at: Sequence[float]
 ) -> Float[Tensor, "*shape quantiles"]:

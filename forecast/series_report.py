@@ -24,8 +24,8 @@ def introduced(data: SeriesData) -> list[str]:
         lines.append(f"covariates {told}")
     if data.windows_per_epoch is not None and data.windows_per_epoch < len(panel.ids):
         lines.append(
-            f"note: an epoch of {data.windows_per_epoch:,} windows misses most of {len(panel.ids):,} series: "
-            f"windows_per_epoch={4 * len(panel.ids)} draws about four of each"
+            f"note: an epoch of {data.windows_per_epoch:,} windows misses many of {len(panel.ids):,} series: "
+            f"data.windows_per_epoch={4 * len(panel.ids)} draws about four of each"
         )
     return lines
 

@@ -1,4 +1,4 @@
-"""How far apart a model's quantiles lie before its first step: as those of the errors of what it starts from."""
+"""How far apart a model's quantiles lie before its first step: as those of the errors of its linear map."""
 
 from collections.abc import Sequence
 
@@ -19,24 +19,18 @@ AT_ONCE = 256
 def fit_spread(
     model: ResidualInformer, windows: Windows, at: Sequence[float]
 ) -> Float64[Tensor, "n_targets n_quantiles"]:
-    """The quantiles of the untrained model's errors, truth less median, in units of each window's deviation.
+    """The quantiles of the errors, truth less forecast, of the linear map, in units of each window's deviation.
 
     Without them the first epochs go into the width of the intervals: what the trunk learns for it is lost for the
     forecast.
     """
     wanted = max(1, ERRORS // (windows.pred_len * len(windows.target_index)))
-    index = torch.linspace(
-        0, len(windows) - 1, min(wanted, len(windows)), device=windows.values.device
-    ).long()
-    model.eval()
+    index = torch.linspace(0, len(windows) - 1, min(wanted, len(windows)), dtype=torch.float64)
     errors = []
-    for some in index.split(AT_ONCE):
+    for some in index.round().long().to(windows.values.device).split(AT_ONCE):
         batch = windows.gather(some)
-        past, past_time, future_time, future = (
-            part.cpu() for part in (batch.past, batch.past_time, batch.future_time, batch.future)
-        )
-        median = model(past, past_time, future_time)[..., len(at) // 2 :: len(at)]
-        scale = model.deviation(past)[..., windows.target_index]
-        errors.append(((future - median) / scale).flatten(0, 1))
-    model.train()
+        past, future = batch.past.cpu(), batch.future.cpu()
+        forecast, scale = model.before_training(past), model.deviation(past)
+        columns = windows.target_index
+        errors.append(((future - forecast[..., columns]) / scale[..., columns]).flatten(0, 1))
     return torch.from_numpy(np.quantile(torch.cat(errors).double().numpy(), at, axis=0)).T

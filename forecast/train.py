@@ -30,7 +30,9 @@ def train(config: DictConfig, data: Any = None) -> float:
         check_goes_on,
         epochs_done,
         find_checkpoint,
+        is_untrained,
         load_checkpoint,
+        same_windows,
     )
     from forecast.compiler import compile_where_possible
     from forecast.files import write_json
@@ -73,8 +75,12 @@ def train(config: DictConfig, data: Any = None) -> float:
         )
         if is_trained:  # the test is what is missing
             trainer.fit_loop.load_state_dict(saved["loops"]["fit_loop"])
-        elif trainer.is_global_zero and saved["hyper_parameters"]["data"] == settings["data"]:
-            take_over_best(checkpoint, folder)
+        elif trainer.is_global_zero and checkpoint.parent.parent != folder:
+            taken = same_windows(saved, settings) and take_over_best(checkpoint, folder)
+            print(
+                f"going on   from {checkpoint}"
+                + ("" if taken else "; the best epoch is one of those to come")
+            )
         del saved  # as large as the model and its optimizer
     if trainer.is_global_zero:
         report.introduce(config, data, model, trainer)
@@ -84,8 +90,9 @@ def train(config: DictConfig, data: Any = None) -> float:
             with preemption.deferred():
                 trainer.fit(forecaster, datamodule=data, ckpt_path=checkpoint, weights_only=True)
         best = find_checkpoint(folder)
-        best_epoch = epochs_done(load_checkpoint(best))
-        forecaster.is_untrained = best_epoch == 0
+        kept = load_checkpoint(best)
+        best_epoch, forecaster.is_untrained = epochs_done(kept), is_untrained(kept)
+        del kept
         # at its best epoch: calibrate the intervals, then test
         trainer.validate(forecaster, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
         validation_mse = forecaster.errors.scores()["mse"]
@@ -95,7 +102,10 @@ def train(config: DictConfig, data: Any = None) -> float:
             if isinstance(model, FSDPModule):
                 forecaster.model = whole(make_forecaster(config, data, fitted).model, best)
             calibration = forecaster.calibration.state_dict()
-            add_to_checkpoint(best, calibration=calibration, baselines=fitted.state_dict())
+            # its settings too: it may be another run's, which this one took over
+            add_to_checkpoint(
+                best, calibration=calibration, baselines=fitted.state_dict(), hyper_parameters=settings
+            )
             measured = scores.measure(forecaster, data, fitted)
             facts = {
                 "n_parameters": sum(p.numel() for p in model.parameters()),

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from forecast.baselines import FittedBaselines
-from forecast.checkpoint import epochs_done, find_checkpoint, load_checkpoint
+from forecast.checkpoint import find_checkpoint, is_untrained, load_checkpoint
 from forecast.conformal import Calibration
 from forecast.data import ForecastData, FrameData, SeriesFrame, Table, read_frame
 from forecast.data.calendar import parse_frequency
@@ -47,10 +47,11 @@ OF_A_FRAME = (*OF_THE_MODEL, "batch_size", "eval_batch_size", "split", "windows_
 class TrainedModel:
     """What a checkpoint holds: the network, and how its numbers relate to a table's.
 
-    path: the checkpoint file; config: the run's whole configuration, plain values; network: in evaluation mode, on the
-    CPU, float32, `network(past, past_time, future_time)` on scaled values; quantiles: the probabilities of its outputs
-    where it was trained with loss=quantile; scaler, target_scaler: of `feature_columns` and `target_columns`; freq: the
-    step between rows; calibration, baselines: from the run's test, None where it was not tested.
+    path: the checkpoint file; config: the run's whole configuration, plain values; network: in evaluation mode, on
+    the CPU, float32, `network(past, past_time, future_time)` on scaled values; quantiles: the probabilities of its
+    outputs where loss=quantile trained them, and not its linear map alone was kept; scaler, target_scaler: of
+    `feature_columns` and `target_columns`; freq: the step between rows; calibration, baselines: from the run's test,
+    None where it was not tested.
     """
 
     def __init__(self, path: Path, content: dict[str, Any]) -> None:
@@ -89,7 +90,7 @@ class TrainedModel:
         self.loss: str = self.config["loss"]
         self.quantiles = trained_quantiles(self.loss, self.config.get("levels", ()))
         state_dict = content["state_dict"]
-        if self.quantiles and epochs_done(content) == 0:  # the best was the model before training
+        if self.quantiles and is_untrained(content):
             state_dict = medians_alone(state_dict, len(self.quantiles))
             self.loss, self.quantiles = "mae", None
         self.calibration = (
@@ -276,7 +277,8 @@ class TrainedModel:
             )
         if "_target_" in chosen:  # another ready set
             own = {key: value for key, value in chosen.items() if not str(value).startswith("${")}
-            return {**own, **{key: saved[key] for key in OF_THE_MODEL}}
+            kept = {key: saved[key] for key in OF_THE_MODEL}
+            return {"windows_per_epoch": saved["windows_per_epoch"], **own, **kept}
         if saved["_target_"] == "forecast.data.DownloadedData":
             saved = published(saved, chosen.get("root"))
         if chosen.get("path", saved.get("path")) == saved.get("path"):

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from forecast.configuration import composed
+from forecast.data import DownloadedData
 from forecast.paths import CONF
 from results import command, pictures
 from results.cells import HORIZONS, TABLES, Cell, merged
@@ -362,6 +363,15 @@ def test_files_that_are_missing_are_named(tmp_path: Path, capsys: pytest.Capture
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith(f"error: {tmp_path / table}.csv: no such file: put it there by hand: ")
     assert not (tmp_path / "docs").exists()
+
+
+def test_the_sets_of_a_table_are_looked_for_before_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    monkeypatch.setattr(DownloadedData, "prepare_data", lambda data: found.append(data.name))
+    command.check_files(chosen("windows", "/96/full/"), tmp_path)
+    assert found == ["etth1", "etth2", "etth1"]  # the last one laid out otherwise
 
 
 TINY = (

@@ -16,12 +16,13 @@ from forecast.model.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 from forecast.model.linear_path import LinearPath
 from forecast.model.patches import PatchEmbedding, StepHead
 from forecast.model.variables import Variables
+from forecast.quantiles import raw_gap
 
 EPS = 1e-5
 """Added to a window's variance, of scaled values."""
 
-LEAST_GAP = 1e-4
-"""Between two quantiles before training, in deviations of a window."""
+LEAST_GAP = 1e-6
+"""Between two quantiles, of scaled values."""
 
 POSITIONS = 0.3
 """Size of the sinusoids beside tokens of unit size."""
@@ -139,8 +140,15 @@ class ResidualInformer(nn.Module):
         gaps = quantiles.diff(dim=1).clamp(min=LEAST_GAP).float()
         gaps = gaps if self.variables.mixed else gaps.mean(0, keepdim=True)
         bias, middle = self.head.out.bias.data.unflatten(0, (-1, self.n_quantiles)), self.n_quantiles // 2
-        raw = gaps.expm1().log() + 1  # what `forecast.quantiles.arrange` makes these gaps of
+        raw = raw_gap(gaps)
         bias[:, :middle], bias[:, middle + 1 :] = raw[:, :middle], raw[:, middle:]
+
+    def before_training(
+        self, past: Float[Tensor, "batch seq_len n_features"]
+    ) -> Float[Tensor, "batch pred_len n_features"]:
+        """What the linear map forecasts, or without one each window's mean."""
+        mean = past.mean(1, keepdim=True)
+        return mean + self.linear(past - mean) if self.linear else mean.expand(-1, self.pred_len, -1)
 
     def deviation(
         self, past: Float[Tensor, "batch seq_len n_features"]
@@ -156,20 +164,17 @@ class ResidualInformer(nn.Module):
         past_time: Float[Tensor, "batch seq_len n_time_features"],
         future_time: Float[Tensor, "batch pred_len n_time_features"],
     ) -> Float[Tensor, "batch pred_len outputs"]:
-        mean = past.mean(1, keepdim=True)
-        centred = past - mean
-        scale = self.deviation(past)
-        linear = (
-            self.linear(centred) if self.linear else past.new_zeros(len(past), self.pred_len, past.shape[2])
-        )
-
-        correction = self._correction(centred / scale, linear / scale, past_time, future_time)
+        mean, scale, start = past.mean(1, keepdim=True), self.deviation(past), self.before_training(past)
+        correction = self._correction((past - mean) / scale, (start - mean) / scale, past_time, future_time)
         correction = correction.unflatten(2, (-1, self.n_quantiles))
-        level, scale = (mean + linear)[..., self.targets, None], scale[..., self.targets, None]
-        # The middle output of a column is its median; through softplus, the others are how far quantiles lie apart.
-        apart = scale.log() + correction
+        start, scale = start[..., self.targets, None], scale[..., self.targets, None]
+        median = start + scale * correction
+        if self.n_quantiles == 1:
+            return median.flatten(2)
+        # The middle output of a column is its median, the others are how far quantiles lie apart.
+        gaps = (scale * F.softplus(correction - 1)).clamp(min=LEAST_GAP)
         is_median = torch.arange(self.n_quantiles, device=past.device) == self.n_quantiles // 2
-        return torch.where(is_median, level + scale * correction, apart).flatten(2)
+        return torch.where(is_median, median, raw_gap(gaps)).flatten(2)
 
     def _correction(
         self,

@@ -60,7 +60,7 @@ def check_files(cells: Sequence[Cell], root: Path) -> None:
 
     for name in dict.fromkeys(cell.data for cell in cells):
         if "data.root=ROOT" in SETTINGS[name]:
-            typed = (f"data={name}", f"data.root={root}")
+            typed = (SETTINGS[name][0], f"data.root={root}")
             instantiate(composed(*(quote(override, sweep=False) for override in typed)).data).prepare_data()
         elif name == "weather" and not (root / "weather.csv").is_file():
             raise DataError(

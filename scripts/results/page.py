@@ -17,7 +17,7 @@ HEAD = """\
 
 Test scores of this project's models, on values scaled by the training rows: mean ± sample deviation over the seeds. One
 command runs a table, cell by cell, and writes this page; stopped, it goes on where it was. A cell is one run of
-`python -m forecast.train`; its overrides, scores, costs and commit lie in [results/](results/).
+`python -m forecast.train`; its overrides, scores and costs, and of newer ones the commit, lie in [results/](results/).
 """
 LINEAR = """\
 The linear baseline is one least-squares map from the window to the horizon, fitted in the same runs.

@@ -99,9 +99,8 @@ PICTURES: dict[str, Callable[[Result], Figure]] = {"windows": windows_figure, "r
 def digest(result: Result) -> str:
     """Of the figures that a picture shows."""
     shown = [
-        (cell.name, *(row[key] for key in (*COSTS, "linear_mse")))
+        (cell.name, None if row is None else [row[key] for key in (*COSTS, "linear_mse")])
         for cell, row in result.pairs
-        if row is not None
     ]
     return hashlib.sha256(json.dumps(shown).encode()).hexdigest()
 

@@ -63,9 +63,9 @@ def test_a_patch_is_centred_on_its_middle_step(kind: str) -> None:
     assert decoded.in_horizon.tolist() == [False, True, True]
 
 
-@pytest.mark.parametrize(("features", "asked"), [("M", 3), ("MS", 1)])
-def test_joint_variables_follow_one_another(features: str, asked: int) -> None:
-    sizes: dict[str, Any] = {"features": features, "tokens": "joint", "n_targets": asked}
+@pytest.mark.parametrize(("asked", "n_quantiles"), [(3, 1), (1, 3)])
+def test_joint_variables_follow_one_another(asked: int, n_quantiles: int) -> None:
+    sizes: dict[str, Any] = {"tokens": "joint", "n_targets": asked, "n_quantiles": n_quantiles}
     _, _, calls, places = recorded(ResidualInformer, 12, patch_len=4, **sizes)
     for call in calls:
         asks, reads = places[call.name]
