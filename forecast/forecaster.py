@@ -73,9 +73,8 @@ class Forecaster(L.LightningModule):
         if loss not in (*LOSSES, QUANTILE):
             raise ConfigError(f"loss={loss} is unknown; choose one of {', '.join((*LOSSES, QUANTILE))}")
         self.model = model
-        self.is_untrained = (
-            False  # true where the model before its first step is tested: its quantiles are no one's
-        )
+        # true where the model before its first step is tested: its quantiles are no one's
+        self.is_untrained = False
         self.levels, self.quantiles = check_levels(levels), trained_quantiles(loss, levels)
         self.loss = LOSSES.get(loss, self._quantile_loss)
         self.calibration: Calibration | None = None

@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from forecast.baselines import BATCH
 from forecast.data import Windows
 from forecast.model import ResidualInformer
 
 ERRORS = 1 << 22
 """Taken of training windows evenly spread."""
-AT_ONCE = 256
 
 
 @torch.no_grad()
@@ -27,10 +27,10 @@ def fit_spread(
     wanted = max(1, ERRORS // (windows.pred_len * len(windows.target_index)))
     index = torch.linspace(0, len(windows) - 1, min(wanted, len(windows)), dtype=torch.float64)
     errors = []
-    for some in index.round().long().to(windows.values.device).split(AT_ONCE):
+    for some in index.round().long().to(windows.values.device).split(BATCH):
         batch = windows.gather(some)
-        past, future = batch.past.cpu(), batch.future.cpu()
-        forecast, scale = model.before_training(past), model.deviation(past)
-        columns = windows.target_index
+        past, future, columns = batch.past.cpu(), batch.future.cpu(), windows.target_index
+        mean = past.mean(1, keepdim=True)
+        forecast, scale = mean + model.linear_forecast(past - mean), model.deviation(past - mean)
         errors.append(((future - forecast[..., columns]) / scale[..., columns]).flatten(0, 1))
     return torch.from_numpy(np.quantile(torch.cat(errors).double().numpy(), at, axis=0)).T

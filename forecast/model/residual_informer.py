@@ -143,20 +143,21 @@ class ResidualInformer(nn.Module):
         raw = raw_gap(gaps)
         bias[:, :middle], bias[:, middle + 1 :] = raw[:, :middle], raw[:, middle:]
 
-    def before_training(
-        self, past: Float[Tensor, "batch seq_len n_features"]
+    def linear_forecast(
+        self, centred: Float[Tensor, "batch seq_len n_features"]
     ) -> Float[Tensor, "batch pred_len n_features"]:
-        """What the linear map forecasts, or without one each window's mean."""
-        mean = past.mean(1, keepdim=True)
-        return mean + self.linear(past - mean) if self.linear else mean.expand(-1, self.pred_len, -1)
+        """The linear map's, of windows less their mean; without one, that mean."""
+        if self.linear is None:
+            return centred.new_zeros(len(centred), self.pred_len, centred.shape[2])
+        return self.linear(centred)
 
     def deviation(
-        self, past: Float[Tensor, "batch seq_len n_features"]
+        self, centred: Float[Tensor, "batch seq_len n_features"]
     ) -> Float[Tensor, "batch 1 n_features"]:
-        """By which windows are divided."""
+        """By which windows, less their mean, are divided."""
         if not self.normalize:
-            return torch.ones_like(past[:, :1])
-        return torch.sqrt((past - past.mean(1, keepdim=True)).square().mean(1, keepdim=True) + EPS)
+            return torch.ones_like(centred[:, :1])
+        return torch.sqrt(centred.square().mean(1, keepdim=True) + EPS)
 
     def forward(
         self,
@@ -164,11 +165,13 @@ class ResidualInformer(nn.Module):
         past_time: Float[Tensor, "batch seq_len n_time_features"],
         future_time: Float[Tensor, "batch pred_len n_time_features"],
     ) -> Float[Tensor, "batch pred_len outputs"]:
-        mean, scale, start = past.mean(1, keepdim=True), self.deviation(past), self.before_training(past)
-        correction = self._correction((past - mean) / scale, (start - mean) / scale, past_time, future_time)
+        mean = past.mean(1, keepdim=True)
+        centred = past - mean
+        scale, linear = self.deviation(centred), self.linear_forecast(centred)
+        correction = self._correction(centred / scale, linear / scale, past_time, future_time)
         correction = correction.unflatten(2, (-1, self.n_quantiles))
-        start, scale = start[..., self.targets, None], scale[..., self.targets, None]
-        median = start + scale * correction
+        scale = scale[..., self.targets, None]
+        median = (mean + linear)[..., self.targets, None] + scale * correction
         if self.n_quantiles == 1:
             return median.flatten(2)
         # The middle output of a column is its median, the others are how far quantiles lie apart.
