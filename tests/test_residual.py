@@ -166,6 +166,8 @@ def test_quantiles_begin_as_those_of_the_errors_of_the_linear_map(tokens: str, o
     below = below if tokens == "mixed" else below.mean(0, keepdim=True)
     for column in below:
         np.testing.assert_allclose(column, forecaster.quantiles, atol=off)
+        for beyond in (column[0], 1 - column[-1]):  # a fortieth is meant to lie there
+            assert 1 / 80 < beyond < 1 / 20
 
 
 @pytest.mark.parametrize(
