@@ -9,6 +9,7 @@ from forecast.cli import command
 from forecast.configuration import check_checkpoint
 from forecast.errors import ConfigError
 from forecast.files import check_free, whole_file, write_json
+from forecast.spread import spread
 
 SUFFIX = {"onnx": ".onnx", "torch_export": ".pt2"}
 
@@ -51,8 +52,7 @@ def export(config: DictConfig) -> None:
     trained.check_one_table("export")
     data = test_data(trained, config.data)
     count = len(data.windows["test"])
-    wanted = min(config.check_windows or count, count)
-    chosen = torch.linspace(0, count - 1, wanted, dtype=torch.float64).round().long()
+    chosen = torch.from_numpy(spread(count, config.check_windows or count))
     about = describe(trained)
     with whole_file(beside) as temporary_beside, whole_file(path) as temporary:
         with saying("Tracing the forecast"):
@@ -63,7 +63,7 @@ def export(config: DictConfig) -> None:
         difference = compare(
             run, trained, data, chosen, config.tolerance, lambda batches: track(batches, "Comparing")
         )
-        allowed = allowed_beyond(trained.network, wanted)
+        allowed = allowed_beyond(trained.network, len(chosen))
         checked = check_result(difference, data, about, config.tolerance, allowed=allowed)
         write_json(temporary_beside, {**about, "checked": checked})
     show(path, about, checked, date_name(trained.config["data"].get("date_column", "date")))

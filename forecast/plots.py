@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from forecast.files import whole_file
+from forecast.spread import spread
 
 if TYPE_CHECKING:
     from forecast.prediction import Prediction
@@ -82,9 +83,7 @@ def prediction_figure(forecasts: Sequence["Prediction"], title: str) -> Figure:
     Several forecasts have dates of their own.
     """
     every = [(found, v) for found in forecasts for v in range(len(found.columns))]
-    chosen = [
-        every[i] for i in np.unique(np.linspace(0, len(every) - 1, min(len(every), 8)).round().astype(int))
-    ]
+    chosen = [every[i] for i in spread(len(every), 8)]
     size = 9, 1.9 * len(chosen) + 1.1
     figure, axes = subplots(len(chosen), 1, figsize=size, sharex=len(forecasts) == 1, squeeze=False)
     last = slice(-1, None)  # the forecast's line begins at the last known value

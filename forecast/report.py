@@ -1,7 +1,6 @@
 """What a run leaves behind: metrics, tables, pictures, and what it says on the screen."""
 
 import dataclasses
-import math
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from forecast.keeping import MARGIN
 from forecast.metrics import SCORES
 from forecast.scores import LABELS, MODEL, Measured, show_scores, which_windows
 from forecast.series_baselines import fitted_on
+from forecast.spread import spread
 
 PICTURED_WINDOWS, PICTURED_VARIABLES = 3, 3
 TABLED_VARIABLES = 12  # in forecasts.parquet, which must stay small with hundreds of columns
@@ -133,16 +133,14 @@ def save(folder: Path, measured: Measured, data: ForecastData, shown: Examples) 
         with whole_file(folder / "errors_by_series.parquet") as temporary:
             series_report.by_series(data, measured).to_parquet(temporary, index=False)
     with whole_file(folder / "forecasts.parquet") as temporary:
-        table = shown.table(list(data.target_columns), spread(data.n_targets, TABLED_VARIABLES))
+        table = shown.table(list(data.target_columns), spread(data.n_targets, TABLED_VARIABLES).tolist())
         table.to_parquet(temporary, index=False)
 
 
 def examples(forecaster: Forecaster, data: ForecastData, measured: Measured) -> Examples:
     """Forecast a few test windows with the model and every baseline."""
     test = data.windows["test"]
-    chosen = torch.linspace(
-        0, len(test) - 1, min(PICTURED_WINDOWS, len(test)), device=test.values.device
-    ).long()
+    chosen = torch.from_numpy(spread(len(test), PICTURED_WINDOWS)).to(test.values.device)
     batch = test.gather(chosen)
     scaled = {MODEL: predict(forecaster, batch)}
     scaled |= {name: baseline(test, batch) for name, baseline in measured.baselines.items()}
@@ -169,7 +167,7 @@ def pictures(
     """Draw the forecasts of a few test windows, and the error along the horizon."""
     rival = measured.best_baseline
     model_name = str(forecaster.hparams["model"]["attention"]["name"])
-    variables = spread(data.n_targets, PICTURED_VARIABLES)
+    variables = spread(data.n_targets, PICTURED_VARIABLES).tolist()
     figures = {
         "forecasts": plots.forecast_figure(
             shown.dates,
@@ -195,11 +193,6 @@ def pictures(
     for name, figure in figures.items():
         plots.save(figure, paths[name])
     return paths
-
-
-def spread(n: int, most: int) -> list[int]:
-    """At most `most` of n column numbers: evenly spread, the last always among them."""
-    return sorted({n - 1, *range(0, n, math.ceil(n / most))})[-most:]
 
 
 @torch.no_grad()

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from forecast.data.panel import PerSeries, parts, segments
 from forecast.data.windows import Windows
+from forecast.spread import spread
 
 SAMPLED = 1 << 17
 """Training windows that the linear map is fitted on, at most, evenly spread over all; with fewer, on every one."""
@@ -30,11 +31,10 @@ def fitted_on(train: Windows) -> list[str]:
 
 def sampled_gram(train: Windows) -> Float64[Tensor, "width width"]:
     """Σ over training windows and targets of the outer product of each window, less its mean, with itself."""
-    device, count = train.values.device, windows_fitted_on(train)
+    device = train.values.device
     steps = torch.arange(-train.seq_len, train.pred_len, device=device)
     gram = torch.zeros(len(steps), len(steps), dtype=torch.float64, device=device)
-    chosen = torch.linspace(0, len(train) - 1, count, dtype=torch.float64, device=device).round().long()
-    for index in chosen.split(BATCH):
+    for index in torch.from_numpy(spread(len(train), SAMPLED)).to(device).split(BATCH):
         rows = train.origins(index)[:, None] + steps
         windows = train.values[rows][..., train.target_index].double()
         flat = (windows - windows.mean(1, keepdim=True)).transpose(1, 2).flatten(0, 1)

@@ -18,6 +18,7 @@ from forecast.errors import ConfigError, DataError
 from forecast.prediction import METHODS, Prediction, calibration_for, check_horizon, trained_bounds
 from forecast.progress import track
 from forecast.quantiles import Level, bounds, check_levels
+from forecast.spread import spread
 from forecast.trained import TrainedModel
 
 BATCH = 512
@@ -59,7 +60,7 @@ class SeriesPrediction:
     def examples(self) -> list[Prediction]:
         """A few series, evenly spread, each as a forecast of one table: its id is the column's name."""
         panel, shown = self.panel, []
-        for i in np.unique(np.linspace(0, len(self.chosen) - 1, PICTURED).round().astype(int)):
+        for i in spread(len(self.chosen), PICTURED):
             s = int(self.chosen[i])
             end = int(panel.ends[s])
             rows = np.arange(max(int(panel.starts[s]), end - 3 * self.values.shape[1]), end)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from forecast.data import ForecastData, Windows
 from forecast.linear_map import solve, squared_error, window_gram
+from forecast.spread import spread
 
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
 DEPTH = 3
@@ -85,7 +86,7 @@ def _errors(before: Gram, after: Gram, seq_len: int) -> dict[Choice, float]:
 
 
 def _fewer_steps(gram: Gram, seq_len: int) -> Gram:
-    steps = torch.linspace(seq_len, len(gram) - 1, min(COMPARED, len(gram) - seq_len)).round().long()
+    steps = seq_len + torch.from_numpy(spread(len(gram) - seq_len, COMPARED))
     kept = torch.cat([torch.arange(seq_len), steps]).to(gram.device)
     return gram[kept][:, kept]
 

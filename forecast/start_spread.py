@@ -10,6 +10,7 @@ from torch import Tensor
 from forecast.baselines import BATCH
 from forecast.data import Windows
 from forecast.model import ResidualInformer
+from forecast.spread import spread
 
 ERRORS = 1 << 22
 """Taken of training windows evenly spread."""
@@ -25,9 +26,9 @@ def fit_spread(
     forecast.
     """
     wanted = max(1, ERRORS // (windows.pred_len * len(windows.target_index)))
-    index = torch.linspace(0, len(windows) - 1, min(wanted, len(windows)), dtype=torch.float64)
+    index = torch.from_numpy(spread(len(windows), wanted)).to(windows.values.device)
     errors = []
-    for some in index.round().long().to(windows.values.device).split(BATCH):
+    for some in index.split(BATCH):
         batch = windows.gather(some)
         past, future, columns = batch.past.cpu(), batch.future.cpu(), windows.target_index
         mean = past.mean(1, keepdim=True)

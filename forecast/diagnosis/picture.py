@@ -18,6 +18,7 @@ from forecast.diagnosis.diagnosis import Diagnosis
 from forecast.diagnosis.gaps import date_at, runs
 from forecast.diagnosis.seasons import autocorrelation
 from forecast.plots import TRUTH, save, subplots
+from forecast.spread import spread
 
 PICTURED = 6  # columns
 POINTS = 1_500  # drawn of a series, as the lowest and highest of each stretch
@@ -75,8 +76,7 @@ def pictured(found: Diagnosis) -> list[str]:
     if len(names) == 1:
         names = [*names, *(name for name in found.table.columns if name != names[0])]
         return names[:PICTURED]
-    count = min(PICTURED, len(names))
-    return [names[i] for i in np.linspace(0, len(names) - 1, count).round().astype(int)]
+    return [names[i] for i in spread(len(names), PICTURED)]
 
 
 def draw_series(axis: Axes, found: Diagnosis, name: str) -> None:

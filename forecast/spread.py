@@ -1,0 +1,9 @@
+"""A few of many, evenly spread: windows to fit or measure on, columns to draw."""
+
+import numpy as np
+from jaxtyping import Int64
+
+
+def spread(count: int, most: int) -> Int64[np.ndarray, " chosen"]:
+    """At most `most` of the numbers 0 … count − 1, the first and the last among them."""
+    return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
