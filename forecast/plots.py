@@ -170,6 +170,11 @@ def backtest_figure(
     return figure
 
 
+def kind_colour(kind: str, number: int) -> str:
+    """Of the line of an attention kind, the number-th drawn: softmax dark, as what the others are measured by."""
+    return TRUTH if kind == "full" else f"C{number}"
+
+
 def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
     """Time and peak memory of one sequence, forward and backward, against its length, both axes logarithmic."""
     rows = rows[rows["backward"]].assign(
@@ -182,11 +187,7 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
     axes = grid[0]
     for axis, (column, unit) in zip(axes, measured.items(), strict=True):
         for number, (kind, points) in enumerate(rows.groupby("kind", sort=False)):
-            style = (
-                {"color": TRUTH, "linewidth": 2.2}
-                if kind == "full"
-                else {"color": f"C{number}", "linewidth": 1.6}
-            )
+            style = {"color": kind_colour(str(kind), number), "linewidth": 2.2 if kind == "full" else 1.6}
             style |= {"linestyle": ":", "color": "#888888"} if kind == "no mixing" else {}
             values = points[column] / points["batch"]
             axis.plot(points["n"], values, marker="o", markersize=3.5, label=kind, **style)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from forecast.files import whole_file
-from forecast.plots import BASELINES, MODEL, TRUTH, subplots
+from forecast.plots import BASELINES, MODEL, TRUTH, kind_colour, subplots
 from results.cells import KINDS
 from results.result import Result, score
 from results.sections import least_errors
@@ -34,7 +34,9 @@ def windows_figure(result: Result) -> Figure:
                 axis.set_title(f"{data}, {horizon} steps ahead", fontsize=11)
             for number, kind in enumerate(KINDS):
                 values = [group.pick(steps_read=steps, kind=kind).mean(key) for steps in lengths]
-                axis.plot(lengths, values, marker="o", markersize=3.5, label=kind, color=colour(kind, number))
+                axis.plot(
+                    lengths, values, marker="o", markersize=3.5, label=kind, color=kind_colour(kind, number)
+                )
             axis.set(xscale="log", ylabel=label if column == 0 else None)
             if key != "mse":
                 axis.set_ylim(bottom=0)
@@ -46,10 +48,6 @@ def windows_figure(result: Result) -> Figure:
     axes[0, 0].legend(frameon=False, fontsize=8)
     figure.tight_layout()
     return figure
-
-
-def colour(kind: str, number: int) -> str:
-    return TRUTH if kind == "full" else f"C{number}"
 
 
 def recall_figure(result: Result) -> Figure:
