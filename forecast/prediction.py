@@ -19,7 +19,6 @@ from forecast.data.stored import DatedRows, ScaledRows, StoredWindows
 from forecast.errors import ConfigError, DataError, ForecastError
 from forecast.progress import track
 from forecast.quantiles import Level, bounds, check_levels
-from forecast.spread import spread
 from forecast.trained import TrainedModel
 
 METHODS = ("auto", "conformal", "quantile")
@@ -251,7 +250,7 @@ def calibrate_rolled(
             f"horizon={horizon} is longer than the {rows} validation rows that its "
             "bounds could be taken from: levels=[] goes without bounds"
         )
-    origins = first + torch.from_numpy(spread(count, ROLLED_ORIGINS))
+    origins = first + torch.linspace(0, count - 1, min(count, ROLLED_ORIGINS)).long()
     steps, errors = torch.arange(horizon), []
     for batch in track(origins.split(BATCH), "Calibrating"):
         point, _ = roll(model, windows.values, time, batch, horizon)

@@ -140,7 +140,9 @@ def save(folder: Path, measured: Measured, data: ForecastData, shown: Examples) 
 def examples(forecaster: Forecaster, data: ForecastData, measured: Measured) -> Examples:
     """Forecast a few test windows with the model and every baseline."""
     test = data.windows["test"]
-    chosen = torch.from_numpy(spread(len(test), PICTURED_WINDOWS)).to(test.values.device)
+    chosen = torch.linspace(
+        0, len(test) - 1, min(PICTURED_WINDOWS, len(test)), device=test.values.device
+    ).long()
     batch = test.gather(chosen)
     scaled = {MODEL: predict(forecaster, batch)}
     scaled |= {name: baseline(test, batch) for name, baseline in measured.baselines.items()}

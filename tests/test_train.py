@@ -143,7 +143,7 @@ def test_the_pictured_forecasts_are_kept_in_data_units(run: tuple[Path, str], wo
     table = pd.read_parquet(folder / "forecasts.parquet")
     windows = pd.read_parquet(folder / "errors_by_window.parquet")
     read = pd.read_csv(workplace / "my load.csv", parse_dates=["date"]).set_index("date")
-    assert table["window"].unique().tolist() == [0, 38, 75]  # of 76
+    assert table["window"].unique().tolist() == [0, 37, 75]  # of 76
     assert set(table["variable"]) == {"load", "temperature"}
     groups: Any = table.groupby(["window", "variable"])
     for (number, variable), part in groups:
