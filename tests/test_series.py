@@ -13,9 +13,9 @@ import pytest
 from forecast import load
 from forecast.cli import main
 from forecast.comparison.runs import Run
-from forecast.comparison.significance import diebold_mariano
 from forecast.comparison.tasks import Entry, Task
 from forecast.errors import DataError
+from forecast.significance import diebold_mariano
 from forecast.train import train as task
 from tests.commands import answer, only
 from tests.data.long_files import long_frame

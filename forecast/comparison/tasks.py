@@ -10,7 +10,7 @@ import pandas as pd
 
 from forecast.comparison.naming import settings_in_text, told_apart, variant_names
 from forecast.comparison.runs import Run
-from forecast.comparison.significance import Difference, against
+from forecast.significance import Difference, against
 from forecast.sweep import mean_and_deviation
 
 BASELINES = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linear map"}

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from forecast.comparison.significance import against, diebold_mariano
+from forecast.significance import against, diebold_mariano
 
 RNG = np.random.default_rng
 

@@ -35,7 +35,8 @@ def diebold_mariano(first: np.ndarray, second: np.ndarray, overlap: int, compari
     Neighbouring windows share all but one of their `overlap` steps, so their losses are alike and n windows say less
     than n independent ones would. The cosines measure the variance of slow swings alone, those that take longer than
     the overlap, which is the variance that the mean has; it is never negative. A Bartlett kernel with a lag of the
-    horizon takes a third off the variance of such a series and rejects twice too often (tests/comparison shows it).
+    horizon takes a third off the variance of such a series and rejects twice too often
+    (tests/test_significance.py shows it).
 
     Diebold and Mariano (1995); the variance and 0.4 n^⅔: Lazarus, Lewis, Stock and Watson (2018), HAR Inference:
     Recommendations for Practice; with forecasts: Coroneo and Iacone (2020), Comparing Predictive Accuracy in Small
