@@ -1,6 +1,5 @@
 """The tables of docs/results.md: from the cells of one table to lines of Markdown."""
 
-import math
 import textwrap
 from collections.abc import Callable
 
@@ -9,7 +8,6 @@ import numpy as np
 from forecast.data.recall import WEEK, WEEKS, floors
 from results.published import INFORMER, PUBLISHED
 from results.result import MISSING, Result, emboldened, mean_over, per_cent, score
-from results.store import Row
 from tables import markdown_table
 
 LINEAR = "linear baseline"
@@ -40,7 +38,7 @@ def by_horizon(result: Result) -> list[str]:
 
 def untrained(result: Result) -> list[str]:
     """In how many cells the linear map alone was tested."""
-    count = sum(is_untrained(row) for row in result.rows)
+    count = sum(row["best_epoch"] == 0 for row in result.rows)
     if not count:
         return []
     text = (
@@ -48,12 +46,6 @@ def untrained(result: Result) -> list[str]:
         "map that the model starts from: that map was tested, the same for all kinds and seeds."
     )
     return [*textwrap.wrap(text, 120), ""]
-
-
-def is_untrained(row: Row) -> bool:
-    """Whether the model before its first step was kept: its validation error is then that of no epoch."""
-    tested = row["validation_mse"]  # one in float64, the others as the log has them
-    return not any(math.isclose(tested, epoch, rel_tol=1e-5) for epoch in row["validation_mse_by_epoch"])
 
 
 def below_linear(result: Result) -> list[str]:
