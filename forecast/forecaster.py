@@ -52,6 +52,8 @@ class Forecaster(L.LightningModule):
 
     errors: ErrorSums
     """Sums over the split last measured, over all processes once its epoch has ended."""
+    validation_windows: Tensor
+    """MSE of each validation window (n_windows,), in training."""
     test_windows: Tensor
     """MSE and MAE of each test window (n_windows, 2)."""
     intervals: dict[str, IntervalSums]
@@ -106,6 +108,9 @@ class Forecaster(L.LightningModule):
             self._stride = every(data.n_windows["val"], size=data.pred_len * data.n_targets)
             windows = -(-data.n_windows["val"] // self._stride)
             self._validation_errors = torch.zeros(windows, data.pred_len, data.n_targets)
+        else:
+            n_windows = self.trainer.datamodule.n_windows["val"]  # type: ignore[attr-defined]
+            self.validation_windows = torch.zeros(n_windows)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         prediction = self.point(self(batch))
@@ -115,6 +120,8 @@ class Forecaster(L.LightningModule):
             kept = index % stride == 0
             error = (batch.future - prediction).float().cpu()
             self._validation_errors[index[kept] // stride] = error[kept]
+        else:
+            self.validation_windows[batch.index.cpu()] = window_errors(prediction, batch.future)[:, 0].float()
 
     def on_validation_epoch_end(self) -> None:
         self._sum_errors()
@@ -123,6 +130,7 @@ class Forecaster(L.LightningModule):
             self.calibration = Calibration.fit(errors, self.levels)
             del self._validation_errors
         else:
+            self.validation_windows = self._sum_over_processes(self.validation_windows)
             self._log_scores("val", ("mse", "mae"))
 
     @property

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+from jaxtyping import Float
 from lightning.fabric.plugins import CheckpointIO
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
+from torch import Tensor
 
 from forecast import preemption
 from forecast.checkpoint import load_checkpoint
 from forecast.files import whole_file
 from forecast.sealed import save_sealed
+from forecast.significance import diebold_mariano
 
 LOOK_EVERY = 10
 """Steps between two looks of several processes at whether one of them should save: each look is a message."""
@@ -43,7 +46,10 @@ class KeepCheckpoints(Checkpoint):
 
     A state is saved between epochs, within one every `every_minutes` (0: after every step), and when the run is told
     to stop, which then ends with status 75. Training goes on from any of them as if it had never been interrupted.
-    `monitor` is the validation score whose lowest value makes an epoch the best; null: none is kept.
+    The best epoch is that of the lowest validation MSE. A model that is validated before its first step too, as one
+    that begins with a linear map is, stays the best unless an epoch is better by `MARGIN`; and of what that epoch adds
+    `best.ckpt` has as large a share as validation windows support (`share_of`). Without `keep_best` there is no
+    such file.
     """
 
     def __init__(
@@ -51,20 +57,22 @@ class KeepCheckpoints(Checkpoint):
         dirpath: str,
         *,
         name: str = "last",
-        monitor: str | None = "val/mse",
+        keep_best: bool = True,
         every_minutes: int | float = 10,
     ) -> None:
-        self.folder, self.name, self.monitor = Path(dirpath), name, monitor
+        self.folder, self.name, self.keep_best = Path(dirpath), name, keep_best
         self.every_seconds = 60 * every_minutes
         self.best_score = math.inf
+        self.start: Tensor | None = None  # MSE of each validation window before training, where measured
+        self._share = 1.0  # of the epoch last validated
         self._is_best = self._is_finished = self._is_between_epochs = False
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best_score": self.best_score, "is_finished": self._is_finished}
+        return {"best_score": self.best_score, "start": self.start, "is_finished": self._is_finished}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         if (self.folder / "best.ckpt").exists():  # not so in the folder of a new run
-            self.best_score = state_dict["best_score"]
+            self.best_score, self.start = state_dict["best_score"], state_dict["start"]
 
     def on_save_checkpoint(
         self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict[str, Any]
@@ -77,6 +85,7 @@ class KeepCheckpoints(Checkpoint):
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         preemption.take()
+        set_share(module, 1.0)  # the best epoch's may have come with the state that training goes on from
         self._saved_at, self._first_epoch = time.monotonic(), trainer.current_epoch
         if trainer.is_global_zero and self.folder.exists():
             for left in self.folder.glob(".*.ckpt"):  # by a process that was killed while it wrote
@@ -98,10 +107,14 @@ class KeepCheckpoints(Checkpoint):
                 preemption.leave(f" after step {trainer.global_step:,}, which is kept")
 
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        if self.monitor is not None and trainer.state.fn == TrainerFn.FITTING:
-            score = trainer.callback_metrics[self.monitor].item()
-            if trainer.sanity_checking:  # the model before its first step, of a linear map alone
-                score *= 1 - MARGIN
+        if self.keep_best and trainer.state.fn == TrainerFn.FITTING:
+            score = trainer.callback_metrics["val/mse"].item()
+            losses: Tensor = module.validation_windows  # type: ignore[assignment]
+            if trainer.sanity_checking:
+                self.start, score = losses, score * (1 - MARGIN)
+            elif self.start is not None:
+                overlap = trainer.datamodule.windows["val"].overlap  # type: ignore[attr-defined]
+                self._share = share_of(losses, self.start, overlap)
             self._is_best = score < self.best_score or not (self.folder / "best.ckpt").exists()
             self.best_score = min(score, self.best_score)
 
@@ -135,7 +148,10 @@ class KeepCheckpoints(Checkpoint):
         for logger in trainer.loggers:
             getattr(logger, "keep", logger.save)()  # what a checkpoint has behind it is logged
         new = self.folder / f"{self.name}-new.ckpt"
+        if self._is_best:
+            set_share(trainer.lightning_module, self._share)
         trainer.save_checkpoint(new)
+        set_share(trainer.lightning_module, 1.0)
         if trainer.is_global_zero:
             self._name(new)
         trainer.strategy.barrier()  # no process looks for a file before it has its name
@@ -149,6 +165,23 @@ class KeepCheckpoints(Checkpoint):
         if last.exists():
             also(last, self.folder / f"{self.name}-1.ckpt")
         os.replace(new, last)
+
+
+def share_of(losses: Float[Tensor, " n_windows"], start: Float[Tensor, " n_windows"], overlap: int) -> float:
+    """How much of what an epoch adds to the model before training is used, given their losses on validation windows.
+
+    As much as it is sure that the epoch is better: 1 − the p-value of the Diebold-Mariano test of windows that overlap,
+    and half where that is less or cannot be told, for the mean of two forecasts that err alike errs less than either
+    (Bates and Granger 1969, The Combination of Forecasts).
+    """
+    p_value = diebold_mariano(losses.numpy(), start.numpy(), overlap).p_value
+    return 0.5 if math.isnan(p_value) else max(0.5, 1 - p_value)
+
+
+def set_share(module: L.LightningModule, share: float) -> None:
+    """Of what its encoder-decoder adds, where the model is one that begins with a linear map."""
+    if hasattr(module.model, "share"):
+        module.model.share.fill_(share)  # type: ignore[union-attr, operator]
 
 
 def take_over_best(checkpoint: Path, folder: Path) -> bool:

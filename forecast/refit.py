@@ -16,7 +16,7 @@ from forecast.checkpoint import add_to_checkpoint, epochs_done, load_checkpoint,
 from forecast.compiler import compile_where_possible
 from forecast.data import ForecastData
 from forecast.errors import ConfigError
-from forecast.keeping import KeepCheckpoints
+from forecast.keeping import KeepCheckpoints, set_share
 
 STATE = "refit-last"
 """The name of the state that an interrupted refit goes on from."""
@@ -55,7 +55,7 @@ def refit(config: DictConfig, data: ForecastData, fitted: FittedBaselines, best:
     forecaster = make_forecaster(config, whole, fitted, chosen_on=data)
     callbacks = instantiate({name: config.callbacks[name] for name in ("progress", "finite", "random_state")})
     keep = KeepCheckpoints(
-        str(best.parent), name=STATE, monitor=None, every_minutes=config.callbacks.checkpoint.every_minutes
+        str(best.parent), name=STATE, keep_best=False, every_minutes=config.callbacks.checkpoint.every_minutes
     )
     trainer = make_trainer(
         config,
@@ -81,6 +81,7 @@ def refit(config: DictConfig, data: ForecastData, fitted: FittedBaselines, best:
     state = newest_state(best.parent.parent, STATE) if config.resume == "auto" else None
     with preemption.deferred():
         trainer.fit(forecaster, datamodule=whole, ckpt_path=state and state[0], weights_only=True)
+    set_share(forecaster, float(tested["state_dict"].get("model.share", 1)))
     partial = best.with_name(".refit.ckpt")
     trainer.save_checkpoint(partial, weights_only=True)
     if trainer.is_global_zero:

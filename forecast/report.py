@@ -216,15 +216,14 @@ def show(content: dict[str, Any], measured: Measured, data: ForecastData, folder
     if isinstance(data, SeriesData):
         for line in series_report.described(data, measured):
             console.print(line, soft_wrap=True)
+    epoch, share = f"epoch {content['best_epoch']} of {content['epochs']}", content["share"]
     if content["best_epoch"] == 0:
-        console.print(
-            "tested: the model before training, its linear map alone; no epoch was "
-            f"{MARGIN:.0%} better on validation windows"
-        )
+        tested = f"the model before training, its linear map alone; no epoch was {MARGIN:.0%} better"
+    elif share < 0.995:
+        tested = f"the linear map and {share:.0%} of what {epoch} adds to it, the best"
     else:
-        console.print(
-            f"tested: epoch {content['best_epoch']} of {content['epochs']}, the best on validation windows"
-        )
+        tested = f"{epoch}, the best"
+    console.print(f"tested: {tested} on validation windows", soft_wrap=True)
     console.print(
         f"{content['seconds']:.0f} s, {content['windows_per_second']:.0f} windows/s in training, "
         f"{content['ms_per_window']:.3g} ms a window in the test, "

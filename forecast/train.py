@@ -120,6 +120,7 @@ def train(config: DictConfig, data: Any = None) -> float:
                 **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
                 "epochs": trainer.current_epoch,
                 "best_epoch": best_epoch,
+                "share": float(getattr(model, "share", 1)),
                 "precision": config.trainer.precision,
             }
             content = report.metrics(measured, data, facts)

@@ -60,6 +60,11 @@ class Windows:
     def __len__(self) -> int:
         return self.count
 
+    @property
+    def overlap(self) -> int:
+        """How many windows in a row, of one series, share a step that they forecast with the first of them."""
+        return min(-(-self.pred_len // self.stride), max(map(len, self.starts)))
+
     def series(self, index: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
         """The number of the series that each of these windows lies in."""
         return torch.bucketize(index, self._ends, right=True)

@@ -29,7 +29,9 @@ POSITIONS = 0.3
 
 
 class ResidualInformer(nn.Module):
-    """Forecast = linear map of the window + what an encoder-decoder on patches adds to it, zero before training.
+    """Forecast = linear map of the window + a share of what an encoder-decoder on patches adds, zero before training.
+
+    The share is 1 in training; validation windows choose that of the model which is kept (`forecast.keeping`).
 
     The encoder reads the window as tokens of `patch_len` steps. The decoder reads what became of the last
     `label_len` steps, and then one query for each patch of the horizon, which carries what is known of it: the linear
@@ -51,6 +53,7 @@ class ResidualInformer(nn.Module):
     """
 
     targets: Tensor
+    share: Tensor
     positions: Tensor
 
     def __init__(
@@ -91,6 +94,7 @@ class ResidualInformer(nn.Module):
         self.future_tokens = -(-pred_len // patch_len)
         # the columns that are forecast, among those read
         self.register_buffer("targets", torch.arange(n_targets))
+        self.register_buffer("share", torch.ones(()))
         self.linear = LinearPath(seq_len, pred_len) if linear else None
 
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout}
@@ -171,7 +175,7 @@ class ResidualInformer(nn.Module):
         correction = self._correction(centred / scale, linear / scale, past_time, future_time)
         correction = correction.unflatten(2, (-1, self.n_quantiles))
         scale = scale[..., self.targets, None]
-        median = (mean + linear)[..., self.targets, None] + scale * correction
+        median = (mean + linear)[..., self.targets, None] + self.share * scale * correction
         if self.n_quantiles == 1:
             return median.flatten(2)
         # The middle output of a column is its median, the others are how far quantiles lie apart.

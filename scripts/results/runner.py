@@ -22,6 +22,8 @@ FACTS = (
     "ms_per_window",
     "n_parameters",
     "epochs",
+    "best_epoch",
+    "share",
     "precision",
 )
 BASELINES = ("naive", "seasonal_naive", "linear")
