@@ -53,7 +53,7 @@ class Forecaster(L.LightningModule):
     errors: ErrorSums
     """Sums over the split last measured, over all processes once its epoch has ended."""
     validation_windows: Tensor
-    """MSE of each validation window (n_windows,), in training."""
+    """MSE of each validation window (n_windows,), in training, of a model that begins with a linear map."""
     test_windows: Tensor
     """MSE and MAE of each test window (n_windows, 2)."""
     intervals: dict[str, IntervalSums]
@@ -108,7 +108,7 @@ class Forecaster(L.LightningModule):
             self._stride = every(data.n_windows["val"], size=data.pred_len * data.n_targets)
             windows = -(-data.n_windows["val"] // self._stride)
             self._validation_errors = torch.zeros(windows, data.pred_len, data.n_targets)
-        else:
+        elif self._has_share:
             n_windows = self.trainer.datamodule.n_windows["val"]  # type: ignore[attr-defined]
             self.validation_windows = torch.zeros(n_windows)
 
@@ -120,8 +120,9 @@ class Forecaster(L.LightningModule):
             kept = index % stride == 0
             error = (batch.future - prediction).float().cpu()
             self._validation_errors[index[kept] // stride] = error[kept]
-        else:
-            self.validation_windows[batch.index.cpu()] = window_errors(prediction, batch.future)[:, 0].float()
+        elif self._has_share:
+            mse = (prediction.float() - batch.future).square().flatten(1).mean(1)
+            self.validation_windows[batch.index.cpu()] = mse.cpu()
 
     def on_validation_epoch_end(self) -> None:
         self._sum_errors()
@@ -130,8 +131,14 @@ class Forecaster(L.LightningModule):
             self.calibration = Calibration.fit(errors, self.levels)
             del self._validation_errors
         else:
-            self.validation_windows = self._sum_over_processes(self.validation_windows)
+            if self._has_share:
+                self.validation_windows = self._sum_over_processes(self.validation_windows)
             self._log_scores("val", ("mse", "mae"))
+
+    @property
+    def _has_share(self) -> bool:
+        """Whether validation windows decide how much of what is learnt is used: `forecast.share`."""
+        return hasattr(self.model, "share")
 
     @property
     def _is_calibrating(self) -> bool:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-from jaxtyping import Float
 from lightning.fabric.plugins import CheckpointIO
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
@@ -16,9 +15,10 @@ from torch import Tensor
 
 from forecast import preemption
 from forecast.checkpoint import load_checkpoint
+from forecast.data import ForecastData
 from forecast.files import whole_file
 from forecast.sealed import save_sealed
-from forecast.significance import diebold_mariano
+from forecast.share import losses_by_date, set_share, share_of
 
 LOOK_EVERY = 10
 """Steps between two looks of several processes at whether one of them should save: each look is a message."""
@@ -47,9 +47,9 @@ class KeepCheckpoints(Checkpoint):
     A state is saved between epochs, within one every `every_minutes` (0: after every step), and when the run is told
     to stop, which then ends with status 75. Training goes on from any of them as if it had never been interrupted.
     The best epoch is that of the lowest validation MSE. A model that is validated before its first step too, as one
-    that begins with a linear map is, stays the best unless an epoch is better by `MARGIN`; and of what that epoch adds
-    `best.ckpt` has as large a share as validation windows support (`share_of`). Without `keep_best` there is no
-    such file.
+    that begins with a linear map is, keeps of an epoch the share that validation windows support (`forecast.share`):
+    the error that the share makes sure of is what counts, and unless that is lower by `MARGIN` the model before its
+    first step stays the best. Without `keep_best` there is no `best.ckpt`.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class KeepCheckpoints(Checkpoint):
         self.folder, self.name, self.keep_best = Path(dirpath), name, keep_best
         self.every_seconds = 60 * every_minutes
         self.best_score = math.inf
-        self.start: Tensor | None = None  # MSE of each validation window before training, where measured
+        self.start: Tensor | None = None  # validation MSE by date before training, where measured
         self._share = 1.0  # of the epoch last validated
         self._is_best = self._is_finished = self._is_between_epochs = False
 
@@ -72,7 +72,7 @@ class KeepCheckpoints(Checkpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         if (self.folder / "best.ckpt").exists():  # not so in the folder of a new run
-            self.best_score, self.start = state_dict["best_score"], state_dict["start"]
+            self.best_score, self.start = state_dict["best_score"], state_dict.get("start")
 
     def on_save_checkpoint(
         self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict[str, Any]
@@ -109,12 +109,14 @@ class KeepCheckpoints(Checkpoint):
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         if self.keep_best and trainer.state.fn == TrainerFn.FITTING:
             score = trainer.callback_metrics["val/mse"].item()
-            losses: Tensor = module.validation_windows  # type: ignore[assignment]
+            data: ForecastData = trainer.datamodule  # type: ignore[attr-defined]
             if trainer.sanity_checking:
-                self.start, score = losses, score * (1 - MARGIN)
+                self.start, score = losses_by_date(module, data), score * (1 - MARGIN)
             elif self.start is not None:
-                overlap = trainer.datamodule.windows["val"].overlap  # type: ignore[attr-defined]
-                self._share = share_of(losses, self.start, overlap)
+                overlap = data.windows["val"].overlap
+                self._share = share_of(losses_by_date(module, data), self.start, overlap)
+                before = self.start.mean().item()
+                score = before - self._share * (before - score)  # at most so much: squares are convex
             self._is_best = score < self.best_score or not (self.folder / "best.ckpt").exists()
             self.best_score = min(score, self.best_score)
 
@@ -165,23 +167,6 @@ class KeepCheckpoints(Checkpoint):
         if last.exists():
             also(last, self.folder / f"{self.name}-1.ckpt")
         os.replace(new, last)
-
-
-def share_of(losses: Float[Tensor, " n_windows"], start: Float[Tensor, " n_windows"], overlap: int) -> float:
-    """How much of what an epoch adds to the model before training is used, given their losses on validation windows.
-
-    As much as it is sure that the epoch is better: 1 − the p-value of the Diebold-Mariano test of windows that overlap,
-    and half where that is less or cannot be told, for the mean of two forecasts that err alike errs less than either
-    (Bates and Granger 1969, The Combination of Forecasts).
-    """
-    p_value = diebold_mariano(losses.numpy(), start.numpy(), overlap).p_value
-    return 0.5 if math.isnan(p_value) else max(0.5, 1 - p_value)
-
-
-def set_share(module: L.LightningModule, share: float) -> None:
-    """Of what its encoder-decoder adds, where the model is one that begins with a linear map."""
-    if hasattr(module.model, "share"):
-        module.model.share.fill_(share)  # type: ignore[union-attr, operator]
 
 
 def take_over_best(checkpoint: Path, folder: Path) -> bool:

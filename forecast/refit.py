@@ -16,7 +16,8 @@ from forecast.checkpoint import add_to_checkpoint, epochs_done, load_checkpoint,
 from forecast.compiler import compile_where_possible
 from forecast.data import ForecastData
 from forecast.errors import ConfigError
-from forecast.keeping import KeepCheckpoints, set_share
+from forecast.keeping import KeepCheckpoints
+from forecast.share import set_share
 
 STATE = "refit-last"
 """The name of the state that an interrupted refit goes on from."""
@@ -68,9 +69,11 @@ def refit(config: DictConfig, data: ForecastData, fitted: FittedBaselines, best:
     if config.compile:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
     rows, first_date, last_date = whole.extent()
+    share = float(tested["state_dict"].get("model.share", 1))
     facts = {
         "checkpoint": "checkpoints/refit.ckpt",
         "epochs": epochs,
+        "share": share,
         "rows": rows,
         "first_date": str(first_date),
         "last_date": str(last_date),
@@ -81,7 +84,7 @@ def refit(config: DictConfig, data: ForecastData, fitted: FittedBaselines, best:
     state = newest_state(best.parent.parent, STATE) if config.resume == "auto" else None
     with preemption.deferred():
         trainer.fit(forecaster, datamodule=whole, ckpt_path=state and state[0], weights_only=True)
-    set_share(forecaster, float(tested["state_dict"].get("model.share", 1)))
+    set_share(forecaster, share)
     partial = best.with_name(".refit.ckpt")
     trainer.save_checkpoint(partial, weights_only=True)
     if trainer.is_global_zero:

@@ -64,6 +64,17 @@ def diebold_mariano(first: np.ndarray, second: np.ndarray, overlap: int, compari
     return Difference(mean, statistic, freedom, p_value, min(1.0, comparisons * p_value))
 
 
+def by_date(losses: np.ndarray, dates: np.ndarray) -> np.ndarray:
+    """Losses of windows (n_windows,) in the order of time, one a date that is forecast first (n_dates,).
+
+    Windows of many series that begin on one date share its shocks, so they count as one: the sum of their losses,
+    scaled so that the mean over the dates is the mean over all windows.
+    """
+    _, date = np.unique(dates, return_inverse=True)
+    sums = np.bincount(date, weights=losses)
+    return sums * (len(sums) / len(losses))
+
+
 def against(best: str, losses: Mapping[str, np.ndarray], overlap: int) -> dict[str, Difference]:
     """Each other series of losses less that of `best`, adjusted for their number.
 

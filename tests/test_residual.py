@@ -17,8 +17,9 @@ from forecast.configuration import composed
 from forecast.data.series_scaler import of_one_table
 from forecast.errors import ForecastError
 from forecast.evaluation import evaluate
-from forecast.keeping import MARGIN, share_of
+from forecast.keeping import MARGIN
 from forecast.metrics import window_errors
+from forecast.share import share_of
 from forecast.significance import diebold_mariano
 from forecast.trained import load_tested
 from tests.commands import only, train_here, workplace

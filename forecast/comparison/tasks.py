@@ -10,7 +10,7 @@ import pandas as pd
 
 from forecast.comparison.naming import settings_in_text, told_apart, variant_names
 from forecast.comparison.runs import Run
-from forecast.significance import Difference, against
+from forecast.significance import Difference, against, by_date
 from forecast.sweep import mean_and_deviation
 
 BASELINES = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linear map"}
@@ -52,17 +52,13 @@ class Entry:
 
     @cached_property
     def chain(self) -> np.ndarray:
-        """The losses in the order of time, one a date that is forecast first (n_dates,).
-
-        Windows of many series that begin on one date share its shocks, so they count as one: the sum of their losses,
-        scaled so that the mean over the dates is the mean over all windows.
-        """
+        """The losses in the order of time, one a date that is forecast first (n_dates,): see `by_date`."""
         windows = self.runs[0].windows
-        if "unique_id" not in windows:
-            return self.losses
-        _, date = np.unique(windows["forecast_start"].to_numpy(), return_inverse=True)
-        sums = np.bincount(date, weights=self.losses)
-        return sums * (len(sums) / len(self.losses))
+        return (
+            by_date(self.losses, windows["forecast_start"].to_numpy())
+            if "unique_id" in windows
+            else self.losses
+        )
 
     @cached_property
     def by_step(self) -> np.ndarray:

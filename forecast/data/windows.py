@@ -62,8 +62,8 @@ class Windows:
 
     @property
     def overlap(self) -> int:
-        """How many windows in a row, of one series, share a step that they forecast with the first of them."""
-        return min(-(-self.pred_len // self.stride), max(map(len, self.starts)))
+        """How many first dates in a row have windows that share a step; those of several series may differ by one."""
+        return -(-self.pred_len // (self.stride if len(self.starts) == 1 else 1))
 
     def series(self, index: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
         """The number of the series that each of these windows lies in."""

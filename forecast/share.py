@@ -1,0 +1,40 @@
+"""How much of what an epoch adds to a model that begins with a linear map is used: as much as one can be sure of."""
+
+import math
+from typing import cast
+
+import lightning as L
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from forecast.data import ForecastData
+from forecast.significance import by_date, diebold_mariano
+
+
+def share_of(
+    losses: Float64[Tensor, " n_dates"], start: Float64[Tensor, " other_dates"], overlap: int
+) -> float:
+    """The share of an epoch's additions to the model before training, given both models' losses by date.
+
+    1 − the p-value of the Diebold-Mariano test of windows that overlap, and half where that is less or cannot be told
+    (too few dates, or others than before training), for the mean of two forecasts that err alike errs less than either
+    (Bates and Granger 1969, The Combination of Forecasts).
+    """
+    if len(losses) != len(start):
+        return 0.5
+    p_value = diebold_mariano(losses.numpy(), start.numpy(), overlap).p_value
+    return 0.5 if math.isnan(p_value) else max(0.5, 1 - p_value)
+
+
+def losses_by_date(module: L.LightningModule, data: ForecastData) -> Float64[Tensor, " n_dates"]:
+    """Validation MSE of the windows whose forecasts begin on each date, of the epoch last validated."""
+    losses, windows = cast(Tensor, module.validation_windows), data.windows["val"]
+    origins = windows.origins(torch.arange(len(windows), device=windows.values.device))
+    return torch.from_numpy(by_date(losses.numpy(), data.dates(origins.cpu().numpy()).to_numpy()))
+
+
+def set_share(module: L.LightningModule, share: float) -> None:
+    """Of what its encoder-decoder adds, where the model is one that begins with a linear map."""
+    if hasattr(module.model, "share"):
+        module.model.share.fill_(share)  # type: ignore[union-attr, operator]
