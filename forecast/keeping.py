@@ -18,7 +18,7 @@ from forecast.checkpoint import load_checkpoint
 from forecast.data import ForecastData
 from forecast.files import whole_file
 from forecast.sealed import save_sealed
-from forecast.share import losses_by_date, set_share, share_of
+from forecast.share import losses_by_date, set_share, share_and_error
 
 LOOK_EVERY = 10
 """Steps between two looks of several processes at whether one of them should save: each look is a message."""
@@ -113,10 +113,8 @@ class KeepCheckpoints(Checkpoint):
             if trainer.sanity_checking:
                 self.start, score = losses_by_date(module, data), score * (1 - MARGIN)
             elif self.start is not None:
-                overlap = data.windows["val"].overlap
-                self._share = share_of(losses_by_date(module, data), self.start, overlap)
-                before = self.start.mean().item()
-                score = before - self._share * (before - score)  # at most so much: squares are convex
+                losses, overlap = losses_by_date(module, data), data.windows["val"].overlap
+                self._share, score = share_and_error(losses, self.start, overlap)
             self._is_best = score < self.best_score or not (self.folder / "best.ckpt").exists()
             self.best_score = min(score, self.best_score)
 

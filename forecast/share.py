@@ -12,19 +12,22 @@ from forecast.data import ForecastData
 from forecast.significance import by_date, diebold_mariano
 
 
-def share_of(
+def share_and_error(
     losses: Float64[Tensor, " n_dates"], start: Float64[Tensor, " other_dates"], overlap: int
-) -> float:
-    """The share of an epoch's additions to the model before training, given both models' losses by date.
+) -> tuple[float, float]:
+    """The share of an epoch's additions to the model before training that is used, given both models' losses by date.
 
-    1 − the p-value of the Diebold-Mariano test of windows that overlap, and half where that is less or cannot be told
-    (too few dates, or others than before training), for the mean of two forecasts that err alike errs less than either
-    (Bates and Granger 1969, The Combination of Forecasts).
+    It is 1 − the p-value of the Diebold-Mariano test of windows that overlap, and half where that is less or cannot be
+    told (too few dates, or others than before training), for the mean of two forecasts that err alike errs less than
+    either (Bates and Granger 1969, The Combination of Forecasts). Then what the mean loss of the two, so combined, is
+    at most: squares are convex.
     """
-    if len(losses) != len(start):
-        return 0.5
-    p_value = diebold_mariano(losses.numpy(), start.numpy(), overlap).p_value
-    return 0.5 if math.isnan(p_value) else max(0.5, 1 - p_value)
+    share = 0.5
+    if len(losses) == len(start):
+        p_value = diebold_mariano(losses.numpy(), start.numpy(), overlap).p_value
+        share = share if math.isnan(p_value) else max(share, 1 - p_value)
+    before = float(start.mean())
+    return share, before - share * (before - float(losses.mean()))
 
 
 def losses_by_date(module: L.LightningModule, data: ForecastData) -> Float64[Tensor, " n_dates"]:

@@ -19,7 +19,7 @@ from forecast.errors import ForecastError
 from forecast.evaluation import evaluate
 from forecast.keeping import MARGIN
 from forecast.metrics import window_errors
-from forecast.share import share_of
+from forecast.share import share_and_error
 from forecast.significance import diebold_mariano
 from forecast.trained import load_tested
 from tests.commands import only, train_here, workplace
@@ -136,11 +136,22 @@ def test_the_share_is_half_where_one_cannot_tell() -> None:
     start = torch.ones(2000, dtype=torch.float64)
     swing = torch.sin(torch.linspace(0, 3 * torch.pi, 2000, dtype=torch.float64))  # up, down, up
     noise = torch.randn(2000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    assert share_of(start - 0.05 + 0.5 * noise, start, overlap=96) > 0.99
-    assert share_of(start + 0.05 - 0.5 * swing, start, overlap=96) == 0.5  # lower by 0.056 in the mean
+    assert share_and_error(start - 0.05 + 0.5 * noise, start, overlap=96)[0] > 0.99
+    slowly = start + 0.05 - 0.5 * swing  # lower by 0.056 in the mean
+    assert share_and_error(slowly, start, overlap=96)[0] == 0.5
     few = 0.5 * start[:95]
-    assert share_of(few, start[:95], overlap=47) == 1
-    assert share_of(few, start[:95], overlap=48) == 0.5
+    assert share_and_error(few, start[:95], overlap=47)[0] == 1
+    assert share_and_error(few, start[:95], overlap=48)[0] == 0.5
+
+
+def test_of_two_epochs_the_one_that_is_surely_better_is_kept() -> None:
+    start, swing = torch.ones(2000).double(), torch.sin(torch.linspace(0, 3 * torch.pi, 2000)).double()
+    noise = torch.randn(2000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    surely, perhaps = start - 0.04 + 0.5 * noise, start + 0.04 - 0.5 * swing
+    slightly = perhaps + 0.05
+    assert perhaps.mean() < surely.mean() < slightly.mean() < 1 - MARGIN
+    errors = [share_and_error(losses, start, overlap=96)[1] for losses in (surely, perhaps, slightly)]
+    assert errors[0] < errors[1] < 1 - MARGIN < errors[2]
 
 
 def test_the_linear_map_stays_a_candidate_where_training_goes_on(

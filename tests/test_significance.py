@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from forecast.significance import against, diebold_mariano
+from forecast.significance import against, by_date, diebold_mariano
 
 RNG = np.random.default_rng
 
@@ -59,6 +59,19 @@ def test_equal_forecasters_are_told_apart_as_rarely_as_promised(n: int, horizon:
         diebold_mariano(windows(n, horizon, rng), np.zeros(n), horizon).p_value < 0.05 for _ in range(trials)
     )
     assert 0.035 < rejected / trials < 0.07  # three standard errors are 0.015
+
+
+def test_series_that_share_the_shocks_of_a_date_say_no_more_than_one() -> None:
+    n_series, n_dates, horizon, trials = 20, 120, 7, 500
+    dates, rng, alone, grouped = np.tile(np.arange(n_dates), n_series), RNG(0), 0, 0
+    for _ in range(trials):
+        shared = windows(n_dates, horizon, rng)
+        losses = np.tile(shared, n_series) + 0.1 * rng.normal(size=n_series * n_dates)
+        of_dates = by_date(losses, dates)
+        assert of_dates.mean() == pytest.approx(losses.mean())
+        alone += diebold_mariano(losses, 0 * losses, horizon).p_value < 0.05
+        grouped += diebold_mariano(of_dates, 0 * of_dates, horizon).p_value < 0.05
+    assert grouped / trials < 0.08 < 0.5 < alone / trials  # three standard errors are 0.03
 
 
 def test_the_usual_remedy_rejects_too_often() -> None:
