@@ -12,7 +12,7 @@ from forecast.errors import ConfigError
 
 
 def train(config: DictConfig, data: Any = None) -> float:
-    """One run from configuration to report. Returns the best validation MSE, which a sweeper minimises.
+    """One run from configuration to report. Returns the tested model's validation MSE, which a sweeper minimises.
 
     `data`, a data module that is set up, takes the place of the configuration's.
     """
