@@ -24,10 +24,6 @@ LOOK_EVERY = 10
 """Steps between two looks of several processes at whether one of them should save: each look is a message."""
 
 
-MARGIN = 0.01
-"""By what share an epoch must better the score from before training: less than this is the validation split's luck."""
-
-
 class SealedFiles(CheckpointIO):
     """Lightning's checkpoints as files with their own hash, written whole and read as data."""
 
@@ -47,9 +43,9 @@ class KeepCheckpoints(Checkpoint):
     A state is saved between epochs, within one every `every_minutes` (0: after every step), and when the run is told
     to stop, which then ends with status 75. Training goes on from any of them as if it had never been interrupted.
     The best epoch is that of the lowest validation MSE. A model that is validated before its first step too, as one
-    that begins with a linear map is, keeps of an epoch the share that validation windows support (`forecast.share`):
-    the error that the share makes sure of is what counts, and unless that is lower by `MARGIN` the model before its
-    first step stays the best. Without `keep_best` there is no `best.ckpt`.
+    that begins with a linear map is, stays the best until an epoch betters it, and then keeps of the epoch the share
+    that validation windows support; the error that the share makes sure of is what counts (`forecast.share`). Without
+    `keep_best` there is no `best.ckpt`.
     """
 
     def __init__(
@@ -111,7 +107,7 @@ class KeepCheckpoints(Checkpoint):
             score = trainer.callback_metrics["val/mse"].item()
             data: ForecastData = trainer.datamodule  # type: ignore[attr-defined]
             if trainer.sanity_checking:
-                self.start, score = losses_by_date(module, data), score * (1 - MARGIN)
+                self.start = losses_by_date(module, data)
             elif self.start is not None:
                 losses, overlap = losses_by_date(module, data), data.windows["val"].overlap
                 self._share, score = share_and_error(losses, self.start, overlap)

@@ -16,10 +16,10 @@ from forecast import plots, series_report
 from forecast.data import Batch, ForecastData, SeriesData, StoreData
 from forecast.files import whole_file
 from forecast.forecaster import Forecaster
-from forecast.keeping import MARGIN
 from forecast.metrics import SCORES
 from forecast.scores import LABELS, MODEL, Measured, show_scores, which_windows
 from forecast.series_baselines import fitted_on
+from forecast.share import MARGIN
 from forecast.spread import spread
 
 PICTURED_WINDOWS, PICTURED_VARIABLES = 3, 3

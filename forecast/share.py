@@ -11,6 +11,9 @@ from torch import Tensor
 from forecast.data import ForecastData
 from forecast.significance import by_date, diebold_mariano
 
+MARGIN = 0.01
+"""By what share an epoch must better the score from before training: less than this is the validation split's luck."""
+
 
 def share_and_error(
     losses: Float64[Tensor, " n_dates"], start: Float64[Tensor, " other_dates"], overlap: int
@@ -20,14 +23,15 @@ def share_and_error(
     It is 1 − the p-value of the Diebold-Mariano test of windows that overlap, and half where that is less or cannot be
     told (too few dates, or others than before training), for the mean of two forecasts that err alike errs less than
     either (Bates and Granger 1969, The Combination of Forecasts). Then what the mean loss of the two, so combined, is
-    at most: squares are convex.
+    at most, for squares are convex; infinite where the epoch is not better by `MARGIN`.
     """
     share = 0.5
     if len(losses) == len(start):
         p_value = diebold_mariano(losses.numpy(), start.numpy(), overlap).p_value
         share = share if math.isnan(p_value) else max(share, 1 - p_value)
-    before = float(start.mean())
-    return share, before - share * (before - float(losses.mean()))
+    before, after = float(start.mean()), float(losses.mean())
+    is_better = after < (1 - MARGIN) * before
+    return share, before - share * (before - after) if is_better else math.inf
 
 
 def losses_by_date(module: L.LightningModule, data: ForecastData) -> Float64[Tensor, " n_dates"]:

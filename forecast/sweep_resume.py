@@ -166,7 +166,7 @@ def find_member(config: DictConfig, digest: str) -> Path | None:
 
 
 def score_if_finished(folder: Path, config: DictConfig) -> float | None:
-    """The tested model's validation MSE of the run in this folder, where it is finished; a sweeper asks for it again."""
+    """The tested model's validation MSE, of a finished run in this folder; a sweeper asks for it again."""
     if not resume.is_finished(folder, config):
         return None
     return json.loads((folder / "metrics.json").read_text("utf-8")).get("validation_mse")
