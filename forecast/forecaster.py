@@ -19,6 +19,7 @@ from forecast.interval_scores import IntervalSums
 from forecast.metrics import SCORES, ErrorSums, window_errors
 from forecast.quantiles import Level, arrange, check_levels, pinball, probabilities
 from forecast.sharding import shard
+from forecast.share import has_share
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": F.mse_loss,
@@ -108,7 +109,7 @@ class Forecaster(L.LightningModule):
             self._stride = every(data.n_windows["val"], size=data.pred_len * data.n_targets)
             windows = -(-data.n_windows["val"] // self._stride)
             self._validation_errors = torch.zeros(windows, data.pred_len, data.n_targets)
-        elif self._has_share:
+        elif has_share(self):
             n_windows = self.trainer.datamodule.n_windows["val"]  # type: ignore[attr-defined]
             self.validation_windows = torch.zeros(n_windows)
 
@@ -120,7 +121,7 @@ class Forecaster(L.LightningModule):
             kept = index % stride == 0
             error = (batch.future - prediction).float().cpu()
             self._validation_errors[index[kept] // stride] = error[kept]
-        elif self._has_share:
+        elif has_share(self):
             mse = (prediction.float() - batch.future).square().flatten(1).mean(1)
             self.validation_windows[batch.index.cpu()] = mse.cpu()
 
@@ -131,14 +132,9 @@ class Forecaster(L.LightningModule):
             self.calibration = Calibration.fit(errors, self.levels)
             del self._validation_errors
         else:
-            if self._has_share:
+            if has_share(self):
                 self.validation_windows = self._sum_over_processes(self.validation_windows)
             self._log_scores("val", ("mse", "mae"))
-
-    @property
-    def _has_share(self) -> bool:
-        """Whether validation windows decide how much of what is learnt is used: `forecast.share`."""
-        return hasattr(self.model, "share")
 
     @property
     def _is_calibrating(self) -> bool:

@@ -41,7 +41,12 @@ def losses_by_date(module: L.LightningModule, data: ForecastData) -> Float64[Ten
     return torch.from_numpy(by_date(losses.numpy(), data.dates(origins.cpu().numpy()).to_numpy()))
 
 
+def has_share(module: L.LightningModule) -> bool:
+    """Whether its model is one that may begin with a linear map, of whose additions a share is used."""
+    return hasattr(module.model, "share")
+
+
 def set_share(module: L.LightningModule, share: float) -> None:
-    """Of what its encoder-decoder adds, where the model is one that begins with a linear map."""
-    if hasattr(module.model, "share"):
+    """Of what its encoder-decoder adds, where the model has a share."""
+    if has_share(module):
         module.model.share.fill_(share)  # type: ignore[union-attr, operator]

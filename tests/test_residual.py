@@ -61,7 +61,7 @@ def test_a_calendar_that_no_linear_map_sees_is_learnt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every holiday the load is halved: told of them, the model forecasts it, and says so before the baselines."""
-    dates = pd.date_range("2018-01-01", "2021-12-31", freq="D")
+    dates = pd.date_range("2016-01-01", "2021-12-31", freq="D")
     random = np.random.default_rng(0)
     level = 100 + 10 * (dates.day_of_week < 5) + random.normal(size=len(dates))
     public = dates.strftime("%m-%d").isin(["01-01", "04-23", "05-01", "05-19", "07-15", "08-30", "10-29"])
@@ -87,7 +87,7 @@ def test_a_calendar_that_no_linear_map_sees_is_learnt(
     model = load(only(tmp_path, "told/*"))
     days = read_table(tmp_path / "days.csv", ["load"])
     ahead = model.predict(days.loc[:"2021-04-18"])["load"].to_numpy()
-    assert ahead[4] < 90 < 100 < ahead[3]  # 23 April, and the day before
+    assert ahead[4] < 85 < 100 < ahead[3]  # 23 April, and the day before
 
 
 def test_an_epoch_that_is_better_by_luck_alone_does_not_take_its_place(

@@ -54,11 +54,9 @@ class Entry:
     def chain(self) -> np.ndarray:
         """The losses in the order of time, one a date that is forecast first (n_dates,): see `by_date`."""
         windows = self.runs[0].windows
-        return (
-            by_date(self.losses, windows["forecast_start"].to_numpy())
-            if "unique_id" in windows
-            else self.losses
-        )
+        if "unique_id" not in windows:
+            return self.losses
+        return by_date(self.losses, windows["forecast_start"].to_numpy())
 
     @cached_property
     def by_step(self) -> np.ndarray:

@@ -31,7 +31,7 @@ POSITIONS = 0.3
 class ResidualInformer(nn.Module):
     """Forecast = linear map of the window + a share of what an encoder-decoder on patches adds, zero before training.
 
-    The share is 1 in training; validation windows choose that of the model which is kept (`forecast.keeping`).
+    The share is 1 in training; validation windows choose that of the model which is kept (`forecast.share`).
 
     The encoder reads the window as tokens of `patch_len` steps. The decoder reads what became of the last
     `label_len` steps, and then one query for each patch of the horizon, which carries what is known of it: the linear
