@@ -80,7 +80,8 @@ def forecast_figure(
 def prediction_figure(forecasts: Sequence["Prediction"], title: str) -> Figure:
     """A row a variable of each forecast, at most 8: recent history, forecast, bounds, and the truth where it is known.
 
-    Several forecasts have dates of their own.
+    Several forecasts have dates of their own. Of history, four horizons are drawn, or 48 steps: with all of a long
+    window the forecast would be a sliver at the edge.
     """
     every = [(found, v) for found in forecasts for v in range(len(found.columns))]
     chosen = [every[i] for i in spread(len(every), 8)]
@@ -89,7 +90,8 @@ def prediction_figure(forecasts: Sequence["Prediction"], title: str) -> Figure:
     last = slice(-1, None)  # the forecast's line begins at the last known value
     for axis, (found, v) in zip(axes[:, 0], chosen, strict=True):
         dates = found.history_dates[last].append(found.dates)
-        axis.plot(found.history_dates, found.history[:, v], color=TRUTH, linewidth=1.1, label="history")
+        recent = slice(-max(4 * len(found.dates), 48), None)
+        axis.plot(found.history_dates[recent], found.history[recent, v], color=TRUTH, linewidth=1.1, label="history")
         for level in sorted(found.low, reverse=True):
             axis.fill_between(
                 found.dates, found.low[level][:, v], found.high[level][:, v], color=MODEL, linewidth=0,
