@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,7 @@ def explain(config: DictConfig) -> None:
             picture_of(trained, data, window, forecast),
             explained,
         )
-    show(title, explained, output)
+    show(title, part_in_forecast(trained), explained, output)
 
 
 def chosen_layers(
@@ -110,9 +111,20 @@ def facts(trained: TrainedModel, data: ForecastData, window: Window, variable: i
         f"forecast from {window.origin} to {window.dates[-1]}, every {data.freq}, from the {data.seq_len} steps since "
         f"{window.dates[0]}",
         f"attention {slots['name']}; cross-attention {slots['cross']['_target_'].rsplit('.', 1)[-1]}",
+        *part_in_forecast(trained),
         *alone,
         "weights are in multiples of an even share: 1 is what each step would get if all counted the same",
     ]
+
+
+def part_in_forecast(trained: TrainedModel) -> list[str]:
+    """What to know first, where the layers have less than their whole part in the forecast."""
+    if trained.is_untrained:
+        return [
+            "this model is its linear map alone: the layers are as they were before training, and add nothing to it"
+        ]
+    share = float(getattr(trained.network, "share", 1.0))
+    return [f"of what these layers add to the linear map, {share:.0%} is used"] if share < 0.995 else []
 
 
 def picture_of(trained: TrainedModel, data: ForecastData, window: Window, raw: Tensor) -> Picture:
@@ -142,11 +154,13 @@ def picture_of(trained: TrainedModel, data: ForecastData, window: Window, raw: T
     return Picture("window", figure, caption)
 
 
-def show(title: str, explained: list[Explanation], output: Path) -> None:
+def show(title: str, first: Sequence[str], explained: list[Explanation], output: Path) -> None:
     from rich.console import Console
 
     console = Console(soft_wrap=True, highlight=False)
     console.print(title, style="bold", markup=False)
+    for fact in first:
+        console.print(fact, markup=False)
     for explanation in explained:
         console.print(explanation.layer.title)
         for number in explanation.numbers:

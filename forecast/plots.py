@@ -91,7 +91,9 @@ def prediction_figure(forecasts: Sequence["Prediction"], title: str) -> Figure:
     for axis, (found, v) in zip(axes[:, 0], chosen, strict=True):
         dates = found.history_dates[last].append(found.dates)
         recent = slice(-max(4 * len(found.dates), 48), None)
-        axis.plot(found.history_dates[recent], found.history[recent, v], color=TRUTH, linewidth=1.1, label="history")
+        axis.plot(
+            found.history_dates[recent], found.history[recent, v], color=TRUTH, linewidth=1.1, label="history"
+        )
         for level in sorted(found.low, reverse=True):
             axis.fill_between(
                 found.dates, found.low[level][:, v], found.high[level][:, v], color=MODEL, linewidth=0,

@@ -116,6 +116,14 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
     return rows
 
 
+def maps_alone(metrics: Sequence[dict[str, Any]]) -> str:
+    """A sentence on the runs that were tested as their linear map alone, whose attention says nothing; empty: none."""
+    alone = sum(run.get("best_epoch") == 0 for run in metrics)
+    kept = "The run" if len(metrics) == 1 else f"{alone} of {len(metrics)} runs"
+    why = "no epoch was better on validation windows, and attention has no part in the scores"
+    return f"{kept} kept the linear map alone: {why}." if alone else ""
+
+
 def mean_and_deviation(values: Sequence[float | None]) -> tuple[float, float]:
     """Mean and sample standard deviation, NaN where they have no value; None, JSON's NaN, counts as NaN."""
     numbers = [float("nan") if value is None else value for value in values]
@@ -151,6 +159,8 @@ def write_summary(folder: Path, runs: list[Run]) -> None:
     rows = summarise(runs)
     if rows:
         show(rows, sum(run.metrics is not None for run in runs))
+        if alone := maps_alone([run.metrics for run in runs if run.metrics is not None]):
+            print(alone)
         save(rows, folder / "summary.csv")
         print(f"saved {folder / 'summary.csv'}")
     for run in runs:

@@ -90,7 +90,8 @@ class TrainedModel:
         self.loss: str = self.config["loss"]
         self.quantiles = trained_quantiles(self.loss, self.config.get("levels", ()))
         state_dict = content["state_dict"]
-        if self.quantiles and is_untrained(content):
+        self.is_untrained = is_untrained(content)
+        if self.quantiles and self.is_untrained:
             state_dict = medians_alone(state_dict, len(self.quantiles))
             self.loss, self.quantiles = "mae", None
         self.calibration = (

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from forecast.attention import FastformerAttention, NystromAttention
 from forecast.attention.nystrom import depthwise_convolution
 from forecast.cli import command
-from forecast.explain import explain
+from forecast.explain import explain, part_in_forecast
 from forecast.explanation import layer as layers
 from forecast.explanation.implied import fastformer_poolings, implied_map
 from forecast.explanation.layer import Picture
@@ -40,6 +40,7 @@ RUNS = {
     "stack": ("attention=probsparse", "factor=1", "model=informer_stack", "model.encoder_layers=2"),
     "patches": ("attention=full", *PATCHES, "loss=quantile"),
     "independent": ("attention=probsparse", *PATCHES, "model.tokens=independent"),
+    "untrained": ("attention=full", *PATCHES, "optimizer.lr=1e-9"),
     "joint": ("attention=nystrom", *PATCHES, "model.tokens=joint", "num_landmarks=3"),
 }
 LAST = pd.Timestamp("2024-01-13 07:00")
@@ -155,6 +156,21 @@ def test_negative_weights_are_said(run, explained, tmp_path: Path) -> None:
     }
     assert set(found) == {layer for layer, *_ in numbers(tmp_path / "why")}
     assert max(found.values()) > 0
+
+
+def test_layers_without_their_whole_part_in_the_forecast_are_said(
+    run, explained, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    assert explained(f"checkpoint={run('untrained')}") == 0
+    said = "this model is its linear map alone: the layers are as they were before training, and add nothing to it"
+    assert said in (tmp_path / "why" / "index.html").read_text()
+    assert said in capsys.readouterr().out
+    monkeypatch.chdir(place)
+    trained = load(run("untrained"))
+    trained.is_untrained = False
+    trained.network.share.fill_(0.8)  # type: ignore[union-attr, operator]
+    assert part_in_forecast(trained) == ["of what these layers add to the linear map, 80% is used"]
+    assert part_in_forecast(load(run("full"))) == []
 
 
 def test_names_are_text_in_the_page(tmp_path: Path) -> None:

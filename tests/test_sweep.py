@@ -14,7 +14,7 @@ import yaml
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 
-from forecast.sweep import Run, mean_and_deviation, shortened, summarise
+from forecast.sweep import Run, maps_alone, mean_and_deviation, shortened, summarise
 from tests.commands import only, train, train_here, workplace
 from tests.test_loggers import WandbRun
 
@@ -201,6 +201,14 @@ def test_the_best_row_is_that_of_each_horizon() -> None:
     ]  # fmt: skip
     assert rows[0]["seeds"] == 2
     assert rows[0]["mse"] == pytest.approx(0.4)
+
+
+def test_runs_that_kept_the_linear_map_are_counted() -> None:
+    why = "kept the linear map alone: no epoch was better on validation windows, and attention has no part in the "
+    why += "scores."
+    assert maps_alone([{"best_epoch": 3}, {}]) == ""  # older runs do not say
+    assert maps_alone([{"best_epoch": 3}, {"best_epoch": 0}, {"best_epoch": 0}]) == f"2 of 3 runs {why}"
+    assert maps_alone([{"best_epoch": 0}]) == f"The run {why}"
 
 
 def test_settings_are_named_by_their_last_part_where_that_is_clear() -> None:

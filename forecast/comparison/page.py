@@ -88,6 +88,8 @@ def findings(task: Task) -> list[str]:
         said.append(f"{'Every variant' if winners > 1 else best.name} beats {rule}.")
     else:
         said.append(f"{winners} of {counted(len(task.variants), 'variant')} beat {rule}.")
+    if alone := task.maps_alone:
+        said.append(alone)
     return said
 
 

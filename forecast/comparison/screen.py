@@ -29,5 +29,7 @@ def show(tasks: Sequence[Task], left_out: Sequence[LeftOut]) -> None:
             cells = [entry.name, papers.seeds(entry), *(text for text, _ in found), what]
             table.add_row(*map(Text, cells), style=style)
         console.print(table)
+        if alone := task.maps_alone:
+            console.print(Text(alone), soft_wrap=True)
     for run in left_out:
         console.print(Text(f"left out: {run.folder.name}: {run.reason}"), soft_wrap=True)

@@ -11,7 +11,7 @@ import pandas as pd
 from forecast.comparison.naming import settings_in_text, told_apart, variant_names
 from forecast.comparison.runs import Run
 from forecast.significance import Difference, against, by_date
-from forecast.sweep import mean_and_deviation
+from forecast.sweep import maps_alone, mean_and_deviation
 
 BASELINES = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linear map"}
 FITTED_TO = {"seasonal_naive": "data.season", "linear": "seq_len"}  # what changes a baseline's answer
@@ -108,6 +108,11 @@ class Task:
         many = "unique_id" in self.first_run.windows
         stride = 1 if many else int(self.first_run.metrics.get("eval_stride") or 1)
         return math.ceil(self.pred_len / stride)
+
+    @property
+    def maps_alone(self) -> str:
+        """What is to be said of runs whose attention has no part in their scores."""
+        return maps_alone([run.metrics for entry in self.variants for run in entry.runs])
 
     def skill(self, entry: Entry) -> list[float]:
         """1 − MSE / the best baseline's MSE of each run; NaN where that baseline makes no error."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forecast.comparison import page, papers
+from forecast.comparison import page, papers, screen
 from forecast.comparison.runs import find, read_all
 from forecast.comparison.tables import verdict
 from forecast.comparison.tasks import Task, tasks
@@ -41,6 +41,16 @@ def test_the_verdict_says_where_there_are_too_few_windows(
     )
     assert any(s.startswith("Not told apart from it: linear (p up to") for s in sentences) == (said[0] == "n")
     assert (" †" in papers.markdown([task]).splitlines()[5]) == (said != "worse")
+
+
+def test_runs_that_are_their_linear_map_alone_are_said(tmp_path: Path, capsys) -> None:
+    for kind, epoch in {"full": 0, "linear": 4, "nystrom": 0}.items():
+        make_run(tmp_path / kind, configuration(f"attention={kind}"), mse=0.4, best_epoch=epoch)
+    found = tasks(read_all(find([str(tmp_path)]))[0])
+    (said,) = [s for s in page.findings(found[0]) if "linear map alone" in s]
+    assert said.startswith("2 of 3 runs kept the linear map alone: ")
+    screen.show(found, [])
+    assert said in capsys.readouterr().out
 
 
 def test_the_note_says_how_little_a_few_horizons_can_show(tmp_path: Path) -> None:
