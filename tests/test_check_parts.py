@@ -1,6 +1,6 @@
 """The parts of `forecast.check`, each against a slow or closed form."""
 
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 import pandas as pd
@@ -9,11 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecast.data import Table
+from forecast.diagnosis.advice import Asked, Setting, suggest_lengths, suggest_training
 from forecast.diagnosis.columns import longest_run
 from forecast.diagnosis.command import argument
 from forecast.diagnosis.gaps import runs
 from forecast.diagnosis.picture import envelope, profile_of
-from forecast.diagnosis.seasons import autocorrelation, calendar_periods, find_seasons, seasonal_strength
+from forecast.diagnosis.seasons import (
+    Season,
+    autocorrelation,
+    calendar_periods,
+    find_seasons,
+    seasonal_strength,
+)
 from forecast.diagnosis.windows import Part
 from forecast.overrides import parse, quote
 
@@ -133,6 +140,47 @@ def test_windows_of_a_part() -> None:
     assert Part.of("train", range(20), dates).windows(8, 3) == 10
     assert Part.of("test", range(20, 30), dates).windows(8, 3) == 8
     assert Part.of("test", range(20, 30), dates).windows(8, 11) == 0
+
+
+WEEK, DAY = Season(168, "a week", np.array([0.8])), Season(24, "a day", np.array([0.9]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "seasons", "pred_len", "past", "why"),
+    [
+        (39_456, [DAY, WEEK], 24, 504, "three of the longest season, a week"),
+        (39_456, [DAY, WEEK], 168, 672, "four horizons"),
+        (39_456, [DAY], 24, 336, "what model=residual_informer reads unasked"),
+        (
+            2_500,
+            [DAY, WEEK],
+            24,
+            168,
+            "the longest season, a week",
+        ),  # of it three would be 29% of the training part
+        (2_500, [], 24, 96, "four horizons"),
+    ],
+)
+def test_the_past_that_is_suggested(
+    rows: int, seasons: list[Season], pred_len: int, past: int, why: str
+) -> None:
+    dates = pd.date_range("2021-01-01", periods=rows, freq="h")
+    marks = [0, rows * 7 // 10, rows * 8 // 10, rows]
+    parts = [
+        Part.of(name, range(*ends), dates)
+        for name, ends in zip(("train", "val", "test"), pairwise(marks), strict=True)
+    ]
+    asked = Asked(None, None, pred_len, None, None, False, None, None, None, False)
+    assert suggest_lengths(parts, seasons, "h", asked)[0] == Setting("seq_len", past, why)
+
+
+def test_little_training_is_suggested_where_windows_are_many() -> None:
+    asked = Asked(None, None, None, None, None, False, None, None, None, False)
+    lengths = [Setting("seq_len", 336, "")]
+    chosen = [
+        {s.key: s.value for s in suggest_training(count, lengths, asked)} for count in (50_000, 1_500, 100)
+    ]
+    assert [(s["data.batch_size"], s["trainer.max_epochs"]) for s in chosen] == [(32, 5), (32, 14), (16, 50)]
 
 
 @pytest.mark.parametrize(

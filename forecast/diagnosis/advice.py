@@ -17,10 +17,12 @@ from forecast.diagnosis.windows import Part
 from forecast.errors import ConfigError
 
 LONGEST_PAST, LONGEST_HORIZON = 720, 96  # that are suggested unasked
-PATCH, EPOCH = 24, 4_096  # steps a token, and windows an epoch, of model=residual_informer
+PATCH, EPOCH, PAST = 24, 4_096, 336  # steps a token, windows an epoch, steps read, of model=residual_informer
+ENOUGH = 16  # windows end to end in the training part, for a longer past than one season
 FULL, NYSTROM = 512 * PATCH, 4_096 * PATCH  # longest windows for which these attention kinds are suggested
 LISTED = 20  # columns in a suggested command
-STEPS = 1_500  # of training, at least
+# of training, at least: the epochs that the trainer takes, and the steps that these are with windows in plenty
+EPOCHS, STEPS = 5, 640
 LESS_ERROR = 0.95  # of the season that follows the step, before another is suggested
 
 
@@ -77,7 +79,7 @@ def suggest_lengths(
         past, why = asked.seq_len, "as asked"
     else:
         few = [season for season in seasons if season.rows <= len(train.rows) / 8]
-        past, why = _past(few, strongest, horizon)
+        past, why = _past(few, strongest, horizon, len(train.rows))
     room = len(train.rows) - horizon
     most = room if asked.seq_len is not None else max(1, room // 2)
     if past > most:
@@ -90,13 +92,19 @@ def suggest_lengths(
     return [Setting("seq_len", past, why), Setting("label_len", label, label_why), pred_len]
 
 
-def _past(seasons: Sequence[Season], strongest: Season | None, horizon: int) -> tuple[int, str]:
+def _past(seasons: Sequence[Season], strongest: Season | None, horizon: int, rows: int) -> tuple[int, str]:
     choices = (
         [(4 * horizon, "four horizons")] if 4 * horizon <= LONGEST_PAST else [(LONGEST_PAST, "long enough")]
     )
     if strongest and 2 * strongest.rows <= LONGEST_PAST:
         choices.append((2 * strongest.rows, f"two of the strongest season, {_named(strongest)}"))
-    choices += [(s.rows, f"the longest season, {_named(s)}") for s in seasons if s.rows <= LONGEST_PAST]
+    if rows >= ENOUGH * PAST:
+        choices.append((PAST, "what model=residual_informer reads unasked"))
+    for season in seasons:
+        if season.rows <= LONGEST_PAST:
+            three = 3 * season.rows <= min(LONGEST_PAST, rows / ENOUGH)
+            times, said = (3, "three of the longest season") if three else (1, "the longest season")
+            choices.append((times * season.rows, f"{said}, {_named(season)}"))
     return max(choices, key=lambda choice: choice[0])
 
 
@@ -135,9 +143,9 @@ def suggest_training(n_windows: int, lengths: Sequence[Setting], asked: Asked) -
         kind, why = "full", f"exact, and cheap up to some {FULL:,} steps"
     elif longest <= NYSTROM:
         kind, why = "nystrom", f"close to softmax, and cheaper beyond {FULL:,} steps"
-    batch = asked.batch_size or (16 if n_windows < 1_000 else 64 if n_windows > 20_000 else 32)
+    batch = asked.batch_size or (16 if n_windows < 1_000 else 32)
     steps = -(-min(n_windows, EPOCH) // batch)
-    epochs = min(50, max(5, -(-STEPS // steps)))
+    epochs = min(50, max(EPOCHS, -(-STEPS // steps)))
     settings = [Setting("attention", kind, why)]
     if asked.batch_size is None:
         settings.append(Setting("data.batch_size", batch, f"{n_windows:,} training windows"))

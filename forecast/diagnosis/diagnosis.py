@@ -82,7 +82,7 @@ def diagnose(data: ForecastData, asked: Asked, stage: Callable[[str], object]) -
 
     settings, rules = [*useful, *advice.suggest_fill(fill, asked), features], None
     lengths = advice.suggest_lengths(parts, seasons, table.freq, asked)
-    given = {"seq_len": asked.seq_len or 336, "pred_len": asked.pred_len or 24}
+    given = {"seq_len": asked.seq_len or advice.PAST, "pred_len": asked.pred_len or 24}
     if lengths:
         fitting = {setting.key: setting.value for setting in lengths}
         given = {key: getattr(asked, key) or fitting[key] for key in given}

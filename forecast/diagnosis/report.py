@@ -44,6 +44,10 @@ def show(found: Diagnosis, typed: Mapping[str, Any]) -> None:
     for setting in found.settings:
         value = ",".join(setting.value) if isinstance(setting.value, list) else setting.value
         console.print(f"  {setting.key}={value}".ljust(27) + f"  {setting.why}")
+    if any(season.name == "a week" for season in found.seasons) and "data.holidays" not in typed:
+        console.print(
+            "and, of a country whose holidays matter here, data.holidays=TR (DE, DE-BY; extra holidays)"
+        )
     if found.unfillable:
         console.print(f"\nno command yet: {beginning_advice(found)}\n")
     else:
