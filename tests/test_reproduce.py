@@ -346,14 +346,17 @@ def test_what_the_pictures_show(tmp_path: Path) -> None:
     assert list(drawn) == ["linear baseline", "full", "probsparse", "linear", "nystrom", "fastformer"]
     assert np.array_equal(drawn["full"], [0.4, np.nan, 0.3, np.nan], equal_nan=True)
 
-    taylor = "recall/seq_len=2688 feature_map=taylor/336/linear/s1"
-    recall = kept(tmp_path, "recall", {taylor: row(0.2)})
+    taylor = "recall/seq_len=2688 feature_map=taylor/336/linear"
+    recall = kept(tmp_path, "recall", {f"{taylor}/s1": row(0.2), f"{taylor}/s2": row(0.4)})
     (axis,) = pictures.recall_figure(Result.of(TABLES["recall"], recall)).axes
     names = [label.get_text() for label in axis.get_yticklabels()]
     said = [text.get_text() for text in axis.texts[: len(names)]]
-    assert dict(zip(names, said, strict=True))["2,688 steps, linear feature_map=taylor"] == "0.200"
+    assert dict(zip(names, said, strict=True))["2,688 steps, linear feature_map=taylor"] == "0.300"
     assert said.count("not run") == len(names) - 1
-    floors = [np.asarray(line.get_xdata())[0] for line in axis.lines[1:]]
+    linear, seeds, *floors = [np.asarray(line.get_xdata()) for line in axis.lines]
+    assert list(seeds) == [0.2, 0.4]
+    np.testing.assert_array_equal(linear, [np.nan] * 2 + [0.5] * 6)  # by the steps read
+    floors = [line[0] for line in floors]
     np.testing.assert_allclose(floors, [0.632, 0.116], atol=5e-4)
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,30 +50,39 @@ def windows_figure(result: Result) -> Figure:
 
 
 def recall_figure(result: Result) -> Figure:
-    """A bar a window and kind, between the least errors with and without what is to be recalled in the window."""
+    """A bar a window and kind, a point a seed, between the least errors with and without what is to be recalled."""
     (horizon,) = result.has("horizon")
     short, long = least_errors(horizon)
     bars = [
         (steps, label) for steps in result.has("steps_read") for label in past(result, steps).has("label")
     ]
-    values = [past(result, steps).pick(label=label).mean() for steps, label in bars]
+    groups = [past(result, steps).pick(label=label) for steps, label in bars]
+    values, seeds = [g.mean() for g in groups], [[row["mse"] for row in g.rows] for g in groups]
     linear = [past(result, steps).mean("linear_mse") for steps, _ in bars]
     places = range(len(bars))
     figure, axis = subplots(figsize=(8.4, 0.36 * len(bars) + 1.5))
     axis.barh(places, values, color=MODEL)
+    style = {"linestyle": "none", "zorder": 3}
+    colour = BASELINES["linear map"]
     axis.plot(
-        linear,
-        places,
-        "D",
-        color=BASELINES["linear map"],
-        markersize=5,
-        label="linear map, same window",
+        linear, places, marker="D", color=colour, markersize=5, label="linear map, same window", **style
+    )
+    each = [(value, place) for place, found in zip(places, seeds, strict=True) for value in found]
+    axis.plot(
+        *zip(*each, strict=True),
+        "o",
+        color="white",
+        markeredgecolor=TRUTH,
+        markersize=4,
+        label="a seed",
+        **style,
     )
     axis.set_yticks(places, [f"{steps:,} steps, {label.replace('`', '')}" for steps, label in bars])
     axis.invert_yaxis()
-    for place, value in zip(places, values, strict=True):
-        end = 0 if math.isnan(value) else value
-        axis.annotate(score(value), (end, place), (4, 0), va="center", fontsize=8, textcoords="offset points")
+    number = {"va": "center", "fontsize": 8, "textcoords": "offset points", "zorder": 4}
+    number["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    for place, value, found in zip(places, values, seeds, strict=True):
+        axis.annotate(score(value), (max(found, default=0), place), (6, 0), **number)
     for value, name in ((short, "the least error\nwithout recall"), (long, "the least\nwith it")):
         axis.axvline(value, color=TRUTH, linestyle="--", linewidth=1)
         top = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
