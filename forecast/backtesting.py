@@ -168,7 +168,7 @@ def empty(
     truth = data.table.values[origins[:, None] + np.arange(data.pred_len)][..., targets].astype(np.float64)
     names = (MODEL, *fitted.rules())
     return Backtest(
-        title=str(data.name),
+        title=data.title,
         attention=settings["model"]["attention"]["name"],
         columns=list(data.target_columns),
         freq=data.freq,

@@ -26,7 +26,7 @@ def evaluate(config: DictConfig) -> None:
     model = load_tested(config.checkpoint)
     data = model.data(config.data)
     content, measured = evaluation.evaluate(model, data, config.split)
-    title = f"{config.split}: {content['data']}, {which_windows(data, config.split)}"
+    title = f"{config.split}: {data.title}, {which_windows(data, config.split)}"
     show_scores(title, model.config["model"]["attention"]["name"], measured)
     for line in series_report.described(data, measured) if isinstance(data, SeriesData) else []:
         print(line)

@@ -52,7 +52,7 @@ def explain(config: DictConfig) -> None:
         calls = [call.of(variable) for call in calls]
     layers = chosen_layers(config, trained, data, window, calls)
     explained = [explain_layer(layer) for layer in track(layers, "Drawing")]
-    title = f"Attention on window {window.number} of {data.name}, {window.split}"
+    title = f"Attention on window {window.number} of {data.title}, {window.split}"
     with whole_folder(output) as folder:
         page.write(
             folder,

@@ -75,7 +75,7 @@ def introduce(config: DictConfig, data: ForecastData, model: nn.Module, trainer:
     )
     windows = ", ".join(f"{count:,} {split}" for split, count in data.n_windows.items())
     console = Console(soft_wrap=True, highlight=False, markup=False)
-    console.print(f"data       {data.name}: {data.describe()}")
+    console.print(f"data       {data.title}: {data.describe()}")
     shown = ", ".join(data.target_columns[:8]) + (", ..." if data.n_targets > 8 else "")
     console.print(f"forecast   {shown} from {data.n_features} columns (features={config.features})")
     if data.windows_per_epoch is not None:
@@ -180,7 +180,7 @@ def pictures(
             },
             [data.target_columns[v] for v in variables],
             data.pred_len,
-            f"{data.name}: {data.pred_len} steps ahead, test windows",
+            f"{data.title}: {data.pred_len} steps ahead, test windows",
             shown.series,
         ),
         "error_by_step": plots.step_figure(
@@ -188,7 +188,7 @@ def pictures(
                 LABELS.get(name, model_name): measured.errors[name].by_step()["mse"].numpy()
                 for name in (MODEL, "linear", "seasonal_naive", "naive")
             },
-            f"{data.name}: error along the horizon, {len(data.windows['test']):,} test windows",
+            f"{data.title}: error along the horizon, {len(data.windows['test']):,} test windows",
         ),
     }
     paths = {name: folder / f"{name}.png" for name in figures}
@@ -211,7 +211,7 @@ def predict(forecaster: Forecaster, batch: Batch) -> Tensor:
 
 def show(content: dict[str, Any], measured: Measured, data: ForecastData, folder: Path) -> None:
     """Print the test's scores, what the run took, and where everything is."""
-    show_scores(f"test: {content['data']}, {which_windows(data, 'test')}", content["attention"], measured)
+    show_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], measured)
     console = Console(markup=False)
     if isinstance(data, SeriesData):
         for line in series_report.described(data, measured):

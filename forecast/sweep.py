@@ -102,7 +102,8 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
     for run in runs:
         if run.metrics is not None:
             chosen = tuple(run.settings.get(key, run.metrics.get(key, "")) for key in names)
-            groups.setdefault(chosen, []).append({**run.metrics, **run.metrics["test"]})
+            path = run.settings.get("data.path")
+            groups.setdefault(chosen, []).append({**run.metrics, **run.metrics["test"], "path": path})
     rows, tasks = [], []
     for chosen, members in groups.items():
         row: dict[str, Any] = dict(zip(names.values(), chosen, strict=True))
@@ -110,7 +111,7 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
         for score in SUMMARISED:
             row[score], row[f"{score}_dev"] = mean_and_deviation([metrics.get(score) for metrics in members])
         rows.append(row)
-        tasks.append(tuple(members[0][key] for key in ("data", "features", "pred_len")))
+        tasks.append(tuple(members[0][key] for key in ("data", "path", "features", "pred_len")))
     for row, task in zip(rows, tasks, strict=True):
         row["best"] = row["mse"] == min(r["mse"] for r, t in zip(rows, tasks, strict=True) if t == task)
     return rows

@@ -218,7 +218,7 @@ def test_a_window_is_found(window: str, number: int, run, explained, tmp_path: P
     count = len(windows)
     expected = number % count
     out = capsys.readouterr().out
-    assert f"Attention on window {expected} of csv, test" in out
+    assert f"Attention on window {expected} of load.csv, test" in out
     origin = LAST - pd.Timedelta(hours=count - 1 - expected)
     assert f"forecast from {origin} to" in (tmp_path / "why" / "index.html").read_text()
 

@@ -211,6 +211,13 @@ def test_runs_that_kept_the_linear_map_are_counted() -> None:
     assert maps_alone([{"best_epoch": 0}]) == f"The run {why}"
 
 
+def test_the_best_row_is_that_of_each_file() -> None:
+    rows = summarise(
+        [run(f"data.path={file} seed=1", mse) for file, mse in {"a.csv": 0.3, "b.csv": 0.5}.items()]
+    )
+    assert [(row["path"], row["best"]) for row in rows] == [("a.csv", True), ("b.csv", True)]
+
+
 def test_settings_are_named_by_their_last_part_where_that_is_clear() -> None:
     rows = summarise(
         [

@@ -114,7 +114,7 @@ def test_an_interrupted_search_draws_what_it_lacks_and_finishes_what_it_began(tm
 
     result = train(folder, *search, "resume=auto")
     assert result.returncode == 0, result.stderr
-    assert result.stdout.count("test: csv") == 2, "the finished trial was trained again"
+    assert result.stdout.count("test: load.csv") == 2, "the finished trial was trained again"
     numbers, states, values = zip(*trials(sweep), strict=True)
     assert (numbers, set(states), values[0]) == ((0, 1, 2), {"COMPLETE"}, first)
     found = [metrics(path.parent)["validation_mse"] for path in sweep.glob("*/metrics.json")]
@@ -124,7 +124,7 @@ def test_an_interrupted_search_draws_what_it_lacks_and_finishes_what_it_began(tm
 
     again = train(folder, *search, "resume=auto")
     assert again.returncode == 0, again.stderr
-    assert "test: csv" not in again.stdout
+    assert "test: load.csv" not in again.stdout
     assert len(trials(sweep)) == 3
     assert f"best validation MSE {min(values):.4f}: " in again.stdout
 

@@ -3,6 +3,7 @@
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import lightning as L
@@ -20,6 +21,7 @@ from forecast.data.windows import WindowLoader, Windows
 from forecast.errors import ConfigError, DataError
 
 MODES = ("M", "S", "MS")
+UNNAMED = ("csv", "long", "store")  # names that say no more than the kind of file
 
 
 class ForecastData(L.LightningDataModule):
@@ -86,6 +88,12 @@ class ForecastData(L.LightningDataModule):
         self._is_set_up = False
         self._table: Table | None = None  # read before, by `resplit`
         self._saved_state: dict[str, Any] | None = None
+
+    @property
+    def title(self) -> str:
+        """What tables and pictures call it: a file of the user's own by the file's name, if it was given no other."""
+        path: Path | None = getattr(self, "path", None)
+        return path.name if path and self.name in UNNAMED else str(self.name)
 
     @abstractmethod
     def read(self) -> Table:

@@ -35,6 +35,9 @@ def test_every_set_instantiates(name: str, tmp_path: Path):
     data = instantiate(config(name, *(place if not generated else [])))
     assert isinstance(data, ForecastData)
     assert (data.name, data.seq_len, data.pred_len, data.features, data.seed) == (name, 48, 24, "M", 3)
+    assert data.title == ("a.csv" if name in ("csv", "long", "store") else name)
+    data.name = "mine"
+    assert data.title == "mine"
     assert data.split == ([12, 4, 4] if name.startswith("ett") else [0.7, 0.1, 0.2])
 
 
