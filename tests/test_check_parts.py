@@ -151,13 +151,7 @@ WEEK, DAY = Season(168, "a week", np.array([0.8])), Season(24, "a day", np.array
         (39_456, [DAY, WEEK], 24, 504, "three of the longest season, a week"),
         (39_456, [DAY, WEEK], 168, 672, "four horizons"),
         (39_456, [DAY], 24, 336, "what model=residual_informer reads unasked"),
-        (
-            2_500,
-            [DAY, WEEK],
-            24,
-            168,
-            "the longest season, a week",
-        ),  # of it three would be 29% of the training part
+        (2_500, [DAY, WEEK], 24, 168, "the longest season, a week"),  # three: 29% of the training part
         (2_500, [], 24, 96, "four horizons"),
     ],
 )
