@@ -127,6 +127,20 @@ class Throughput(Callback):
         self._forecast_started = None
 
 
+class RunTime(Callback):
+    """Seconds since a run began; of an interrupted one, those up to the state that it goes on from count too."""
+
+    def __init__(self, before: float = 0.0) -> None:
+        self._began = time.perf_counter() - before
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._began
+
+    def state_dict(self) -> dict[str, float]:
+        return {"seconds": self.seconds}
+
+
 def now(module: torch.nn.Module) -> float:
     """Seconds, once the device has done what it was given."""
     if next(module.parameters()).is_cuda:

@@ -75,6 +75,11 @@ def is_untrained(content: dict[str, Any]) -> bool:
     return content["global_step"] == 0
 
 
+def seconds_taken(content: dict[str, Any]) -> float:
+    """By the run that kept this state, until then; 0 where an earlier version did, which did not count them."""
+    return content["callbacks"].get("RunTime", {}).get("seconds", 0.0)
+
+
 SAME = (
     "model",
     "optimizer",

@@ -1,6 +1,5 @@
 """Train a forecaster, test it beside simple baselines, save everything: `python -m forecast.train --help`."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ def train(config: DictConfig, data: Any = None) -> float:
     from forecast.agreement import SameEverywhere
     from forecast.baselines import FittedBaselines
     from forecast.build import before_training, make_data, make_forecaster, make_trainer
+    from forecast.callbacks import RunTime
     from forecast.checkpoint import (
         add_to_checkpoint,
         check_goes_on,
@@ -33,6 +33,7 @@ def train(config: DictConfig, data: Any = None) -> float:
         is_untrained,
         load_checkpoint,
         same_windows,
+        seconds_taken,
     )
     from forecast.compiler import compile_where_possible
     from forecast.files import write_json
@@ -45,9 +46,10 @@ def train(config: DictConfig, data: Any = None) -> float:
     quiet.lightning()
     check_refit(config)
     keep_freed_memory()
-    started, memory = time.perf_counter(), PeakMemory()
-    folder = Path(config.output_dir)
+    memory, folder = PeakMemory(), Path(config.output_dir)
     checkpoint, saved = start_from(config, folder)
+    is_same_run = checkpoint is not None and checkpoint.parent.parent == folder
+    run_time = RunTime(seconds_taken(saved) if saved is not None and is_same_run else 0.0)
     settle(config, saved)
     settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     L.seed_everything(config.seed, workers=True, verbose=False)
@@ -59,7 +61,7 @@ def train(config: DictConfig, data: Any = None) -> float:
     callbacks = instantiate(config.callbacks)
     trainer = make_trainer(
         config,
-        [*callbacks.values(), SameEverywhere()],
+        [*callbacks.values(), run_time, SameEverywhere()],
         logger=loggers.make(config.logger),
         num_sanity_val_steps=before_training(model) if checkpoint is None else 0,
     )
@@ -70,12 +72,10 @@ def train(config: DictConfig, data: Any = None) -> float:
     if checkpoint is not None and saved is not None:
         columns = {"feature_columns": [*data.feature_columns], "target_columns": [*data.target_columns]}
         check_goes_on(checkpoint, saved, settings, columns, in_place=config.resume == "auto")
-        is_trained = (
-            checkpoint.parent.parent == folder and saved["callbacks"]["KeepCheckpoints"]["is_finished"]
-        )
+        is_trained = is_same_run and saved["callbacks"]["KeepCheckpoints"]["is_finished"]
         if is_trained:  # the test is what is missing
             trainer.fit_loop.load_state_dict(saved["loops"]["fit_loop"])
-        elif trainer.is_global_zero and checkpoint.parent.parent != folder:
+        elif trainer.is_global_zero and not is_same_run:
             taken = same_windows(saved, settings) and take_over_best(checkpoint, folder)
             print(
                 f"going on   from {checkpoint}"
@@ -109,7 +109,7 @@ def train(config: DictConfig, data: Any = None) -> float:
             measured = scores.measure(forecaster, data, fitted)
             facts = {
                 "n_parameters": sum(p.numel() for p in model.parameters()),
-                "seconds": time.perf_counter() - started,
+                "seconds": run_time.seconds,
                 "windows_per_second": callbacks.throughput.windows_per_second,
                 "ms_per_window": callbacks.throughput.ms_per_window,
                 "peak_memory_mb": memory.megabytes(),

@@ -28,7 +28,7 @@ def differences(one: Path, other: Path) -> list[str]:
         pair = [torch.load(run / "checkpoints" / f"{name}.ckpt", weights_only=True) for run in (one, other)]
         for content in pair:
             del content["hyper_parameters"]  # they hold the folder
-        found += [f"{name}.ckpt: {where}" for where in unequal(*pair)]
+        found += [f"{name}.ckpt: {where}" for where in unequal(*map(unmeasured, pair))]
     metrics = [json.loads((run / "metrics.json").read_text()) for run in (one, other)]
     found += [f"metrics.json: {where}" for where in unequal(*map(unmeasured, metrics))]
     found += [name for name in TABLES if (one / name).read_bytes() != (other / name).read_bytes()]

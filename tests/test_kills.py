@@ -1,5 +1,6 @@
 """A run that is killed and resumed ends, to the bit, as one that never was; and what its checkpoints survive."""
 
+import json
 import os
 import random
 import re
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from forecast.checkpoint import load_checkpoint, newest_state
+from forecast.checkpoint import add_to_checkpoint, load_checkpoint, newest_state
 from forecast.errors import CheckpointError
 from forecast.preemption import STATUS
 from forecast.sealed import is_damaged, save_sealed
@@ -162,8 +163,15 @@ def test_a_run_that_is_told_to_stop_exits_with_its_status_and_is_queued_again(
     assert re.search(rf"stopped by {number.name} after (step|epoch) \d+, which is kept; .*resume=auto", said)
     assert "Slurm job 4711 queued again" in said
     assert (tmp_path / "asked").read_text() == "requeue 4711\n"
+    state = only(unbroken.folder, f"cosine-{name}/*") / "checkpoints" / "last.ckpt"
+    callbacks = load_checkpoint(state)["callbacks"]
+    assert callbacks["RunTime"]["seconds"] > 0
+    callbacks["RunTime"]["seconds"] += 1000
+    add_to_checkpoint(state, callbacks=callbacks)
     assert unbroken.go("cosine", name, "resume=auto") == 0
     unbroken.check("cosine", name)
+    metrics = json.loads((state.parents[1] / "metrics.json").read_text())
+    assert 1000 < metrics["seconds"] < 1100  # of both parts
 
 
 @pytest.mark.long
