@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forecast.checkpoint import add_to_checkpoint, load_checkpoint
 from forecast.configuration import composed
 from forecast.data import DownloadedData
 from forecast.paths import CONF
@@ -390,8 +392,7 @@ def test_from_the_command_to_the_page(
     good = Cell("load", "sample", 24, "full", 1, TINY)
     bad = Cell("load", "sample", 24, "full", 2, (*TINY, "model.nothing=7"))
     monkeypatch.setitem(TABLES, "load", (good, bad))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    assert command.main(["load", "--jobs", "2"], tmp_path / "docs") == 1
+    assert command.main(["load", "--jobs", "2"], tmp_path / "docs", tmp_path / "runs") == 1
     out, err = capsys.readouterr()
     assert "sample/24/full/s2: failed: status 2: " in out
     assert err == "error: 1 cells failed: the same command tries them again\n"
@@ -404,14 +405,12 @@ def test_from_the_command_to_the_page(
     assert re.fullmatch(r"[0-9a-f]{7,}(-dirty)?|unknown", found["commit"])
     assert str(tmp_path) not in json.dumps(content)
     assert (tmp_path / "docs" / "results.md").read_text() == page(tmp_path / "docs" / "results")
-    assert command.main(["load", "--seeds", "1"], tmp_path / "docs") == 0
+    assert command.main(["load", "--seeds", "1"], tmp_path / "docs", tmp_path / "runs") == 0
     assert "1 cells of load, 1 finished before" in capsys.readouterr().out
 
 
-def test_stopping_ends_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a run started goes too, and so does its folder."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    run: Any = Runner(tmp_path, 1)
+def test_stopping_ends_the_runs(tmp_path: Path) -> None:
+    run: Any = Runner(tmp_path, 1, tmp_path / "runs")
     sleeping = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     run._running.add(sleeping)
     began = time.monotonic()
@@ -420,7 +419,33 @@ def test_stopping_ends_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert time.monotonic() - began < 10
     with pytest.raises(CellFailed, match="stopped"):
         run(TABLES["ett"][0])
-    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("commit", "goes_on"), [("abc1234", True), ("abc1234-dirty", False)])
+def test_a_stopped_cell_goes_on_where_the_code_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit: str, goes_on: bool
+) -> None:
+    monkeypatch.setattr("results.runner.described_commit", lambda: commit)
+    cell = Cell("load", "sample", 24, "full", 1, (*TINY, "callbacks.checkpoint.every_minutes=0"))
+    first = Runner(tmp_path, 1, tmp_path / "runs")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(first, cell)
+        while not (states := list(tmp_path.glob("runs/*/*/checkpoints/last.ckpt"))):
+            assert not running.done(), running.exception()
+            time.sleep(0.01)
+        with pytest.raises(CellFailed, match="another command runs it"):
+            Runner(tmp_path, 1, tmp_path / "runs")(cell)
+        first.stop()
+        with pytest.raises(CellFailed, match="stopped by SIGTERM"):
+            running.result()
+    (state,) = states
+    callbacks = load_checkpoint(state)["callbacks"]
+    callbacks["RunTime"]["seconds"] += 1000
+    add_to_checkpoint(state, callbacks=callbacks)
+    row = Runner(tmp_path, 1, tmp_path / "runs")(cell)
+    assert (row["epochs"], row["commit"]) == (1, commit)
+    assert (row["seconds"] > 1000) == goes_on
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_the_script_lists_cells() -> None:

@@ -13,7 +13,11 @@ from results.options import parse
 VERSIONS = ("forecast", "torch", "lightning", "numpy")
 
 
-def main(arguments: Sequence[str] | None = None, docs: Path = ROOT / "docs") -> int:
+def main(
+    arguments: Sequence[str] | None = None,
+    docs: Path = ROOT / "docs",
+    runs: Path = ROOT / "runs" / "reproduce",
+) -> int:
     """0: everything asked for is there; 1: cells failed; 2: a mistake, or a file is missing; 130: stopped."""
     options = parse(arguments)
 
@@ -34,7 +38,7 @@ def main(arguments: Sequence[str] | None = None, docs: Path = ROOT / "docs") -> 
                 return 0
             check_files(missing, options.root)
             threads = max(1, cores() // options.jobs)
-            run = Runner(options.root, threads)
+            run = Runner(options.root, threads, runs)
             facts = machine(threads) if missing else {}
             failed = run_missing(options.cells, store, run, facts, options.jobs, say)
         page.save(docs)
@@ -42,7 +46,7 @@ def main(arguments: Sequence[str] | None = None, docs: Path = ROOT / "docs") -> 
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("stopped: what has finished is kept, and the same command goes on from there", file=sys.stderr)
+        print("stopped: the same command goes on from here, within a cell too", file=sys.stderr)
         return 130
     say(f"saved in {docs / 'results.md'}")
     if failed:

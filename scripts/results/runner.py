@@ -1,17 +1,23 @@
-"""One cell: `python -m forecast.train` in a process and a run folder of its own, of which the scores are kept."""
+"""One cell: `python -m forecast.train` in a process and a run folder of its own, of which the scores are kept.
+
+A cell that was stopped goes on from its last state, as long as the code is the same.
+"""
 
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from forecast.overrides import quote_value
+from forecast.resume import InUse, held
 from results.cells import ROOT, Cell
 from results.store import Row
 
@@ -26,6 +32,8 @@ FACTS = (
     "share",
     "precision",
 )
+CODE = ("forecast", "conf")
+PATIENCE = 60  # seconds to end in: a step, and the state that is kept after it
 BASELINES = ("naive", "seasonal_naive", "linear")
 
 
@@ -37,6 +45,7 @@ class CellFailed(Exception):
 class Runner:
     root: Path  # the data folder
     threads: int  # of each run
+    runs: Path  # where cells that have not finished are kept
     _running: set[subprocess.Popen[str]] = field(default_factory=set)
     _stopped: bool = False
     _lock: Lock = field(default_factory=Lock)
@@ -44,11 +53,28 @@ class Runner:
     def __call__(self, cell: Cell) -> Row:
         """Scores and costs, and of which code. Raises CellFailed."""
         commit = described_commit()
-        with tempfile.TemporaryDirectory(prefix="reproduce-") as folder:
-            quiet = ["logger=[]", "callbacks.progress=null", f"output_root={folder}"]
-            self._run([sys.executable, "-m", "forecast.train", *cell.typed(self.root), *quiet])
-            (path,) = Path(folder).glob("*/metrics.json")
-            return {**scores(path.parent), "commit": commit}
+        folder = self.runs / "_".join([cell.table, *cell.name.split("/"), commit])
+        try:
+            with held(folder):
+                return self._row(cell, commit, folder)
+        except InUse:
+            raise CellFailed("another command runs it") from None
+
+    def _row(self, cell: Cell, commit: str, folder: Path) -> Row:
+        if not commit.isalnum():  # of code that may have changed since it was begun
+            for begun in folder.glob("*/"):
+                shutil.rmtree(begun)
+        own = [
+            "logger=[]",
+            "callbacks.progress=null",
+            f"output_root={quote_value(str(folder))}",
+            "resume=auto",
+        ]
+        self._run([sys.executable, "-m", "forecast.train", *cell.typed(self.root), *own])
+        (path,) = folder.glob("*/metrics.json")
+        row = {**scores(path.parent), "commit": commit}
+        shutil.rmtree(folder)
+        return row
 
     def _run(self, command: list[str]) -> None:
         paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
@@ -71,18 +97,26 @@ class Runner:
             raise CellFailed(f"status {process.returncode}: {reason}")
 
     def stop(self) -> None:
-        """End the runs, and begin no other."""
+        """End the runs, each with its state kept, and begin no other."""
         with self._lock:
             self._stopped = True
-            for process in self._running:
+            running = list(self._running)
+        for process in running:
+            process.terminate()
+        ends = time.monotonic() + PATIENCE
+        for process in running:
+            try:
+                process.wait(max(0, ends - time.monotonic()))
+            except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)  # and what it started
 
 
 def described_commit() -> str:
-    """The commit that is checked out, marked where the code differs from it; unknown outside a git repository."""
+    """The last commit that changed the code of a run, marked where it has changed since; unknown outside a git
+    repository."""
     try:
-        commit = said_by_git("rev-parse", "--short", "HEAD")
-        changed = said_by_git("status", "--porcelain", "--", "forecast", "conf")
+        commit = said_by_git("log", "-1", "--format=%h", "--", *CODE)
+        changed = said_by_git("status", "--porcelain", "--", *CODE)
     except (FileNotFoundError, subprocess.CalledProcessError):
         return "unknown"
     return f"{commit}-dirty" if changed else commit
