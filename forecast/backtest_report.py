@@ -11,7 +11,7 @@ from rich.table import Table
 from forecast import plots
 from forecast.backtesting import Backtest
 from forecast.files import whole_file, write_json
-from forecast.scores import LABELS, MODEL
+from forecast.scores import LABELS, MODEL, ROWS, labels
 
 
 def scores(found: Backtest) -> dict[str, dict[str, float]]:
@@ -94,7 +94,7 @@ def save(folder: Path, found: Backtest) -> None:
         every_forecast(found).to_parquet(temporary, index=False)
     plots.save(
         plots.backtest_figure(
-            by_origin(found), by_step(found), {MODEL: found.attention, **LABELS},
+            by_origin(found), by_step(found), labels(found.attention),
             [*found.dates[found.trainings[1:]]], f"{found.title}: {len(found.origins)} origins",
         ),
         folder / "backtest.png",
@@ -106,16 +106,16 @@ def show(folder: Path, found: Backtest) -> None:
     """Print the scores, beside the baselines', and where everything is."""
     dates = found.dates[found.origins]
     table = Table(title=f"backtest: {found.title}, {len(found.origins):,} origins, {dates[0]} to {dates[-1]}")
-    table.add_column("")
+    table.add_column(ROWS)
     for heading in ("MSE\nscaled", "MAE\nscaled", "RMSE\nunits", "MAE\nunits", "MASE", "best at"):
         table.add_column(heading, justify="right")
     origins = by_origin(found)
     best = origins[[f"{name}_mse" for name in found.forecasts]].to_numpy().argmin(axis=1)
     for number, (name, row) in enumerate(scores(found).items()):
         wins = f"{(best == number).sum()}/{len(origins)}"
-        label = found.attention if name == MODEL else LABELS[name]
+        cells = [f"{value:.3f}" for value in row.values()]
         table.add_row(
-            label, *(f"{value:.3f}" for value in row.values()), wins, style="bold" if name == MODEL else None
+            LABELS.get(name, found.attention), *cells, wins, style="bold" if name == MODEL else None
         )
     console = Console(soft_wrap=True, highlight=False, markup=False)
     Console(markup=False).print(table)

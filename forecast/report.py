@@ -17,7 +17,7 @@ from forecast.data import Batch, ForecastData, SeriesData, StoreData
 from forecast.files import whole_file
 from forecast.forecaster import Forecaster
 from forecast.metrics import SCORES
-from forecast.scores import LABELS, MODEL, Measured, show_scores, which_windows
+from forecast.scores import MODEL, Measured, labels, show_scores, which_windows
 from forecast.series_baselines import fitted_on
 from forecast.share import MARGIN
 from forecast.spread import spread
@@ -168,16 +168,13 @@ def pictures(
 ) -> dict[str, Path]:
     """Draw the forecasts of a few test windows, and the error along the horizon."""
     rival = measured.best_baseline
-    model_name = str(forecaster.hparams["model"]["attention"]["name"])
+    called = labels(forecaster.hparams["model"]["attention"]["name"])
     variables = spread(data.n_targets, PICTURED_VARIABLES).tolist()
     figures = {
         "forecasts": plots.forecast_figure(
             shown.dates,
             [truth[:, variables] for truth in shown.truth],
-            {
-                name: list(shown.forecasts[key][..., variables])
-                for key, name in ((MODEL, model_name), (rival, LABELS[rival]))
-            },
+            {called[name]: list(shown.forecasts[name][..., variables]) for name in (MODEL, rival)},
             [data.target_columns[v] for v in variables],
             data.pred_len,
             f"{data.title}: {data.pred_len} steps ahead, test windows",
@@ -185,7 +182,7 @@ def pictures(
         ),
         "error_by_step": plots.step_figure(
             {
-                LABELS.get(name, model_name): measured.errors[name].by_step()["mse"].numpy()
+                called[name]: measured.errors[name].by_step()["mse"].numpy()
                 for name in (MODEL, "linear", "seasonal_naive", "naive")
             },
             f"{data.title}: error along the horizon, {len(data.windows['test']):,} test windows",

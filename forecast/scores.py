@@ -15,6 +15,13 @@ from forecast.metrics import SCORES, ErrorSums
 
 MODEL = "model"
 LABELS = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linear map"}
+ROWS = "attention,\nor simple rule"
+"""Above the names in a table, where they are short."""
+
+
+def labels(attention: str) -> dict[str, str]:
+    """What pictures call a model with this attention, and the baselines."""
+    return {MODEL: f"{attention} attention", **LABELS}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,19 +84,17 @@ def skill_in_words(skill: float, rival: str) -> str:
     return f"skill {skill:.3f}: WORSE than {rival} by {percent} in squared error; use {rival}"
 
 
-def show_scores(title: str, label: str, measured: Measured) -> None:
+def show_scores(title: str, attention: str, measured: Measured) -> None:
     """Print the table of scores, what the skill means, and how good the intervals are."""
     table = Table(title=title)
-    table.add_column("")
+    table.add_column(ROWS)
     for heading in ("MSE", "MAE", "RMSE", "MAE", "sMAPE", "WAPE", "MASE"):
         table.add_column(heading, justify="right")
     table.columns[1].header, table.columns[2].header = "MSE\nscaled", "MAE\nscaled"
     table.columns[3].header, table.columns[4].header = "RMSE\nunits", "MAE\nunits"
     for name, scores in measured.scores.items():
         style = "bold" if name == MODEL else None
-        table.add_row(
-            label if name == MODEL else LABELS[name], *(f"{scores[s]:.3f}" for s in SCORES), style=style
-        )
+        table.add_row(LABELS.get(name, attention), *(f"{scores[s]:.3f}" for s in SCORES), style=style)
     console = Console(markup=False)
     console.print(table)
     console.print(skill_in_words(measured.skill, LABELS[measured.best_baseline]))
