@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forecast.configuration import composed
 from forecast.data import Table
+from forecast.diagnosis import advice
 from forecast.diagnosis.advice import Asked, Setting, suggest_lengths, suggest_training
 from forecast.diagnosis.columns import longest_run
 from forecast.diagnosis.command import argument
@@ -175,6 +177,15 @@ def test_little_training_is_suggested_where_windows_are_many() -> None:
         {s.key: s.value for s in suggest_training(count, lengths, asked)} for count in (50_000, 1_500, 100)
     ]
     assert [(s["data.batch_size"], s["trainer.max_epochs"]) for s in chosen] == [(32, 5), (32, 14), (16, 50)]
+
+
+def test_the_default_model_is_known_as_it_is() -> None:
+    config = composed("model=residual_informer")
+    known = (advice.PAST, advice.EPOCH, advice.PATCH, advice.EPOCHS)
+    assert known == (
+        config.seq_len, config.data.windows_per_epoch, config.model.patch_len, config.trainer.max_epochs
+    )  # fmt: skip
+    assert composed().model._target_ == config.model._target_
 
 
 @pytest.mark.parametrize(
