@@ -11,6 +11,7 @@ from rich.table import Table
 from forecast import plots
 from forecast.backtesting import Backtest
 from forecast.files import whole_file, write_json
+from forecast.rounding import alike
 from forecast.scores import LABELS, MODEL, ROWS, labels
 
 
@@ -111,12 +112,11 @@ def show(folder: Path, found: Backtest) -> None:
         table.add_column(heading, justify="right")
     origins = by_origin(found)
     best = origins[[f"{name}_mse" for name in found.forecasts]].to_numpy().argmin(axis=1)
-    for number, (name, row) in enumerate(scores(found).items()):
+    found_scores = scores(found)
+    columns = [alike(column) for column in zip(*(row.values() for row in found_scores.values()), strict=True)]
+    for number, (name, *row) in enumerate(zip(found_scores, *columns, strict=True)):
         wins = f"{(best == number).sum()}/{len(origins)}"
-        cells = [f"{value:.3f}" for value in row.values()]
-        table.add_row(
-            LABELS.get(name, found.attention), *cells, wins, style="bold" if name == MODEL else None
-        )
+        table.add_row(LABELS.get(name, found.attention), *row, wins, style="bold" if name == MODEL else None)
     console = Console(soft_wrap=True, highlight=False, markup=False)
     Console(markup=False).print(table)
     for level, score in found.intervals.scores().items():

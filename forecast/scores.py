@@ -12,6 +12,7 @@ from forecast.baselines import Baseline, FittedBaselines, score
 from forecast.data import ForecastData
 from forecast.forecaster import Forecaster
 from forecast.metrics import SCORES, ErrorSums
+from forecast.rounding import alike
 
 MODEL = "model"
 LABELS = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linear map"}
@@ -92,9 +93,9 @@ def show_scores(title: str, attention: str, measured: Measured) -> None:
         table.add_column(heading, justify="right")
     table.columns[1].header, table.columns[2].header = "MSE\nscaled", "MAE\nscaled"
     table.columns[3].header, table.columns[4].header = "RMSE\nunits", "MAE\nunits"
-    for name, scores in measured.scores.items():
-        style = "bold" if name == MODEL else None
-        table.add_row(LABELS.get(name, attention), *(f"{scores[s]:.3f}" for s in SCORES), style=style)
+    columns = [alike(scores[s] for scores in measured.scores.values()) for s in SCORES]
+    for name, *row in zip(measured.scores, *columns, strict=True):
+        table.add_row(LABELS.get(name, attention), *row, style="bold" if name == MODEL else None)
     console = Console(markup=False)
     console.print(table)
     console.print(skill_in_words(measured.skill, LABELS[measured.best_baseline]))

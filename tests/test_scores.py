@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from forecast.rounding import alike
 from forecast.scores import skill_in_words
 
 
@@ -19,3 +20,20 @@ from forecast.scores import skill_in_words
 )  # fmt: skip
 def test_a_skill_is_put_in_words(skill: float, said: str) -> None:
     assert skill_in_words(skill, "drift") == said
+
+
+@pytest.mark.parametrize(
+    ("column", "shown"),
+    [
+        ([0.0215, 1.5], ["0.0215", "1.5000"]),
+        ([0.209, 1.53], ["0.209", "1.530"]),
+        ([14.58, 39.455], ["14.6", "39.5"]),
+        ([1882.62, 6307.9], ["1,883", "6,308"]),
+        ([0.0, 0.5, math.nan], ["0.000", "0.500", "nan"]),
+        ([0.0], ["0.000"]),
+    ],
+)  # fmt: skip
+def test_the_numbers_of_a_column_have_the_decimals_of_the_smallest(
+    column: list[float], shown: list[str]
+) -> None:
+    assert alike(column) == shown

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.comparison.tasks import Entry, Task
+from forecast.rounding import decimals
 from forecast.sweep import mean_and_deviation
 
 LEVEL = 0.05  # of significance
@@ -146,11 +147,11 @@ def number(mean: float, deviation: float = math.nan) -> str:
     size = abs(mean)
     if mean == int(mean) and not deviation > 0:
         return f"{mean:,.0f}".replace("-", "−")
-    decimals = 0 if size >= 1000 else 1 if size >= 10 else 3 if size >= 0.1 else 4
     if 0 < size < 0.001:
         return f"{mean:.2e}".replace("-", "−") + ("" if math.isnan(deviation) else f" ± {deviation:.1e}")
-    text = f"{mean:,.{decimals}f}".replace("-", "−")
-    return text if math.isnan(deviation) else f"{text} ± {deviation:,.{decimals}f}"
+    places = decimals(size)
+    text = f"{mean:,.{places}f}".replace("-", "−")
+    return text if math.isnan(deviation) else f"{text} ± {deviation:,.{places}f}"
 
 
 def date_format(dates: np.ndarray) -> str:
