@@ -1,7 +1,8 @@
 """The simple rules that a model must beat, on the same windows: naive, seasonal-naive, and a linear map."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -104,12 +105,13 @@ class FittedBaselines:
     """What the rules and MASE take from the training rows; kept in checkpoints, so that every later score uses it.
 
     linear: the linear map's weight (seq_len, pred_len); naive_mae: seasonal-naive MAE of the training rows in data
-    units, one a target (n_targets,), or of many series (series, n_targets); season: rows.
+    units, one a target (n_targets,), or of many series (series, n_targets), whose names are `ids`; season: rows.
     """
 
     linear: Float[Tensor, "seq_len pred_len"]
     naive_mae: Float[Tensor, "*series n_targets"]
     season: int
+    ids: Sequence[str] | None = None
 
     @classmethod
     def fit(cls, data: ForecastData) -> "FittedBaselines":
@@ -118,7 +120,8 @@ class FittedBaselines:
         if isinstance(data, SeriesData):
             targets = train.values[:, train.target_index]
             naive_mae = seasonal_naive_mae_by_series(targets, *data.series_rows["train"], data.season)
-            return cls(Linear.fit(train).weight.cpu(), naive_mae * data.target_scaler.scale, data.season)
+            naive_mae = naive_mae * data.target_scaler.scale
+            return cls(Linear.fit(train).weight.cpu(), naive_mae, data.season, data.panel.ids.tolist())
         if isinstance(train, StoredWindows):
             naive_mae = seasonal_naive_mae_in_parts(train, data.season)
             return cls(Linear.fit(train).weight, naive_mae * data.target_scaler.scale, data.season)
@@ -133,13 +136,13 @@ class FittedBaselines:
         """Empty sums of errors in the data's units."""
         targets = data.target_scaler
         if isinstance(data, SeriesData):
-            return SeriesErrorSums(
-                data.pred_len, targets.center, targets.scale, data.of_trained(self.naive_mae)
-            )
+            assert self.ids is not None
+            naive_mae = data.by_name(self.naive_mae, self.ids)
+            return SeriesErrorSums(data.pred_len, targets.center, targets.scale, naive_mae)
         return ErrorSums(data.pred_len, targets.center, targets.scale, self.naive_mae)
 
-    def state_dict(self) -> dict[str, Tensor | int]:
-        return {"linear": self.linear, "naive_mae": self.naive_mae, "season": self.season}
+    def state_dict(self) -> dict[str, Any]:
+        return {"linear": self.linear, "naive_mae": self.naive_mae, "season": self.season, "ids": self.ids}
 
 
 def score(

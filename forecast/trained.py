@@ -97,7 +97,11 @@ class TrainedModel:
         self.calibration = (
             Calibration.from_state_dict(content["calibration"]) if "calibration" in content else None
         )
-        self.baselines = FittedBaselines(**content["baselines"]) if "baselines" in content else None
+        self.baselines = None
+        if (
+            "baselines" in content
+        ):  # of many series the names are beside them, or in older checkpoints the data's
+            self.baselines = FittedBaselines(**{"ids": self.data_state.get("ids"), **content["baselines"]})
         self.refitted: dict[str, Any] | None = content.get("refitted")
         self.network = self._network(state_dict)
 
@@ -282,7 +286,7 @@ class TrainedModel:
             return {"windows_per_epoch": saved["windows_per_epoch"], **own, **kept}
         if saved["_target_"] == "forecast.data.DownloadedData":
             saved = published(saved, chosen.get("root"))
-        if chosen.get("path", saved.get("path")) == saved.get("path"):
+        if "path" not in chosen or is_same_file(chosen["path"], saved.get("path")):
             return {**saved, **chosen}
         chosen["path"] = str(Path(chosen.pop("root", "")) / chosen["path"])
         file: dict[str, Any] = {
@@ -306,6 +310,10 @@ class TrainedModel:
             raise CheckpointError(
                 f"{name}: a row every {freq}, where {self.path} was trained on one every {self.freq}: give such data"
             )
+
+
+def is_same_file(path: str | Path, other: str | Path | None) -> bool:
+    return other is not None and Path(path).expanduser().resolve() == Path(other).expanduser().resolve()
 
 
 def fits(make: Callable[[], nn.Module], weights: Mapping[str, torch.Tensor]) -> bool:

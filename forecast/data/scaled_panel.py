@@ -19,7 +19,8 @@ from forecast.errors import DataError
 
 @dataclass(frozen=True)
 class ScaledPanel:
-    """`place` holds the number that each series had in training, −1 where it is new; `has_scale`: which have one."""
+    """`place` holds the number that each series had in training, −1 where it is new or had no training rows;
+    `has_scale`: which have one."""
 
     panel: Panel
     values: Float32[Tensor, "rows n_features"]
@@ -56,6 +57,9 @@ class ScaledPanel:
         place = np.full(len(panel), -1)
         if state is not None:
             place = pd.Index(state["ids"]).get_indexer(panel.ids).astype(np.int64)
+            scaled = state.get("has_scale")  # not in older checkpoints
+            if scaled is not None:
+                place[(place >= 0) & ~np.array(scaled)[place]] = -1
         taken = kind, by, first, last, place
         scaler = _scaler(panel.values, panel.columns, None if state is None else state["scaler"], *taken)
         saved = None if state is None else state["known_scaler"]
@@ -81,6 +85,7 @@ class ScaledPanel:
         """What puts other rows on the same scales."""
         return {
             "ids": self.panel.ids.tolist(),
+            "has_scale": self.has_scale.tolist(),
             "scaler": self.scaler.state_dict(),
             "known_columns": list(self.panel.known_columns),
             "known_scaler": self.known_scaler.state_dict(),

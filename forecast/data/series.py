@@ -230,11 +230,9 @@ class SeriesData(ForecastData):
         """Scaled windows of these series in the data's own units."""
         return self.target_scaler.inverse(values, series)  # type: ignore[call-arg]
 
-    def of_trained(self, each: Float[Tensor, "trained n"]) -> Float[Tensor, "series n"]:
-        """What is known of each series that was trained on, for the series here; NaN for one that is new."""
-        if self._saved_state is None:
-            return each
-        place = self.scaled.place
+    def by_name(self, each: Float[Tensor, "known n"], names: Sequence[str]) -> Float[Tensor, "series n"]:
+        """What is known of series with these names, for the series here; NaN for one that is not among them."""
+        place = pd.Index(names).get_indexer(self.panel.ids)
         found = torch.full((len(place), each.shape[1]), torch.nan, dtype=each.dtype)
         old = np.flatnonzero(place >= 0)
         found[old] = each[place[old]]

@@ -397,9 +397,37 @@ def test_a_checkpoint_keeps_the_scales_of_its_series_and_gives_new_ones_their_ow
     ]  # all that the first forecast may know
     np.testing.assert_allclose([data.scaler.center[0, 0], data.scaler.scale[0, 0]], [seen.mean(), seen.std()])
     assert data.n_windows["test"] == sum(n - SEQ_LEN - PRED_LEN + 1 for n in LENGTHS.values())
-    naive_mae = data.of_trained(torch.tensor([[1.0], [2.0], [3.0]]))
+    naive_mae = data.by_name(torch.tensor([[1.0], [2.0], [3.0]]), list(LENGTHS)[1:])
     assert naive_mae[:, 0].tolist()[1:] == [1, 2, 3]
     assert naive_mae[0].isnan()
+
+
+def test_a_series_that_had_no_training_rows_is_read_again_as_it_was() -> None:
+    frame = long_frame()
+    frame = frame.loc[(frame["unique_id"] != "é") | (frame["ds"] >= "2024-02-15")]
+    options = {"split": ["2024-02-10", "2024-02-20"]}
+    data = ready(frame, **options)
+    assert data.scaled.has_scale.tolist() == [True, True, True, False]
+    again = SeriesFrame(frame, **SIZES | options)
+    again.load_state_dict(data.state_dict())
+    again.setup()
+    assert again.n_windows == data.n_windows
+    assert all(torch.equal(a, b) for a, b in zip(every(again, "test"), every(data, "test"), strict=True))
+
+
+def test_the_rules_of_a_run_on_other_series_than_the_checkpoints_are_its_own() -> None:
+    frame = long_frame()
+    state = ready(frame).state_dict()
+    for names in (["é"], ["002", "a"]):
+        mine = ready(pd.concat([frame.loc[frame["unique_id"] == name, :] for name in names]))
+        fitted = FittedBaselines.fit(mine)
+        before = fitted.new_errors(mine)
+        mine.load_state_dict(state)
+        after = fitted.new_errors(mine)
+        assert isinstance(before, SeriesErrorSums)
+        assert isinstance(after, SeriesErrorSums)
+        assert torch.equal(before.naive_mae, after.naive_mae)
+        assert not after.naive_mae.isnan().any()
 
 
 def test_rules_of_every_series() -> None:
