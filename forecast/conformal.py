@@ -57,6 +57,10 @@ class Calibration:
         """The quantiles of these scaled point forecasts."""
         return forecast[..., None] + self.offsets.to(forecast).permute(1, 2, 0)
 
+    def rescaled(self, factor: Float[Tensor, " n_targets"]) -> "Calibration":
+        """For forecasts that are scaled otherwise: offsets times `factor`, the old scale over the new one."""
+        return Calibration(self.quantiles, (self.offsets * factor).float(), self.windows)
+
     def state_dict(self) -> dict[str, Any]:
         return {"quantiles": list(self.quantiles), "offsets": self.offsets, "windows": self.windows}
 

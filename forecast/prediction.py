@@ -225,14 +225,20 @@ def calibration_for(model: TrainedModel, levels: Sequence[Level], horizon: int) 
             f"these levels or steps need calibrating on the data that the model was trained on: {error}; "
             "levels=[] goes without bounds"
         ) from None
-    windows = data.windows["val"]
     if horizon > model.pred_len:
-        return calibrate_rolled(tested, data, levels, horizon)
-    calibration = calibrate(
-        lambda batch: tested.point(tested.forecast(batch.past, batch.past_time, batch.future_time)),
-        windows, BATCH, levels, lambda batches: track(batches, "Calibrating"),
-    )  # fmt: skip
-    return Calibration(calibration.quantiles, calibration.offsets[:, :horizon], calibration.windows)
+        calibration = calibrate_rolled(tested, data, levels, horizon)
+    else:
+        calibration = calibrate(
+            lambda batch: tested.point(tested.forecast(batch.past, batch.past_time, batch.future_time)),
+            data.windows["val"], BATCH, levels, lambda batches: track(batches, "Calibrating"),
+        )  # fmt: skip
+        calibration = Calibration(
+            calibration.quantiles, calibration.offsets[:, :horizon], calibration.windows
+        )
+    if model.has_series:
+        return calibration
+    old, new = of_one_table(tested.target_scaler), of_one_table(model.target_scaler)
+    return calibration.rescaled(old.scale / new.scale)
 
 
 def calibrate_rolled(

@@ -14,7 +14,8 @@ from forecast.baselines import FittedBaselines
 from forecast.build import make_forecaster, make_trainer
 from forecast.checkpoint import add_to_checkpoint, epochs_done, load_checkpoint, newest_state
 from forecast.compiler import compile_where_possible
-from forecast.data import ForecastData
+from forecast.conformal import Calibration
+from forecast.data import ForecastData, SeriesData
 from forecast.errors import ConfigError
 from forecast.keeping import KeepCheckpoints
 from forecast.share import set_share
@@ -47,7 +48,8 @@ def refit(config: DictConfig, data: ForecastData, fitted: FittedBaselines, best:
     """Train from the start on all rows, for as many epochs as the tested model's best took; keep `refit.ckpt`.
 
     The scaler is fitted on all rows too. There are no windows left to test this model on, nor to calibrate it: its
-    intervals are the tested model's. Gives what metrics.json says of it.
+    intervals are as wide as the tested model's, in the data's units (of many series: on each one's scale). Gives what
+    metrics.json says of it.
     """
     tested = load_checkpoint(best)
     epochs = epochs_done(tested)
@@ -82,14 +84,21 @@ def refit(config: DictConfig, data: ForecastData, fitted: FittedBaselines, best:
     if trainer.is_global_zero:
         print(f"refit      again on all {rows:,} rows, to {last_date}, {epochs} epochs; no scores of its own")
     state = newest_state(best.parent.parent, STATE) if config.resume == "auto" else None
+    if state is not None and state[1]["callbacks"]["KeepCheckpoints"]["is_finished"]:
+        trainer.fit_loop.max_epochs = (
+            epochs  # none is left; Lightning does not know that these were to be the last
+        )
     with preemption.deferred():
         trainer.fit(forecaster, datamodule=whole, ckpt_path=state and state[0], weights_only=True)
     set_share(forecaster, share)
     partial = best.with_name(".refit.ckpt")
     trainer.save_checkpoint(partial, weights_only=True)
     if trainer.is_global_zero:
+        calibration = Calibration.from_state_dict(tested["calibration"])
+        if not isinstance(data, SeriesData):
+            calibration = calibration.rescaled(data.target_scaler.scale / whole.target_scaler.scale)
         add_to_checkpoint(
-            partial, refitted=facts, **{key: tested[key] for key in ("calibration", "baselines")}
+            partial, refitted=facts, calibration=calibration.state_dict(), baselines=tested["baselines"]
         )
         os.replace(partial, best.with_name("refit.ckpt"))
         for name in (STATE, f"{STATE}-1"):
