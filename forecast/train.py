@@ -76,7 +76,7 @@ def train(config: DictConfig, data: Any = None) -> float:
         if is_trained:  # the test is what is missing
             trainer.fit_loop.load_state_dict(saved["loops"]["fit_loop"])
         elif trainer.is_global_zero and not is_same_run:
-            taken = same_windows(saved, settings) and take_over_best(checkpoint, folder)
+            taken = same_windows(saved, settings, data.state_dict()) and take_over_best(checkpoint, folder)
             print(
                 f"going on   from {checkpoint}"
                 + ("" if taken else "; the best epoch is one of those to come")
@@ -155,6 +155,10 @@ def start_from(config: DictConfig, folder: Path) -> tuple[Path, dict[str, Any]] 
     return None, None
 
 
+PARTIAL = ("limit_val_batches", "limit_test_batches", "val_check_interval", "overfit_batches", "fast_dev_run")
+"""Lightning's ways to validate or test on a part, which scores, intervals and the best epoch would be of."""
+
+
 def check_trainer(config: DictConfig, trainer: Any) -> None:
     """Refuse what Lightning would take and not do, before it starts more processes."""
     from lightning.pytorch.accelerators import CPUAccelerator
@@ -162,6 +166,11 @@ def check_trainer(config: DictConfig, trainer: Any) -> None:
     from forecast.build import check_callbacks
 
     check_callbacks(config, "checkpoint", "throughput")
+    for key in PARTIAL:
+        if key in config.trainer:
+            raise ConfigError(
+                f"trainer.{key}: every epoch is validated once, on a whole split; data.eval_stride=24 thins it out"
+            )
     epochs, precision, batch_size = (
         config.trainer.max_epochs,
         config.trainer.precision,

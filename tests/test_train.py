@@ -17,10 +17,12 @@ import pytest
 import torch
 from matplotlib import pyplot as plt
 
+from forecast.checkpoint import load_checkpoint
 from forecast.configuration import composed
 from forecast.metrics import SCORES
 from forecast.resume import find_unfinished, load
 from forecast.spread import spread
+from tests.commands import train_here
 from tests.helpers import TINY, write_csv
 
 EPOCHS = 3
@@ -257,6 +259,24 @@ def test_a_named_checkpoint_is_gone_on_from_in_a_new_folder(run: tuple[Path, str
     longer, _ = finished(workplace, f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS + 1}")
     assert longer != run[0]
     assert pd.read_csv(longer / "metrics.csv")["epoch"].tolist() == [EPOCHS]
+
+
+def test_the_best_epoch_of_a_run_on_other_rows_is_not_taken_over(
+    run: tuple[Path, str], tmp_path: Path
+) -> None:
+    write_csv(tmp_path / "my load.csv", rows=390)
+    longer, said = finished(tmp_path, f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS + 1}")
+    assert "the best epoch is one of those to come" in said
+    assert load_checkpoint(longer / "checkpoints" / "best.ckpt")["epoch"] == EPOCHS
+
+
+@pytest.mark.parametrize("key", ["limit_val_batches", "limit_test_batches", "val_check_interval"])
+def test_parts_of_a_split_are_not_validated_or_tested(
+    tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    assert train_here(monkeypatch, tmp_path, f"+trainer.{key}=0.5") == 2
+    assert f"trainer.{key}: every epoch is validated once" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("features", ["S", "MS"])
