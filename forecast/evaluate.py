@@ -17,6 +17,9 @@ def evaluate(config: DictConfig) -> None:
         by_series = file.with_name(f"{file.stem}_by_series.parquet")  # of many series
         check_free(file, by_series, overwrite=config.overwrite)
     # Here and not above, so that --help and --cfg answer without loading torch, and mistakes at once.
+    import numpy as np
+    import torch
+
     from forecast import evaluation, quiet, series_report
     from forecast.data import SeriesData
     from forecast.scores import show_scores, which_windows
@@ -30,6 +33,12 @@ def evaluate(config: DictConfig) -> None:
     show_scores(title, model.config["model"]["attention"]["name"], measured)
     for line in series_report.described(data, measured) if isinstance(data, SeriesData) else []:
         print(line)
+    if config.split == "test" and not isinstance(data, SeriesData):
+        (first,) = data.dates(data.windows["test"].origins(torch.tensor([0])).numpy()).to_numpy()
+        if first <= np.datetime64(model.trained_until):
+            print(
+                f"note: dates to {model.trained_until} were trained on: their errors say little about new ones"
+            )
     if config.split != "test":
         print(
             f"note: the {config.split} rows were used in training; only the test split tells how new rows will do"

@@ -10,10 +10,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from forecast import load
+from forecast.checkpoint import load_checkpoint
+from forecast.prediction import calibration_for
 from forecast.trained import load_tested
-from tests.commands import answer, train, trained
+from tests.commands import answer, only, train, train_here, trained, workplace
 from tests.helpers import write_csv
 
 
@@ -96,6 +99,51 @@ def test_refit_full_trains_on_every_row_and_says_which_model_is_which(quantile_r
     assert (refit.trained_until, tested.trained_until) == ("2024-01-13 11:00:00", "2024-01-09 17:00:00")
     same = [a.equal(b) for a, b in zip(refit.network.parameters(), tested.network.parameters(), strict=True)]
     assert not any(same)
+
+
+def test_a_refitted_model_has_intervals_as_wide_as_the_tested_ones(quantile_run: Path, monkeypatch) -> None:
+    monkeypatch.chdir(quantile_run.parents[1])
+    refit, tested = load(quantile_run), load_tested(quantile_run)
+    before, after = tested.target_scaler.scale, refit.target_scaler.scale
+    assert not torch.allclose(before, after, rtol=0.01)  # else this says nothing
+    for levels in ([80], [83]):  # one that the run kept, and one to be calibrated
+        widths = [
+            calibration_for(model, levels, 5).offsets * scale
+            for model, scale in ((tested, before), (refit, after))
+        ]
+        torch.testing.assert_close(*widths)
+    rolled = [
+        calibration_for(model, [80], 7).offsets * scale for model, scale in ((tested, before), (refit, after))
+    ]
+    torch.testing.assert_close(*rolled)
+
+
+def test_a_refit_that_was_done_but_for_its_name_trains_no_more(tmp_path: Path, monkeypatch, capsys) -> None:
+    """Killed between its last state and `refit.ckpt`, where the best epoch was not the last one."""
+    typed = ("trainer.max_epochs=3", "logger=[]", "refit=full", "resume=auto")
+    monkeypatch.setattr("forecast.refit.epochs_done", lambda content: 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("forecast.refit.add_to_checkpoint", lambda *given, **named: sys.exit(9))
+        assert train_here(patch, workplace(tmp_path), *typed) == 9
+    folder = only(tmp_path, "runs/*")
+    state = load_checkpoint(folder / "checkpoints" / "refit-last.ckpt")
+    assert state["callbacks"]["KeepCheckpoints"]["is_finished"]
+    assert train_here(monkeypatch, tmp_path, *typed) == 0
+    refit = load_checkpoint(folder / "checkpoints" / "refit.ckpt")
+    assert refit["global_step"] == state["global_step"]
+    assert all(refit["state_dict"][name].equal(weight) for name, weight in state["state_dict"].items())
+
+
+def test_rows_that_were_trained_on_are_named(run: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    place = run.parents[1]
+    same = f"data.path={place / 'load.csv'}"
+    assert answer(monkeypatch, "evaluate", place, f"checkpoint={run}", same) == 0
+    said = capsys.readouterr().out
+    assert f"{read(run / 'metrics.json')['n_windows']['test']} windows, every one" in said
+    assert "were trained on" not in said
+    shutil.copy(place / "load.csv", tmp_path / "export.csv")
+    assert answer(monkeypatch, "evaluate", tmp_path, f"checkpoint={run}", "data.path=export.csv") == 0
+    assert "note: dates to 2024-01-09 17:00:00 were trained on" in capsys.readouterr().out
 
 
 def test_a_checkpoint_file_alone_is_enough(run: Path, tmp_path: Path) -> None:
