@@ -26,7 +26,7 @@ from results.page import anchor, page, save
 from results.progress import run_missing
 from results.published import INFORMER, PUBLISHED
 from results.result import Result
-from results.runner import CellFailed, Runner
+from results.runner import CellFailed, Runner, scores
 from results.store import Row, Store
 
 ROOT = Path(__file__).parent.parent
@@ -419,6 +419,12 @@ def test_stopping_ends_the_runs(tmp_path: Path) -> None:
     assert time.monotonic() - began < 10
     with pytest.raises(CellFailed, match="stopped"):
         run(TABLES["ett"][0])
+
+
+def test_a_test_error_that_is_no_number_fails_its_cell(tmp_path: Path) -> None:
+    (tmp_path / "metrics.json").write_text('{"test": {"mse": null}}')
+    with pytest.raises(CellFailed, match="not a number"):
+        scores(tmp_path)
 
 
 @pytest.mark.parametrize(("commit", "goes_on"), [("abc1234", True), ("abc1234-dirty", False)])

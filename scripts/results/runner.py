@@ -128,8 +128,13 @@ def said_by_git(*arguments: str) -> str:
 
 
 def scores(folder: Path) -> Row:
-    """What is kept of a run folder: test and validation errors on scaled values, and what the run cost."""
+    """What is kept of a run folder: test and validation errors on scaled values, and what the run cost.
+
+    Raises CellFailed where the test error is not finite.
+    """
     metrics: dict[str, Any] = json.loads((folder / "metrics.json").read_text())
+    if metrics["test"]["mse"] is None:
+        raise CellFailed("the test MSE is not a number")
     with (folder / "metrics.csv").open(newline="") as file:
         epochs = [float(row["val/mse"]) for row in csv.DictReader(file) if row["val/mse"]]
     return {
