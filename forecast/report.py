@@ -78,8 +78,8 @@ def introduce(config: DictConfig, data: ForecastData, model: nn.Module, trainer:
     console.print(f"data       {data.title}: {data.describe()}")
     shown = ", ".join(data.target_columns[:8]) + (", ..." if data.n_targets > 8 else "")
     console.print(f"forecast   {shown} from {data.n_features} columns (features={config.features})")
-    if data.windows_per_epoch is not None:
-        windows += f"; {min(data.windows_per_epoch, data.n_windows['train']):,} training windows an epoch"
+    if data.windows_per_epoch < data.n_windows["train"]:
+        windows += f"; {data.windows_per_epoch:,} training windows an epoch"
     if data.eval_stride > 1:
         windows += f"; validation and test at one in {data.eval_stride}"
     console.print(f"windows    {windows}; {data.seq_len} steps → {data.pred_len}, season {data.season}")

@@ -22,7 +22,7 @@ def introduced(data: SeriesData) -> list[str]:
     }
     if told := "; ".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names):
         lines.append(f"covariates {told}")
-    if data.windows_per_epoch is not None and data.windows_per_epoch < len(panel.ids):
+    if data.windows_per_epoch < min(len(panel.ids), data.n_windows["train"]):
         lines.append(
             f"note: an epoch of {data.windows_per_epoch:,} windows misses many of {len(panel.ids):,} series: "
             f"data.windows_per_epoch={4 * len(panel.ids)} draws about four of each"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from forecast.configuration import composed
 from forecast.data import Table
+from forecast.data.module import AUTO
 from forecast.diagnosis import advice
 from forecast.diagnosis.advice import Asked, Setting, suggest_lengths, suggest_training
 from forecast.diagnosis.columns import longest_run
@@ -181,7 +182,7 @@ def test_little_training_is_suggested_where_windows_are_many() -> None:
 
 def test_the_default_model_is_known_as_it_is() -> None:
     config = composed("model=residual_informer")
-    known = (advice.PAST, advice.EPOCH, advice.PATCH, advice.EPOCHS)
+    known = (advice.PAST, AUTO, advice.PATCH, advice.EPOCHS)
     assert known == (
         config.seq_len, config.data.windows_per_epoch, config.model.patch_len, config.trainer.max_epochs
     )  # fmt: skip

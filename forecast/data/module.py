@@ -21,7 +21,20 @@ from forecast.data.windows import WindowLoader, Windows
 from forecast.errors import ConfigError, DataError
 
 MODES = ("M", "S", "MS")
+AUTO = "auto"
 UNNAMED = ("csv", "long", "store")  # names that say no more than the kind of file
+
+
+def windows_an_epoch(asked: int | str | None, count: int) -> int:
+    """How many of `count` training windows an epoch trains on; None: all.
+
+    `auto`: a seventh of them, 4,096 at least and 100,000 at most. Neighbours are much the same, so that a model which
+    overfits after some passes has its best epoch long before the first pass; more rows want more windows, and past a
+    hundred thousand the epochs only become long (docs/residual.md).
+    """
+    if asked == AUTO:
+        asked = min(max(4_096, count // 7), 100_000)
+    return count if asked is None else min(int(asked), count)
 
 
 class ForecastData(L.LightningDataModule):
@@ -30,7 +43,8 @@ class ForecastData(L.LightningDataModule):
     `features` says what the model reads and forecasts: `M` all columns from all, `S` the target from itself,
     `MS` the target from all columns. `split` is explained in `forecast.data.split`. `batch_size` counts
     windows over all processes of a run. An epoch trains on `windows_per_epoch` windows, sampled anew each time, default
-    all; of the windows of validation and test every `eval_stride`-th counts, the last one always.
+    all, or `auto` (`windows_an_epoch`); of the windows of validation and test every `eval_stride`-th counts, the last
+    one always.
 
     With `split="train"` or `split="test"` all rows are that one split's; `test` needs a checkpoint's scaler
     (`load_state_dict`), and its first forecast comes after `seq_len` rows, or a season where that is longer.
@@ -56,7 +70,7 @@ class ForecastData(L.LightningDataModule):
         eval_batch_size: int | None = None,
         season: int | None = None,
         holidays: str | None = None,
-        windows_per_epoch: int | None = None,
+        windows_per_epoch: int | str | None = None,
         eval_stride: int = 1,
         seed: int = 0,
     ) -> None:
@@ -66,7 +80,7 @@ class ForecastData(L.LightningDataModule):
         optional = {
             "data.eval_batch_size": eval_batch_size,
             "data.season": season,
-            "data.windows_per_epoch": windows_per_epoch,
+            "data.windows_per_epoch": 1 if windows_per_epoch == AUTO else windows_per_epoch,
         }
         lengths |= {key: value for key, value in optional.items() if value is not None}
         for key, value in lengths.items():
@@ -82,7 +96,7 @@ class ForecastData(L.LightningDataModule):
         self.features, self.target = features, target
         self.split, self.scaler_kind, self.seed = split, scaler, seed
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or batch_size
-        self.windows_per_epoch, self.eval_stride = windows_per_epoch, eval_stride
+        self._windows_per_epoch, self.eval_stride = windows_per_epoch, eval_stride
         self._season, self.holidays = season, holidays
         self.tested = "test"  # the split that `test_dataloader` serves
         self._is_set_up = False
@@ -94,6 +108,11 @@ class ForecastData(L.LightningDataModule):
         """What tables and pictures call it: a file of the user's own by the file's name, if it was given no other."""
         path: Path | None = getattr(self, "path", None)
         return path.name if path and self.name in UNNAMED else str(self.name)
+
+    @property
+    def windows_per_epoch(self) -> int:
+        """Training windows of an epoch, once they are cut."""
+        return windows_an_epoch(self._windows_per_epoch, self.n_windows["train"])
 
     @abstractmethod
     def read(self) -> Table:

@@ -10,14 +10,14 @@ from jaxtyping import Float64
 
 from forecast.baselines import seasonal_naive_mae
 from forecast.data.calendar import season_length
-from forecast.data.module import MODES
+from forecast.data.module import AUTO, MODES, windows_an_epoch
 from forecast.diagnosis.columns import Column
 from forecast.diagnosis.seasons import Season
 from forecast.diagnosis.windows import Part
 from forecast.errors import ConfigError
 
 LONGEST_PAST, LONGEST_HORIZON = 720, 96  # that are suggested unasked
-PATCH, EPOCH, PAST = 24, 4_096, 336  # steps a token, windows an epoch, steps read, of model=residual_informer
+PATCH, PAST = 24, 336  # steps a token, steps read, of model=residual_informer
 ENOUGH = 16  # windows end to end in the training part, for a longer past than one season
 FULL, NYSTROM = 512 * PATCH, 4_096 * PATCH  # longest windows for which these attention kinds are suggested
 LISTED = 20  # columns in a suggested command
@@ -144,7 +144,7 @@ def suggest_training(n_windows: int, lengths: Sequence[Setting], asked: Asked) -
     elif longest <= NYSTROM:
         kind, why = "nystrom", f"close to softmax, and cheaper beyond {FULL:,} steps"
     batch = asked.batch_size or (16 if n_windows < 1_000 else 32)
-    steps = -(-min(n_windows, EPOCH) // batch)
+    steps = -(-windows_an_epoch(AUTO, n_windows) // batch)
     epochs = min(50, max(EPOCHS, -(-STEPS // steps)))
     settings = [Setting("attention", kind, why)]
     if asked.batch_size is None:

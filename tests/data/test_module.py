@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from forecast.data import CsvData, DownloadedData
+from forecast.data.module import windows_an_epoch
 from forecast.data.table import read_table
 from forecast.errors import ConfigError, DataError
 from tests.data.files import numbers, real_file
@@ -306,3 +307,12 @@ def test_lightning_restores_the_scaler(path: Path, tmp_path: Path):
     batch = next(iter(later.val_dataloader()))
     raw = torch.from_numpy(read_table(path).values[330:350])
     torch.testing.assert_close(batch.past[0], data.scaler.transform(raw).float())
+
+
+@pytest.mark.parametrize(
+    ("asked", "count", "taken"),
+    [(None, 90_000, 90_000), (50, 40, 40), (50, 90, 50), ("auto", 300, 300), ("auto", 28_000, 4_096),
+     ("auto", 70_000, 10_000), ("auto", 9_000_000, 100_000)],
+)  # fmt: skip
+def test_an_epoch_takes_so_many_windows(asked: int | str | None, count: int, taken: int) -> None:
+    assert windows_an_epoch(asked, count) == taken
