@@ -42,9 +42,12 @@ def fit(
         given.append(quote(f"data.target={target}", sweep=False))
     check("train", ["data=csv", *given])
     for text in given:
-        if text.split("=")[0] in ("data", "data.path", "data.columns", "data.fill", "data.date_column"):
+        key = text.split("=")[0]
+        if key == "data" or (
+            key.startswith("data.") and key.removeprefix("data.") not in (*OF_A_FRAME, "freq")
+        ):
             raise ConfigError(
-                f"{text}: the data are the DataFrame; choose its columns and fill its gaps there"
+                f"{text}: the data are the DataFrame; choose its columns, read its dates and fill its gaps there"
             )
     config = composed("data=csv", f"data.name={FRAME}", "run_name=''", *given)
     name = f"{config.model.attention.name}-{FRAME}-{config.pred_len}-s{config.seed}"
