@@ -34,7 +34,7 @@ def make(config: DictConfig) -> list[Logger]:
         except InstantiationException as error:
             if isinstance(error.__cause__, ModuleNotFoundError):
                 raise ConfigError(
-                    f"logger={name}: a package is not installed: pip install 'forecast[{name}]'"
+                    f"logger={name}: a package is not installed: pip install -c constraints.txt -e '.[{name}]'"
                 ) from None
             raise
     return loggers
@@ -93,7 +93,7 @@ def log_results(
     parts = {"test": "test", "baseline": "baselines", "intervals": "intervals"}
     final = flat({name: content[part] for name, part in parts.items()})
     costs = ("seconds", "windows_per_second", "ms_per_window", "peak_memory_mb", "n_parameters")
-    final |= {key: content[key] for key in ("skill", *costs)}
+    final |= {key: content[key] for key in ("skill", "validation_mse", *costs)}
     for logger in loggers:
         if isinstance(logger, WandbLogger):
             steps = error_by_step(measured)
