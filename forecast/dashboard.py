@@ -19,7 +19,9 @@ def dashboard(config: DictConfig) -> None:
     try:
         import wandb_workspaces  # noqa: F401
     except ModuleNotFoundError:
-        raise ConfigError("wandb-workspaces is not installed: pip install 'forecast[dashboard]'") from None
+        raise ConfigError(
+            "wandb-workspaces is not installed: pip install -c constraints.txt -e '.[dashboard]'"
+        ) from None
 
     if config.mode == "auto" and has_account():
         publish(config)

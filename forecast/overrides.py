@@ -124,13 +124,15 @@ def check_installed(choices: list[str]) -> None:
     for choice in choices:
         extra = EXTRAS.get(choice.replace("=", "/"))
         if extra is not None and find_spec(extra) is None:
-            raise ConfigError(f"{choice}: a package is not installed: pip install 'forecast[{extra}]'")
+            raise ConfigError(
+                f"{choice}: a package is not installed: pip install -c constraints.txt -e '.[{extra}]'"
+            )
 
 
 def missing(error: MissingConfigException) -> str:
     group, _, name = (error.missing_cfg_file or "").rpartition("/")
     if extra := EXTRAS.get(f"{group}/{name}"):
-        return f"{group}={name}: a package is not installed: pip install 'forecast[{extra}]'"
+        return f"{group}={name}: a package is not installed: pip install -c constraints.txt -e '.[{extra}]'"
     return f"{group}={name}: there is no such {group}. There are {', '.join(error.options or [])}."
 
 

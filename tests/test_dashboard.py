@@ -340,5 +340,5 @@ def test_no_server(tmp_path: Path) -> None:
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb_workspaces", None)
-    with pytest.raises(ConfigError, match=re.escape("pip install 'forecast[dashboard]'")):
+    with pytest.raises(ConfigError, match=re.escape("pip install -c constraints.txt -e '.[dashboard]'")):
         dashboard(OmegaConf.create({"mode": "auto"}))

@@ -249,4 +249,4 @@ def test_a_missing_package_is_named(runs, tmp_path: Path, monkeypatch, capsys) -
     folder, run = runs("attention=probsparse")
     monkeypatch.setattr("forecast.exported.onnx_file.find_spec", lambda name: None)
     assert export_here(monkeypatch, folder, f"checkpoint={run}", f"output={tmp_path / 'm.onnx'}") == 2
-    assert "pip install 'forecast[export]'" in capsys.readouterr().err
+    assert "pip install -c constraints.txt -e '.[export]'" in capsys.readouterr().err

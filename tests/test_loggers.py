@@ -147,7 +147,9 @@ def test_tensorboard_without_its_package(
     for package in ("TENSORBOARD", "TENSORBOARDX"):
         monkeypatch.setattr(f"lightning.fabric.loggers.tensorboard._{package}_AVAILABLE", False)
     assert train_here(monkeypatch, workplace(tmp_path), "logger=tensorboard") == 2
-    message = "logger=tensorboard: a package is not installed: pip install 'forecast[tensorboard]'"
+    message = (
+        "logger=tensorboard: a package is not installed: pip install -c constraints.txt -e '.[tensorboard]'"
+    )
     assert capsys.readouterr().err == f"error: {message}\n"
 
 

@@ -140,7 +140,9 @@ def test_a_sweeper_that_is_not_installed(
     known: Any = ConfigStore.instance().repo["hydra"]
     monkeypatch.delitem(known["sweeper"], "optuna.yaml")
     assert train_here(monkeypatch, workplace(tmp_path), "-m", "search=informer", "seed=1,2") == 2
-    message = "hydra/sweeper=optuna: a package is not installed: pip install 'forecast[optuna]'"
+    message = (
+        "hydra/sweeper=optuna: a package is not installed: pip install -c constraints.txt -e '.[optuna]'"
+    )
     assert capsys.readouterr().err == f"error: {message}\n"
 
 
@@ -157,7 +159,7 @@ def test_a_launcher_that_is_not_installed(
     monkeypatch.setitem(sys.modules, extra, None)
     command = ("-m", f"hydra/launcher={launcher}", "seed=1,2")
     assert train_here(monkeypatch, workplace(tmp_path), *command) == 2
-    message = f"hydra/launcher={launcher}: a package is not installed: pip install 'forecast[{extra}]'"
+    message = f"hydra/launcher={launcher}: a package is not installed: pip install -c constraints.txt -e '.[{extra}]'"
     assert capsys.readouterr().err == f"error: {message}\n"
     assert not (tmp_path / "runs").exists()
 

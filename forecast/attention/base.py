@@ -1,7 +1,7 @@
 """What every attention kind shares: roles, projections, heads.
 
 A kind implements `mix` on `(batch, heads, length, head_dim)`, the layout of
-`torch.nn.functional.scaled_dot_product_attention`, and nothing else.
+`torch.nn.functional.scaled_dot_product_attention`, and where its output needs more than one product, `project_out`.
 """
 
 from abc import ABC, abstractmethod

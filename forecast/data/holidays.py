@@ -30,7 +30,7 @@ def _calendar(country: str):
         import holidays
     except ModuleNotFoundError:
         raise ConfigError(
-            f"data.holidays={country}: a package is not installed: pip install 'forecast[holidays]'"
+            f"data.holidays={country}: a package is not installed: pip install -c constraints.txt -e '.[holidays]'"
         ) from None
     code, subdivision = split_code(country)
     try:

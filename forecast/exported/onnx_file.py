@@ -22,7 +22,9 @@ def check_installed() -> None:
     """Raises ConfigError where the extra is not installed."""
     for package in ("onnx", "onnxscript", "onnxruntime"):
         if find_spec(package) is None:
-            raise ConfigError(f"format=onnx: {package} is not installed: pip install 'forecast[export]'")
+            raise ConfigError(
+                f"format=onnx: {package} is not installed: pip install -c constraints.txt -e '.[export]'"
+            )
 
 
 def write(program: ExportedProgram, path: Path, about: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 class LinearPath(nn.Module):
     """ŷ = m + (x − m) W, m the window's mean: the same map for every variable, fitted before training and then fixed.
 
-    The weight is a buffer, zero until `forecast.build` sets it by least squares on the training windows.
+    The weight is a buffer, zero until it is set to the map that `forecast.start_map` fits.
     """
 
     weight: Tensor

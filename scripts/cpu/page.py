@@ -18,7 +18,7 @@ One sequence's time and peak memory, forward and backward of the mixing, fitted 
 the last.
 """,
     "long": """\
-One training step of the default model (d_model 64) with batch 1, float32: what it adds to the weights and inputs.
+One training step of `model=informer` (d_model 64) with batch 1, float32: what it adds to the weights and inputs.
 """,
     "overlap": """\
 Share of the exact measure's top u that a sampled ranking finds, factor 5: the encoder of a model trained for an epoch

@@ -61,7 +61,7 @@ def test_what_cannot_be(country: str, freq: str, message: str) -> None:
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "holidays", None)
-    with pytest.raises(ConfigError, match=r"pip install 'forecast\[holidays\]'"):
+    with pytest.raises(ConfigError, match=r"pip install -c constraints.txt -e '\.\[holidays\]'"):
         holiday_features(pd.date_range("2023-01-01", periods=4, freq="h"), "TR")
 
 
