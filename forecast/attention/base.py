@@ -33,6 +33,13 @@ class Attention(nn.Module, ABC):
     kinds never form the n×n weights, and dropping them in softmax attention leaves the fused kernel (measured
     on CPU at length 2,048, forward and backward: 6.6 times slower, and n² memory). So it means the same in
     all kinds.
+
+    Args:
+        share_query_value: V is Q's projection, as in Fastformer (Wu et al. 2021); one product less.
+
+    Raises:
+        ValueError: for a role that the kind does not serve, heads that do not divide `d_model`, dropout outside
+            [0, 1); in `forward`, for two lengths in a role that mixes one sequence with itself.
     """
 
     roles: ClassVar[frozenset[Role]]

@@ -23,7 +23,7 @@ from forecast.errors import ConfigError, DataError
 EVALUATED = 50_000
 """Windows of validation and of test that count at most, unless `eval_stride` says otherwise."""
 
-SAMPLED = 1 << 20
+QUARTILE_ROWS = 1 << 20
 """Training rows, evenly spread, that `scaler=robust` takes its quartiles from at most."""
 
 STRETCH = 1 << 23
@@ -152,7 +152,7 @@ class StoreData(ForecastData):
     def _fit_scaler(self, rows: range) -> Scaler:
         if self.scaler_kind in ("standard", "minmax"):
             return Scaler.fit_in_parts(self.scaler_kind, self._parts(rows), self.feature_columns)
-        some = self._stored.values[rows.start : rows.stop : -(-len(rows) // SAMPLED)]
+        some = self._stored.values[rows.start : rows.stop : -(-len(rows) // QUARTILE_ROWS)]
         return Scaler.fit(self.scaler_kind, some[:, self._index].astype(np.float64), self.feature_columns)
 
     def _parts(self, rows: range) -> Iterator[Float[np.ndarray, "some n_features"]]:
