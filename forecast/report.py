@@ -16,9 +16,9 @@ from forecast import plots, series_report
 from forecast.data import Batch, ForecastData, SeriesData, StoreData
 from forecast.files import whole_file
 from forecast.forecaster import Forecaster
+from forecast.linear_map import fitted_on
 from forecast.metrics import SCORES
 from forecast.scores import MODEL, Measured, labels, show_scores, which_windows
-from forecast.series_baselines import fitted_on
 from forecast.share import MARGIN
 from forecast.spread import spread
 
