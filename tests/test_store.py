@@ -1,6 +1,7 @@
 """The commands on a store: what they do on the file that it was made from."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -46,12 +47,15 @@ def test_a_store_s_scores_are_its_file_s(place: Path):
 
 
 @pytest.mark.parametrize("run", ["csv", "store"])
-def test_evaluation_takes_either(place: Path, monkeypatch: pytest.MonkeyPatch, run: str):
+def test_evaluation_takes_either(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str):
+    """Of other files than those trained on, all rows."""
+    shutil.copy(place / "load.csv", tmp_path)
+    shutil.copytree(place / "load.store", tmp_path / "load.store")
     found = {}
     for data in ("csv", "store"):
         given = [
             f"checkpoint=runs/{run}",
-            f"data.path=../{place.name}/load.{data}",
+            f"data.path={tmp_path}/load.{data}",
             f"output={run}-{data}.json",
         ]
         assert answer(monkeypatch, "evaluate", place, *given) == 0
