@@ -33,6 +33,7 @@ FACTS = (
     "precision",
 )
 CODE = ("forecast", "conf")
+UNKNOWN, CHANGED = "unknown", "-dirty"  # in place of a commit, and after one
 PATIENCE = 60  # seconds to end in: a step, and the state that is kept after it
 BASELINES = ("naive", "seasonal_naive", "linear")
 
@@ -61,7 +62,9 @@ class Runner:
             raise CellFailed("another command runs it") from None
 
     def _row(self, cell: Cell, commit: str, folder: Path) -> Row:
-        if not commit.isalnum():  # of code that may have changed since it was begun
+        if commit == UNKNOWN or commit.endswith(
+            CHANGED
+        ):  # code that may be another now than when it was begun
             for begun in folder.glob("*/"):
                 shutil.rmtree(begun)
         own = [
@@ -118,8 +121,8 @@ def described_commit() -> str:
         commit = said_by_git("log", "-1", "--format=%h", "--", *CODE)
         changed = said_by_git("status", "--porcelain", "--", *CODE)
     except (FileNotFoundError, subprocess.CalledProcessError):
-        return "unknown"
-    return f"{commit}-dirty" if changed else commit
+        return UNKNOWN
+    return f"{commit}{CHANGED}" if changed else commit
 
 
 def said_by_git(*arguments: str) -> str:
