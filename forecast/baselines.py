@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -141,8 +140,9 @@ class FittedBaselines:
             return SeriesErrorSums(data.pred_len, targets.center, targets.scale, naive_mae)
         return ErrorSums(data.pred_len, targets.center, targets.scale, self.naive_mae)
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"linear": self.linear, "naive_mae": self.naive_mae, "season": self.season, "ids": self.ids}
+    def state_dict(self) -> dict[str, Tensor | int]:
+        """All but the names, which the data's state holds."""
+        return {"linear": self.linear, "naive_mae": self.naive_mae, "season": self.season}
 
 
 def score(

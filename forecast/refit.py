@@ -85,9 +85,8 @@ def refit(config: DictConfig, data: ForecastData, fitted: FittedBaselines, best:
         print(f"refit      again on all {rows:,} rows, to {last_date}, {epochs} epochs; no scores of its own")
     state = newest_state(best.parent.parent, STATE) if config.resume == "auto" else None
     if state is not None and state[1]["callbacks"]["KeepCheckpoints"]["is_finished"]:
-        trainer.fit_loop.max_epochs = (
-            epochs  # none is left; Lightning does not know that these were to be the last
-        )
+        # none is left, and Lightning does not know that these were to be the last
+        trainer.fit_loop.max_epochs = epochs
     with preemption.deferred():
         trainer.fit(forecaster, datamodule=whole, ckpt_path=state and state[0], weights_only=True)
     set_share(forecaster, share)

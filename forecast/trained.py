@@ -98,10 +98,8 @@ class TrainedModel:
             Calibration.from_state_dict(content["calibration"]) if "calibration" in content else None
         )
         self.baselines = None
-        if (
-            "baselines" in content
-        ):  # of many series the names are beside them, or in older checkpoints the data's
-            self.baselines = FittedBaselines(**{"ids": self.data_state.get("ids"), **content["baselines"]})
+        if "baselines" in content:
+            self.baselines = FittedBaselines(**{**content["baselines"], "ids": self.data_state.get("ids")})
         self.refitted: dict[str, Any] | None = content.get("refitted")
         self.network = self._network(state_dict)
 

@@ -80,7 +80,7 @@ class ForecastData(L.LightningDataModule):
         optional = {
             "data.eval_batch_size": eval_batch_size,
             "data.season": season,
-            "data.windows_per_epoch": 1 if windows_per_epoch == AUTO else windows_per_epoch,
+            "data.windows_per_epoch": None if windows_per_epoch == AUTO else windows_per_epoch,
         }
         lengths |= {key: value for key, value in optional.items() if value is not None}
         for key, value in lengths.items():
