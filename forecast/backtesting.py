@@ -97,9 +97,8 @@ def unchanged(model: TrainedModel, data: ForecastData, config: DictConfig) -> Ba
         calibration = calibrate(point, model.data().windows["val"], BATCH, [*config.levels])
     found = empty(OmegaConf.to_container(config), data, fitted, calibration, origins)  # type: ignore[arg-type]
     measure(found, data, range(len(origins)), point, fitted, calibration)
-    until = pd.Timestamp(model.trained_until)
-    if (data.table.dates[origins] <= until).any():
-        found.notes.append(f"dates to {until} were trained on: their errors say little about new ones")
+    if note := model.note_on(data.table.dates[origins]):
+        found.notes.append(note)
     return found
 
 

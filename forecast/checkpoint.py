@@ -4,11 +4,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from forecast.errors import CheckpointError
-from forecast.plain import read_plain
+from forecast.plain import is_equal, read_plain
 from forecast.sealed import is_damaged, save_sealed
 
 
@@ -155,19 +152,6 @@ def same_windows(content: dict[str, Any], config: dict[str, Any], data: dict[str
     )
     states = [state for state in content.values() if isinstance(state, dict) and "trained_until" in state]
     return old == new and any(is_equal(state, data) for state in states)
-
-
-def is_equal(one: Any, other: Any) -> bool:
-    """Of nested values with tensors among them."""
-    if isinstance(one, Tensor):
-        return isinstance(other, Tensor) and torch.equal(one, other)
-    if isinstance(one, dict):
-        return (
-            isinstance(other, dict)
-            and one.keys() == other.keys()
-            and all(is_equal(one[k], other[k]) for k in one)
-        )
-    return one == other
 
 
 def setting(config: dict[str, Any], dotted: str) -> Any:

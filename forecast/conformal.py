@@ -19,6 +19,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from forecast.data import Batch, Windows
+from forecast.data.scaler import Scaler
+from forecast.data.series_scaler import SeriesScaler
 from forecast.quantiles import Level, bounds, probabilities
 
 AMONG = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)
@@ -57,9 +59,16 @@ class Calibration:
         """The quantiles of these scaled point forecasts."""
         return forecast[..., None] + self.offsets.to(forecast).permute(1, 2, 0)
 
-    def rescaled(self, factor: Float[Tensor, " n_targets"]) -> "Calibration":
-        """For forecasts that are scaled otherwise: offsets times `factor`, the old scale over the new one."""
-        return Calibration(self.quantiles, (self.offsets * factor).float(), self.windows)
+    def first(self, steps: int) -> "Calibration":
+        return Calibration(self.quantiles, self.offsets[:, :steps], self.windows)
+
+    def rescaled(self, old: Scaler | SeriesScaler, new: Scaler | SeriesScaler) -> "Calibration":
+        """The same offsets, in data units, for forecasts on another scale; those of many series, each on its own
+        scale, stay as they are.
+        """
+        if isinstance(old, SeriesScaler) or isinstance(new, SeriesScaler):
+            return self
+        return Calibration(self.quantiles, (self.offsets * (old.scale / new.scale)).float(), self.windows)
 
     def state_dict(self) -> dict[str, Any]:
         return {"quantiles": list(self.quantiles), "offsets": self.offsets, "windows": self.windows}

@@ -8,7 +8,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from forecast.cli import command
-from forecast.errors import ConfigError
+from forecast.errors import ConfigError, NotInstalled
 from forecast.files import check_free, write_json
 
 
@@ -19,9 +19,7 @@ def dashboard(config: DictConfig) -> None:
     try:
         import wandb_workspaces  # noqa: F401
     except ModuleNotFoundError:
-        raise ConfigError(
-            "wandb-workspaces is not installed: pip install -c constraints.txt -e '.[dashboard]'"
-        ) from None
+        raise NotInstalled("forecast.dashboard", "dashboard", "wandb-workspaces") from None
 
     if config.mode == "auto" and has_account():
         publish(config)

@@ -11,6 +11,15 @@ class ConfigError(ForecastError):
     """A configuration that cannot work."""
 
 
+class NotInstalled(ConfigError):
+    """What was asked for needs a package of an extra; `extra` as pyproject.toml names it."""
+
+    def __init__(self, what: str, extra: str, package: str = "a package") -> None:
+        super().__init__(
+            f"{what}: {package} is not installed: pip install -c constraints.txt -e '.[{extra}]'"
+        )
+
+
 class DataError(ForecastError):
     """A table that cannot be trusted: the message names the file, the column and the first bad row."""
 

@@ -17,7 +17,6 @@ def evaluate(config: DictConfig) -> None:
         by_series = file.with_name(f"{file.stem}_by_series.parquet")  # of many series
         check_free(file, by_series, overwrite=config.overwrite)
     # Here and not above, so that --help and --cfg answer without loading torch, and mistakes at once.
-    import numpy as np
     import torch
 
     from forecast import evaluation, quiet, series_report
@@ -34,11 +33,9 @@ def evaluate(config: DictConfig) -> None:
     for line in series_report.described(data, measured) if isinstance(data, SeriesData) else []:
         print(line)
     if config.split == "test" and not isinstance(data, SeriesData):
-        (first,) = data.dates(data.windows["test"].origins(torch.tensor([0])).numpy()).to_numpy()
-        if first <= np.datetime64(model.trained_until):
-            print(
-                f"note: dates to {model.trained_until} were trained on: their errors say little about new ones"
-            )
+        first = data.dates(data.windows["test"].origins(torch.tensor([0])).numpy())
+        if note := model.note_on(first):
+            print(f"note: {note}")
     if config.split != "test":
         print(
             f"note: the {config.split} rows were used in training; only the test split tells how new rows will do"

@@ -12,7 +12,7 @@ from hydra.utils import instantiate
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from omegaconf import DictConfig
 
-from forecast.errors import ConfigError
+from forecast.errors import ConfigError, NotInstalled
 from forecast.lasting_loggers import WandbLogger
 from forecast.scores import Measured
 
@@ -33,9 +33,7 @@ def make(config: DictConfig) -> list[Logger]:
             loggers.append(instantiate(config[name], _convert_="all"))
         except InstantiationException as error:
             if isinstance(error.__cause__, ModuleNotFoundError):
-                raise ConfigError(
-                    f"logger={name}: a package is not installed: pip install -c constraints.txt -e '.[{name}]'"
-                ) from None
+                raise NotInstalled(f"logger={name}", str(name)) from None
             raise
     return loggers
 

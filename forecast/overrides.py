@@ -17,7 +17,7 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from forecast.errors import ConfigError
+from forecast.errors import ConfigError, NotInstalled
 from forecast.paths import CONF
 from forecast.values import check_value
 
@@ -120,19 +120,17 @@ def is_group(override: Override) -> bool:
 
 
 def check_installed(choices: list[str]) -> None:
-    """Raises ConfigError where a choice needs an extra that is not installed."""
+    """Raises NotInstalled where a choice needs an extra that is not installed."""
     for choice in choices:
         extra = EXTRAS.get(choice.replace("=", "/"))
         if extra is not None and find_spec(extra) is None:
-            raise ConfigError(
-                f"{choice}: a package is not installed: pip install -c constraints.txt -e '.[{extra}]'"
-            )
+            raise NotInstalled(choice, extra)
 
 
 def missing(error: MissingConfigException) -> str:
     group, _, name = (error.missing_cfg_file or "").rpartition("/")
     if extra := EXTRAS.get(f"{group}/{name}"):
-        return f"{group}={name}: a package is not installed: pip install -c constraints.txt -e '.[{extra}]'"
+        return str(NotInstalled(f"{group}={name}", extra))
     return f"{group}={name}: there is no such {group}. There are {', '.join(error.options or [])}."
 
 

@@ -93,3 +93,16 @@ def check_values(content: Any, size: int) -> str:
         elif type(value) not in (str, int, float, bool, type(None)):
             return f"a {type(value).__name__}"
     return ""
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Of nested values with tensors among them."""
+    if isinstance(one, Tensor):
+        return isinstance(other, Tensor) and torch.equal(one, other)
+    if isinstance(one, dict):
+        return (
+            isinstance(other, dict)
+            and one.keys() == other.keys()
+            and all(is_equal(one[k], other[k]) for k in one)
+        )
+    return one == other

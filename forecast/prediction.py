@@ -216,7 +216,7 @@ def calibration_for(model: TrainedModel, levels: Sequence[Level], horizon: int) 
     """The checkpoint's calibration, or where it lacks a level or a step, a new one on validation windows."""
     stored = model.calibration
     if stored is not None and stored.has(levels) and horizon <= model.pred_len:
-        return Calibration(stored.quantiles, stored.offsets[:, :horizon], stored.windows)
+        return stored.first(horizon)
     try:
         tested = model.tested()
         data = tested.data()
@@ -231,14 +231,8 @@ def calibration_for(model: TrainedModel, levels: Sequence[Level], horizon: int) 
         calibration = calibrate(
             lambda batch: tested.point(tested.forecast(batch.past, batch.past_time, batch.future_time)),
             data.windows["val"], BATCH, levels, lambda batches: track(batches, "Calibrating"),
-        )  # fmt: skip
-        calibration = Calibration(
-            calibration.quantiles, calibration.offsets[:, :horizon], calibration.windows
-        )
-    if model.has_series:
-        return calibration
-    old, new = of_one_table(tested.target_scaler), of_one_table(model.target_scaler)
-    return calibration.rescaled(old.scale / new.scale)
+        ).first(horizon)  # fmt: skip
+    return calibration.rescaled(tested.target_scaler, model.target_scaler)
 
 
 def calibrate_rolled(
@@ -287,8 +281,8 @@ def described(model: TrainedModel, found: Prediction) -> list[str]:
             f"bounds     {levels}, {found.method}{of_the_tested if found.method == 'conformal' else ''}"
         )
     if found.has_truth:
-        if (dates <= pd.Timestamp(model.trained_until)).any():
-            lines.append("note       these dates were trained on: the errors say little about new ones")
+        if note := model.note_on(dates):
+            lines.append(f"note       {note}")
         error = found.values - found.truth
         mae, rmse = np.nanmean(np.abs(error), axis=0), np.sqrt(np.nanmean(error**2, axis=0))
         known = int(np.isfinite(found.truth).all(axis=1).sum())

@@ -15,7 +15,7 @@ from forecast.build import make_forecaster, make_trainer
 from forecast.checkpoint import add_to_checkpoint, epochs_done, load_checkpoint, newest_state
 from forecast.compiler import compile_where_possible
 from forecast.conformal import Calibration
-from forecast.data import ForecastData, SeriesData
+from forecast.data import ForecastData
 from forecast.errors import ConfigError
 from forecast.keeping import KeepCheckpoints
 from forecast.share import set_share
@@ -94,8 +94,7 @@ def refit(config: DictConfig, data: ForecastData, fitted: FittedBaselines, best:
     trainer.save_checkpoint(partial, weights_only=True)
     if trainer.is_global_zero:
         calibration = Calibration.from_state_dict(tested["calibration"])
-        if not isinstance(data, SeriesData):
-            calibration = calibration.rescaled(data.target_scaler.scale / whole.target_scaler.scale)
+        calibration = calibration.rescaled(data.target_scaler, whole.target_scaler)
         add_to_checkpoint(
             partial, refitted=facts, calibration=calibration.state_dict(), baselines=tested["baselines"]
         )

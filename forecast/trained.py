@@ -135,6 +135,12 @@ class TrainedModel:
         """The point forecast (batch, pred_len, n_targets): the median of quantiles."""
         return forecast if self.quantiles is None else forecast[..., len(self.quantiles) // 2]
 
+    def note_on(self, dates: pd.DatetimeIndex) -> str:
+        """A caution where any of these dates was trained on, else nothing."""
+        if not (dates <= pd.Timestamp(self.trained_until)).any():
+            return ""
+        return f"dates to {self.trained_until} were trained on: their errors say little about new ones"
+
     def predict(
         self,
         frame: pd.DataFrame | None = None,

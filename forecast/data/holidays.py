@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from forecast.errors import ConfigError
+from forecast.errors import ConfigError, NotInstalled
 
 NAMES = {"holiday": 0, "day before a holiday": 1, "day after a holiday": -1}
 """The features in their order, and how many days on from the date each one looks."""
@@ -29,9 +29,7 @@ def _calendar(country: str):
     try:
         import holidays
     except ModuleNotFoundError:
-        raise ConfigError(
-            f"data.holidays={country}: a package is not installed: pip install -c constraints.txt -e '.[holidays]'"
-        ) from None
+        raise NotInstalled(f"data.holidays={country}", "holidays") from None
     code, subdivision = split_code(country)
     try:
         return holidays.country_holidays(code, subdivision)

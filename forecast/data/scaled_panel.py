@@ -15,6 +15,7 @@ from forecast.data.series_scaler import SeriesScaler
 from forecast.data.series_windows import SeriesTime
 from forecast.data.static import Encoding, encode_static, feature_names, fit_static
 from forecast.errors import DataError
+from forecast.plain import is_equal
 
 
 @dataclass(frozen=True)
@@ -95,11 +96,7 @@ class ScaledPanel:
 
     def is_scaled_by(self, state: dict[str, Any]) -> bool:
         mine = self.state_dict()
-        return all(mine[key] == state[key] for key in ("ids", "known_columns", "static")) and all(
-            torch.equal(mine[key][part], state[key][part])
-            for key in ("scaler", "known_scaler")
-            for part in ("center", "scale")
-        )
+        return is_equal(mine, {key: state.get(key) for key in mine})
 
 
 def _scaler(

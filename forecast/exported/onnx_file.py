@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from forecast.errors import ConfigError
+from forecast.errors import ConfigError, NotInstalled
 from forecast.exported.difference import Run
 
 OPSET = 18  # onnxruntime 1.14 (2023) and later
@@ -19,12 +19,10 @@ RANDOM = ("Random", "Bernoulli", "Multinomial", "Dropout")
 
 
 def check_installed() -> None:
-    """Raises ConfigError where the extra is not installed."""
+    """Raises NotInstalled where the extra is not installed."""
     for package in ("onnx", "onnxscript", "onnxruntime"):
         if find_spec(package) is None:
-            raise ConfigError(
-                f"format=onnx: {package} is not installed: pip install -c constraints.txt -e '.[export]'"
-            )
+            raise NotInstalled("format=onnx", "export", package)
 
 
 def write(program: ExportedProgram, path: Path, about: dict[str, Any]) -> None:
