@@ -53,7 +53,7 @@ def forecast_figure(
     for w, when in enumerate(dates):
         for v, variable in enumerate(variables):
             axis = axes[v, w]
-            axis.plot(when, truth[w][:, v], color=TRUTH, linewidth=1.1, label="truth")
+            axis.plot(when, truth[w][:, v], color=TRUTH, linewidth=1.1, label="truth", zorder=3)
             for name, windows in forecasts.items():
                 axis.plot(
                     when[-pred_len:], windows[w][:, v], color=BASELINES.get(name, MODEL), linewidth=1.6, label=name,

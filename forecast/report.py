@@ -18,12 +18,14 @@ from forecast.files import whole_file
 from forecast.forecaster import Forecaster
 from forecast.linear_map import fitted_on
 from forecast.metrics import SCORES
+from forecast.rounding import plural
 from forecast.scores import MODEL, Measured, labels, show_scores, which_windows
 from forecast.share import MARGIN
 from forecast.spread import spread
 
 PICTURED_WINDOWS, PICTURED_VARIABLES = 3, 3
 TABLED_VARIABLES = 12  # in forecasts.parquet, which must stay small with hundreds of columns
+SHOWN_HISTORY = 120  # steps before a pictured forecast: three horizons up to here, of longer ones one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +79,7 @@ def introduce(config: DictConfig, data: ForecastData, model: nn.Module, trainer:
     console = Console(soft_wrap=True, highlight=False, markup=False)
     console.print(f"data       {data.title}: {data.describe()}")
     shown = ", ".join(data.target_columns[:8]) + (", ..." if data.n_targets > 8 else "")
-    console.print(f"forecast   {shown} from {data.n_features} columns (features={config.features})")
+    console.print(f"forecast   {shown} from {plural(data.n_features, 'column')} (features={config.features})")
     if data.windows_per_epoch < data.n_windows["train"]:
         windows += f"; {data.windows_per_epoch:,} training windows an epoch"
     if data.eval_stride > 1:
@@ -146,7 +148,7 @@ def examples(forecaster: Forecaster, data: ForecastData, measured: Measured) -> 
     batch = test.gather(chosen)
     scaled = {MODEL: predict(forecaster, batch)}
     scaled |= {name: baseline(test, batch) for name, baseline in measured.baselines.items()}
-    shown = min(test.seq_len, 3 * test.pred_len)  # steps of history
+    shown = min(test.seq_len, max(test.pred_len, min(3 * test.pred_len, SHOWN_HISTORY)))
     rows = test.origins(chosen)[:, None] + torch.arange(-shown, test.pred_len, device=chosen.device)
     series = test.series(chosen)
 

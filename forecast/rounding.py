@@ -1,4 +1,4 @@
-"""With how many decimals numbers are shown."""
+"""How numbers are written."""
 
 import math
 from collections.abc import Iterable
@@ -15,3 +15,7 @@ def alike(values: Iterable[float]) -> list[str]:
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     places = decimals(min(sizes, default=1.0))
     return [f"{value:,.{places}f}" for value in values]
+
+
+def plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -19,6 +19,7 @@ from forecast.data.split import split_rows
 from forecast.data.table import Table
 from forecast.data.windows import WindowLoader, Windows
 from forecast.errors import ConfigError, DataError
+from forecast.rounding import plural
 
 MODES = ("M", "S", "MS")
 AUTO = "auto"
@@ -235,7 +236,8 @@ class ForecastData(L.LightningDataModule):
     def describe(self) -> str:
         """The table in one line."""
         rows, first, last = self.extent()
-        return f"{rows:,} rows × {len(self.table.columns)} columns, every {self.freq}, {first} to {last}"
+        columns = plural(len(self.table.columns), "column")
+        return f"{rows:,} rows × {columns}, every {self.freq}, {first} to {last}"
 
     def extent(self) -> tuple[int, pd.Timestamp, pd.Timestamp]:
         """Rows, the first date and the last."""

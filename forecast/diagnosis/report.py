@@ -13,6 +13,7 @@ from forecast.diagnosis.command import training_command
 from forecast.diagnosis.diagnosis import Diagnosis
 from forecast.diagnosis.gaps import Stretch, date_at
 from forecast.diagnosis.seasons import CYCLES, Season, calendar_periods
+from forecast.rounding import plural
 from forecast.scores import LABELS
 
 SHOWN = 16  # columns in the table
@@ -52,10 +53,6 @@ def show(found: Diagnosis, typed: Mapping[str, Any]) -> None:
         console.print(f"\nno command yet: {beginning_advice(found)}\n")
     else:
         console.print(f"\n{training_command(typed, found.settings)}\n")
-
-
-def plural(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def say(console: Console, what: str, lines: list[str]) -> None:
