@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,12 @@ from forecast.data.textfile import read_text
 from forecast.errors import DataError
 
 _MAX_COLUMNS = 100_000
+
+MISSING = [
+    "", " ", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+    "NULL", "NaN", "None", "n/a", "nan", "null",
+]  # fmt: skip
+"""What stands for no value; pandas' own list, which it gives no name."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,7 @@ def read_cells(
     text_columns: Sequence[str] = (),
 ) -> Cells:
     """Read a CSV file, packed or not. Dates and `text_columns` stay text; others become numbers where all cells are.
+    NA, null and the like are missing values, save in `text_columns`.
 
     Several date columns, such as a date and a time, become one of that name (`date_name`), a space between the texts.
     Raises DataError for what is no CSV file: missing, empty, binary, lines of different lengths, names missing or
@@ -101,6 +109,7 @@ def parse_cells(
                 dtype={header.index(name): str for name in (*dated, *text_columns) if name in header},
                 skip_blank_lines=False,  # so that rows keep the numbers of their lines
                 low_memory=False,
+                **_missing(header, width, text_columns),
             )
     except pd.errors.EmptyDataError:
         frame = pd.DataFrame()
@@ -131,6 +140,15 @@ def parse_cells(
 def date_name(date_column: str | Sequence[str]) -> str:
     """What the column of dates is called once it is read."""
     return date_column if isinstance(date_column, str) else " ".join(map(str, date_column))
+
+
+def _missing(header: list[str], width: int, text_columns: Sequence[str]) -> dict[str, Any]:
+    """pandas' options for what stands for nothing: in columns of text, where NA may be Namibia, an empty cell alone."""
+    if not text_columns:
+        return {}
+    names = header + [""] * (width - len(header))
+    words = {number: [""] if name in text_columns else MISSING for number, name in enumerate(names)}
+    return {"keep_default_na": False, "na_values": words}
 
 
 def read_numbers(

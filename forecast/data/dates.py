@@ -10,7 +10,7 @@ from pandas.tseries.frequencies import to_offset
 
 from forecast.data.calendar import infer_frequency, parse_frequency
 from forecast.data.csvfile import Cells, quote
-from forecast.data.timezone import advice_on_clocks, looks_skipped, to_utc
+from forecast.data.timezone import advice_on_clocks, is_days, looks_skipped, minutes_ahead, to_utc
 from forecast.errors import ConfigError, DataError
 
 _UTC_OFFSET = r"(?:\d:\d\d(?:\.\d+)?|T\d\d) ?(Z|[+-]\d\d(?::?\d\d)?)$"
@@ -24,28 +24,49 @@ COUNTS = {"unix": (1_000, "unix"), "unix_ms": (1, "unix"), "excel": (86_400_000,
 def parse_dates(
     cells: Cells, column: str, date_format: str | None, timezone: str | None = None
 ) -> pd.DatetimeIndex:
+    """The dates of `dates_and_clock`."""
+    return dates_and_clock(cells, column, date_format, timezone)[0]
+
+
+def dates_and_clock(
+    cells: Cells, column: str, date_format: str | None, timezone: str | None = None
+) -> tuple[pd.DatetimeIndex, int | None]:
     """Read the dates of a column: ISO 8601, else the one format that reads every row, else `date_format`, which is
     strptime's or one of `COUNTS`.
 
     An offset from UTC that is the same in every row is dropped (local time stays local); where it changes, as
-    with daylight saving, dates become UTC, with a warning. With `timezone` the dates are that zone's local times and
-    become UTC, hours that clocks repeat or skip included; dates without a time of day stay as they are. Raises
-    DataError for the first date that cannot be read, or that day and month could be swapped in.
+    with daylight saving, dates become UTC, with a warning. With `timezone` dates become UTC: those that say no offset
+    are the zone's local times, hours that clocks repeat or skip included; without a time of day they stay as they are.
+    The clock is how many minutes the dates are ahead of UTC, None where nothing says so. Raises DataError for the first
+    date that cannot be read, or that day and month could be swapped in.
     """
     texts = cells.frame[column].str.strip()
     if texts.isna().any():
         raise cells.refuse("no date", row=int(texts.isna().argmax()), column=column)
     offsets = texts.str.extract(_UTC_OFFSET, expand=False)
-    if timezone is not None and (offsets.notna().any() or date_format in ("unix", "unix_ms")):
-        raise cells.refuse(
-            f"the dates say themselves how they lie to UTC: leave data.timezone={timezone} out", column=column
-        )
-    dates = _read(cells, column, texts, offsets, date_format)
-    return dates if timezone is None else to_utc(cells, column, dates, timezone)
+    if date_format is None and offsets.nunique() == 1 and offsets.notna().all() and timezone is None:
+        texts = texts.str.slice(0, -len(offsets.iloc[0])).str.rstrip()
+        return _read(cells, column, texts, offsets.iloc[:0], None), minutes_ahead(offsets.iloc[0])
+    dates = _read(cells, column, texts, offsets, date_format, warns=timezone is None)
+    if (
+        date_format in ("unix", "unix_ms")
+        or "%z" in (date_format or "")
+        or (date_format is None and offsets.notna().any())
+    ):
+        return dates, 0
+    if timezone is None:
+        return dates, None
+    return to_utc(cells, column, dates, timezone), None if is_days(dates) else 0
 
 
 def _read(
-    cells: Cells, column: str, texts: pd.Series, offsets: pd.Series, date_format: str | None
+    cells: Cells,
+    column: str,
+    texts: pd.Series,
+    offsets: pd.Series,
+    date_format: str | None,
+    *,
+    warns: bool = True,
 ) -> pd.DatetimeIndex:
     if date_format is not None:
         complaint = f"does not match data.date_format={date_format!r}"
@@ -68,9 +89,7 @@ def _read(
                 f"{quote(texts.iloc[row])} and the dates above: give all of them an offset from UTC, or none"
             )
             raise cells.refuse(message, row=row, column=column)
-        if offsets.nunique() == 1:
-            texts = texts.str.slice(0, -len(offsets.iloc[0])).str.rstrip()
-        else:
+        if warns:
             warnings.warn(
                 f"{cells.path}: the offset from UTC changes, so dates are read as UTC", stacklevel=2
             )

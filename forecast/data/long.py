@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from jaxtyping import Float64, Int32, Int64
 
-from forecast.data.csvfile import Cells, quote, read_cells, read_numbers
+from forecast.data.csvfile import MISSING, Cells, quote, read_cells, read_numbers
 from forecast.data.dates import parse_dates
 from forecast.data.timezone import without_zone
 from forecast.errors import ConfigError, DataError
@@ -111,7 +111,11 @@ def read_long(
     path = Path(path).expanduser()
     if path.suffix not in PARQUET and not path.is_dir():
         cells = read_cells(
-            path, date_column=columns.date, separator=separator, decimal=decimal, text_columns=(columns.id,)
+            path,
+            date_column=columns.date,
+            separator=separator,
+            decimal=decimal,
+            text_columns=(columns.id, *columns.static),
         )
         return _from_cells(cells, columns, date_format, decimal, thousands)
     wanted = [columns.id, columns.date, *columns.numbers, *columns.static]
@@ -158,7 +162,13 @@ def read_static(
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"{path}: cannot be read as Parquet: {' '.join(str(error).split())}") from None
     else:
-        cells = read_cells(path, date_column=id_column, separator=separator, decimal=decimal)
+        cells = read_cells(
+            path,
+            date_column=id_column,
+            separator=separator,
+            decimal=decimal,
+            text_columns=(id_column, *names),
+        )
         _check_names(str(path), list(cells.frame.columns), [id_column, *names])
         columns = {name: _numbers_or_texts(cells, name, decimal, thousands) for name in names}
         frame = pd.DataFrame({id_column: cells.frame[id_column].str.strip(), **columns})
@@ -197,11 +207,13 @@ def _from_cells(
 
 
 def _numbers_or_texts(cells: Cells, name: str, decimal: str, thousands: str | None) -> pd.Series:
-    """A column as float64 where all its cells are numbers, else as it stands."""
+    """A column of text as float64 where all its cells are numbers, or say that there is none, else as it stands."""
+    column = cells.frame[name]
+    numbers = replace(cells, frame=pd.DataFrame({name: column.mask(column.isin(MISSING))}))
     try:
-        return pd.Series(read_numbers(cells, name, decimal=decimal, thousands=thousands))
+        return pd.Series(read_numbers(numbers, name, decimal=decimal, thousands=thousands))
     except DataError:
-        return pd.Series(cells.frame[name])
+        return pd.Series(column)
 
 
 def _from_arrow(cells: Cells, table: pa.Table, columns: Columns, date_format: str | None) -> LongRows:

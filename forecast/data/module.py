@@ -1,6 +1,7 @@
 """Data ready to train on: a table, split, scaled and cut into windows, as a LightningDataModule."""
 
 import copy
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -123,6 +124,8 @@ class ForecastData(L.LightningDataModule):
         if self._is_set_up:
             return
         table = self._table if self._table is not None else self.read()
+        if self._saved_state is not None and isinstance(table, Table):
+            table = table.on_clock(self._saved_state.get("clock"))
         self.columns = self._choose_columns(table)
         self.freq = table.freq
         self.season = self._season or season_length(table.freq)
@@ -156,6 +159,12 @@ class ForecastData(L.LightningDataModule):
     def _hold(self, table: Table) -> None:
         """Keep of the table what windows are made from."""
         features = table.values[:, [table.columns.index(name) for name in self.feature_columns]]
+        if self.holidays and table.clock == 0:
+            warnings.warn(
+                f"{self.name}: dates are UTC, so data.holidays={self.holidays} marks the days of UTC, which begin and "
+                "end some hours before or after the country's",
+                stacklevel=2,
+            )
         self._features = np.ascontiguousarray(features)
         self._time = torch.from_numpy(time_features(table.dates, table.freq, self.holidays)).float()
         self.n_time_features = self._time.shape[1]
@@ -297,6 +306,7 @@ class ForecastData(L.LightningDataModule):
             "feature_columns": list(self.feature_columns),
             "target_columns": list(self.target_columns),
             "freq": self.freq,
+            "clock": getattr(self.table, "clock", None),
             "n_time_features": self.n_time_features,
             "trained_until": str(self.table.dates[self.rows["train"].stop - 1]),
         }

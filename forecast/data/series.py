@@ -83,14 +83,16 @@ class SeriesData(ForecastData):
         if future_path is not None and not future_covariates:
             raise ConfigError("a file of the future holds future covariates, and there are none here")
         self.path, self.static_path, self.future_path = Path(path).expanduser(), static_path, future_path
-        self.all_targets = tuple(columns) if columns is not None else (str(target),)
+        self.all_targets = tuple(map(str, columns)) if columns is not None else (str(target),)
         self.ids = None if ids is None else [str(name) for name in ids]
         self.scale_by, self.fill, self._freq = scale_by, fill, freq
-        values = (str(target),) if self.features == "S" else (*self.all_targets, *past_covariates)
-        in_file = () if static_path is not None else tuple(static_covariates)
-        self.long_columns = Columns(id_column, date_column, values, tuple(future_covariates), in_file)
+        values = (str(target),) if self.features == "S" else (*self.all_targets, *map(str, past_covariates))
+        self.static_covariates = tuple(map(str, static_covariates))
+        in_file = () if static_path is not None else self.static_covariates
+        self.long_columns = Columns(
+            id_column, date_column, values, tuple(map(str, future_covariates)), in_file
+        )
         self.long_columns.check()
-        self.static_covariates = tuple(static_covariates)
         self._reading = {
             "date_format": date_format, "separator": separator, "decimal": decimal, "thousands": thousands,
         }  # fmt: skip

@@ -51,7 +51,8 @@ def split_series(
 
     Dates are the same for all series; months and parts count from each series' own beginning.
     """
-    lengths, dated = panel.lengths, len(split) == 2 and not isinstance(split, str)
+    lengths = panel.lengths
+    dated = isinstance(split, Sequence) and not isinstance(split, str) and len(split) == 2
     if dated:
         whole = split_rows(panel.grid, panel.freq, split)
         rows = {name: (part.start - panel.firsts, part.stop - panel.firsts) for name, part in whole.items()}
@@ -97,11 +98,16 @@ def _by_months(rows: int, freq: str, months: list[int]) -> tuple[int, int, int]:
 
 
 def _by_dates(dates: pd.DatetimeIndex, starts: list[str]) -> tuple[int, int, int]:
-    first = pd.to_datetime(pd.Series(starts), format="ISO8601", errors="coerce")
-    if first.isna().any():
-        wrong = starts[int(first.isna().argmax())]
-        raise ConfigError(f"data.split={starts}: {wrong!r} is not a date such as 2017-07-01")
-    train_end, val_end = np.searchsorted(dates.to_numpy(), first.to_numpy())
+    read = [pd.to_datetime(start, format="ISO8601", errors="coerce") for start in starts]
+    for start, date in zip(starts, read, strict=True):
+        if pd.isna(date):
+            raise ConfigError(f"data.split={starts}: {start!r} is not a date such as 2017-07-01")
+        if date.tz is not None:
+            raise ConfigError(
+                f"data.split={starts}: leave the offset from UTC out of {start!r}, and write it as the table's dates "
+                "are read"
+            )
+    train_end, val_end = np.searchsorted(dates.to_numpy(), np.array(read, dtype="datetime64[ns]"))
     if not 0 < train_end < val_end < len(dates):
         raise ConfigError(
             f"data.split={starts} must rise and lie within the table, {dates[0]} to {dates[-1]}"

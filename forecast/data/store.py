@@ -13,7 +13,6 @@ cache, which all processes share. Nothing in a store is ever executed: NumPy rea
 import json
 import mmap
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,14 +59,6 @@ class StoredTable(Table):
         if hasattr(mmap, "MADV_RANDOM"):
             mapped.base.madvise(mmap.MADV_RANDOM)  # type: ignore[union-attr]
         return np.asarray(mapped)
-
-    def around(self, start: str | pd.Timestamp | None, *, before: int, after: int) -> Table:
-        """The last rows before `start`, and the first from it on; of None or no date, the last rows of all."""
-        origin = len(self.dates)
-        with suppress(ValueError):  # whoever looks for this date will say so
-            first = pd.DatetimeIndex([] if start is None else [start])
-            origin = int(np.searchsorted(self.dates.to_numpy(), first.to_numpy()).min(initial=origin))
-        return self.part(slice(max(0, origin - before), origin + after))
 
     def whole(self) -> Table:
         """All of it, in memory. Raises DataError where there is not enough."""

@@ -130,7 +130,7 @@ class StoreData(ForecastData):
         return open_store(self.path)
 
     def _choose_columns(self, table: Table) -> tuple[str, ...]:
-        chosen = table.columns if self._chosen is None else tuple(self._chosen)
+        chosen = table.columns if self._chosen is None else tuple(map(str, self._chosen))
         if not chosen or len(set(chosen)) < len(chosen):
             raise ConfigError(f"data.columns={list(chosen)} must name columns, each once")
         for name in chosen:

@@ -7,7 +7,7 @@ them: the header is line 1) and what to do about it.
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ import pandas as pd
 from jaxtyping import Bool, Float64
 
 from forecast.data.csvfile import Cells, date_name, quote, read_cells, read_numbers
-from forecast.data.dates import check_order, lay_grid, parse_dates
+from forecast.data.dates import check_order, dates_and_clock, lay_grid
 from forecast.errors import ConfigError
 
 FILLS = ("previous", "zero")
@@ -29,6 +29,16 @@ class Table:
     values: Float64[np.ndarray, "rows columns"]
     columns: tuple[str, ...]
     freq: str  # the step between rows as a pandas offset alias: h, 15min, D, W-SUN, MS
+    clock: int | None = field(
+        default=None, kw_only=True
+    )  # minutes the dates are ahead of UTC, where that is known
+
+    def on_clock(self, clock: int | None) -> "Table":
+        """The table with its dates on another clock; one of the two that is not known changes nothing."""
+        if clock is None or self.clock is None or clock == self.clock:
+            return self
+        dates = self.dates + pd.Timedelta(minutes=clock - self.clock)
+        return replace(self, dates=pd.DatetimeIndex(dates), clock=clock)
 
 
 @dataclass(frozen=True)
@@ -67,10 +77,11 @@ def read_table(
     """
     if fill is not None and fill not in FILLS:
         raise ConfigError(f"data.fill={fill} is not one of {', '.join(FILLS)}")
-    cells, names, dates, values = _read_columns(
+    cells, names, (dates, clock), values = _read_columns(
         path, date_column, date_format, timezone, separator, decimal, thousands, columns
     )
-    return check_rows(cells, date_name(date_column), names, dates, values, freq=freq, fill=fill)
+    table = check_rows(cells, date_name(date_column), names, dates, values, freq=freq, fill=fill)
+    return replace(table, clock=clock)
 
 
 def check_rows(
@@ -106,7 +117,7 @@ def read_unfilled_table(
     freq: str | None = None,
 ) -> UnfilledTable:
     """The same, with what is missing left open. Refuses what `read_table` refuses with a `fill`."""
-    cells, names, dates, values = _read_columns(
+    cells, names, (dates, _), values = _read_columns(
         path, date_column, date_format, timezone, separator, decimal, thousands, columns
     )
     column = date_name(date_column)
@@ -127,7 +138,7 @@ def _read_columns(
     decimal: str,
     thousands: str | None,
     columns: Sequence[str] | None,
-) -> tuple[Cells, list[str], pd.DatetimeIndex, Float64[np.ndarray, "rows columns"]]:
+) -> tuple[Cells, list[str], tuple[pd.DatetimeIndex, int | None], Float64[np.ndarray, "rows columns"]]:
     check_signs(separator, decimal, thousands)
     if not date_column:
         raise ConfigError("data.date_column is empty: name the column of the dates")
@@ -136,7 +147,7 @@ def _read_columns(
     )
     column = date_name(date_column)
     names = choose_columns(cells, column, columns)
-    dates = parse_dates(cells, column, date_format, timezone)
+    dates = dates_and_clock(cells, column, date_format, timezone)
     values = np.stack(
         [read_numbers(cells, name, decimal=decimal, thousands=thousands) for name in names], axis=1
     )
@@ -164,7 +175,7 @@ def choose_columns(cells: Cells, date_column: str, columns: Sequence[str] | None
         raise cells.refuse(f"no column beside {quote(date_column)}: there is nothing to forecast")
     if isinstance(columns, str) or not isinstance(columns, Sequence | None):
         raise ConfigError(f"data.columns={columns}: write a list, as in data.columns=[{columns}]")
-    chosen = present if columns is None else list(columns)
+    chosen = present if columns is None else [str(name) for name in columns]
     if not chosen or len(set(chosen)) < len(chosen):
         raise ConfigError(f"data.columns={chosen} must name columns, each once")
     for name in chosen:

@@ -24,7 +24,7 @@ def to_utc(cells: Cells, column: str, dates: pd.DatetimeIndex, timezone: str) ->
         zone = ZoneInfo(timezone)
     except (ValueError, OSError, KeyError):
         raise ConfigError(f"data.timezone={timezone!r} is not a zone: write one as Europe/Berlin") from None
-    if (dates == dates.normalize()).all():
+    if is_days(dates):
         return dates
     skipped = dates.tz_localize(zone, ambiguous=np.ones(len(dates), dtype=bool), nonexistent="NaT").isna()
     if skipped.any():
@@ -45,6 +45,18 @@ def _is_summer(dates: pd.DatetimeIndex, zone: ZoneInfo) -> Bool[np.ndarray, " ro
     went_back = np.diff(dates.to_numpy(), prepend=dates.to_numpy()[:1] - 1) <= np.timedelta64(0)
     second = pd.Series(went_back & twice).groupby(number).cummax().to_numpy()
     return ~second
+
+
+def is_days(dates: pd.DatetimeIndex) -> bool:
+    return bool((dates == dates.normalize()).all())
+
+
+def minutes_ahead(offset: str) -> int:
+    """Of UTC: of Z, +02, -0330 or +05:30."""
+    if offset == "Z":
+        return 0
+    digits = offset[1:].replace(":", "").ljust(4, "0")
+    return int(f"{offset[0]}1") * (60 * int(digits[:2]) + int(digits[2:]))
 
 
 def advice_on_clocks(*, back: bool) -> str:

@@ -152,6 +152,30 @@ def test_static_columns_of_a_second_file(tmp_path: Path) -> None:
         ready(tmp_path / "a.csv", static_covariates=STATIC, static_path=tmp_path / "static.csv")
 
 
+def test_texts_that_look_missing_or_like_numbers_stay_what_they_are(tmp_path: Path) -> None:
+    frame = long_frame()
+    ids = frame["unique_id"].unique()
+    frame["region"] = frame["unique_id"].map(dict(zip(ids, ["NA", "1", "2", "online"], strict=True)))
+    frame["unique_id"] = frame["unique_id"].replace(ids[0], "NA")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    one = ready(tmp_path / "a.csv", static_covariates=["region"])
+    assert "NA" in one.panel.ids
+    assert one.state_dict()["static_features"] == ["region=1", "region=2", "region=NA", "region=online"]
+    few = pd.DataFrame(frame[frame["region"].isin(["1", "2"])])
+    few.to_csv(tmp_path / "b.csv", index=False)
+    two = SeriesData(path=tmp_path / "b.csv", **{**SIZES, "split": "test"}, static_covariates=["region"])
+    two.load_state_dict(one.state_dict())
+    two.setup()
+    assert two.scaled.time.static.sum(1).tolist() == [1, 1]
+    few.assign(region="3").to_csv(tmp_path / "b.csv", index=False)
+    new = SeriesData(path=tmp_path / "b.csv", **{**SIZES, "split": "test"}, static_covariates=["region"])
+    new.load_state_dict(one.state_dict())
+    with pytest.warns(
+        UserWarning, match="'region' of 2 of 2 series is a text that training did not know, such as"
+    ):
+        new.setup()
+
+
 def test_numbers_that_never_change_are_written_as_all_others(tmp_path: Path) -> None:
     frame = long_frame()
     frame["size"] = 1000.5 + frame["size"]

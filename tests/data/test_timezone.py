@@ -1,5 +1,6 @@
 """Local times against what pandas makes of UTC, the other way round."""
 
+import warnings
 from pathlib import Path
 
 import pandas as pd
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forecast.data import CsvData
 from forecast.data.table import read_table
 from forecast.errors import ConfigError, DataError
 
@@ -69,3 +71,60 @@ def test_what_is_no_zone_is_refused(tmp_path: Path, zone: str):
     path = local_file(tmp_path / "t.csv", pd.date_range("2024-01-01", periods=9, freq="h"), "UTC")
     with pytest.raises(ConfigError, match="is not a zone"):
         read_table(path, timezone=zone)
+
+
+def with_offsets(path: Path, dates: pd.DatetimeIndex) -> Path:
+    """Dates of a zone, each with its offset from UTC, and values that count the hours since 1970."""
+    hours = dates.tz_convert(None).to_numpy().astype("datetime64[h]").astype(int)
+    rows = [f"{date.isoformat()},{hour}" for date, hour in zip(dates, hours, strict=True)]
+    path.write_text("date,load\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("offset", "minutes"), [("Z", 0), ("+02:00", 120), ("-0330", -210), ("+05", 300), ("", None)]
+)
+def test_the_clock_is_what_the_offsets_say(tmp_path: Path, offset: str, minutes: int | None):
+    rows = [f"2024-01-01T{hour:02}:00{offset},1" for hour in range(9)]
+    (tmp_path / "t.csv").write_text("\n".join(["date,load", *rows]) + "\n")
+    table = read_table(tmp_path / "t.csv")
+    assert table.clock == minutes
+    assert table.dates[0] == pd.Timestamp("2024-01-01")
+    assert table.on_clock(None) is table
+    if minutes is not None:
+        assert table.on_clock(0).dates[0] == pd.Timestamp("2024-01-01") - pd.Timedelta(minutes=minutes)
+
+
+def test_with_a_zone_offsets_in_the_file_count(tmp_path: Path):
+    dates = pd.date_range("2024-06-01", periods=48, freq="h", tz="America/Los_Angeles")
+    table = read_table(with_offsets(tmp_path / "t.csv", dates), timezone="America/Los_Angeles")
+    assert table.dates.equals(pd.date_range("2024-06-01 07:00", periods=48, freq="h"))
+    assert table.clock == 0
+
+
+@pytest.mark.parametrize("zones", [("America/Los_Angeles", "Etc/GMT+7"), ("Etc/GMT+8", "Etc/GMT+7")])
+def test_a_newer_file_is_put_on_the_clock_of_training(tmp_path: Path, zones: tuple[str, str]):
+    """Trained on offsets that change, or on winter's, then given a file of summer's."""
+    training = pd.date_range("2024-02-01", periods=1200, freq="h", tz=zones[0])
+    summer = pd.date_range("2024-06-01", periods=100, freq="h", tz=zones[1])
+    sizes = {"name": "load", "seq_len": 12, "pred_len": 4, "batch_size": 8}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        old = CsvData(path=with_offsets(tmp_path / "a.csv", training), split=[0.7, 0.1, 0.2], **sizes)
+        old.setup()
+    new = CsvData(path=with_offsets(tmp_path / "b.csv", summer), split="test", **sizes)
+    new.load_state_dict(old.state_dict())
+    new.setup()
+    for data in (old, new):
+        hours = data.table.dates.to_numpy().astype("datetime64[h]").astype(int) - data.table.values[:, 0]
+        assert set(hours) == {0 if zones[0].startswith("America") else -8}
+
+
+def test_holidays_of_dates_in_utc_are_warned_of(tmp_path: Path):
+    path = local_file(tmp_path / "t.csv", pd.date_range("2024-01-01", periods=400, freq="h"), "Europe/Berlin")
+    data = CsvData(
+        path=path, timezone="Europe/Berlin", holidays="DE", name="load", seq_len=12, pred_len=4, split=[0.7, 0.1, 0.2],
+        batch_size=8,
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="data.holidays=DE marks the days of UTC"):
+        data.setup()
