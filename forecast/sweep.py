@@ -95,7 +95,8 @@ def headings(keys: list[str]) -> dict[str, str]:
 def summarise(runs: list[Run]) -> list[dict[str, Any]]:
     """One row a configuration: what is set in it, its seeds, then each summarised score and its deviation over seeds.
 
-    `best` marks the rows with the lowest test MSE of their data, features and horizon.
+    `best` marks the rows with the lowest test MSE of their task: data, features, horizon, and one scale and test
+    split, by which the last value repeated errs alike.
     """
     names = headings(differing(runs) or ["attention"])
     groups: dict[tuple, list[dict[str, Any]]] = {}
@@ -103,7 +104,9 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
         if run.metrics is not None:
             chosen = tuple(run.settings.get(key, run.metrics.get(key, "")) for key in names)
             path = run.settings.get("data.path")
-            groups.setdefault(chosen, []).append({**run.metrics, **run.metrics["test"], "path": path})
+            scores = {**run.metrics, **run.metrics["test"], "path": path}
+            scores["naive"] = f"{run.metrics['baselines']['naive']['mse']:.5g}"
+            groups.setdefault(chosen, []).append(scores)
     rows, tasks = [], []
     for chosen, members in groups.items():
         row: dict[str, Any] = dict(zip(names.values(), chosen, strict=True))
@@ -111,7 +114,7 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
         for score in SUMMARISED:
             row[score], row[f"{score}_dev"] = mean_and_deviation([metrics.get(score) for metrics in members])
         rows.append(row)
-        tasks.append(tuple(members[0][key] for key in ("data", "path", "features", "pred_len")))
+        tasks.append(tuple(members[0][key] for key in ("data", "path", "features", "pred_len", "naive")))
     for row, task in zip(rows, tasks, strict=True):
         row["best"] = row["mse"] == min(r["mse"] for r, t in zip(rows, tasks, strict=True) if t == task)
     return rows

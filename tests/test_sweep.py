@@ -182,9 +182,11 @@ def test_several_devices_are_refused(
     assert not (tmp_path / "runs").exists()
 
 
-def run(settings: str, mse: float | None, pred_len: int = 24) -> Run:
-    scores = {"mse": mse, "mae": 1.0}
-    metrics = {"data": "etth1", "features": "M", "pred_len": pred_len, "test": scores, "attention": "full"}
+def run(settings: str, mse: float | None, pred_len: int = 24, naive: float = 1.0) -> Run:
+    metrics = {
+        "data": "etth1", "features": "M", "pred_len": pred_len, "test": {"mse": mse, "mae": 1.0}, "attention": "full",
+        "baselines": {"naive": {"mse": naive}},
+    }  # fmt: skip
     return Run(Path("x"), dict(s.split("=") for s in settings.split()), metrics, None)
 
 
@@ -218,6 +220,16 @@ def test_the_best_row_is_that_of_each_file() -> None:
         [run(f"data.path={file} seed=1", mse) for file, mse in {"a.csv": 0.3, "b.csv": 0.5}.items()]
     )
     assert [(row["path"], row["best"]) for row in rows] == [("a.csv", True), ("b.csv", True)]
+
+
+def test_rows_of_other_scales_or_targets_are_no_rivals() -> None:
+    rows = summarise(
+        [
+            run("data.scaler=standard seed=1", 0.3, naive=1.2),
+            run("data.scaler=minmax seed=1", 0.004, naive=0.02),
+        ]
+    )
+    assert [row["best"] for row in rows] == [True, True]
 
 
 def test_settings_are_named_by_their_last_part_where_that_is_clear() -> None:

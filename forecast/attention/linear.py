@@ -117,7 +117,7 @@ class _KernelSums(torch.autograd.Function):
 
 
 def _over_chunks(reduce: Callable[[Tensor], Tensor], x: Tensor, chunks: int) -> Tensor:
-    return reduce(x.reshape(-1, chunks, x[0].numel())).view_as(x)
+    return reduce(x.reshape(-1, chunks, x.shape[1:].numel())).view_as(x)
 
 
 class _EluPlusOne(torch.autograd.Function):

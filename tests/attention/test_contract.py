@@ -41,6 +41,13 @@ class TestContract:
         assert not torch.allclose(after[1], before[1])
         torch.testing.assert_close(layer(query[2:], memory[2:] if role == "cross" else query[2:]), before[2:])
 
+    def test_no_windows_at_all_go_through(self, kind, role, options):
+        """What the last batch of a split leaves to some of several processes."""
+        layer = build(kind, role, options).eval()
+        query, memory = (part[:0] for part in inputs(role, torch.float32))
+        with torch.inference_mode():
+            assert layer(query, memory).shape == query.shape
+
     def test_evaluation_is_deterministic_and_draws_nothing(self, kind, role, options):
         layer = build(kind, role, options, dropout=0.3).double().eval()
         query, memory = inputs(role)
