@@ -55,9 +55,9 @@ def forecast_figure(
             axis = axes[v, w]
             axis.plot(when, truth[w][:, v], color=TRUTH, linewidth=1.1, label="truth", zorder=3)
             for name, windows in forecasts.items():
-                axis.plot(
-                    when[-pred_len:], windows[w][:, v], color=BASELINES.get(name, MODEL), linewidth=1.6, label=name,
-                    linestyle="--" if name in BASELINES else "-",
+                axis.plot(  # from the last known value on
+                    when[-pred_len - 1 :], np.append(truth[w][-pred_len - 1, v], windows[w][:, v]), linewidth=1.6,
+                    color=BASELINES.get(name, MODEL), label=name, linestyle="--" if name in BASELINES else "-",
                 )  # fmt: skip
             axis.axvline(when[-pred_len - 1], color="#999999", linewidth=0.8, linestyle=":")
             ticks = mdates.AutoDateLocator(minticks=2, maxticks=8)
@@ -87,24 +87,22 @@ def prediction_figure(forecasts: Sequence["Prediction"], title: str) -> Figure:
     chosen = [every[i] for i in spread(len(every), 8)]
     size = 9, 1.9 * len(chosen) + 1.1
     figure, axes = subplots(len(chosen), 1, figsize=size, sharex=len(forecasts) == 1, squeeze=False)
-    last = slice(-1, None)  # the forecast's line begins at the last known value
     for axis, (found, v) in zip(axes[:, 0], chosen, strict=True):
-        dates = found.history_dates[last].append(found.dates)
+        # what comes is drawn from the last known value on
+        dates, known = found.history_dates[-1:].append(found.dates), found.history[-1, v]
         recent = slice(-max(4 * len(found.dates), 48), None)
         axis.plot(
             found.history_dates[recent], found.history[recent, v], color=TRUTH, linewidth=1.1, label="history"
         )
         for level in sorted(found.low, reverse=True):
+            low, high = (np.append(known, side[level][:, v]) for side in (found.low, found.high))
             axis.fill_between(
-                found.dates, found.low[level][:, v], found.high[level][:, v], color=MODEL, linewidth=0,
-                alpha=0.5 - 0.4 * level / 100, label=f"{level:g}%",
-            )  # fmt: skip
-        joined = np.concatenate([found.history[last, v], found.values[:, v]])
-        axis.plot(dates, joined, color=MODEL, linewidth=1.8, label="forecast")
-        if found.has_truth:
-            axis.plot(
-                found.dates, found.truth[:, v], color=TRUTH, linewidth=1.1, linestyle="--", label="truth"
+                dates, low, high, color=MODEL, linewidth=0, alpha=0.5 - 0.4 * level / 100, label=f"{level:g}%"
             )
+        axis.plot(dates, np.append(known, found.values[:, v]), color=MODEL, linewidth=1.8, label="forecast")
+        if found.has_truth:
+            truth = np.append(known, found.truth[:, v])
+            axis.plot(dates, truth, color=TRUTH, linewidth=1.1, linestyle="--", label="truth")
         axis.axvline(found.history_dates[-1], color="#999999", linewidth=0.8, linestyle=":")
         ticks = mdates.AutoDateLocator(minticks=3, maxticks=10)
         axis.xaxis.set_major_locator(ticks)

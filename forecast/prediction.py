@@ -26,6 +26,17 @@ ROLLED_ORIGINS = 512  # forecasts that bounds beyond pred_len are taken from, at
 BATCH = 64
 
 
+class OneOfEach(dict[str, np.ndarray]):
+    """Columns of a forecast; ConfigError for a second of one name."""
+
+    def __setitem__(self, name: str, values: np.ndarray) -> None:
+        if name in self:
+            raise ConfigError(
+                f"the forecast would have two columns {name!r}, one of the data's own column of that name: rename it"
+            )
+        super().__setitem__(name, values)
+
+
 @dataclass(frozen=True)
 class Prediction:
     """Values in data units: `values` (horizon, n_targets), `low` and `high` the same for each level.
@@ -51,7 +62,7 @@ class Prediction:
         """A row a date; for each column its forecast, `-lo-80` and `-hi-80` for each level, and where the truth is
         known already, `-true` and `-error` (forecast − truth).
         """
-        parts = {}
+        parts = OneOfEach()
         for i, name in enumerate(self.columns):
             parts[name] = self.values[:, i]
             for level in self.low:
@@ -79,10 +90,12 @@ def predict(
     """
     levels = check_levels(levels)
     horizon = check_horizon(model, horizon)
-    if isinstance(table, StoredTable):
-        table = table.around(start, before=max(model.seq_len, 2 * horizon), after=horizon)
+    model.check_freq("the table", table.freq)
+    origin = find_origin(model, table.dates, start)
+    if isinstance(table, StoredTable):  # of which only the rows that this needs are read
+        first = max(0, origin - max(model.seq_len, 2 * horizon))
+        table, origin = table.part(slice(first, origin + horizon)), origin - first
     values = model.select(table)
-    origin = find_origin(model, table, start)
     dates = dates_and_more(table.dates, model, horizon)
     scaled = of_one_table(model.scaler).transform(torch.from_numpy(values)).float()
     point, own = roll(model, scaled, calendar(dates, model), torch.tensor([origin]), horizon)
@@ -129,9 +142,9 @@ def check_horizon(model: TrainedModel, horizon: int | None) -> int:
     return horizon
 
 
-def find_origin(model: TrainedModel, table: Table, start: str | pd.Timestamp | None) -> int:
-    """The row of the table that is forecast first, its length for the step after the end."""
-    rows, dates = len(table.dates), table.dates
+def find_origin(model: TrainedModel, dates: pd.DatetimeIndex, start: str | pd.Timestamp | None) -> int:
+    """The row of the table's `dates` that is forecast first, their number for the step after the end."""
+    rows = len(dates)
     if rows < model.seq_len:
         raise DataError(
             f"{rows:,} rows are too little history: this model reads {model.seq_len:,} rows (seq_len) before a forecast"
@@ -144,6 +157,10 @@ def find_origin(model: TrainedModel, table: Table, start: str | pd.Timestamp | N
         raise ConfigError(
             f"start={start} is not a date: write it as 2018-01-01 or 2018-01-01T06:00"
         ) from None
+    if first.tz is not None:
+        raise ConfigError(
+            f"start={start}: leave the offset from UTC out, and write it as the table's dates are read"
+        )
     grid = dates_and_more(dates, model, 1)[: rows + 1]
     origin = int(grid.get_indexer(first)[0])
     if origin < model.seq_len:

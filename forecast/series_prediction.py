@@ -15,7 +15,7 @@ from forecast.data.csvfile import quote
 from forecast.data.panel import Panel
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.errors import ConfigError, DataError
-from forecast.prediction import METHODS, Prediction, calibration_for, check_horizon, trained_bounds
+from forecast.prediction import METHODS, OneOfEach, Prediction, calibration_for, check_horizon, trained_bounds
 from forecast.progress import track
 from forecast.quantiles import Level, bounds, check_levels
 from forecast.spread import spread
@@ -48,7 +48,7 @@ class SeriesPrediction:
     def frame(self) -> pd.DataFrame:
         """A row a series and date, the id as index: each target, its `-lo-80` and `-hi-80` for each level."""
         horizon = self.values.shape[1]
-        parts: dict[str, np.ndarray] = {self.date_column: self.dates.ravel()}
+        parts = OneOfEach({self.date_column: self.dates.ravel()})
         for i, name in enumerate(self.columns):
             parts[name] = self.values[..., i].ravel()
             for level in self.low:

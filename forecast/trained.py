@@ -22,7 +22,7 @@ from forecast.data.panel import Panel
 from forecast.data.scaler import Scaler
 from forecast.data.series_scaler import SeriesScaler
 from forecast.data.store import is_store
-from forecast.errors import CheckpointError, DataError, ForecastError
+from forecast.errors import CheckpointError, ConfigError, DataError, ForecastError
 from forecast.forecaster import trained_quantiles
 from forecast.model.residual_informer import medians_alone
 from forecast.quantiles import Level, arrange
@@ -263,7 +263,8 @@ class TrainedModel:
         self._check_made(config)
         source = instantiate(OmegaConf.create(config))
         source.prepare_data()
-        return source.read()
+        read = source.read()
+        return read.on_clock(self.data_state.get("clock")) if isinstance(read, Table) else read
 
     def _check_made(self, config: dict[str, Any]) -> None:
         """Raises CheckpointError for data that may not be made, or of another form than it was trained on."""
@@ -290,9 +291,14 @@ class TrainedModel:
             return {"windows_per_epoch": saved["windows_per_epoch"], **own, **kept}
         if saved["_target_"] == "forecast.data.DownloadedData":
             saved = published(saved, chosen.get("root"))
+        if "path" in chosen:
+            chosen["path"] = str(Path(chosen.pop("root", "")) / chosen["path"])
+        elif "root" in chosen and "root" not in saved:
+            raise ConfigError(
+                f"data.root={chosen['root']}: {self.path} was trained on a file of its own: give another by data.path"
+            )
         if "path" not in chosen or is_same_file(chosen["path"], saved.get("path")):
             return {**saved, **chosen}
-        chosen["path"] = str(Path(chosen.pop("root", "")) / chosen["path"])
         file: dict[str, Any] = {
             "_target_": "forecast.data.CsvData", "name": Path(chosen["path"]).name, "split": "test"
         }  # fmt: skip

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pandas as pd
 import pytest
 import torch
 
-from forecast import TrainedModel, load, prediction
+from forecast import TrainedModel, load, plots, prediction
 from forecast.data.calendar import time_features
+from forecast.errors import ConfigError
 from tests.commands import SMALL, answer, train_here, trained
 from tests.helpers import write_csv
 
@@ -313,3 +315,37 @@ def test_rolled_bounds_come_from_all_validation_rows_whatever_the_stride(run: Pa
         found[stride] = torch.cat(asked)
     assert 0 <= found[3][0] - found[1][0] < 3
     assert 0 <= found[1][-1] - found[3][-1] < 3
+
+
+def test_a_date_with_an_offset_is_refused(model: TrainedModel) -> None:
+    with pytest.raises(ConfigError, match=r"start=2024-01-10T06:00Z: leave the offset from UTC out"):
+        model.predict(start="2024-01-10T06:00Z")
+
+
+def test_a_root_needs_a_file(model: TrainedModel, run: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"data\.root=other: .* was trained on a file of its own: give another"
+    ):
+        model.data({"root": "other"})
+    table = model.table({"root": str(run.parents[1]), "path": "load.csv"})
+    assert table.dates.equals(model.table().dates)
+
+
+def test_two_columns_of_one_name_are_refused(model: TrainedModel, frame: Any) -> None:
+    found = prediction.predict(model, model.table(), levels=[80])
+    clash = replace(found, columns=["load", "load-lo-80"])
+    with pytest.raises(ConfigError, match="two columns 'load-lo-80'"):
+        clash.frame()
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_pictures_show_forecasts_of_any_length(model: TrainedModel, frame: Any, steps: int) -> None:
+    found = prediction.predict(model, model.table(), horizon=steps, levels=[80], start=frame.index[-PRED])
+    (axis, *_) = plots.prediction_figure([found], "x").axes
+    lines = {str(line.get_label()): line for line in axis.lines}
+    assert {np.size(lines[name].get_xdata()) for name in ("forecast", "truth")} == {steps + 1}
+    dates = pd.DatetimeIndex(found.history_dates[-3:].append(found.dates))
+    truth = np.concatenate([found.history[-3:], found.truth])
+    figure = plots.forecast_figure([dates], [truth], {"full": [found.values]}, found.columns, steps, "x")
+    (line,) = (line for line in figure.axes[0].lines if line.get_label() == "full")
+    np.testing.assert_array_equal(line.get_ydata(), [found.history[-1, 0], *found.values[:, 0]])

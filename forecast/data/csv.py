@@ -23,7 +23,7 @@ class CsvData(ForecastData):
         separator: str = ",",
         decimal: str = ".",
         thousands: str | None = None,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str | int] | None = None,
         freq: str | None = None,
         fill: str | None = None,
         **options: Any,

@@ -61,7 +61,7 @@ def read_table(
     separator: str = ",",
     decimal: str = ".",
     thousands: str | None = None,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str | int] | None = None,
     freq: str | None = None,
     fill: str | None = None,
 ) -> Table:
@@ -113,7 +113,7 @@ def read_unfilled_table(
     separator: str = ",",
     decimal: str = ".",
     thousands: str | None = None,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str | int] | None = None,
     freq: str | None = None,
 ) -> UnfilledTable:
     """The same, with what is missing left open. Refuses what `read_table` refuses with a `fill`."""
@@ -137,7 +137,7 @@ def _read_columns(
     separator: str,
     decimal: str,
     thousands: str | None,
-    columns: Sequence[str] | None,
+    columns: Sequence[str | int] | None,
 ) -> tuple[Cells, list[str], tuple[pd.DatetimeIndex, int | None], Float64[np.ndarray, "rows columns"]]:
     check_signs(separator, decimal, thousands)
     if not date_column:
@@ -169,7 +169,7 @@ def check_signs(separator: str, decimal: str, thousands: str | None) -> None:
         raise ConfigError(f"data.decimal and data.thousands are both {decimal!r}: they must differ")
 
 
-def choose_columns(cells: Cells, date_column: str, columns: Sequence[str] | None) -> list[str]:
+def choose_columns(cells: Cells, date_column: str, columns: Sequence[str | int] | None) -> list[str]:
     present = [name for name in cells.frame.columns if name != date_column]
     if not present:
         raise cells.refuse(f"no column beside {quote(date_column)}: there is nothing to forecast")

@@ -80,15 +80,14 @@ def window_figure(
         len(shown), 1, figsize=(10, 2 * len(shown) + 1), squeeze=False, sharex=True, layout="constrained"
     )
     pred_len = len(forecast)
-    when, ahead = window.dates, window.dates[-pred_len:]
+    when, ahead = window.dates, window.dates[-pred_len - 1 :]
     for axis, column in zip(table[:, 0], shown, strict=True):
         axis.plot(when, truth[:, column], color=TRUTH, linewidth=1.1, label="history, then truth")
-        axis.plot(ahead, forecast[:, column], color=FIRST, linewidth=1.8, label="forecast")
+        known = truth[-pred_len - 1, column]  # what comes is drawn from it on
+        axis.plot(ahead, np.append(known, forecast[:, column]), color=FIRST, linewidth=1.8, label="forecast")
         if band is not None:
-            low, high = band
-            axis.fill_between(
-                ahead, low[:, column], high[:, column], color=FIRST, alpha=0.2, linewidth=0, label=band_name
-            )
+            low, high = (np.append(known, side[:, column]) for side in band)
+            axis.fill_between(ahead, low, high, color=FIRST, alpha=0.2, linewidth=0, label=band_name)
         if label_len:
             seen_again = (when[-pred_len - label_len], window.origin)
             axis.axvspan(*seen_again, color="#eeeeee", zorder=0, label="history that the decoder sees again")  # type: ignore[arg-type]

@@ -155,7 +155,7 @@ def test_static_columns_of_a_second_file(tmp_path: Path) -> None:
 def test_texts_that_look_missing_or_like_numbers_stay_what_they_are(tmp_path: Path) -> None:
     frame = long_frame()
     ids = frame["unique_id"].unique()
-    frame["region"] = frame["unique_id"].map(dict(zip(ids, ["NA", "1", "2", "online"], strict=True)))
+    frame["region"] = frame["unique_id"].replace(dict(zip(ids, ["NA", "1", "2", "online"], strict=True)))
     frame["unique_id"] = frame["unique_id"].replace(ids[0], "NA")
     frame.to_csv(tmp_path / "a.csv", index=False)
     one = ready(tmp_path / "a.csv", static_covariates=["region"])

@@ -320,3 +320,8 @@ def test_what_cannot_be_filled_is_refused_though_nothing_is(tmp_path: Path):
         read_unfilled_table(write(tmp_path, changed(3, "2021-03-01 03:30,3,1")), freq="h")
     with pytest.raises(ConfigError, match=r"data\.decimal and data\.thousands are both"):
         read_unfilled_table(write(tmp_path, lines(*GOOD)), decimal=".", thousands=".")
+
+
+def test_columns_may_be_named_by_numbers(tmp_path: Path):
+    path = write(tmp_path, lines(*GOOD, header="date,1,2"))
+    assert read_table(path, columns=[2]).columns == ("2",)
