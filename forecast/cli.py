@@ -200,6 +200,7 @@ def in_run_folder(
             check_made(config)
             with preemption.listening(), resume.held(folder) if processes.is_first() else nullcontext():
                 if config.get("resume") == "auto":
+                    resume.check_folder(folder, config)
                     score = sweep_resume.score_if_finished(folder, config)
                     if score is not None:
                         print(f"finished before: {folder}", flush=True)

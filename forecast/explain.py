@@ -157,16 +157,16 @@ def picture_of(trained: TrainedModel, data: ForecastData, window: Window, raw: T
 def show(title: str, first: Sequence[str], explained: list[Explanation], output: Path) -> None:
     from rich.console import Console
 
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(title, style="bold", markup=False)
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console.print(title, style="bold")
     for fact in first:
-        console.print(fact, markup=False)
+        console.print(fact)
     for explanation in explained:
         console.print(explanation.layer.title)
         for number in explanation.numbers:
-            console.print(f"  {number}", markup=False)
+            console.print(f"  {number}")
     files = sum(len(explanation.pictures) for explanation in explained) + 1
-    console.print(f"saved in {output}: index.html, numbers.csv and {files} pictures", markup=False)
+    console.print(f"saved in {output}: index.html, numbers.csv and {files} pictures")
 
 
 if __name__ == "__main__":

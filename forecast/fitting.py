@@ -58,9 +58,9 @@ def fit(
     trust.check_targets(config, trust.named())
     secret.check(config)
     options = {key: config.data[key] for key in OF_A_FRAME}
-    data = FrameData(
-        frame, freq=config.data.freq, name=FRAME, **{**options, "split": list(config.data.split)}
-    )
+    if not isinstance(config.data.split, str):
+        options["split"] = list(config.data.split)
+    data = FrameData(frame, freq=config.data.freq, name=FRAME, **options)
     data.setup()
     keep(folder, config, given)
     train(config, data)

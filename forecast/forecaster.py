@@ -123,7 +123,7 @@ class Forecaster(L.LightningModule):
             self._validation_errors[index[kept] // stride] = error[kept]
         elif has_share(self):
             mse = (prediction.float() - batch.future).square().flatten(1).mean(1)
-            self.validation_windows[batch.index.cpu()] = mse.cpu()
+            self.validation_windows[batch.index.cpu()] = mse.float().cpu()
 
     def on_validation_epoch_end(self) -> None:
         self._sum_errors()
@@ -207,6 +207,8 @@ class Forecaster(L.LightningModule):
             optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         # Lightning's own estimate would start the loader before its place in an interrupted epoch is known
         batches = len(self.trainer.datamodule.train_dataloader())  # type: ignore[attr-defined]
+        limit = self.trainer.limit_train_batches
+        batches = int(batches * limit) if isinstance(limit, float) else min(batches, limit)
         steps = -(-batches // self.trainer.accumulate_grad_batches) * (self.trainer.max_epochs or 1)
         schedule = self.make_schedule(optimizer, steps)
         return {"optimizer": optimizer, "lr_scheduler": schedule}  # type: ignore[return-value]

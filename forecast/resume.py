@@ -9,6 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
+from forecast import processes
 from forecast.configuration import composed
 from forecast.errors import ConfigError
 from forecast.overrides import quote_value
@@ -98,10 +99,23 @@ def is_same(folder: Path, config: DictConfig) -> bool:
     return digest(load(folder / "config.yaml")) == digest(config)
 
 
+def check_folder(folder: Path, config: DictConfig) -> None:
+    """Raises ConfigError where the folder, one named by hand, holds a run of another configuration."""
+    has_run = (folder / "metrics.json").exists() or (folder / "checkpoints" / "last.ckpt").exists()
+    if processes.is_first() and has_run and not is_same(folder, config):
+        raise ConfigError(
+            f"{folder}: it holds a run of another configuration: give this one a folder of its own, or the settings "
+            "in config.yaml"
+        )
+
+
 def is_finished(folder: Path, config: DictConfig) -> bool:
     """Whether the folder's run of this configuration has its scores, and its refit where one was asked for."""
-    refitted = config.get("refit") != "full" or (folder / "checkpoints" / "refit.ckpt").exists()
-    return (folder / "metrics.json").exists() and refitted
+    metrics = folder / "metrics.json"
+    if config.get("refit") != "full" or not metrics.exists():
+        return metrics.exists()
+    is_written = "refit" in json.loads(metrics.read_text("utf-8"))
+    return is_written and (folder / "checkpoints" / "refit.ckpt").exists()
 
 
 def load(path: Path) -> DictConfig:
@@ -115,5 +129,6 @@ def digest(config: DictConfig) -> str:
     resolved = OmegaConf.to_container(config, resolve=True)
     assert isinstance(resolved, dict)
     compared = {key: value for key, value in resolved.items() if key not in NOT_COMPARED}
-    text = json.dumps(compared, sort_keys=True).replace(f"{config.output_dir}/", "/")  # callbacks' paths
+    within = json.dumps(f"{config.output_dir}/")[1:-1]  # callbacks' paths, as JSON writes them
+    text = json.dumps(compared, sort_keys=True).replace(within, "/")
     return hashlib.sha256(text.encode()).hexdigest()

@@ -71,7 +71,7 @@ def train(config: DictConfig, data: Any = None) -> float:
     is_trained = False
     if checkpoint is not None and saved is not None:
         columns = {"feature_columns": [*data.feature_columns], "target_columns": [*data.target_columns]}
-        check_goes_on(checkpoint, saved, settings, columns, in_place=config.resume == "auto")
+        check_goes_on(checkpoint, saved, settings, columns, in_place=is_same_run)
         is_trained = is_same_run and saved["callbacks"]["KeepCheckpoints"]["is_finished"]
         if is_trained:  # the test is what is missing
             trainer.fit_loop.load_state_dict(saved["loops"]["fit_loop"])
@@ -155,8 +155,11 @@ def start_from(config: DictConfig, folder: Path) -> tuple[Path, dict[str, Any]] 
     return None, None
 
 
-PARTIAL = ("limit_val_batches", "limit_test_batches", "val_check_interval", "overfit_batches", "fast_dev_run")
-"""Lightning's ways to validate or test on a part, which scores, intervals and the best epoch would be of."""
+PARTIAL = (
+    "limit_val_batches", "limit_test_batches", "val_check_interval", "check_val_every_n_epoch", "max_steps",
+    "overfit_batches", "fast_dev_run",
+)  # fmt: skip
+"""Lightning's ways to validate or test on a part or not, which scores, intervals and the best epoch would be of."""
 
 
 def check_trainer(config: DictConfig, trainer: Any) -> None:
@@ -178,6 +181,10 @@ def check_trainer(config: DictConfig, trainer: Any) -> None:
     )
     if type(epochs) is not int or epochs < 1:
         raise ConfigError(f"trainer.max_epochs={epochs} must be a whole number of at least 1")
+    if str(precision) in ("bf16-true", "16-true"):
+        raise ConfigError(
+            f"trainer.precision={precision}: data and the linear map stay float32; use {precision[:-4]}mixed"
+        )
     if str(precision).startswith("16") and isinstance(trainer.accelerator, CPUAccelerator):
         raise ConfigError(f"trainer.precision={precision} needs a GPU; on the CPU use bf16-mixed or 32-true")
     check_processes(trainer)

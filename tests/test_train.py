@@ -16,11 +16,12 @@ import pandas as pd
 import pytest
 import torch
 from matplotlib import pyplot as plt
+from omegaconf import OmegaConf
 
 from forecast.checkpoint import load_checkpoint
 from forecast.configuration import composed
 from forecast.metrics import SCORES
-from forecast.resume import find_unfinished, load
+from forecast.resume import digest, find_unfinished, is_finished, load
 from forecast.spread import spread
 from tests.commands import train_here
 from tests.helpers import TINY, write_csv
@@ -255,6 +256,59 @@ def test_only_an_unfinished_run_of_the_same_configuration_is_gone_on_with(
     assert find_unfinished(tmp_path / "runs", config) is None
 
 
+def test_a_folder_s_name_does_not_count_whatever_its_letters(tmp_path: Path) -> None:
+    one, other = (
+        OmegaConf.create({"output_dir": str(folder), "callbacks": {"path": f"{folder}/metrics.csv"}})
+        for folder in (tmp_path / "plain", tmp_path / 'José "Ö" \\ b')
+    )
+    assert digest(one) == digest(other)
+
+
+def test_a_named_folder_that_holds_another_run_is_left_alone(
+    run: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    copy = shutil.copytree(run[0], tmp_path / "nightly")
+    before = (copy / "config.yaml").read_text()
+    assert train_here(monkeypatch, tmp_path, "hydra.run.dir=nightly", "resume=auto", "seed=7") == 2
+    assert "nightly: it holds a run of another configuration" in capsys.readouterr().err
+    assert (copy / "config.yaml").read_text() == before
+
+
+def test_going_on_from_a_named_run_needs_epochs_to_come(
+    run: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    given = (f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS}", "resume=auto")
+    assert train_here(monkeypatch, tmp_path, *given) == 2
+    assert "epochs behind it; to go on, set trainer.max_epochs above that" in capsys.readouterr().err
+
+
+def test_a_refit_counts_once_it_is_written_down(run: tuple[Path, str], tmp_path: Path) -> None:
+    copy = shutil.copytree(run[0], tmp_path / "copy")
+    config = OmegaConf.create({"refit": "full"})
+    assert is_finished(copy, OmegaConf.create({"refit": None}))
+    (copy / "checkpoints" / "refit.ckpt").touch()
+    assert not is_finished(copy, config)
+    metrics = json.loads((copy / "metrics.json").read_text())
+    (copy / "metrics.json").write_text(json.dumps({**metrics, "refit": {}}))
+    assert is_finished(copy, config)
+
+
+@pytest.mark.parametrize(("precision", "status"), [("64-true", 0), ("bf16-true", 2)])
+def test_precisions_of_the_default_model(
+    tmp_path: Path,
+    precision: str,
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    given = ("model=residual_informer", "trainer.max_epochs=1", "logger=[]", f"trainer.precision={precision}")
+    assert train_here(monkeypatch, tmp_path, *given) == status
+    assert status == 0 or "use bf16-mixed" in capsys.readouterr().err
+
+
 def test_a_named_checkpoint_is_gone_on_from_in_a_new_folder(run: tuple[Path, str], workplace: Path) -> None:
     longer, _ = finished(workplace, f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS + 1}")
     assert longer != run[0]
@@ -270,12 +324,15 @@ def test_the_best_epoch_of_a_run_on_other_rows_is_not_taken_over(
     assert load_checkpoint(longer / "checkpoints" / "best.ckpt")["epoch"] == EPOCHS
 
 
-@pytest.mark.parametrize("key", ["limit_val_batches", "limit_test_batches", "val_check_interval"])
+@pytest.mark.parametrize(
+    "key",
+    ["limit_val_batches", "limit_test_batches", "val_check_interval", "check_val_every_n_epoch", "max_steps"],
+)
 def test_parts_of_a_split_are_not_validated_or_tested(
     tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_csv(tmp_path / "load.csv", rows=300)
-    assert train_here(monkeypatch, tmp_path, f"+trainer.{key}=0.5") == 2
+    assert train_here(monkeypatch, tmp_path, f"+trainer.{key}=2") == 2
     assert f"trainer.{key}: every epoch is validated once" in capsys.readouterr().err
 
 

@@ -14,7 +14,7 @@ from forecast.comparison.tasks import Task
 
 def show(tasks: Sequence[Task], left_out: Sequence[LeftOut]) -> None:
     """The best variant in bold, baselines dim; what a variant loses to is said."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 200  # in a file, rows must not be folded
     for task in tasks:

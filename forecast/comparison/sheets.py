@@ -105,11 +105,12 @@ def tested(task: Task, entry: Entry) -> Iterator[Cell]:
     if entry is task.best:
         yield from (Cell(MISSING, 0.0), Cell(MISSING), Cell.label("best", "leads"))
         return
-    more = entry.mean("mse") / task.best.mean("mse") - 1
+    best = task.best.mean("mse")
+    more = entry.mean("mse") / best - 1 if best > 0 else math.nan
     p = task.differences[entry.name].adjusted
     what = verdict(task, entry)
     looks = {"worse": "bad", "better": "good", TIED: "tied", UNTOLD: "tied"}
-    yield Cell(f"{100 * more:+,.1f} %".replace("-", "−"), more)
+    yield Cell(f"{100 * more:+,.1f} %".replace("-", "−"), more) if best > 0 else Cell(MISSING)
     yield Cell(probability(p), None if math.isnan(p) else p)
     yield Cell.label(what, looks.get(what, ""))
 

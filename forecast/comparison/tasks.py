@@ -172,7 +172,7 @@ def ids(windows: pd.DataFrame) -> list[str]:
 
 def title(run: Run) -> str:
     metrics = run.metrics
-    data = metrics["data"] if metrics["data"] not in ("csv", "long") else run.source
+    data = metrics["data"] if metrics["data"] not in ("csv", "long", "store") else run.source
     return f"{data}, {metrics['pred_len']} steps ahead, features={metrics['features']}"
 
 

@@ -57,11 +57,11 @@ def check_result(
 
 def show(path: Path, about: dict[str, Any], checked: dict[str, Any], date_column: str) -> None:
     """Print what was written and how to use it."""
-    console = Console(soft_wrap=True, highlight=False)
+    console = Console(soft_wrap=True, highlight=False, markup=False)
     console.print(f"written  {path} ({path.stat().st_size / 1e6:.1f} MB) and {path.with_suffix('.json')}")
     for what in ("inputs", "outputs"):
         for name, shape in about[what].items():
-            console.print(f"{what[:-1]:8} {name} ({', '.join(map(str, shape))}) float64", markup=False)
+            console.print(f"{what[:-1]:8} {name} ({', '.join(map(str, shape))}) float64")
     table = Table(title=f"difference from PyTorch, {checked['windows']:,} test windows of {checked['data']}")
     for heading in ("", "largest", "column", "relative to the largest forecast"):
         table.add_column(heading, justify="left" if heading in ("", "column") else "right")
@@ -73,7 +73,7 @@ def show(path: Path, about: dict[str, Any], checked: dict[str, Any], date_column
             found["column"],
             f"{found['relative']:.2g}",
         )
-    Console().print(table)
+    Console(markup=False).print(table)
     if checked["windows_beyond_tolerance"]:
         console.print(
             f"{checked['windows_beyond_tolerance']:,} of {checked['windows']:,} windows differ by more than "
@@ -81,7 +81,7 @@ def show(path: Path, about: dict[str, Any], checked: dict[str, Any], date_column
             "flip its choice of queries"
         )
     console.print("\nA program that uses it, without this package:\n")
-    console.print(example(path, about, date_column), markup=False)
+    console.print(example(path, about, date_column))
 
 
 def example(path: Path, about: dict[str, Any], date_column: str) -> str:

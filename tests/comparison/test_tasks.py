@@ -12,6 +12,7 @@ import pytest
 import yaml
 from filelock import FileLock
 
+from forecast.comparison import sheets
 from forecast.comparison.runs import LeftOut, Run, find, read, read_all
 from forecast.comparison.tables import interval_scores, number, rows, verdict
 from forecast.comparison.tasks import Task, tasks, told_apart
@@ -289,3 +290,11 @@ def test_too_few_windows_are_said_to_be(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_numbers_have_the_decimals_that_their_size_asks_for(given: tuple[float, ...], text: str) -> None:
     assert number(*given) == text
+
+
+def test_a_model_without_error_has_no_rival_in_percent(tmp_path: Path) -> None:
+    for kind, mse in (("full", 0.0), ("linear", 0.1)):
+        make_run(tmp_path / kind, configuration(f"attention={kind}"), mse=mse)
+    (task,) = compared(tmp_path)
+    rival = next(entry for entry in task.variants if entry.name == "linear")
+    assert next(iter(sheets.tested(task, rival))).text == sheets.MISSING
