@@ -312,6 +312,13 @@ def test_the_head_of_the_page(tmp_path: Path) -> None:
     assert [f"(#{anchor(heading)})" in text for heading in headings] == [True] * len(TABLES)
 
 
+def test_what_the_authors_code_gave_stands_below_their_settings(tmp_path: Path) -> None:
+    kept(tmp_path, "informer2020", {"etth2/M/48/probsparse/s1": row()})
+    epochs = [{"epoch": 1, "val_mse": 0.5, "test_mse": 2.25}]
+    (tmp_path / "authors.json").write_text(json.dumps({"etth2/M/48/s1": epochs}))
+    assert "| etth2/M/48/s1 | 1 | 0.500 | 2.250 |" in page(tmp_path)
+
+
 def test_the_committed_page_is_that_of_the_committed_results() -> None:
     """After a change of tables or results: scripts/reproduce --page."""
     assert (ROOT / "docs" / "results.md").read_text() == page(ROOT / "docs" / "results")

@@ -41,7 +41,7 @@ def probsparse_attention(
     causal: bool = False,
     factor: int = 5,
     sampling: str = "shared",
-    sample_index: Int[Tensor, "query_len samples"] | Int[Tensor, "samples"] | None = None,
+    sample_index: Int[Tensor, "query_len samples"] | Int[Tensor, " samples"] | None = None,
     top_queries: Int[Tensor, "batch heads top"] | None = None,
     random: bool = False,
 ) -> Float[Tensor, "batch heads query_len head_dim"]:
@@ -93,7 +93,7 @@ def sparsity_measure(
     causal: bool = False,
     factor: int = 5,
     sampling: str = "shared",
-    sample_index: Int[Tensor, "query_len samples"] | Int[Tensor, "samples"] | None = None,
+    sample_index: Int[Tensor, "query_len samples"] | Int[Tensor, " samples"] | None = None,
     random: bool = False,
 ) -> Float[Tensor, "batch heads query_len"]:
     """M of every query, up to the factor 1/√E, which does not change the order."""
