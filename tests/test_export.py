@@ -250,3 +250,14 @@ def test_a_missing_package_is_named(runs, tmp_path: Path, monkeypatch, capsys) -
     monkeypatch.setattr("forecast.exported.onnx_file.find_spec", lambda name: None)
     assert export_here(monkeypatch, folder, f"checkpoint={run}", f"output={tmp_path / 'm.onnx'}") == 2
     assert "pip install -c constraints.txt -e '.[export]'" in capsys.readouterr().err
+
+
+def test_units_in_brackets_are_shown(tmp_path: Path, monkeypatch, capsys) -> None:
+    folder = workplace(tmp_path)
+    table = pd.read_csv(folder / "load.csv").rename(columns={"load": "rate [/h]", "temperature": "flow [m3]"})
+    table.to_csv(folder / "load.csv", index=False)
+    assert train_here(monkeypatch, folder, *EPOCH) == 0
+    given = (f"checkpoint={only(folder, 'runs/*')}", "format=torch_export", "output=rate.pt2")
+    assert export_here(monkeypatch, folder, *given) == 0
+    said = capsys.readouterr().out
+    assert "rate [/h]" in said or "flow [m3]" in said

@@ -73,3 +73,16 @@ def test_forecasts_from_either(place: Path, monkeypatch: pytest.MonkeyPatch, mor
         frames.append(pd.read_csv(place / f"{data}{len(more)}.csv", index_col="date"))
     assert len(frames[0]) == (12 if more else 5)
     pd.testing.assert_frame_equal(*frames, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("start", ["2024-01-05T00:30", "2024-01-01T03:00", "2030-01-01"])
+def test_a_start_that_cannot_be_is_refused_alike(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys, start: str
+):
+    said = []
+    for data in ("csv", "store"):
+        given = ["checkpoint=runs/store", f"data.path=load.{data}", f"start={start}", "output=never.csv"]
+        assert answer(monkeypatch, "predict", place, *given) == 2
+        said.append(capsys.readouterr().err)
+    assert said[0] == said[1]
+    assert "a forecast may begin from 2024-01-01 12:00:00 to 2024-01-13 12:00:00" in said[0]
