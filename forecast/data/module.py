@@ -161,7 +161,7 @@ class ForecastData(L.LightningDataModule):
         features = table.values[:, [table.columns.index(name) for name in self.feature_columns]]
         if self.holidays and table.clock == 0:
             warnings.warn(
-                f"{self.name}: dates are UTC, so data.holidays={self.holidays} marks the days of UTC, which begin and "
+                f"{self.title}: dates are UTC, so data.holidays={self.holidays} marks the days of UTC, which begin and "
                 "end some hours before or after the country's",
                 stacklevel=2,
             )
