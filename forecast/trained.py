@@ -159,10 +159,12 @@ class TrainedModel:
         from forecast import prediction, series_prediction
 
         if self.has_series:
-            panel = self.panel() if frame is None else self._series_data(frame).read()
+            panel = self.panel() if frame is None else self._on_clock(self._series_data(frame).read())
             asked = {"horizon": horizon, "start": start, "levels": levels, "method": intervals}
             return series_prediction.predict(self, panel, **asked).frame()
-        table = self.table() if frame is None else read_frame(frame, columns=self.feature_columns)
+        table = (
+            self.table() if frame is None else self._on_clock(read_frame(frame, columns=self.feature_columns))
+        )
         return prediction.predict(
             self, table, horizon=horizon, start=start, levels=levels, method=intervals
         ).frame()
@@ -263,8 +265,11 @@ class TrainedModel:
         self._check_made(config)
         source = instantiate(OmegaConf.create(config))
         source.prepare_data()
-        read = source.read()
-        return read.on_clock(self.data_state.get("clock")) if isinstance(read, Table) else read
+        return self._on_clock(source.read())
+
+    def _on_clock(self, read: Any) -> Any:
+        """A table, or many series, with dates on the clock of training."""
+        return read.on_clock(self.data_state.get("clock"))
 
     def _check_made(self, config: dict[str, Any]) -> None:
         """Raises CheckpointError for data that may not be made, or of another form than it was trained on."""

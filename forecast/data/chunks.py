@@ -19,10 +19,10 @@ import pyarrow.parquet
 from jaxtyping import Float64
 
 from forecast.data.csvfile import Cells, date_name, parse_cells, quote, read_numbers
-from forecast.data.dates import parse_dates
+from forecast.data.dates import dates_and_clock
 from forecast.data.table import check_signs, choose_columns
 from forecast.data.textfile import UNREADABLE, check_text, unpacked
-from forecast.data.timezone import has_one_offset, warn_of_offsets
+from forecast.data.timezone import has_one_offset, is_days, warn_of_offsets, without_zone
 from forecast.errors import ConfigError, DataError
 
 _LONGEST_LINE = 1 << 24
@@ -38,6 +38,7 @@ class Chunk:
     date_column: str
     names: list[str]
     dates: pd.DatetimeIndex
+    clock: int | None  # minutes the dates are ahead of UTC, where that is known
     values: Float64[np.ndarray, "rows columns"]
     position: dict[str, Any]  # of the next chunk; plain values
     done: int  # of `total`
@@ -70,8 +71,10 @@ class Chunks(ABC):
     def read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
         """The chunks from a position on, None: the beginning. Raises DataError for what cannot be read."""
 
-    def _dates(self, cells: Cells, column: str, anchors: Sequence[Sequence[str]]) -> pd.DatetimeIndex:
-        """The dates of a chunk, read as those of the file's first row and of the row above the chunk were.
+    def _dates(
+        self, cells: Cells, column: str, anchors: Sequence[Sequence[str]]
+    ) -> tuple[pd.DatetimeIndex, int | None]:
+        """The dates of a chunk, read as those of the file's first row and of the row above the chunk were; their clock.
 
         `anchors` are the texts of these two and what they were read as; their format is the chunk's too.
         """
@@ -80,11 +83,11 @@ class Chunks(ABC):
             if texts.hasnans:
                 raise cells.refuse("no date", row=int(texts.isna().argmax()), column=column)
             dates = pd.DatetimeIndex(texts)
-            return dates.tz_convert(None) if self._offset_changes and dates.tz else dates.tz_localize(None)
+            return without_zone(self.path, dates.tz_convert("UTC") if self._offset_changes else dates)
         known = pd.Series([text for text, _ in anchors], dtype=str)
         texts = pd.concat([known, texts.astype(str).where(texts.notna())], ignore_index=True)
         above = Cells(cells.path, pd.DataFrame({column: texts}), cells.first_line - len(anchors), cells.unit)
-        dates = parse_dates(above, column, self._date_format, self._timezone)
+        dates, clock = dates_and_clock(above, column, self._date_format, self._timezone)
         if [str(date) for date in dates[: len(anchors)]] != [date for _, date in anchors]:
             raise cells.refuse(
                 f"{quote(texts.iloc[len(anchors)])} and the dates above: one way to read them all is needed: set "
@@ -92,7 +95,7 @@ class Chunks(ABC):
                 row=0,
                 column=column,
             )
-        return dates[len(anchors) :]
+        return dates[len(anchors) :], clock
 
     def _anchors(
         self, cells: Cells, column: str, dates: pd.DatetimeIndex, before: Sequence[Sequence[str]]
@@ -152,13 +155,13 @@ class CsvChunks(Chunks):
             if not is_first:
                 cells = Cells(self.path, cells.frame.iloc[1:].reset_index(drop=True), at["line"])
             names = choose_columns(cells, column, self.columns)
-            dates = self._dates(cells, column, at["anchors"])
+            dates, clock = self._dates(cells, column, at["anchors"])
             signs = {"decimal": self._decimal, "thousands": self._thousands}
             values = np.stack([read_numbers(cells, name, **signs) for name in names], axis=1)
             ends = raw.count(b"\n", len(filled))
             after["blank"] = after["line"] - ends + 1 if ends > 1 else None
             after["anchors"] = self._anchors(cells, column, dates, at["anchors"])
-            yield Chunk(cells, column, names, dates, values, after, after["offset"])
+            yield Chunk(cells, column, names, dates, clock, values, after, after["offset"])
             at = after
         if not at["anchors"]:
             raise DataError(f"{self.path}: a header and no rows")
@@ -237,16 +240,18 @@ class ParquetChunks(Chunks):
             raise DataError(f"{self.path}: no rows")
 
     def _has_offsets(self, column: str) -> bool:
-        """Whether the dates are of a zone whose offset from UTC changes among them; they alone are read."""
+        """Whether the dates are times of a zone whose offset from UTC changes among them; they alone are read."""
         kind = self._file.schema_arrow.field(column).type
         if not pa.types.is_timestamp(kind) or kind.tz is None:
             return False
-        first = pd.DatetimeIndex([], tz="UTC")
+        first, days, changes = pd.DatetimeIndex([], tz="UTC"), True, False
         try:
             for batch in self._file.iter_batches(batch_size=max(1, self.size // 8), columns=[column]):
                 dates = pd.DatetimeIndex(batch.to_pandas(ignore_metadata=True)[column].dropna())
                 first = first if len(first) else dates[:1]
-                if not has_one_offset(pd.DatetimeIndex(first.append(dates))):
+                days = days and is_days(dates)
+                changes = changes or not has_one_offset(pd.DatetimeIndex(first.append(dates)))
+                if changes and not days:
                     return True
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{self.path}: cannot be read: {_first_line(error)}") from None
@@ -278,10 +283,10 @@ class ParquetChunks(Chunks):
         frame = batch.to_pandas(ignore_metadata=True, date_as_object=False)
         cells = Cells(self.path, frame, first_line=at["row"] + 1, unit="row")
         names = choose_columns(cells, column, self.columns)
-        dates = self._dates(cells, column, at["anchors"])
+        dates, clock = self._dates(cells, column, at["anchors"])
         values = frame[names].to_numpy(dtype=np.float64, na_value=np.nan)
         after = {"row": at["row"] + len(frame), "anchors": self._anchors(cells, column, dates, at["anchors"])}
-        return Chunk(cells, column, names, dates, values, after, after["row"])
+        return Chunk(cells, column, names, dates, clock, values, after, after["row"])
 
 
 def _first_line(error: BaseException) -> str:

@@ -78,6 +78,7 @@ class Note:
     position: dict[str, Any] | None = None  # of the next chunk
     columns: list[str] = field(default_factory=list)
     freq: str | None = None
+    clock: int | None = None
     first_date: str = ""
     last_date: str = ""
     last_values: list[float] = field(default_factory=list)
@@ -158,7 +159,7 @@ def _pour(
         if note.dtype == "<f4" and not ranges.fit_float32():
             return False
         if writer is None:
-            note.columns, note.first_date = chunk.names, str(table.dates[0])
+            note.columns, note.clock, note.first_date = chunk.names, chunk.clock, str(table.dates[0])
             note.unit = "ns" if table.dates.unit == "ns" else "us"
             writer = StoreWriter(partial, note.columns, note.dtype, note.unit, 0)
         writer.append(table)
@@ -172,7 +173,7 @@ def _pour(
         write_json(partial / NOTE, asdict(note))
         shown(chunk.done)
     assert writer is not None, "a file without rows is refused"
-    about = ("freq", "first_date", "last_date")
+    about = ("freq", "clock", "first_date", "last_date")
     writer.finish(
         **{key: getattr(note, key) for key in about},
         minimum=note.ranges.minimum,

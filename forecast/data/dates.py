@@ -13,7 +13,9 @@ from forecast.data.csvfile import Cells, quote
 from forecast.data.timezone import advice_on_clocks, is_days, looks_skipped, minutes_ahead, to_utc
 from forecast.errors import ConfigError, DataError
 
-_UTC_OFFSET = r"(?:\d:\d\d(?:\.\d+)?|T\d\d) ?(Z|[+-]\d\d(?::?\d\d)?)$"
+_OFFSET = r" ?(Z|[+-]\d\d(?::?\d\d)?)$"
+_UTC_OFFSET = r"(?:\d:\d\d(?:\.\d+)?|T\d\d)" + _OFFSET
+_MIDNIGHT = r"[T ]00(?::00)?(?::00(?:\.0+)?)?$"
 _YEARS = (1678, 2261)  # what pandas can count in nanoseconds
 _MOST_MILLISECONDS = 1e13  # three centuries
 
@@ -36,17 +38,20 @@ def dates_and_clock(
 
     An offset from UTC that is the same in every row is dropped (local time stays local); where it changes, as
     with daylight saving, dates become UTC, with a warning. With `timezone` dates become UTC: those that say no offset
-    are the zone's local times, hours that clocks repeat or skip included; without a time of day they stay as they are.
-    The clock is how many minutes the dates are ahead of UTC, None where nothing says so. Raises DataError for the first
-    date that cannot be read, or that day and month could be swapped in.
+    are the zone's local times, hours that clocks repeat or skip included. Days, all at midnight, stay as they are.
+    The clock is how many minutes the dates are ahead of UTC, None where nothing says so, and of days. Raises DataError
+    for the first date that cannot be read, or that day and month could be swapped in.
     """
     texts = cells.frame[column].str.strip()
     if texts.isna().any():
         raise cells.refuse("no date", row=int(texts.isna().argmax()), column=column)
     offsets = texts.str.extract(_UTC_OFFSET, expand=False)
-    if date_format is None and offsets.nunique() == 1 and offsets.notna().all() and timezone is None:
-        texts = texts.str.slice(0, -len(offsets.iloc[0])).str.rstrip()
-        return _read(cells, column, texts, offsets.iloc[:0], None), minutes_ahead(offsets.iloc[0])
+    if date_format is None and offsets.notna().all():
+        local = texts.str.replace(_OFFSET, "", regex=True)
+        if local.str.contains(_MIDNIGHT).all():
+            return _read(cells, column, local, offsets.iloc[:0], None), None
+        if offsets.nunique() == 1 and timezone is None:
+            return _read(cells, column, local, offsets.iloc[:0], None), minutes_ahead(offsets.iloc[0])
     dates = _read(cells, column, texts, offsets, date_format, warns=timezone is None)
     if (
         date_format in ("unix", "unix_ms")

@@ -11,6 +11,7 @@ from forecast.data.csvfile import Cells
 from forecast.data.dates import check_order, lay_grid
 from forecast.data.module import ForecastData
 from forecast.data.table import Table
+from forecast.data.timezone import without_zone
 from forecast.errors import DataError
 
 
@@ -35,7 +36,8 @@ class FrameData(ForecastData):
 def read_frame(
     frame: pd.DataFrame, *, columns: Sequence[str] | None = None, freq: str | None = None
 ) -> Table:
-    """A DataFrame's columns, all or some, as a checked table; a time zone is dropped, local time stays.
+    """A DataFrame's columns, all or some, as a checked table; of a time zone local time stays, or UTC where
+    its offset from UTC changes, with a warning.
 
     Raises DataError naming the first row (from 0) that is wrong: no DatetimeIndex, dates that do not rise evenly, a
     missing column, text, a missing or infinite number.
@@ -56,7 +58,7 @@ def read_frame(
     if not names or frame.empty:
         raise DataError("the DataFrame has no rows or no columns: there is nothing to forecast")
     cells = Cells(Path("the DataFrame"), frame, first_line=0, unit="row")
-    dates = pd.DatetimeIndex(frame.index).tz_localize(None)
+    dates, clock = without_zone("the DataFrame", pd.DatetimeIndex(frame.index))
     values = frame[names].to_numpy(dtype=np.float64)
     bad = ~np.isfinite(values)
     if bad.any():
@@ -64,4 +66,4 @@ def read_frame(
         raise cells.refuse("a missing or infinite number: fill it first", row=row, column=names[column])
     check_order(cells, "index", dates)
     grid, step = lay_grid(cells, "index", dates, freq, complete=False)
-    return Table(grid, values, tuple(names), step)
+    return Table(grid, values, tuple(names), step, clock=clock)

@@ -79,6 +79,7 @@ def lay_out(rows: LongRows, *, freq: str | None = None, fill: str | None = None)
         columns.known,
         known,
         static,
+        rows.clock,
     )
 
 

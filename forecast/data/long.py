@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from jaxtyping import Float64, Int32, Int64
 
 from forecast.data.csvfile import MISSING, Cells, quote, read_cells, read_numbers
-from forecast.data.dates import parse_dates
-from forecast.data.timezone import without_zone
+from forecast.data.dates import dates_and_clock
+from forecast.data.timezone import to_move, without_zone
 from forecast.errors import ConfigError, DataError
 
 PARQUET = (".parquet", ".pq")
@@ -58,6 +58,7 @@ class LongRows:
     values: Float64[np.ndarray, "rows columns"]
     known: Float64[np.ndarray, "rows known"]
     static: dict[str, pd.Series]  # float64, or categories
+    clock: int | None = None  # minutes the dates are ahead of UTC, where that is known
     order: Int64[np.ndarray, " rows"] | None = None  # the row read that each is, where they are not as read
     ahead: Cells | None = None  # of a second file, whose rows follow the `own` ones
     own: int = 0
@@ -90,8 +91,9 @@ class LongRows:
         return LongRows(
             self.cells, self.columns, ids,
             np.concatenate([self.codes, ids.get_indexer(other.ids)[other.codes].astype(np.int32)]),
-            np.concatenate([self.dates, other.dates]), np.concatenate([self.values, nothing]),
-            np.concatenate([self.known, other.known]), static, ahead=other.cells, own=len(self.codes),
+            np.concatenate([self.dates, other.dates + to_move(other.clock, self.clock)]),
+            np.concatenate([self.values, nothing]), np.concatenate([self.known, other.known]), static, self.clock,
+            ahead=other.cells, own=len(self.codes),
         )  # fmt: skip
 
 
@@ -190,7 +192,7 @@ def _from_cells(
     if empty.any():
         raise cells.refuse("no id", row=int(empty.argmax()), column=columns.id)
     codes, ids = pd.factorize(texts)
-    dates = parse_dates(cells, columns.date, date_format)
+    dates, clock = dates_and_clock(cells, columns.date, date_format)
 
     def numbers(names: Sequence[str]) -> Float64[np.ndarray, "rows columns"]:
         read = [read_numbers(cells, name, decimal=decimal, thousands=thousands) for name in names]
@@ -202,7 +204,7 @@ def _from_cells(
         static[name] = column if column.dtype.kind == "f" else column.astype("category")
     return LongRows(
         cells, columns, pd.Index(ids, dtype=str), codes.astype(np.int32), dates.to_numpy("datetime64[ns]"),
-        numbers(columns.values), numbers(columns.known), static,
+        numbers(columns.values), numbers(columns.known), static, clock,
     )  # fmt: skip
 
 
@@ -230,7 +232,8 @@ def _from_arrow(cells: Cells, table: pa.Table, columns: Columns, date_format: st
         texts = Cells(
             cells.path, date_column.to_pandas().astype(str).to_frame(columns.date), first_line=0, unit="row"
         )
-        dates = parse_dates(texts, columns.date, date_format).to_numpy("datetime64[ns]")
+        read, clock = dates_and_clock(texts, columns.date, date_format)
+        dates = read.to_numpy("datetime64[ns]")
     elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         try:
             dates = _copy(date_column, pa.timestamp("ns"), np.empty(table.num_rows, dtype="datetime64[ns]"))
@@ -238,9 +241,10 @@ def _from_arrow(cells: Cells, table: pa.Table, columns: Columns, date_format: st
             raise DataError(
                 f"{cells.path}: column {quote(columns.date)} has dates before 1678 or after 2261"
             ) from None
-        if pa.types.is_timestamp(kind) and kind.tz is not None:
-            zoned = pd.DatetimeIndex(dates, tz="UTC").tz_convert(kind.tz)
-            dates = without_zone(cells.path, zoned).to_numpy("datetime64[ns]")
+        zone = kind.tz if pa.types.is_timestamp(kind) else None
+        read = pd.DatetimeIndex(dates) if zone is None else pd.DatetimeIndex(dates, tz="UTC").tz_convert(zone)
+        read, clock = without_zone(cells.path, read)
+        dates = read.to_numpy("datetime64[ns]")
     else:
         raise DataError(f"{cells.path}: column {quote(columns.date)} is {kind}, not dates")
 
@@ -263,7 +267,15 @@ def _from_arrow(cells: Cells, table: pa.Table, columns: Columns, date_format: st
         else:
             static[name] = pd.Series(numbers([name])[:, 0])
     return LongRows(
-        cells, columns, categories, codes, dates, numbers(columns.values), numbers(columns.known), static
+        cells,
+        columns,
+        categories,
+        codes,
+        dates,
+        numbers(columns.values),
+        numbers(columns.known),
+        static,
+        clock,
     )
 
 

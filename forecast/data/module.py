@@ -124,8 +124,7 @@ class ForecastData(L.LightningDataModule):
         if self._is_set_up:
             return
         table = self._table if self._table is not None else self.read()
-        if self._saved_state is not None and isinstance(table, Table):
-            table = table.on_clock(self._saved_state.get("clock"))
+        table = table.on_clock((self._saved_state or {}).get("clock"))
         self.columns = self._choose_columns(table)
         self.freq = table.freq
         self.season = self._season or season_length(table.freq)
@@ -142,6 +141,7 @@ class ForecastData(L.LightningDataModule):
             self.rows["test"] = range(before, len(table.dates))
         self._check_rows()
         self._hold(table)
+        self._warn_of_utc(table.clock)
         if self._saved_state is None:
             if "train" not in self.rows:
                 raise ConfigError(
@@ -159,15 +159,17 @@ class ForecastData(L.LightningDataModule):
     def _hold(self, table: Table) -> None:
         """Keep of the table what windows are made from."""
         features = table.values[:, [table.columns.index(name) for name in self.feature_columns]]
-        if self.holidays and table.clock == 0:
-            warnings.warn(
-                f"{self.title}: dates are UTC, so data.holidays={self.holidays} marks the days of UTC, which begin and "
-                "end some hours before or after the country's",
-                stacklevel=2,
-            )
         self._features = np.ascontiguousarray(features)
         self._time = torch.from_numpy(time_features(table.dates, table.freq, self.holidays)).float()
         self.n_time_features = self._time.shape[1]
+
+    def _warn_of_utc(self, clock: int | None) -> None:
+        if self.holidays and clock == 0:
+            warnings.warn(
+                f"{self.title}: dates are UTC, so data.holidays={self.holidays} marks the days of UTC, which begin and "
+                "end some hours before or after the country's",
+                stacklevel=3,
+            )
 
     def _fit_scaler(self, rows: range) -> Scaler:
         return Scaler.fit(self.scaler_kind, self._features[rows.start : rows.stop], self.feature_columns)
@@ -306,7 +308,7 @@ class ForecastData(L.LightningDataModule):
             "feature_columns": list(self.feature_columns),
             "target_columns": list(self.target_columns),
             "freq": self.freq,
-            "clock": getattr(self.table, "clock", None),
+            "clock": self.table.clock,
             "n_time_features": self.n_time_features,
             "trained_until": str(self.table.dates[self.rows["train"].stop - 1]),
         }

@@ -9,6 +9,7 @@ import pandas as pd
 from jaxtyping import Float, Int64
 
 from forecast.data.calendar import future_dates
+from forecast.data.timezone import to_move
 
 ROWS = 1 << 22
 """Rows worked on at a time, so that what is made on the way stays small beside the table."""
@@ -36,6 +37,7 @@ class Panel:
     known_columns: tuple[str, ...]
     known: Float[np.ndarray, "rows known"]
     static: pd.DataFrame
+    clock: int | None = None  # minutes the dates are ahead of UTC, where that is known
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -65,6 +67,11 @@ class Panel:
     def dates(self, rows: Int64[np.ndarray, " some"]) -> pd.DatetimeIndex:
         of = self.series(rows)
         return pd.DatetimeIndex(self.grid[rows - self.starts[of] + self.firsts[of]])
+
+    def on_clock(self, clock: int | None) -> "Panel":
+        """The panel with its dates on another clock; one of the two that is not known changes nothing."""
+        move = to_move(self.clock, clock)
+        return replace(self, grid=pd.DatetimeIndex(self.grid + move), clock=clock) if move else self
 
     def until(self, steps: int) -> "Panel":
         """The same with a grid that reaches `steps` beyond every series' end."""

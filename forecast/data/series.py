@@ -142,7 +142,8 @@ class SeriesData(ForecastData):
     def setup(self, stage: str | None = None) -> None:
         if self._is_set_up:
             return
-        panel: Panel = (self._table or self.read()).until(self.pred_len)  # type: ignore[union-attr]
+        panel: Panel = self._table or self.read()  # type: ignore[assignment]
+        panel = panel.on_clock((self._saved_state or {}).get("clock")).until(self.pred_len)
         self.columns, self.freq = self.all_targets, panel.freq
         self.season = self._season or season_length(panel.freq)
         target = self._find_target(self.columns)
@@ -156,6 +157,7 @@ class SeriesData(ForecastData):
             first, last = self.series_rows["test"]
             self.series_rows["test"] = np.minimum(first + self.seq_len, last), last
         self._scale_panel()
+        self._warn_of_utc(panel.clock)
         self._is_set_up = True
 
     def _scale_panel(self) -> None:
@@ -264,6 +266,7 @@ class SeriesData(ForecastData):
             "feature_columns": list(self.feature_columns),
             "target_columns": list(self.target_columns),
             "freq": self.freq,
+            "clock": self.panel.clock,
             "n_time_features": self.n_time_features,
             "trained_until": str(self.panel.dates(last[last > first] - 1).max()),
         }

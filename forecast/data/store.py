@@ -4,7 +4,7 @@ A store is a folder of two NumPy arrays and what they are:
 
     values.npy   (rows, columns), float32 or float64, in the data's own units, finite
     dates.npy    (rows,), datetime64, evenly spaced
-    store.json   the columns' names, ranges and the step between rows
+    store.json   the columns' names, ranges, the step between rows, and the minutes that dates are ahead of UTC
 
 A row's columns lie side by side, so that a window is one stretch of the file, and the pages read stay in the system's
 cache, which all processes share. Nothing in a store is ever executed: NumPy reads it without pickle.
@@ -72,7 +72,8 @@ class StoredTable(Table):
 
     def part(self, rows: slice) -> Table:
         """Some of the rows, in memory."""
-        return Table(self.dates[rows].copy(), self.values[rows].astype(np.float64), self.columns, self.freq)
+        values = self.values[rows].astype(np.float64)
+        return Table(self.dates[rows].copy(), values, self.columns, self.freq, clock=self.clock)
 
 
 def is_store(path: str | Path) -> bool:
@@ -94,8 +95,9 @@ def open_store(path: str | Path) -> StoredTable:
     except DataError as error:
         raise DataError(f"{folder}: {error}: the store is damaged; convert again") from None
     return StoredTable(
-        dates, values, tuple(columns), about["freq"], tuple(about["minimum"]), tuple(about["maximum"]), folder
-    )
+        dates, values, tuple(columns), about["freq"], tuple(about["minimum"]), tuple(about["maximum"]), folder,
+        clock=about.get("clock"),
+    )  # fmt: skip
 
 
 def _read_description(file: Path) -> dict[str, Any]:
@@ -110,6 +112,8 @@ def _read_description(file: Path) -> dict[str, Any]:
     for key, kind in _KEYS.items():
         if type(about.get(key)) is not kind:
             raise DataError(f"{file.name} has no {key} that can be")
+    if type(about.get("clock")) not in (int, type(None)):  # older stores have none
+        raise DataError(f"{file.name} has no clock that can be")
     columns, ranges = about["columns"], [about["minimum"], about["maximum"]]
     if not all(isinstance(name, str) for name in columns) or len(set(columns)) < len(columns):
         raise DataError(f"{file.name} has columns without a name of their own")

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float64
 
 from forecast.data.csvfile import Cells, date_name, quote, read_cells, read_numbers
 from forecast.data.dates import check_order, dates_and_clock, lay_grid
+from forecast.data.timezone import to_move
 from forecast.errors import ConfigError
 
 FILLS = ("previous", "zero")
@@ -35,10 +36,8 @@ class Table:
 
     def on_clock(self, clock: int | None) -> "Table":
         """The table with its dates on another clock; one of the two that is not known changes nothing."""
-        if clock is None or self.clock is None or clock == self.clock:
-            return self
-        dates = self.dates + pd.Timedelta(minutes=clock - self.clock)
-        return replace(self, dates=pd.DatetimeIndex(dates), clock=clock)
+        move = to_move(self.clock, clock)
+        return replace(self, dates=pd.DatetimeIndex(self.dates + move), clock=clock) if move else self
 
 
 @dataclass(frozen=True)

@@ -72,14 +72,23 @@ def looks_skipped(gap: pd.DatetimeIndex, step: pd.offsets.BaseOffset) -> bool:
     return bool(skips_an_hour) and int(gap.hour[-1]) <= 4
 
 
-def without_zone(where: object, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
-    """Dates of a zone as dates of none: local time where its offset from UTC is the same in all of them; UTC where it
-    changes, with a warning that names `where`.
+def without_zone(where: object, dates: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, int | None]:
+    """Dates of a zone as dates of none, and their clock: local time where its offset from UTC is the same in all of
+    them; UTC where it changes, with a warning that names `where`. Dates of no zone, and days, have no clock.
     """
-    if has_one_offset(dates):
-        return dates.tz_localize(None)
-    warn_of_offsets(where)
-    return dates.tz_convert(None)
+    if dates.tz is None or is_days(dates):
+        return dates.tz_localize(None), None
+    if not has_one_offset(dates):
+        warn_of_offsets(where)
+        return dates.tz_convert(None), 0
+    local = dates.tz_localize(None)
+    ahead = local[:1].to_numpy() - dates[:1].tz_convert(None).to_numpy()
+    return local, int(ahead[0] / np.timedelta64(1, "m")) if len(ahead) else None
+
+
+def to_move(clock: int | None, other: int | None) -> np.timedelta64:
+    """What takes dates from one clock to another; nothing where one of the two is not known."""
+    return np.timedelta64(0 if clock is None or other is None else other - clock, "m")
 
 
 def has_one_offset(dates: pd.DatetimeIndex) -> bool:

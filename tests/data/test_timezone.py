@@ -3,14 +3,18 @@
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecast.data import CsvData
+from forecast.data import CsvData, SeriesData, read_frame
+from forecast.data.long import Columns, read_long_frame
+from forecast.data.store import open_store
 from forecast.data.table import read_table
 from forecast.errors import ConfigError, DataError
+from tests.commands import answer
 
 ZONES = ["Europe/Berlin", "America/New_York", "America/St_Johns", "Australia/Sydney", "Asia/Kolkata", "UTC"]
 
@@ -128,3 +132,94 @@ def test_holidays_of_dates_in_utc_are_warned_of(tmp_path: Path):
     )  # fmt: skip
     with pytest.warns(UserWarning, match="data.holidays=DE marks the days of UTC"):
         data.setup()
+
+
+def long_file(path: Path, dates: pd.DatetimeIndex) -> Path:
+    """Two series of what `with_offsets` writes."""
+    one = pd.read_csv(with_offsets(path, dates), dtype=str).rename(columns={"date": "ds", "load": "y"})
+    pd.concat([one.assign(unique_id=name) for name in "ab"]).to_csv(path, index=False)
+    return path
+
+
+def hours_off(dates: pd.DatetimeIndex, hours: np.ndarray) -> set[int]:
+    """By how many hours the dates differ from values that count the hours since 1970."""
+    return set((dates.to_numpy().astype("datetime64[h]").astype(int) - hours).astype(int).tolist())
+
+
+def test_many_series_keep_the_clock_of_training(tmp_path: Path):
+    """Trained on a file whose offsets change, then given summer's alone, as CSV and as Parquet."""
+    training = pd.date_range("2024-02-01", periods=1200, freq="h", tz="America/Los_Angeles")
+    summer = pd.date_range("2024-06-01", periods=100, freq="h", tz="Etc/GMT+7")
+    sizes = {"name": "load", "seq_len": 12, "pred_len": 4, "batch_size": 8}
+    old = SeriesData(path=long_file(tmp_path / "a.csv", training), split=[0.7, 0.1, 0.2], **sizes)
+    with pytest.warns(UserWarning, match="read as UTC"):
+        old.setup()
+    assert old.panel.clock == 0
+    frame = pd.read_csv(long_file(tmp_path / "b.csv", summer), parse_dates=["ds"])
+    frame.to_parquet(tmp_path / "b.parquet")
+    for path in ("b.csv", "b.parquet"):
+        assert SeriesData(path=tmp_path / path, split="test", **sizes).read().clock == -7 * 60
+        new = SeriesData(path=tmp_path / path, split="test", **sizes)
+        new.load_state_dict(old.state_dict())
+        new.setup()
+        for data in (old, new):
+            rows = np.arange(data.panel.n_rows)
+            assert hours_off(data.panel.dates(rows), data.panel.values[:, 0]) == {0}
+
+
+def test_what_is_known_ahead_is_put_on_the_clock_of_the_series(tmp_path: Path):
+    dates = pd.date_range("2024-06-01", periods=50, freq="h", tz="Etc/GMT+7")
+    price = range(60)
+    ahead = pd.date_range(dates[-1] + dates.freq, periods=10, freq="h").tz_convert("UTC")
+    for path, days, known in (("a.csv", dates, price[:50]), ("b.csv", ahead, price[50:])):
+        frame = pd.DataFrame({"unique_id": "a", "ds": days.map(pd.Timestamp.isoformat), "price": known})
+        (frame.assign(y=1.0) if path == "a.csv" else frame).to_csv(tmp_path / path, index=False)
+    data = SeriesData(
+        path=tmp_path / "a.csv", future_path=tmp_path / "b.csv", future_covariates=["price"], name="load", seq_len=12,
+        pred_len=4, batch_size=8, split=[0.7, 0.1, 0.2],
+    )  # fmt: skip
+    panel = data.read()
+    assert panel.clock == -7 * 60
+    assert panel.known[:, 0].tolist() == list(price)
+    assert panel.grid.equals(pd.date_range("2024-06-01", periods=60, freq="h"))
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Etc/GMT+7"])
+def test_a_store_and_a_dataframe_know_their_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str):
+    dates = pd.date_range("2024-02-01", periods=1200, freq="h", tz=zone)
+    clock = 0 if zone.startswith("America") else -7 * 60
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        file = read_table(with_offsets(tmp_path / "a.csv", dates))
+        frame = pd.DataFrame({"load": file.values[:, 0]}, index=dates)
+        frame.reset_index(names="date").to_parquet(tmp_path / "a.parquet")
+        for asked in (("data.path=a.csv",), ("data.path=a.parquet", "chunk=1500")):
+            store = f"output={Path(asked[0]).suffix}.store"
+            assert answer(monkeypatch, "convert", tmp_path, *asked, store) == 0
+        stores = [open_store(tmp_path / name) for name in (".csv.store", ".parquet.store")]
+        for table in (file, read_frame(frame), *stores, stores[0].whole()):
+            assert table.clock == clock
+            moved = table.on_clock(-8 * 60)
+            assert moved.clock == -8 * 60
+            assert hours_off(moved.dates, moved.values[:, 0]) == {-8}
+
+
+def test_days_have_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Midnights of a zone are days, whatever they are ahead of UTC."""
+    dates = pd.date_range("2024-01-01", periods=300, freq="D", tz="Europe/Berlin")
+    days, values = pd.date_range("2024-01-01", periods=300, freq="D"), np.arange(300.0)
+    frame = pd.DataFrame({"date": dates, "load": values})
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.assign(date=dates.map(pd.Timestamp.isoformat)).to_csv(tmp_path / "a.csv", index=False)
+    assert answer(monkeypatch, "convert", tmp_path, "data.path=a.parquet", "chunk=1000") == 0
+    columns = Columns("unique_id", "date", ("load",))
+    long = read_long_frame(frame.assign(unique_id="a"), columns)
+    tables = [
+        read_table(tmp_path / "a.csv"), read_table(tmp_path / "a.csv", timezone="Europe/Berlin"),
+        read_frame(frame.set_index("date")), open_store(tmp_path / "a.store"),
+    ]  # fmt: skip
+    for table in tables:
+        assert table.clock is None
+        assert table.dates.equals(days)
+    assert long.clock is None
+    assert (long.dates == days.to_numpy()).all()
