@@ -147,13 +147,16 @@ def applies(variant: str, settings: tuple[str, ...]) -> bool:
 
 
 def informer2020() -> Iterator[Cell]:
-    """The Informer paper's settings, from conf/experiment/informer2020."""
+    """The Informer paper's settings, from conf/experiment/informer2020; those of ETTh1 S, which read 720 hours and cost
+    930 GFLOP a step, in bfloat16."""
     for seed in SEEDS:
         for name in ("etth1", "etth2"):
             for features in ("M", "S"):
                 for horizon in PAPER_HORIZONS:
                     experiment = f"experiment=informer2020/{name}_{features.lower()}_{horizon}"
                     overrides = (experiment, "data.root=ROOT", "attention=probsparse", f"seed={seed}")
+                    if (name, features) == ("etth1", "S"):
+                        overrides = (*overrides, "trainer.precision=bf16-mixed")
                     yield Cell("informer2020", name, horizon, "probsparse", seed, overrides, features)
 
 
