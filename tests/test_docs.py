@@ -135,3 +135,18 @@ def test_the_first_table() -> None:
     assert {line[0]: line[1:] for line in lines} == expected
     (count,) = seeds
     assert (f"{count} seeds" if count > 1 else "one seed") in header[0]
+
+
+@pytest.mark.parametrize(
+    "folder", ["", *(path.parent.name for path in (ROOT / "forecast").glob("*/__init__.py"))]
+)
+def test_the_map_of_the_code_names_every_module(folder: str) -> None:
+    """In the section or the row of its folder."""
+    page = (ROOT / "docs" / "code.md").read_text()
+    if folder:
+        sections = [
+            section for section in page.split("\n## ") if f"`forecast/{folder}/`" in section.splitlines()[0]
+        ]
+        page = "\n".join(sections or [line for line in page.splitlines() if f"`{folder}/`" in line])
+    modules = {path.stem for path in (ROOT / "forecast" / folder).glob("*.py")} - {"__init__"}
+    assert modules - set(re.findall(r"`(\w+)`", page)) == set()
