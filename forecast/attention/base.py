@@ -22,6 +22,11 @@ def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{what} must be one of {', '.join(choices)}, not {value!r}")
 
 
+def check_count(what: str, value: int) -> None:
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"{what} must be a whole number of at least 1, not {value!r}")
+
+
 class Attention(nn.Module, ABC):
     """Mix `memory` into every position of `query`.
 

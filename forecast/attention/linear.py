@@ -9,7 +9,8 @@ Cost nE·F for F features, in memory nE. Feature maps, all positive:
     taylor  φ(q)·φ(k) = 1 + s + s²/2, s = q·k/√E: exp(s) to second order   F = 1 + E + E(E+1)/2
     favor   exp(w·x − |x|²/2)/√F, x scaled by E^-¼: exp(s) in expectation  F random directions w
 
-Sums run in float32 at least.
+favor has eps beside each exponential, not in the quotient, whose parts can all be far below it. Sums run in float32 at
+least.
 
 Sources: Katharopoulos et al. 2020, "Transformers are RNNs", equations 5, 9 and, for the gradients, 13 to 15;
 Choromanski et al. 2021, "Rethinking Attention with Performers", lemma 1 and section 2.4 (favor);
@@ -25,7 +26,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role, check_choice
+from forecast.attention.base import Attention, Role, check_choice, check_count
 from forecast.attention.prefix import from_chunks, sum_after, sum_before, to_chunks
 
 FEATURE_MAPS = ("elu", "relu", "taylor", "favor")
@@ -54,7 +55,8 @@ def linear_attention(
             phi = {"elu": _EluPlusOne.apply, "relu": F.relu, "taylor": _taylor}[feature_map]
             q, k = phi(q), phi(k)
         else:
-            q, k = _favor(q, k, projection.to(dtype), causal)
+            q, k = _favor(q, k, projection.to(dtype), causal, eps)
+            eps = torch.finfo(dtype).tiny  # for rows that fill a chunk up
         return _mix(q, k, values, eps, causal).to(v.dtype)
 
 
@@ -143,8 +145,8 @@ def _taylor(x: Tensor) -> Tensor:
     return torch.cat([torch.ones_like(x[..., :1]), x, x[..., i] * x[..., j] * scale], dim=-1)
 
 
-def _favor(q: Tensor, k: Tensor, directions: Tensor, causal: bool) -> tuple[Tensor, Tensor]:
-    """exp(w·x − |x|²/2) / √F; the largest exponent is taken off where that cancels in the quotient.
+def _favor(q: Tensor, k: Tensor, directions: Tensor, causal: bool, eps: float) -> tuple[Tensor, Tensor]:
+    """(exp(w·x − |x|²/2) + eps) / √F; the largest exponent is taken off where that cancels in the quotient.
 
     A query's own maximum always cancels, the keys' maximum only where all queries see all keys. A causal key
     keeps its exponent, which cannot exceed |w|²/2.
@@ -154,7 +156,7 @@ def _favor(q: Tensor, k: Tensor, directions: Tensor, causal: bool) -> tuple[Tens
     if not causal:
         to_key = to_key - to_key.amax((-2, -1), keepdim=True).detach()
     scale = directions.shape[0] ** -0.5
-    return scale * to_query.exp(), scale * to_key.exp()
+    return scale * (to_query.exp() + eps), scale * (to_key.exp() + eps)
 
 
 def _favor_exponent(x: Tensor, directions: Tensor) -> Tensor:
@@ -193,9 +195,10 @@ class LinearAttention(Attention):
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
         check_choice("linear feature_map", feature_map, FEATURE_MAPS)
-        if num_features is not None and (feature_map != "favor" or num_features < 1):
-            raise ValueError(f"linear num_features is a positive number for favor only, not {num_features}")
-        if eps <= 0:
+        if num_features is not None:
+            check_count("linear num_features", num_features)
+            check_choice("linear feature_map with num_features", feature_map, ("favor",))
+        if not eps > 0:
             raise ValueError(f"linear eps must be positive, not {eps}")
         self.feature_map = feature_map
         self.eps = eps

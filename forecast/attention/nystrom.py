@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, Role
+from forecast.attention.base import Attention, Role, check_count
 from forecast.attention.full import full_attention
 from forecast.attention.prefix import CHUNK
 from forecast.attention.softmax import short_softmax_attention
@@ -42,7 +42,8 @@ def nystrom_attention(
         (q, q_landmarks), (k, k_landmarks) = (_WithMeans.apply(x, num_landmarks) for x in (q, k))
         inverse = iterative_pinv(_softmax_kernel(q_landmarks, k_landmarks), pinv_iterations)
         gathered = short_softmax_attention(q_landmarks, k, v)
-        gathered = inverse @ gathered.to(inverse.dtype)
+        with torch.autocast(q.device.type, enabled=False):
+            gathered = inverse @ gathered.to(inverse.dtype)
         mixed = short_softmax_attention(q, k_landmarks, gathered.to(v.dtype))
     return mixed if conv_weight is None else mixed + depthwise_convolution(v, conv_weight)
 
@@ -189,10 +190,8 @@ class NystromAttention(Attention):
         conv_kernel: int | str | None = "auto",
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
-        if num_landmarks < 1:
-            raise ValueError(f"nystrom num_landmarks must be at least 1, not {num_landmarks}")
-        if pinv_iterations < 1:
-            raise ValueError(f"nystrom pinv_iterations must be at least 1, not {pinv_iterations}")
+        check_count("nystrom num_landmarks", num_landmarks)
+        check_count("nystrom pinv_iterations", pinv_iterations)
         if conv_kernel == "auto":
             conv_kernel = 33 if role == "self" else None
         if conv_kernel is not None and role == "cross":

@@ -26,7 +26,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role, check_choice
+from forecast.attention.base import Attention, Role, check_choice, check_count
 from forecast.attention.prefix import running_mean
 from forecast.attention.softmax import short_softmax_attention
 
@@ -165,8 +165,7 @@ class ProbSparseAttention(Attention):
         sampling: str = "shared",
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
-        if factor < 1:
-            raise ValueError(f"probsparse factor must be at least 1, not {factor}")
+        check_count("probsparse factor", factor)
         check_choice("probsparse sampling", sampling, SAMPLINGS)
         self.factor = factor
         self.sampling = sampling

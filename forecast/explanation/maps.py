@@ -51,19 +51,20 @@ def linear_map(
     eps: float = 1e-6,
     projection: Float[Tensor, "features head_dim"] | None = None,
 ) -> Map:
-    """φ(q_i)·φ(k_j) / (Σ_j φ(q_i)·φ(k_j) + eps); see `forecast.attention.linear` for the feature maps φ."""
+    """φ(q_i)·φ(k_j) / (Σ_j φ(q_i)·φ(k_j) + eps), of favor eps elsewhere; see
+    `forecast.attention.linear` for the feature maps φ."""
     if feature_map == "taylor":
         s = q @ k.mT * q.shape[-1] ** -0.5
         kernel = 1 + s + s.square() / 2
     elif projection is not None:
-        kernel = _favor_kernel(q, k, projection, causal)
+        kernel, eps = _favor_kernel(q, k, projection, causal, eps), 0.0
     else:
         phi = {"elu": lambda x: F.elu(x) + 1, "relu": F.relu}[feature_map]
         kernel = phi(q) @ phi(k).mT
     return _normalised(kernel * seen(q.shape[2], k.shape[2], causal), eps)
 
 
-def _favor_kernel(q: Tensor, k: Tensor, directions: Tensor, causal: bool) -> Tensor:
+def _favor_kernel(q: Tensor, k: Tensor, directions: Tensor, causal: bool, eps: float) -> Tensor:
     """exp(w·q − |q|²/2) · exp(w·k − |k|²/2) / F, up to the factors that the layer takes off before it adds eps."""
 
     def exponent(x: Tensor) -> Tensor:
@@ -74,7 +75,7 @@ def _favor_kernel(q: Tensor, k: Tensor, directions: Tensor, causal: bool) -> Ten
     to_query = to_query - to_query.amax(-1, keepdim=True)
     if not causal:
         to_key = to_key - to_key.amax((-2, -1), keepdim=True)
-    return to_query.exp() @ to_key.exp().mT / len(directions)
+    return (to_query.exp() + eps) @ (to_key.exp() + eps).mT / len(directions)
 
 
 def nystrom_map(q: Queries, k: Keys, *, num_landmarks: int = 32, pinv_iterations: int = 6) -> Map:

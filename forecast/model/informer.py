@@ -34,7 +34,7 @@ class Informer(nn.Module):
         d_model, n_heads, d_ff: width of the tokens, heads that share it, width inside the feed-forward.
         encoder_layers, decoder_layers: how many of each.
         distil: halve the sequence between encoder layers.
-        share_layers: one attention for all encoder layers and one for all decoder layers (as Fastformer may).
+        share_layers: one attention for all layers of an encoder, and one for the decoder's (as Fastformer may).
 
     Raises:
         ValueError: a length or size that cannot work, or an attention asked for a role that it cannot serve.
@@ -133,6 +133,7 @@ class InformerStack(Informer):
     """The Informer with a pyramid of encoders: `encoder_layers`, one fewer on the last half, … down to one."""
 
     def __init__(self, *, seq_len: int, encoder_layers: int = 3, **sizes: Any) -> None:
+        check_sizes(seq_len=seq_len, encoder_layers=encoder_layers)
         if seq_len < 2 ** (encoder_layers - 1):
             raise ValueError(f"seq_len={seq_len} cannot be halved for a stack of {encoder_layers} encoders")
         super().__init__(seq_len=seq_len, encoder_layers=encoder_layers, **sizes)

@@ -28,7 +28,10 @@ from tests.attention.kinds import BATCH, D_MODEL, HEAD_DIM, HEADS, MEMORY_LEN, Q
         (lambda: FullAttention(20, 3, role="self"), "d_model 20 is not divisible by n_heads 3"),
         (lambda: FullAttention(20, 0, role="self"), "d_model 20 is not divisible by n_heads 0"),
         (lambda: FullAttention(20, 5, role="self", dropout=1.0), r"dropout must be in \[0, 1\), not 1.0"),
-        (lambda: ProbSparseAttention(20, 5, role="self", factor=0), "factor must be at least 1, not 0"),
+        (
+            lambda: ProbSparseAttention(20, 5, role="self", factor=0),
+            "factor must be a whole number of at least 1, not 0",
+        ),
         (
             lambda: ProbSparseAttention(20, 5, role="self", sampling="some"),
             "sampling must be one of shared, per_query, not 'some'",
@@ -37,12 +40,18 @@ from tests.attention.kinds import BATCH, D_MODEL, HEAD_DIM, HEADS, MEMORY_LEN, Q
             lambda: LinearAttention(20, 5, role="self", feature_map="exp"),
             "feature_map must be one of elu, relu, taylor, favor, not 'exp'",
         ),
-        (lambda: LinearAttention(20, 5, role="self", num_features=8), "num_features .* favor only, not 8"),
+        (
+            lambda: LinearAttention(20, 5, role="self", num_features=8),
+            "feature_map with num_features must be one of favor, not 'elu'",
+        ),
         (lambda: LinearAttention(20, 5, role="self", eps=0.0), "eps must be positive, not 0"),
-        (lambda: NystromAttention(20, 5, role="self", num_landmarks=0), "num_landmarks must be at least 1"),
+        (
+            lambda: NystromAttention(20, 5, role="self", num_landmarks=0),
+            "num_landmarks must be a whole number of at least 1, not 0",
+        ),
         (
             lambda: NystromAttention(20, 5, role="self", pinv_iterations=0),
-            "pinv_iterations must be at least 1",
+            "pinv_iterations must be a whole number of at least 1, not 0",
         ),
         (
             lambda: NystromAttention(20, 5, role="cross", conv_kernel=33),

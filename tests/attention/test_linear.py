@@ -86,6 +86,18 @@ def test_favor_tends_to_softmax():
     assert errors[2] < 0.03
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("feature_map", ["elu", "taylor", "favor"])
+def test_the_weights_of_a_row_sum_to_one(feature_map, causal):
+    """Far from the origin too, where favor's exponentials fall below any eps."""
+    torch.manual_seed(0)
+    q, k = (3 * torch.randn(1, 2, 64, 32) for _ in range(2))
+    projection = orthogonal_directions(80, 32) if feature_map == "favor" else None
+    given = {"feature_map": feature_map, "projection": projection, "causal": causal}
+    out = linear_attention(q, k, torch.ones_like(k), **given)
+    torch.testing.assert_close(out, torch.ones_like(out), rtol=1e-4, atol=1e-4)
+
+
 def test_favor_directions_are_orthogonal_and_kept():
     rows = orthogonal_directions(10, 4).double()
     products = rows[:4] @ rows[:4].T

@@ -1,6 +1,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from forecast.attention import NystromAttention
 from forecast.attention.full import full_attention
@@ -45,6 +46,23 @@ def test_the_formula_itself_is_exact_when_every_step_is_a_landmark():
     kernel = (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1)
     inverse = iterative_pinv(kernel, 60)
     torch.testing.assert_close(kernel @ inverse @ kernel @ v, full_attention(q, k, v), rtol=1e-6, atol=1e-6)
+
+
+def test_the_pseudo_inverse_is_multiplied_in_float32_under_autocast():
+    """Its entries are large and cancel."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 1, 96, 8) for _ in range(3))
+    found: list[torch.dtype] = []
+
+    class Products(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func is torch.ops.aten.bmm.default and args[0].shape == (1, 12, 12):
+                found.append(args[0].dtype)
+            return func(*args, **(kwargs or {}))
+
+    with torch.autocast("cpu", dtype=torch.bfloat16), Products():
+        nystrom_attention(q, k, v, num_landmarks=12)
+    assert set(found) == {torch.float32}
 
 
 def test_more_landmarks_come_nearer_to_full_attention():
