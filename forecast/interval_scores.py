@@ -2,9 +2,12 @@
 
 coverage  share of true values within an interval; its level says what it should be
 width     mean width of an interval, on scaled values and in the data's own units
-pinball   mean pinball loss over the quantiles, scaled
-crps      continuous ranked probability score, scaled, approximated by the quantiles; for a forecast without
+pinball   mean pinball loss over the deciles, scaled
+crps      continuous ranked probability score, scaled, approximated by the deciles; for a forecast without
           spread it is the MAE
+
+Deciles alone, which every method has: a mean over more quantiles weighs tails that others lack. Of a normal forecast
+the approximation is 5% too large.
 """
 
 from collections.abc import Sequence
@@ -13,14 +16,14 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from forecast.quantiles import Level, bounds, crps_weights, pinball
+from forecast.quantiles import DECILES, Level, bounds, crps_weights, pinball
 
 
 class IntervalSums:
     """Running sums over the quantile forecasts of one method, in float64.
 
     Args:
-        at: the probabilities of the quantiles.
+        at: the probabilities of the quantiles, the deciles among them.
         levels: the intervals that are scored, in percent; the bounds of each are among `at`.
         scale: data units = scaled · scale, one a target (n_targets,), or of many series (series, n_targets).
     """
@@ -67,5 +70,5 @@ class IntervalSums:
                 "width": width.mean().item(),
                 "width_raw": (self.width_raw[i] / self.count).mean().item(),
             }
-        each = self.pinball / self.count
-        return scores | {"pinball": each.mean().item(), "crps": (each @ crps_weights(self.at)).item()}
+        each = self.pinball[[self.at.index(p) for p in DECILES]] / self.count
+        return scores | {"pinball": each.mean().item(), "crps": (each @ crps_weights(DECILES)).item()}

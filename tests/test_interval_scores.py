@@ -3,8 +3,9 @@ import pytest
 import torch
 from sklearn.metrics import mean_pinball_loss
 
+from forecast.conformal import AMONG
 from forecast.interval_scores import IntervalSums
-from forecast.quantiles import probabilities
+from forecast.quantiles import DECILES, probabilities
 
 
 def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
@@ -26,7 +27,7 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
         assert found["coverage"] == pytest.approx(((lower <= y) & (y <= upper)).mean())
         assert found["width"] == pytest.approx((upper - lower).mean(), rel=1e-5)
         assert found["width_raw"] == pytest.approx(((upper - lower) * scale.numpy()).mean(), rel=1e-5)
-    losses = [mean_pinball_loss(y.ravel(), q[..., i].ravel(), alpha=p) for i, p in enumerate(at)]
+    losses = [mean_pinball_loss(y.ravel(), q[..., at.index(p)].ravel(), alpha=p) for p in DECILES]
     assert scores["pinball"] == pytest.approx(np.mean(losses), rel=1e-5)
 
 
@@ -38,3 +39,15 @@ def test_crps_of_a_forecast_without_spread_is_its_mae() -> None:
     scores = sums.scores()
     assert scores["crps"] == pytest.approx((point - target).abs().mean().item(), rel=1e-5)
     assert scores["80"] == {"coverage": 0.0, "width": 0.0, "width_raw": 0.0}
+
+
+@pytest.mark.parametrize("at", [probabilities([]), probabilities([80, 95]), probabilities([80], AMONG)])
+def test_one_forecast_has_one_score_however_many_quantiles_are_known_of_it(at: tuple[float, ...]) -> None:
+    """Of the standard normal, whose CRPS is 1/√π (Gneiting and Raftery 2007)."""
+    normal = torch.distributions.Normal(0.0, 1.0)
+    quantiles = normal.icdf(torch.tensor(at)).expand(4_000, 1, 1, -1)
+    target = normal.icdf((torch.arange(4_000) + 0.5) / 4_000)[:, None, None]
+    sums = IntervalSums(at, [80], torch.ones(1))
+    sums.update(quantiles, target)
+    assert sums.scores()["crps"] == pytest.approx(0.5907, abs=1e-3)
+    assert sums.scores()["crps"] == pytest.approx(torch.pi**-0.5, rel=0.05)
