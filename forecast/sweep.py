@@ -108,7 +108,10 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
             scores["naive"] = f"{run.metrics['baselines']['naive']['mse']:.5g}"
             groups.setdefault(chosen, []).append(scores)
     rows, tasks = [], []
-    for chosen, members in groups.items():
+    for chosen, found in groups.items():
+        members = list(
+            {scores["seed"]: scores for scores in found}.values()
+        )  # a seed typed twice counts once
         row: dict[str, Any] = dict(zip(names.values(), chosen, strict=True))
         row["seeds"] = len(members)
         for score in SUMMARISED:

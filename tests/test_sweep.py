@@ -183,11 +183,12 @@ def test_several_devices_are_refused(
 
 
 def run(settings: str, mse: float | None, pred_len: int = 24, naive: float = 1.0) -> Run:
+    chosen = dict(s.split("=") for s in settings.split())
     metrics = {
-        "data": "etth1", "features": "M", "pred_len": pred_len, "test": {"mse": mse, "mae": 1.0}, "attention": "full",
-        "baselines": {"naive": {"mse": naive}},
+        "seed": chosen.get("seed"), "data": "etth1", "features": "M", "pred_len": pred_len, "attention": "full",
+        "test": {"mse": mse, "mae": 1.0}, "baselines": {"naive": {"mse": naive}},
     }  # fmt: skip
-    return Run(Path("x"), dict(s.split("=") for s in settings.split()), metrics, None)
+    return Run(Path("x"), chosen, metrics, None)
 
 
 def test_the_best_row_is_that_of_each_horizon() -> None:
@@ -205,6 +206,11 @@ def test_the_best_row_is_that_of_each_horizon() -> None:
     ]  # fmt: skip
     assert rows[0]["seeds"] == 2
     assert rows[0]["mse"] == pytest.approx(0.4)
+
+
+def test_a_seed_that_is_typed_twice_counts_once() -> None:
+    (row,) = summarise([run(f"seed={seed}", mse) for seed, mse in ((1, 0.3), (2, 0.5), (1, 0.3))])
+    assert (row["seeds"], row["mse"]) == (2, pytest.approx(0.4))
 
 
 def test_runs_that_kept_the_linear_map_are_counted() -> None:

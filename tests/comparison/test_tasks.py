@@ -149,6 +149,18 @@ def test_the_levels_that_a_model_was_trained_for_make_a_variant(tmp_path: Path) 
     assert [entry.name for entry in task.variants] == ["levels=[50]", "levels=[80]"]
 
 
+def test_files_that_differ_before_the_test_are_no_seeds(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        config = configuration()
+        config["data"]["path"] = f"{name}.csv"
+        make_run(tmp_path / name, config, mse=0.4)
+    (task,) = compared(tmp_path)
+    assert [(entry.name, len(entry.runs)) for entry in task.variants] == [
+        ("path=a.csv", 1),
+        ("path=b.csv", 1),
+    ]
+
+
 def test_runs_that_went_on_from_other_checkpoints_are_no_repeats(tmp_path: Path) -> None:
     for name in ("a", "b"):
         make_run(tmp_path / name, {**configuration(), "checkpoint": f"runs/{name}"}, mse=0.4)
