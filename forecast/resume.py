@@ -8,6 +8,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from forecast import processes
 from forecast.configuration import composed
@@ -96,7 +98,11 @@ def newest_first(root: Path) -> list[Path]:
 
 
 def is_same(folder: Path, config: DictConfig) -> bool:
-    return digest(load(folder / "config.yaml")) == digest(config)
+    """Whether the folder's run has this configuration; what cannot be read as a configuration of ours has another."""
+    try:
+        return digest(load(folder / "config.yaml")) == digest(config)
+    except (OSError, ValueError, YAMLError, OmegaConfBaseException):
+        return False
 
 
 def check_folder(folder: Path, config: DictConfig) -> None:
@@ -119,8 +125,10 @@ def is_finished(folder: Path, config: DictConfig) -> bool:
 
 
 def load(path: Path) -> DictConfig:
+    """Raises ValueError for a file of something else than a run's settings, other errors for no YAML at all."""
     config = OmegaConf.load(path)
-    assert isinstance(config, DictConfig)
+    if not isinstance(config, DictConfig) or "output_dir" not in config:
+        raise ValueError(f"{path} holds no run's settings")
     return config
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from forecast import overrides, resume
 from forecast.errors import ConfigError
@@ -70,9 +71,19 @@ def find(root: Path, arguments: Sequence[str]) -> Path | None:
     """The newest folder below `root` of a sweep of the same command."""
     wanted = compared(arguments)
     for path in sorted(root.glob(f"*/{COMMAND}"), key=lambda p: p.stat().st_mtime, reverse=True):
-        if compared(OmegaConf.to_container(OmegaConf.load(path))) == wanted:  # type: ignore[arg-type]
+        typed = typed_for(path)
+        if typed is not None and compared(typed) == wanted:
             return path.parent
     return None
+
+
+def typed_for(path: Path) -> list[str] | None:
+    """What a sweep's folder says was typed; None where the file is another program's."""
+    try:
+        typed = OmegaConf.to_container(OmegaConf.load(path))
+    except (OSError, ValueError, YAMLError, OmegaConfBaseException):
+        return None
+    return [str(override) for override in typed] if isinstance(typed, list) else None
 
 
 def compared(arguments: Sequence[str]) -> list[str]:
