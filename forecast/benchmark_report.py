@@ -21,7 +21,7 @@ from forecast.timing import (
     peak_memory,
     time_in_turn,
 )
-from forecast.workloads import FLOOR, Case, cases, make
+from forecast.workloads import FLOOR, Case, cases, left_out, make
 
 YARDSTICK = "full"
 Row = dict[str, Any]
@@ -30,10 +30,12 @@ Row = dict[str, Any]
 def measure(config: DictConfig, device: str) -> list[Row]:
     """One row a case: seconds (median, fastest, slowest), peak MiB, windows or sequences in the batch."""
     plan = cases(config)
+    if without := left_out(config):
+        print(f"left out: {', '.join(without)} cannot serve benchmark.role={config.benchmark.role}")
     settings = config.copy()
     OmegaConf.resolve(settings)  # plain values, which another process can read
     rows = []
-    with Progress(transient=True) as progress, in_process_for_memory() as elsewhere:
+    with Progress(transient=True) as progress, in_process_for_memory(torch.get_num_threads()) as elsewhere:
         task = progress.add_task("measuring", total=len({(c.length, c.backward) for c in plan}))
         for length in dict.fromkeys(case.length for case in plan):
             for backward in (False, True):

@@ -69,13 +69,14 @@ def peak_memory(make_work: Callable[[], Work], *, cuda: bool) -> float:
     return max(0.0, (_status("VmHWM") - before) / 1024)
 
 
-def in_process_for_memory() -> ProcessPoolExecutor:
+def in_process_for_memory(threads: int) -> ProcessPoolExecutor:
     """A process in which freed tensors go back to the system at once, so that resident memory follows them."""
-    return ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_map_every_tensor)
+    context = get_context("spawn")
+    return ProcessPoolExecutor(1, mp_context=context, initializer=_map_every_tensor, initargs=(threads,))
 
 
-def _map_every_tensor() -> None:
-    torch.set_num_threads(2)
+def _map_every_tensor(threads: int) -> None:
+    torch.set_num_threads(threads)
     if sys.platform == "linux":
         mmap_threshold, kib64 = -3, 64 * 1024
         ctypes.CDLL(None).mallopt(mmap_threshold, kib64)

@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from forecast.attention import Attention
+from forecast.attention.base import ROLES
 from forecast.errors import ConfigError
 from forecast.paths import CONF
 from forecast.timing import Work
@@ -46,8 +47,9 @@ def cases(config: DictConfig) -> list[Case]:
     """Every case that the configuration asks for and a kind can serve, by length, then kind.
 
     Raises:
-        ConfigError: an unknown kind, part or length.
+        ConfigError: an unknown kind, part or length, or nothing to measure.
     """
+    check(config)
     known = sorted(path.stem for path in (CONF / "attention").glob("*.yaml"))
     for kind in config.kinds:
         if kind not in known:
@@ -61,11 +63,38 @@ def cases(config: DictConfig) -> list[Case]:
             )
             raise ConfigError(f"benchmark.lengths: {length} must be {form}")
     kinds = [kind for kind in config.kinds if serves(config, kind)]
+    if not kinds:
+        raise ConfigError(f"kinds: none of {list(config.kinds)} serves role {config.benchmark.get('role')}")
     if config.benchmark.get("part") == "layer" and config.benchmark.role != "cross":
         kinds.append(FLOOR)
     return [
         Case(kind, length, backward) for length in lengths for kind in kinds for backward in (False, True)
     ]
+
+
+def check(config: DictConfig) -> None:
+    """Raises ConfigError for settings that name nothing there is."""
+    choices = {
+        "device": ("auto", "cpu", "cuda"),
+        "precision": tuple(DTYPES),
+        "benchmark.part": ("layer", "mixing"),
+        "benchmark.role": ROLES,
+    }
+    for key, allowed in choices.items():
+        value = OmegaConf.select(config, key)
+        if value is not None and value not in allowed:
+            raise ConfigError(f"{key}={value} must be one of {', '.join(allowed)}")
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device=cuda: PyTorch finds no GPU here; leave it out, or device=cpu")
+    for key in ("kinds", "benchmark.lengths"):
+        values = list(map(str, OmegaConf.select(config, key)))
+        if not values or len(set(values)) < len(values):
+            raise ConfigError(f"{key}={values} must name at least one, each once")
+
+
+def left_out(config: DictConfig) -> list[str]:
+    """The kinds asked for that cannot serve the role."""
+    return [kind for kind in config.kinds if not serves(config, kind)]
 
 
 def serves(config: DictConfig, kind: str) -> bool:
@@ -102,13 +131,11 @@ def make_layer(config: DictConfig, case: Case, device: str) -> Work:
         shape = (batch, settings.n_heads, length, settings.head_dim)
         inputs = [torch.randn(shape, device=device, dtype=dtype, requires_grad=True) for _ in range(3)]
         call: Callable[[], Tensor] = lambda: layer.mix(*inputs)  # noqa: E731
-    elif settings.part == "layer":
+    else:
         shape = (batch, length, d_model)
         inputs = [torch.randn(shape, device=device, dtype=dtype, requires_grad=True)]
         memory = inputs[0] if settings.role != "cross" else torch.randn_like(inputs[0], requires_grad=True)
         call = lambda: layer(inputs[0], memory)  # noqa: E731
-    else:
-        raise ConfigError(f"benchmark.part={settings.part} must be layer or mixing")
     if not case.backward:
         return torch.no_grad()(call)
     gradient = torch.randn(shape, device=device, dtype=dtype)

@@ -35,7 +35,7 @@ def hold_one_and_one(mib: int) -> float:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="measured on Linux alone")
 def test_peak_memory_is_what_was_held_at_once() -> None:
-    with in_process_for_memory() as elsewhere:
+    with in_process_for_memory(1) as elsewhere:
         for mib in (4, 64):
             assert elsewhere.submit(allocate, mib).result() == pytest.approx(mib, rel=0.1, abs=0.5)
         assert elsewhere.submit(hold_one_and_one, 32).result() == pytest.approx(64, rel=0.1)
@@ -96,7 +96,7 @@ def test_the_floor_has_every_projection_and_hands_the_values_on() -> None:
         ("kinds=[full,sparse]", "kinds: sparse is unknown"),
         ("benchmark.lengths=[12/6/3]", "whole number such as 512"),
         ("benchmark.lengths=[0]", "whole number such as 512"),
-        ("benchmark.part=all", "benchmark.part=all must be layer or mixing"),
+        ("benchmark.part=all", "benchmark.part=all must be one of layer, mixing"),
     ],
 )
 def test_mistakes_are_refused(override: str, message: str) -> None:
