@@ -5,7 +5,7 @@ from typing import Any
 
 import lightning as L
 from hydra.utils import instantiate
-from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.callbacks import Callback, ProgressBar
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
@@ -92,7 +92,12 @@ def check_callbacks(config: DictConfig, *names: str) -> None:
 def make_trainer(config: DictConfig, callbacks: Iterable[Callback | None], **settings: Any) -> L.Trainer:
     """The configuration's trainer, with those callbacks that are not switched off, and checkpoints with a hash."""
     kept = [callback for callback in callbacks if callback is not None]
-    return instantiate(config.trainer, callbacks=kept, plugins=[SealedFiles()], **settings)
+    has_bar = any(
+        isinstance(callback, ProgressBar) for callback in kept
+    )  # else Lightning would add one of its own
+    return instantiate(
+        config.trainer, callbacks=kept, plugins=[SealedFiles()], enable_progress_bar=has_bar, **settings
+    )
 
 
 def before_training(model: nn.Module) -> int:

@@ -10,6 +10,7 @@ from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
 
 from forecast import __version__
 from forecast.conformal import Calibration, enough, every
@@ -94,6 +95,14 @@ class Forecaster(L.LightningModule):
 
     def configure_model(self) -> None:
         shard(self.model, self.trainer)
+
+    def on_train_start(self) -> None:
+        """The rate that the schedule gives the next step: a run that goes on from another has more steps to come."""
+        schedule = self.lr_schedulers()
+        if isinstance(schedule, LambdaLR):
+            rates = zip(schedule.base_lrs, schedule.lr_lambdas, strict=True)
+            for group, (base, factor) in zip(schedule.optimizer.param_groups, rates, strict=True):
+                group["lr"] = base * factor(schedule.last_epoch)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         return self.loss(self(batch), batch.future)

@@ -8,6 +8,8 @@ import torch
 from hydra.utils import get_class
 from omegaconf import DictConfig
 
+from forecast.errors import ConfigError
+
 AUTO = "auto"
 WIDE = 128
 """d_model from which bfloat16's products save more than its casts cost (docs/performance.md)."""
@@ -24,6 +26,8 @@ def settle(config: DictConfig, checkpoint: dict[str, Any] | None) -> None:
             saved = checkpoint["hyper_parameters"]["trainer"]["precision"]
             if not str(saved).startswith("16"):
                 config.trainer.precision = saved
+    if config.optimizer.get("fused") not in (None, AUTO, True, False):
+        raise ConfigError(f"optimizer.fused={config.optimizer.fused} must be {AUTO}, true or false")
     if config.optimizer.get("fused") == AUTO:
         if "fused" in inspect.signature(get_class(config.optimizer._target_)).parameters:
             # Lightning cannot clip gradients that a fused optimizer unscales.

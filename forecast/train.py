@@ -162,6 +162,11 @@ PARTIAL = (
 """Lightning's ways to validate or test on a part or not, which scores, intervals and the best epoch would be of."""
 
 
+OWN_PLACES = ("checkpoint.dirpath", "epochs.path")
+"""Callbacks' places that tests and resumed runs look for in the run's folder."""
+MONITORED = ("val/mse", "val/mae")
+
+
 def check_trainer(config: DictConfig, trainer: Any) -> None:
     """Refuse what Lightning would take and not do, before it starts more processes."""
     from lightning.pytorch.accelerators import CPUAccelerator
@@ -169,6 +174,16 @@ def check_trainer(config: DictConfig, trainer: Any) -> None:
     from forecast.build import check_callbacks
 
     check_callbacks(config, "checkpoint", "throughput")
+    for key in OWN_PLACES:
+        place = OmegaConf.select(config.callbacks, key)
+        if place is not None and not Path(place).is_relative_to(config.output_dir):
+            raise ConfigError(
+                f"callbacks.{key}={place}: a run keeps it in its own folder: output_root=FOLDER moves all of it"
+            )
+    for key in ("callbacks.early_stopping.monitor", "schedule.monitor"):
+        monitor = OmegaConf.select(config, key)
+        if monitor is not None and monitor not in MONITORED:
+            raise ConfigError(f"{key}={monitor} is not one of {', '.join(MONITORED)}")
     for key in PARTIAL:
         if key in config.trainer:
             raise ConfigError(

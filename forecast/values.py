@@ -22,23 +22,31 @@ MAY_BE_NULL = (
 )
 """Keys of numbers for which null has a meaning too."""
 
+WHOLE_OR_NULL = ("num_features", "conv_kernel", "threads")
+"""Last parts of keys that are counts, or null, whichever their default is."""
+
 LIMITS = {
     "seed": (0, 2**32 - 1),
     "optimizer.lr": (0, 1_000),
     "optimizer.weight_decay": (0, 1_000),
     "schedule.warmup": (0, 1),
     "schedule.final": (0, 1),
+    "schedule.factor": (0, 1),
+    "schedule.full_epochs": (0, 2**31),
+    "schedule.patience": (0, 2**31),
     "trainer.max_epochs": (1, 2**31),
     "trainer.gradient_clip_val": (0, 2**31),
     "trainer.accumulate_grad_batches": (1, 2**20),
     "trainer.log_every_n_steps": (1, 2**31),
     "trainer.num_nodes": (1, 2**16),
+    "callbacks.checkpoint.every_minutes": (0, 2**31),
     "callbacks.early_stopping.patience": (1, 2**31),
     "callbacks.progress.refresh_rate": (0, 2**31),
     "data.batch_size": (1, 2**20),
     "data.eval_batch_size": (1, 2**20),
     "model.encoder_layers": (1, 1_000),
     "model.decoder_layers": (1, 1_000),
+    "repeats": (1, 2**20),
 }
 """The least and the most that a key can be: beyond, work would begin that never ends or memory be taken for nothing."""
 
@@ -56,6 +64,10 @@ def check_value(key: str, value: Any, default: Any) -> None:
             f"{key}={value}: a number of processes or GPUs is needed, or a list of GPUs, or -1 for all"
         )
     if key in TAKES_MANY_TYPES:
+        return
+    if key.rsplit(".", 1)[-1] in WHOLE_OR_NULL:
+        if value is not None and (type(value) is not int or value < 1):
+            raise ConfigError(f"{key}={value}: a whole number of at least 1 is needed, or null")
         return
     is_number = isinstance(default, int | float) and not isinstance(default, bool)
     if value is None:

@@ -18,10 +18,12 @@ import torch
 from matplotlib import pyplot as plt
 from omegaconf import OmegaConf
 
+from forecast import sweep_resume
 from forecast.checkpoint import load_checkpoint
 from forecast.configuration import composed
 from forecast.metrics import SCORES
-from forecast.resume import digest, find_unfinished, is_finished, load
+from forecast.resume import digest, find_finished, find_unfinished, is_finished, load
+from forecast.schedule import cosine
 from forecast.spread import spread
 from tests.commands import train_here
 from tests.helpers import TINY, write_csv
@@ -192,6 +194,12 @@ def test_the_epoch_table_says_the_rate_that_each_epoch_began_with(workplace: Pat
     assert pd.read_csv(folder / "metrics.csv")["lr"].tolist() == pytest.approx([0.008, 0.008, 0.004, 0.002])
 
 
+def test_without_its_bar_a_run_draws_none(workplace: Path) -> None:
+    _, said = finished(workplace, "callbacks.progress=null", "trainer.max_epochs=1")
+    assert "Epoch 0/" not in said
+    assert "Validation" not in said
+
+
 def test_the_best_checkpoint_is_the_best_epoch(run: tuple[Path, str]) -> None:
     content = torch.load(run[0] / "checkpoints" / "best.ckpt", weights_only=True)
     assert content["epoch"] == pd.read_csv(run[0] / "metrics.csv")["val/mse"].idxmin()
@@ -256,6 +264,20 @@ def test_only_an_unfinished_run_of_the_same_configuration_is_gone_on_with(
     assert find_unfinished(tmp_path / "runs", config) is None
 
 
+@pytest.mark.parametrize("text", ["- 1", "a: [1", "", "a: 1", "output_dir: ${nothing}", "\x00"])
+def test_folders_of_other_programs_are_passed_over(run: tuple[Path, str], tmp_path: Path, text: str) -> None:
+    other = tmp_path / "runs" / "other"
+    (other / "checkpoints").mkdir(parents=True)
+    (other / "checkpoints" / "last.ckpt").touch()
+    (other / "config.yaml").write_text(text)
+    (other / "command.yaml").write_text(text)
+    config = load(run[0] / "config.yaml")
+    assert find_unfinished(tmp_path / "runs", config) is None
+    (other / "metrics.json").write_text("{}")
+    assert find_finished(tmp_path / "runs", config) is None
+    assert sweep_resume.find(tmp_path / "runs", ["seed=1,2"]) is None
+
+
 def test_a_folder_s_name_does_not_count_whatever_its_letters(tmp_path: Path) -> None:
     one, other = (
         OmegaConf.create({"output_dir": str(folder), "callbacks": {"path": f"{folder}/metrics.csv"}})
@@ -312,7 +334,13 @@ def test_precisions_of_the_default_model(
 def test_a_named_checkpoint_is_gone_on_from_in_a_new_folder(run: tuple[Path, str], workplace: Path) -> None:
     longer, _ = finished(workplace, f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS + 1}")
     assert longer != run[0]
-    assert pd.read_csv(longer / "metrics.csv")["epoch"].tolist() == [EPOCHS]
+    table = pd.read_csv(longer / "metrics.csv")
+    assert table["epoch"].tolist() == [EPOCHS]
+    steps = load_checkpoint(run[0] / "checkpoints" / "last.ckpt")["global_step"]
+    peak = load(longer / "config.yaml").optimizer.lr
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=peak)
+    factor = cosine(optimizer, steps * (EPOCHS + 1) // EPOCHS)["scheduler"].lr_lambdas[0]
+    assert table["lr"].tolist() == pytest.approx([peak * factor(steps)])  # of a schedule over all the epochs
 
 
 def test_the_best_epoch_of_a_run_on_other_rows_is_not_taken_over(
