@@ -7,7 +7,8 @@ variable alone and then averaged over the variables, so that a large variable do
     smape     mean of 200·|ŷ − y| / (|ŷ| + |y|), 0 where both are 0
     wape      Σ|ŷ − y| / Σ|y|                           mase     mae_raw / seasonal-naive MAE of the training rows
 
-A ratio whose denominator is zero for a variable leaves that variable out; for all of them it is NaN.
+A ratio whose denominator is zero for a variable leaves that variable out; for all of them it is NaN. Values nearer to
+zero than float32 keeps of scaled ones, `ZERO`, are zero.
 """
 
 from typing import ClassVar
@@ -17,6 +18,10 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 SCORES = ("mse", "mae", "rmse_raw", "mae_raw", "smape", "wape", "mase")
+
+
+ZERO = 1e-4, 1e-6
+"""Of a variable's scale, and of its center: data units that are lost where values are scaled in float32 and back."""
 
 
 class ErrorSums:
@@ -101,6 +106,8 @@ def cells(
     prediction, target = prediction.double(), target.double()
     error = prediction - target
     y, y_hat = (target * scale + center).abs(), (prediction * scale + center).abs()
+    least = ZERO[0] * scale + ZERO[1] * center.abs()
+    y, y_hat = torch.where(y < least, 0.0, y), torch.where(y_hat < least, 0.0, y_hat)
     symmetric = torch.where(y + y_hat == 0, 0.0, 200 * (error * scale).abs() / (y + y_hat))
     return error.square(), error.abs(), symmetric, y
 

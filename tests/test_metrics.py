@@ -1,4 +1,5 @@
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -110,3 +111,15 @@ def test_sums_brought_back_from_a_device_are_scored() -> None:
             torch.ones((), dtype=torch.float64),
         )
         assert all(score.device.type == "cpu" for score in errors.by_variable().values())
+
+
+def test_zeros_that_float32_moved_are_zeros() -> None:
+    """A truth of 0 comes back from scaling as some 1e-8, and must not decide a ratio."""
+    center, scale = torch.tensor([0.3, 2.0]), torch.tensor([0.1, 7.0])
+    truth = ((torch.zeros(5, 4, 2) - center) / scale).float()
+    sums = ErrorSums(4, center, scale, naive_mae=torch.ones(2))
+    sums.update(truth + 1e-6, truth)
+    assert sums.scores()["smape"] == 0
+    assert math.isnan(sums.scores()["wape"])
+    sums.update(truth + 0.01, truth)
+    assert sums.scores()["smape"] == pytest.approx(100, rel=1e-3)

@@ -119,7 +119,8 @@ def _scaler(
         center[old], scale[old] = saved["center"][place[old]], saved["scale"][place[old]]
     new = np.flatnonzero((place < 0) & (last > first))
     if len(new):
-        fitted = SeriesScaler.fit(kind, by, values, first[new], last[new], columns)
+        others = None if saved is None else saved["scale"]
+        fitted = SeriesScaler.fit(kind, by, values, first[new], last[new], columns, others)
         everyone = by == "all"
         center[slice(None) if everyone else new] = fitted.center[0] if everyone else fitted.center
         scale[slice(None) if everyone else new] = fitted.scale[0] if everyone else fitted.scale

@@ -25,8 +25,9 @@ class Scaler:
     def fit(cls, kind: str, values: Float[np.ndarray, "rows columns"], columns: Sequence[str]) -> "Scaler":
         """Take the numbers from `values`, the training rows.
 
-        `standard`: mean and deviation; `minmax`: to [0, 1]; `robust`: median and interquartile range; `none`:
-        as is. A constant column is scaled by 1, with a warning. Raises ConfigError for another `kind`.
+        `standard`: mean and deviation; `minmax`: to [0, 1]; `robust`: median and interquartile range, the deviation
+        where that is zero, as of demand that is mostly none; `none`: as is. A constant column is scaled by 1, with a
+        warning. Raises ConfigError for another `kind`.
         """
         if kind == "none":
             center, scale = np.zeros(len(columns)), np.ones(len(columns))
@@ -38,7 +39,9 @@ class Scaler:
             center, scale = fitted.data_min_, 1 / fitted.scale_
         elif kind == "robust":
             fitted = RobustScaler().fit(values)
-            center, scale = fitted.center_, fitted.scale_
+            low, high = np.percentile(values, (25, 75), axis=0)
+            deviation = StandardScaler().fit(values).scale_
+            center, scale = fitted.center_, np.where(high > low, fitted.scale_, deviation)
         else:
             raise ConfigError(f"data.scaler={kind} is not one of {', '.join(SCALERS)}")
         if kind != "none":

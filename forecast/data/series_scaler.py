@@ -31,11 +31,14 @@ class SeriesScaler:
         first: PerSeries,
         last: PerSeries,
         columns: tuple[str, ...],
+        others: Float64[Tensor, "others columns"] | None = None,
     ) -> "SeriesScaler":
         """Take the numbers from the rows first[s] … last[s] − 1 of each series, at least one.
 
-        `by`: series, each alone; all, every series by the same numbers. `kind` as in `Scaler.fit`, and as there a
-        constant column is scaled by 1, with a warning that says in how many series.
+        `by`: series, each alone; all, every series by the same numbers. `kind` as in `Scaler.fit`. A column that is
+        constant in a series is scaled there by the median of the others' scales (1 where it is constant in all), with a
+        warning that says in how many: by 1, its first change could be thousands of deviations. `others` are scales of
+        series that are not among these.
         """
         shape = len(first), len(columns)
         if kind == "none" or not columns:
@@ -49,7 +52,10 @@ class SeriesScaler:
             rows = values[segments(first[part], last[part])].astype(np.float64)
             center[part], scale[part] = _fit(kind, rows, lengths)
         still = scale == 0
-        scale[still] = 1.0
+        known = scale if others is None else np.concatenate([scale, others.numpy()])
+        scale = np.where(
+            still, [np.median(one[one > 0]) if (one > 0).any() else 1.0 for one in known.T], scale
+        )
         if still.any():
             told = ", ".join(
                 f"{name} in {count:,}"
@@ -57,7 +63,7 @@ class SeriesScaler:
                 if count
             )
             warnings.warn(
-                f"constant in the training rows, so scaled by 1: {told} of {len(first):,} series",
+                f"constant in the training rows, so scaled as other series are: {told} of {len(first):,} series",
                 stacklevel=2,
             )
         return cls(torch.from_numpy(center), torch.from_numpy(scale))
@@ -111,7 +117,8 @@ def _fit(
     elif kind == "robust":
         quartiles = [np.percentile(series, (25, 50, 75), axis=0) for series in np.split(rows, starts[1:])]
         low, center, high = np.stack(quartiles, axis=1)
-        scale = high - low
+        deviations = np.stack([series.std(axis=0) for series in np.split(rows, starts[1:])])
+        scale = np.where(high > low, high - low, deviations)
     else:
         with np.errstate(over="ignore"):  # numbers too large are refused once scaled
             center = np.add.reduceat(rows, starts) / each

@@ -1,5 +1,6 @@
 """What never changes of a series, as features: numbers standardised over the series, texts one-hot."""
 
+import math
 import warnings
 from typing import Any
 
@@ -14,7 +15,8 @@ MOST = 1_000
 """Features at most: a text that is another in every series says nothing that a model could use for new ones."""
 
 Encoding = dict[str, Any]
-"""By column, the texts that have a feature each, or the mean and the deviation of its numbers; plain values."""
+"""By column, the texts that have a feature each, or the mean and the deviation of its numbers (infinite where all are
+one, so that another, later, is no outlier); plain values."""
 
 
 def fit_static(static: pd.DataFrame) -> Encoding:
@@ -24,7 +26,12 @@ def fit_static(static: pd.DataFrame) -> Encoding:
         if pd.api.types.is_numeric_dtype(column):
             numbers = column.to_numpy(dtype=np.float64)
             deviation = float(numbers.std())
-            encoding[str(name)] = {"mean": float(numbers.mean()), "deviation": deviation or 1.0}
+            if not deviation:
+                warnings.warn(
+                    f"data.static_covariates: {quote(name)} is the same in every series, so it tells a model nothing",
+                    stacklevel=2,
+                )
+            encoding[str(name)] = {"mean": float(numbers.mean()), "deviation": deviation or math.inf}
         else:
             encoding[str(name)] = {"texts": sorted(map(str, column.unique()))}
     width = len(feature_names(encoding))

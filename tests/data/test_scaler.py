@@ -6,6 +6,7 @@ import torch
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from forecast.data.scaler import Scaler
+from forecast.data.series_scaler import SeriesScaler
 from forecast.errors import ConfigError
 
 VALUES = np.random.default_rng(0).gamma(2.0, 3.0, size=(400, 3)) * [1, 100, 0.01] + [0, 1e6, -5]
@@ -56,3 +57,13 @@ def test_state_loads_as_plain_tensors():
 def test_another_scaler_is_refused():
     with pytest.raises(ConfigError, match=r"data\.scaler=log is not one of standard, minmax, robust, none"):
         Scaler.fit("log", VALUES, COLUMNS)
+
+
+def test_demand_that_is_mostly_none_is_scaled_by_its_deviation() -> None:
+    """Its interquartile range is zero."""
+    values = np.zeros((100, 1))
+    values[::10] = 30.0
+    scaler = Scaler.fit("robust", values, ("y",))
+    assert scaler.scale.item() == pytest.approx(values.std())
+    one = SeriesScaler.fit("robust", "series", values, np.array([0]), np.array([100]), ("y",))
+    assert one.scale.item() == pytest.approx(values.std())

@@ -206,8 +206,34 @@ def test_every_series_has_its_own_scale(kind: str, theirs: type) -> None:
     for s, (name, length) in enumerate(LENGTHS.items()):
         rows = frame.loc[frame["unique_id"] == name, ["y", "temperature"]].to_numpy()
         expected = theirs().fit(rows[: int(0.7 * length)]).transform(rows)
+        if name == "a":  # constant there: 0 whatever the scale, the others' median
+            assert data.scaler.scale[s, 1] == data.scaler.scale[[1, 2, 3], 1].median()
         mine = data.windows["train"].values[data.panel.starts[s] : data.panel.stops[s]]
         np.testing.assert_allclose(mine, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_what_changes_for_the_first_time_is_no_outlier() -> None:
+    """A price that was one in the training rows of a series, and a static number that was one in all of them."""
+    frame = long_frame()
+    one = frame["unique_id"] == "a"
+    price = frame["price"].where(~one, 500.0)
+    frame["price"] = price.where(~one | (frame.groupby("unique_id").cumcount() < 38), 450.0)
+    frame["size"] = 100.0
+    with pytest.warns(
+        UserWarning, match="so scaled as other series are: price in 1 of 4|'size' is the same in every"
+    ):
+        data = ready(frame, future_covariates=["price"], static_covariates=["size"])
+    test = every(data, "test")
+    assert test.future_time.abs().max() < 50 / data.scaled.known_scaler.scale[1:].min()
+    state = data.state_dict()
+    new = frame[one].assign(unique_id="new", size=5_000.0)
+    options = SIZES | {"future_covariates": ["price"], "static_covariates": ["size"], "split": "test"}
+    later = SeriesFrame(new, **options)
+    later.load_state_dict(state)
+    with pytest.warns(UserWarning, match="price in 1 of 1 series"):
+        later.setup()
+    assert later.scaled.known_scaler.scale.item() in data.scaled.known_scaler.scale
+    assert every(later, "test").future_time[..., -1].abs().max() == 0
 
 
 def test_numbers_too_large_are_refused_in_one_line() -> None:
