@@ -7,6 +7,7 @@ go on with what it has, and the model would be of neither.
 import hashlib
 import platform
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import lightning as L
@@ -16,6 +17,7 @@ import torch.distributed as dist
 
 from forecast.checkpoint import first_difference
 from forecast.data import ForecastData
+from forecast.data.store import StoredTable
 from forecast.errors import ConfigError, DataError
 
 MAY_DIFFER = {
@@ -50,7 +52,7 @@ class Fingerprint:
 
 
 class SameEverywhere(L.Callback):
-    """Compare what the processes of a run read, before anything is trained.
+    """Compare what the processes of a run read, before anything is trained; keep in checkpoints what it was.
 
     Raises:
         DataError: naming two processes and the tables that each has.
@@ -58,11 +60,33 @@ class SameEverywhere(L.Callback):
     """
 
     def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
+        if stage == "fit":
+            self._table = facts(trainer.datamodule)  # type: ignore[attr-defined]
         if trainer.world_size > 1 and stage == "fit":
             data = trainer.datamodule  # type: ignore[attr-defined]
             gathered: list[Any] = [None] * trainer.world_size
             dist.all_gather_object(gathered, fingerprint(data, dict(module.hparams)))
             compare(gathered)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"table": self._table}
+
+
+def facts(data: ForecastData) -> str:
+    """What a table is known by: its extent, and a hash unless it is a store, of which that would take minutes."""
+    rows, first, last = data.extent()
+    content = "" if isinstance(data.table, StoredTable) else f" with hash {digest(data.table)}"
+    return f"{rows:,} rows from {first} to {last}{content}"
+
+
+def check_table(checkpoint: Path, saved: dict[str, Any], data: ForecastData) -> None:
+    """Raises DataError where a run was begun with another table than the one that is there now."""
+    then, now = saved["callbacks"].get("SameEverywhere", {}).get("table"), facts(data)  # older runs kept none
+    if then is not None and then != now:
+        raise DataError(
+            f"{checkpoint}: this run was begun with {then}, and {data.title} has {now}: put the old table back, or "
+            "leave resume=auto out to begin anew"
+        )
 
 
 def fingerprint(data: ForecastData, config: dict[str, Any]) -> Fingerprint:

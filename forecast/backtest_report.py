@@ -81,7 +81,7 @@ def content(found: Backtest) -> dict[str, Any]:
         "trainings": [str(found.dates[row - 1]) for row in found.trainings],
         "model": table.pop(MODEL),
         "baselines": table,
-        "intervals": found.intervals.scores(),
+        "intervals": {"conformal": found.intervals.scores()},
         "notes": found.notes,
     }
 
@@ -122,7 +122,7 @@ def show(folder: Path, found: Backtest) -> None:
     for level, score in found.intervals.scores().items():
         if isinstance(score, dict):
             coverage, width = 100 * score["coverage"], score["width"]
-            console.print(f"interval   {level}% holds {coverage:.1f}%, width {width:.3f} scaled")
+            console.print(f"interval   {level}%, conformal, holds {coverage:.1f}%, width {width:.3f} scaled")
     for note in found.notes:
         console.print(f"note       {note}")
     console.print(f"saved in {folder}")

@@ -73,6 +73,8 @@ def choose_origins(
     for key, value in {"steps": steps, "stride": stride}.items():
         if value is not None and (type(value) is not int or value < 1):
             raise ConfigError(f"{key}={value} must be a whole number of rows, at least 1")
+    if steps is not None and steps > len(data.table.dates):
+        raise ConfigError(f"steps={steps:,}: {data.title} has {len(data.table.dates):,} rows")
     rows = data.rows["test"] if steps is None else range(len(data.table.dates) - steps, len(data.table.dates))
     if len(rows) < data.pred_len:
         raise ConfigError(f"steps={len(rows)} hold no forecast of pred_len={data.pred_len}: give more")

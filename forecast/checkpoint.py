@@ -90,6 +90,7 @@ SAME = (
     "label_len",
     "pred_len",
     "data.scaler",
+    "data.holidays",
 )
 """What a run that goes on from a checkpoint must share with the run that wrote it: its whole state is taken over."""
 
@@ -101,7 +102,7 @@ def check_goes_on(
     path: Path,
     content: dict[str, Any],
     config: dict[str, Any],
-    columns: dict[str, list[str]],
+    data: dict[str, Any],
     *,
     in_place: bool = False,
 ) -> None:
@@ -109,7 +110,7 @@ def check_goes_on(
 
     A run that goes on in its own folder may have no epoch left: it stopped after them.
 
-    `columns` holds this run's `feature_columns` and `target_columns`.
+    `data` is the state of this run's data module.
 
     Raises:
         CheckpointError: naming the first setting that differs.
@@ -125,12 +126,18 @@ def check_goes_on(
             )
     for state in content.values():
         if isinstance(state, dict) and "feature_columns" in state:
-            for name, mine in columns.items():
-                if state[name] != mine:
+            for name in ("feature_columns", "target_columns"):
+                if state[name] != data[name]:
                     what, theirs = name.replace("_", " "), ", ".join(state[name])
                     raise CheckpointError(
-                        f"{path}: its {what} are {theirs}; this run's are {', '.join(mine)}"
+                        f"{path}: its {what} are {theirs}; this run's are {', '.join(data[name])}"
                     )
+            for name, what in {
+                "freq": "step between rows",
+                "n_time_features": "number of time features",
+            }.items():
+                if state[name] != data[name]:
+                    raise CheckpointError(f"{path}: its {what} is {state[name]}; this run's is {data[name]}")
     epochs = epochs_done(content)
     if epochs >= config["trainer"]["max_epochs"] and not in_place:
         raise CheckpointError(

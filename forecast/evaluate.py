@@ -6,6 +6,7 @@ from omegaconf import DictConfig
 
 from forecast.cli import command
 from forecast.configuration import check_checkpoint
+from forecast.errors import ConfigError
 from forecast.files import check_free, whole_file, write_json
 
 
@@ -14,6 +15,8 @@ def evaluate(config: DictConfig) -> None:
     check_checkpoint(config)
     file = Path(config.output).expanduser() if config.output else None
     if file:
+        if file.suffix != ".json":
+            raise ConfigError(f"output={config.output}: give a name that ends in .json")
         by_series = file.with_name(f"{file.stem}_by_series.parquet")  # of many series
         check_free(file, by_series, overwrite=config.overwrite)
     # Here and not above, so that --help and --cfg answer without loading torch, and mistakes at once.
@@ -36,6 +39,15 @@ def evaluate(config: DictConfig) -> None:
         first = data.dates(data.windows["test"].origins(torch.tensor([0])).numpy())
         if note := model.note_on(first):
             print(f"note: {note}")
+    if isinstance(data, SeriesData) and data.split == "test":
+        first, last = data.series_rows["test"]
+        if note := model.note_on(data.dates(first[first < last])):
+            print(f"note: {note}")
+    if data.split != "test" and (now := data.state_dict()["trained_until"]) != model.trained_until:
+        print(
+            f"note: trained on rows to {model.trained_until}; this table's training rows end {now}, so its "
+            f"{config.split} rows are not the run's"
+        )
     if config.split != "test":
         print(
             f"note: the {config.split} rows were used in training; only the test split tells how new rows will do"

@@ -19,7 +19,7 @@ from forecast.trained import FRAME, OF_A_FRAME, TrainedModel, load
 
 
 def fit(
-    frame: pd.DataFrame,
+    frame: pd.DataFrame | pd.Series,
     *,
     target: str | None = None,
     attention: str = "probsparse",

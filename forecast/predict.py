@@ -32,7 +32,7 @@ def predict(config: DictConfig) -> None:
     asked = {
         "horizon": config.horizon,
         "start": config.start,
-        "levels": config.levels,
+        "levels": model.config["levels"] if config.levels is None else config.levels,
         "method": config.intervals,
     }
     run = model.path.parent.parent.name

@@ -1,8 +1,10 @@
 """From a trained model and a table to the values to come, with their bounds, in the table's own units."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 import pandas as pd
@@ -23,6 +25,7 @@ from forecast.trained import TrainedModel
 
 METHODS = ("auto", "conformal", "quantile")
 ROLLED_ORIGINS = 512  # forecasts that bounds beyond pred_len are taken from, at most
+FEW = 10  # horizons that fit into the validation rows, below which bounds beyond pred_len are called rough
 BATCH = 64
 
 
@@ -99,10 +102,7 @@ def predict(
     dates = dates_and_more(table.dates, model, horizon)
     scaled = of_one_table(model.scaler).transform(torch.from_numpy(values)).float()
     point, own = roll(model, scaled, calendar(dates, model), torch.tensor([origin]), horizon)
-    if method not in METHODS:
-        raise ConfigError(f"intervals={method} is not one of {', '.join(METHODS)}")
-    if method == "auto":
-        method = "conformal" if model.quantiles is None or horizon > model.pred_len else "quantile"
+    method = method_for(model, method, levels, horizon)
     at: Sequence[float] = ()
     if levels and method == "quantile":
         at, quantiles = trained_bounds(model, levels, horizon), own[:, :horizon]
@@ -132,8 +132,9 @@ def predict(
 def check_horizon(model: TrainedModel, horizon: int | None) -> int:
     if horizon is None:
         return model.pred_len
-    if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
+    if isinstance(horizon, bool) or not isinstance(horizon, Integral) or horizon < 1:
         raise ConfigError(f"horizon={horizon} must be a whole number of at least 1")
+    horizon = int(horizon)
     if horizon > model.pred_len and model.feature_columns != model.target_columns:
         raise ConfigError(
             f"horizon={horizon} goes beyond pred_len={model.pred_len}, and this model (features=MS) forecasts only "
@@ -207,6 +208,17 @@ def roll(
     return torch.cat(parts, dim=1)[:, :horizon], first
 
 
+def method_for(model: TrainedModel, method: str, levels: Sequence[Level], horizon: int) -> str:
+    """Of the bounds; `auto` takes the network's own quantiles where it has those of all levels and steps."""
+    if method not in METHODS:
+        raise ConfigError(f"intervals={method} is not one of {', '.join(METHODS)}")
+    if method != "auto":
+        return method
+    wanted = {p for level in levels for p in bounds(level)}
+    trained = horizon <= model.pred_len and model.quantiles is not None and wanted <= set(model.quantiles)
+    return "quantile" if trained else "conformal"
+
+
 def trained_bounds(model: TrainedModel, levels: Sequence[Level], horizon: int) -> Sequence[float]:
     """The probabilities of the network's quantiles. Raises ConfigError where it has none for a level or the horizon."""
     if model.quantiles is None:
@@ -266,6 +278,13 @@ def calibrate_rolled(
         raise DataError(
             f"horizon={horizon} is longer than the {rows} validation rows that its "
             "bounds could be taken from: levels=[] goes without bounds"
+        )
+    if rows < FEW * horizon:
+        warnings.warn(
+            f"horizon={horizon}: bounds beyond pred_len={model.pred_len} come from {rows:,} validation rows, in which "
+            f"so many steps fit {rows // horizon} times: they are rough, and may leave out the forecast itself; train "
+            "with a longer pred_len, or give validation more rows (data.split)",
+            stacklevel=2,
         )
     origins = first + torch.linspace(0, count - 1, min(count, ROLLED_ORIGINS)).long()
     steps, errors = torch.arange(horizon), []

@@ -15,7 +15,14 @@ from forecast.data.csvfile import quote
 from forecast.data.panel import Panel
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.errors import ConfigError, DataError
-from forecast.prediction import METHODS, OneOfEach, Prediction, calibration_for, check_horizon, trained_bounds
+from forecast.prediction import (
+    OneOfEach,
+    Prediction,
+    calibration_for,
+    check_horizon,
+    method_for,
+    trained_bounds,
+)
 from forecast.progress import track
 from forecast.quantiles import Level, bounds, check_levels
 from forecast.spread import spread
@@ -107,8 +114,7 @@ def predict(
             f"horizon={horizon} is beyond pred_len={model.pred_len}, and many series are not rolled on: train with "
             f"pred_len={horizon}"
         )
-    if method not in METHODS:
-        raise ConfigError(f"intervals={method} is not one of {', '.join(METHODS)}")
+    method = method_for(model, method, levels, horizon)
     model.check_freq("the series", panel.freq)
     panel = panel.until(model.pred_len)
     chosen = np.flatnonzero(panel.lengths >= model.seq_len)
@@ -133,8 +139,6 @@ def predict(
         by=saved["scale_by"],
         holidays=model.holidays,
     )
-    if method == "auto":
-        method = "conformal" if model.quantiles is None else "quantile"
     point, own = forecasts(model, scaled, torch.from_numpy(chosen))
     point = point[:, :horizon]
     at: Sequence[float] = ()

@@ -21,7 +21,7 @@ def train(config: DictConfig, data: Any = None) -> float:
     from torch.distributed.fsdp import FSDPModule
 
     from forecast import loggers, preemption, quiet, report, scores
-    from forecast.agreement import SameEverywhere
+    from forecast.agreement import SameEverywhere, check_table
     from forecast.baselines import FittedBaselines
     from forecast.build import before_training, make_data, make_forecaster, make_trainer
     from forecast.callbacks import RunTime
@@ -49,6 +49,8 @@ def train(config: DictConfig, data: Any = None) -> float:
     memory, folder = PeakMemory(), Path(config.output_dir)
     checkpoint, saved = start_from(config, folder)
     is_same_run = checkpoint is not None and checkpoint.parent.parent == folder
+    if checkpoint is not None and saved is not None and not is_same_run:
+        check_data_typed(config, checkpoint, saved)
     run_time = RunTime(seconds_taken(saved) if saved is not None and is_same_run else 0.0)
     settle(config, saved)
     settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
@@ -70,8 +72,9 @@ def train(config: DictConfig, data: Any = None) -> float:
         compile_where_possible(model, trainer.strategy.root_device)
     is_trained = False
     if checkpoint is not None and saved is not None:
-        columns = {"feature_columns": [*data.feature_columns], "target_columns": [*data.target_columns]}
-        check_goes_on(checkpoint, saved, settings, columns, in_place=is_same_run)
+        check_goes_on(checkpoint, saved, settings, data.state_dict(), in_place=is_same_run)
+        if is_same_run:
+            check_table(checkpoint, saved, data)
         is_trained = is_same_run and saved["callbacks"]["KeepCheckpoints"]["is_finished"]
         if is_trained:  # the test is what is missing
             trainer.fit_loop.load_state_dict(saved["loops"]["fit_loop"])
@@ -155,6 +158,22 @@ def start_from(config: DictConfig, folder: Path) -> tuple[Path, dict[str, Any]] 
     return None, None
 
 
+def check_data_typed(config: DictConfig, checkpoint: Path, saved: dict[str, Any]) -> None:
+    """Refuse a command that leaves out which data the checkpoint was trained on: it would go on with the default's."""
+    from hydra.core.hydra_config import HydraConfig
+
+    if not HydraConfig.initialized():
+        return
+    typed = {text.lstrip("+~").split("=")[0] for text in HydraConfig.get().overrides.task}
+    data, name = saved["hyper_parameters"]["data"], config.data.name
+    if data["name"] != name and not typed & {"data", "data.name", "data.path", "experiment"}:
+        path = f" ({data['path']})" if data.get("path") else ""
+        raise ConfigError(
+            f"{checkpoint}: it was trained on {data['name']}{path}, and this run would read {name}: type that run's "
+            "settings again (its overrides.yaml), data= among them"
+        )
+
+
 PARTIAL = (
     "limit_val_batches", "limit_test_batches", "val_check_interval", "check_val_every_n_epoch", "max_steps",
     "overfit_batches", "fast_dev_run",
@@ -162,8 +181,8 @@ PARTIAL = (
 """Lightning's ways to validate or test on a part or not, which scores, intervals and the best epoch would be of."""
 
 
-OWN_PLACES = ("checkpoint.dirpath", "epochs.path")
-"""Callbacks' places that tests and resumed runs look for in the run's folder."""
+OWN_PLACES = {"checkpoint.dirpath": "checkpoints", "epochs.path": "metrics.csv"}
+"""Callbacks' places, where tests and resumed runs look for them in the run's folder."""
 MONITORED = ("val/mse", "val/mae")
 
 
@@ -174,9 +193,9 @@ def check_trainer(config: DictConfig, trainer: Any) -> None:
     from forecast.build import check_callbacks
 
     check_callbacks(config, "checkpoint", "throughput")
-    for key in OWN_PLACES:
+    for key, name in OWN_PLACES.items():
         place = OmegaConf.select(config.callbacks, key)
-        if place is not None and not Path(place).is_relative_to(config.output_dir):
+        if place is not None and Path(place) != Path(config.output_dir) / name:
             raise ConfigError(
                 f"callbacks.{key}={place}: a run keeps it in its own folder: output_root=FOLDER moves all of it"
             )

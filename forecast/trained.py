@@ -143,7 +143,7 @@ class TrainedModel:
 
     def predict(
         self,
-        frame: pd.DataFrame | None = None,
+        frame: pd.DataFrame | pd.Series | None = None,
         *,
         horizon: int | None = None,
         start: str | pd.Timestamp | None = None,
@@ -169,7 +169,7 @@ class TrainedModel:
             self, table, horizon=horizon, start=start, levels=levels, method=intervals
         ).frame()
 
-    def evaluate(self, frame: pd.DataFrame | None = None, split: str = "test") -> dict[str, Any]:
+    def evaluate(self, frame: pd.DataFrame | pd.Series | None = None, split: str = "test") -> dict[str, Any]:
         """The scores on every window of `frame`, or of a split of the data it was trained on, as metrics.json has them.
 
         Raises CheckpointError for a model refitted on all rows, whose scores are the tested one's.
@@ -185,7 +185,7 @@ class TrainedModel:
         content, _ = evaluation.evaluate(self, data, split, progress=False)
         return content
 
-    def _frame_data(self, frame: pd.DataFrame) -> ForecastData:
+    def _frame_data(self, frame: pd.DataFrame | pd.Series) -> ForecastData:
         config = self.data_config({"path": FRAME})
         options = {key: config[key] for key in OF_A_FRAME}
         options["eval_stride"] = options["eval_stride"] or 1  # null: a store's own
@@ -241,7 +241,7 @@ class TrainedModel:
         """All series of the data it was trained on, or of what is given in its place (see `data`)."""
         return self._read(given)
 
-    def _series_data(self, frame: pd.DataFrame) -> SeriesFrame:
+    def _series_data(self, frame: Any) -> SeriesFrame:
         config = self.data_config({"path": FRAME})
         options = {
             key: value for key, value in config.items() if key not in ("_target_", "_convert_", "path")

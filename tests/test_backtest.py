@@ -76,6 +76,7 @@ def test_a_model_trained_on_the_way_knows_no_later_row(tmp_path: Path) -> None:
         (["steps=3"], "steps=3 hold no forecast of pred_len=5"),
         (["steps=0"], "at least 1"),
         (["steps=295"], "give fewer steps"),
+        (["steps=100000"], "steps=100,000: load.csv has 300 rows"),
         (["refit_every=0"], "refit_every=0"),
         (["refit=full"], "refit=full: a backtest has no refit"),
         (["resume=auto"], "resume=auto: a backtest has no resume"),

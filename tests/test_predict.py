@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from forecast import TrainedModel, load, plots, prediction
+from forecast.data import read_frame
 from forecast.data.calendar import time_features
 from forecast.errors import ConfigError
 from tests.commands import SMALL, answer, train_here, trained
@@ -116,7 +117,10 @@ def test_trained_quantiles_are_the_bounds(quantile_run: Path, monkeypatch: pytes
     conformal = model.predict(levels=[60], intervals="conformal")
     assert not np.allclose(conformal["load-lo-60"], found["load-lo-60"])
     with pytest.raises(ValueError, match="not 50%"):
-        model.predict(levels=[50])
+        model.predict(levels=[50], intervals="quantile")
+    pd.testing.assert_frame_equal(
+        model.predict(levels=[50, 60]), model.predict(levels=[50, 60], intervals="conformal")
+    )
     with pytest.raises(ValueError, match="use intervals=conformal"):
         model.predict(levels=[60], horizon=9, intervals="quantile")
     assert len(model.predict(levels=[60], horizon=9)) == 9
@@ -349,3 +353,7 @@ def test_pictures_show_forecasts_of_any_length(model: TrainedModel, frame: Any, 
     figure = plots.forecast_figure([dates], [truth], {"full": [found.values]}, found.columns, steps, "x")
     (line,) = (line for line in figure.axes[0].lines if line.get_label() == "full")
     np.testing.assert_array_equal(line.get_ydata(), [found.history[-1, 0], *found.values[:, 0]])
+
+
+def test_a_series_is_a_frame_of_one_column(frame: Any) -> None:
+    assert read_frame(frame["load"]).columns == ("load",)

@@ -20,11 +20,13 @@ from omegaconf import OmegaConf
 
 from forecast import sweep_resume
 from forecast.checkpoint import load_checkpoint
+from forecast.cli import main
 from forecast.configuration import composed
 from forecast.metrics import SCORES
 from forecast.resume import digest, find_finished, find_unfinished, is_finished, load
 from forecast.schedule import cosine
 from forecast.spread import spread
+from forecast.train import train
 from tests.commands import train_here
 from tests.helpers import TINY, write_csv
 
@@ -304,6 +306,58 @@ def test_going_on_from_a_named_run_needs_epochs_to_come(
     given = (f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS}", "resume=auto")
     assert train_here(monkeypatch, tmp_path, *given) == 2
     assert "epochs behind it; to go on, set trainer.max_epochs above that" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (
+            (),
+            "it was trained on csv (my load.csv), and this run would read sample: type that run's settings again",
+        ),
+        (
+            ("data=csv", "data.path=load.csv", "data.freq=30min"),
+            "its step between rows is h; this run's is 30min",
+        ),
+        (
+            ("data=csv", "data.path=load.csv", "data.holidays=DE"),
+            "data.holidays=None, this run has data.holidays=DE",
+        ),
+    ],
+)
+def test_going_on_from_a_named_run_needs_its_data(
+    run: tuple[Path, str], tmp_path: Path, typed: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    write_csv(tmp_path / "load.csv", rows=400)
+    if "data.freq=30min" in typed:
+        frame = pd.read_csv(tmp_path / "load.csv")
+        frame["date"] = pd.date_range("2024-01-01", periods=len(frame), freq="30min")
+        frame.to_csv(tmp_path / "load.csv", index=False)
+    argv = ["train", *TINY, "logger=[]", f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS + 1}", *typed]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    with pytest.raises(SystemExit) as exit:
+        main("train", train)
+    assert exit.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_run_goes_on_with_the_table_it_was_begun_with(
+    run: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    given = ("trainer.max_epochs=2", "logger=[]", "hydra.run.dir=nightly", "resume=auto")
+    assert train_here(monkeypatch, tmp_path, *given) == 0
+    (tmp_path / "nightly" / "metrics.json").unlink()
+    frame = pd.read_csv(tmp_path / "load.csv")
+    frame.assign(load=frame["load"] + 1).to_csv(tmp_path / "load.csv", index=False)
+    capsys.readouterr()
+    assert train_here(monkeypatch, tmp_path, *given) == 2
+    error = capsys.readouterr().err
+    assert "this run was begun with 300 rows from 2024-01-01" in error
+    assert "put the old table back" in error
 
 
 def test_a_refit_counts_once_it_is_written_down(run: tuple[Path, str], tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ class FrameData(ForecastData):
 
     def __init__(
         self,
-        frame: pd.DataFrame,
+        frame: pd.DataFrame | pd.Series,
         *,
         columns: Sequence[str] | None = None,
         freq: str | None = None,
@@ -34,7 +34,7 @@ class FrameData(ForecastData):
 
 
 def read_frame(
-    frame: pd.DataFrame, *, columns: Sequence[str] | None = None, freq: str | None = None
+    frame: pd.DataFrame | pd.Series, *, columns: Sequence[str] | None = None, freq: str | None = None
 ) -> Table:
     """A DataFrame's columns, all or some, as a checked table; of a time zone local time stays, or UTC where
     its offset from UTC changes, with a warning.
@@ -42,6 +42,10 @@ def read_frame(
     Raises DataError naming the first row (from 0) that is wrong: no DatetimeIndex, dates that do not rise evenly, a
     missing column, text, a missing or infinite number.
     """
+    if isinstance(frame, pd.Series):
+        frame = frame.to_frame(frame.name if frame.name is not None else "value")
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(f"a pandas DataFrame or Series is needed, not {type(frame).__name__}")
     if not isinstance(frame.index, pd.DatetimeIndex):
         raise DataError("the DataFrame needs a DatetimeIndex: frame.set_index(pd.to_datetime(frame['date']))")
     frame = frame.rename(columns=str)

@@ -22,11 +22,11 @@ ASKED = 20
 def lay_out(rows: LongRows, *, freq: str | None = None, fill: str | None = None) -> Panel:
     """The panel of these rows, in the order in which its series appear; rows may come in any order.
 
-    A series ends with its last row that has a value of some value column; rows after that give only what is known
-    ahead. `freq` is inferred where it is not given, the same for all series. `fill` says how missing values and rows
-    are filled within a series: `previous` or `zero`; without it they are refused. Raises DataError for duplicate
-    dates, uneven steps, missing numbers, a static column that changes, naming the line, series and date; ConfigError
-    for options that cannot be.
+    A series ends with its last row that has a value of some target; rows after that give only what is known ahead.
+    `freq` is inferred where it is not given, the same for all series. `fill` says how missing values and rows are
+    filled within a series: `previous` or `zero`; without it they are refused. Raises DataError for duplicate dates,
+    uneven steps, missing numbers, a static column that changes, naming the line, series and date; ConfigError for
+    options that cannot be.
     """
     if fill is not None and fill not in FILLS:
         raise ConfigError(f"data.fill={fill} is not one of {', '.join(FILLS)}")
@@ -63,7 +63,8 @@ def lay_out(rows: LongRows, *, freq: str | None = None, fill: str | None = None)
             filled += _complete(block[:, i], name, starts, stops, ends, history, fill, rows, whole)
     if filled:
         warnings.warn(
-            f"{rows.cells.path}: {filled:,} missing numbers filled (data.fill={fill})", stacklevel=2
+            f"{rows.cells.path}: {filled:,} missing numbers filled (data.fill={fill}); scores take them for true",
+            stacklevel=2,
         )
     columns = rows.columns
     return Panel(
@@ -99,14 +100,15 @@ def _grouped(rows: LongRows) -> tuple[LongRows, PerSeries]:
 
 
 def _ends(rows: LongRows, starts: PerSeries) -> PerSeries:
-    """The row after each series' last one with a value."""
-    given = np.isfinite(rows.values).any(axis=1)
+    """The row after each series' last one with a value that is forecast."""
+    targets = rows.columns.values[: len(rows.columns.values) - rows.columns.past]
+    given = np.isfinite(rows.values[:, : len(targets)]).any(axis=1)
     numbers = np.where(given, np.arange(1, len(rows.values) + 1), 0)
     ends = np.maximum.reduceat(numbers, starts)
     empty = ends <= starts
     if empty.any():
         raise rows.refuse(
-            f"no value of {', '.join(rows.columns.values)} in the whole series: leave it out",
+            f"no value of {', '.join(targets)} in the whole series: leave it out",
             int(starts[int(empty.argmax())]),
         )
     return ends

@@ -30,6 +30,7 @@ class Columns:
     values: tuple[str, ...]  # targets and past covariates
     known: tuple[str, ...] = ()  # future covariates
     static: tuple[str, ...] = ()
+    past: int = 0  # of the values, the last so many are past covariates
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -82,18 +83,22 @@ class LongRows:
         )  # fmt: skip
 
     def followed_by(self, other: "LongRows") -> "LongRows":
-        """With the rows of another file below, which tells only what is known ahead."""
+        """With those rows of another file below that lie after a series' last one here: what is known ahead."""
         ids = self.ids.append(other.ids.difference(self.ids, sort=False))
-        rows = len(other.codes)
+        other = replace(other, dates=other.dates + to_move(other.clock, self.clock))
+        last = np.full(len(ids), np.datetime64("NaT"), dtype=self.dates.dtype)
+        np.fmax.at(last, self.codes, self.dates)
+        kept = np.flatnonzero(~(other.dates <= last[ids.get_indexer(other.ids)][other.codes]))
+        other, rows, own = other.take(kept), len(kept), len(self.codes)
         nothing = np.full((rows, self.values.shape[1]), np.nan)
         static = {name: pd.concat([column, pd.Series([None] * rows, dtype=column.dtype)], ignore_index=True)
                   for name, column in self.static.items()}  # fmt: skip
         return LongRows(
             self.cells, self.columns, ids,
             np.concatenate([self.codes, ids.get_indexer(other.ids)[other.codes].astype(np.int32)]),
-            np.concatenate([self.dates, other.dates + to_move(other.clock, self.clock)]),
+            np.concatenate([self.dates, other.dates]),
             np.concatenate([self.values, nothing]), np.concatenate([self.known, other.known]), static, self.clock,
-            ahead=other.cells, own=len(self.codes),
+            order=np.concatenate([np.arange(own), own + kept]), ahead=other.cells, own=own,
         )  # fmt: skip
 
 

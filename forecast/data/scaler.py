@@ -40,8 +40,8 @@ class Scaler:
         elif kind == "robust":
             fitted = RobustScaler().fit(values)
             low, high = np.percentile(values, (25, 75), axis=0)
-            deviation = StandardScaler().fit(values).scale_
-            center, scale = fitted.center_, np.where(high > low, fitted.scale_, deviation)
+            deviation = np.asarray(StandardScaler().fit(values).scale_)
+            center, scale = fitted.center_, np.where(high > low, np.asarray(fitted.scale_), deviation)
         else:
             raise ConfigError(f"data.scaler={kind} is not one of {', '.join(SCALERS)}")
         if kind != "none":

@@ -90,8 +90,9 @@ class SeriesData(ForecastData):
         self.static_covariates = tuple(map(str, static_covariates))
         in_file = () if static_path is not None else self.static_covariates
         self.long_columns = Columns(
-            id_column, date_column, values, tuple(map(str, future_covariates)), in_file
-        )
+            id_column, date_column, values, tuple(map(str, future_covariates)), in_file,
+            past=0 if self.features == "S" else len(past_covariates),
+        )  # fmt: skip
         self.long_columns.check()
         self._reading = {
             "date_format": date_format, "separator": separator, "decimal": decimal, "thousands": thousands,
@@ -104,7 +105,7 @@ class SeriesData(ForecastData):
     def read(self) -> Panel:  # type: ignore[override]
         rows = self.read_rows()
         if self.future_path is not None:
-            ahead = replace(self.long_columns, values=(), static=())
+            ahead = replace(self.long_columns, values=(), static=(), past=0)
             rows = rows.followed_by(read_long(self.future_path, ahead, **self._reading))
         panel = lay_out(self._chosen(rows), freq=self._freq, fill=self.fill)
         if self.static_path is not None:

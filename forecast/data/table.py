@@ -206,5 +206,8 @@ def _fill(
         message = "no number, and none before it to fill it from: cut the first rows, or data.fill=zero"
         raise cells.refuse(message, row=0, column=names[int(first.argmax())])
     if count:
-        warnings.warn(f"{cells.path}: {count:,} missing numbers filled (data.fill={how})", stacklevel=3)
+        warnings.warn(
+            f"{cells.path}: {count:,} missing numbers filled (data.fill={how}); scores take them for true",
+            stacklevel=3,
+        )
     return frame.to_numpy(dtype=np.float64)

@@ -338,6 +338,29 @@ def test_the_line_of_a_chosen_series_in_any_order(tmp_path: Path) -> None:
         ready(tmp_path / "a.csv", ids=["c d", "a"])
 
 
+def test_a_file_of_the_future_may_hold_the_past_too(tmp_path: Path) -> None:
+    """As price lists do; the rows of the first file count."""
+    frame = long_frame(future=3)
+    frame[frame["y"].notna()].to_csv(tmp_path / "a.csv", index=False)
+    prices = frame[["unique_id", "ds", "price"]]
+    prices.assign(price=prices["price"].where(frame["y"].isna(), 999)).to_csv(
+        tmp_path / "prices.csv", index=False
+    )
+    data = ready(tmp_path / "a.csv", future_covariates=["price"], future_path=tmp_path / "prices.csv")
+    whole = ready(frame, future_covariates=["price"])
+    np.testing.assert_allclose(data.panel.known, whole.panel.known)
+    assert data.panel.grid.equals(whole.panel.grid)
+
+
+def test_a_series_ends_with_its_last_target(tmp_path: Path) -> None:
+    """Though a past covariate is known beyond it."""
+    frame = long_frame(future=3)
+    frame["temperature"] = frame["temperature"].fillna(7.0)
+    for fill in (None, "previous"):
+        panel = ready(frame, past_covariates=["temperature"], fill=fill).panel
+        assert panel.lengths.tolist() == list(LENGTHS.values())
+
+
 @pytest.mark.parametrize("ids", [None, ["002", "é"]])
 def test_what_is_wrong_in_the_file_of_the_future_is_said_of_it(tmp_path: Path, ids: list[str] | None) -> None:
     frame = long_frame(future=2)
