@@ -60,10 +60,11 @@ class SameEverywhere(L.Callback):
     """
 
     def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
-        if stage == "fit":
-            self._table = facts(trainer.datamodule)  # type: ignore[attr-defined]
-        if trainer.world_size > 1 and stage == "fit":
-            data = trainer.datamodule  # type: ignore[attr-defined]
+        if stage != "fit":
+            return
+        data = trainer.datamodule  # type: ignore[attr-defined]
+        self._table = facts(data)
+        if trainer.world_size > 1:
             gathered: list[Any] = [None] * trainer.world_size
             dist.all_gather_object(gathered, fingerprint(data, dict(module.hparams)))
             compare(gathered)

@@ -21,7 +21,7 @@ from forecast.timing import (
     peak_memory,
     time_in_turn,
 )
-from forecast.workloads import FLOOR, Case, cases, left_out, make
+from forecast.workloads import FLOOR, Case, cases, make
 
 YARDSTICK = "full"
 Row = dict[str, Any]
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 def measure(config: DictConfig, device: str) -> list[Row]:
     """One row a case: seconds (median, fastest, slowest), peak MiB, windows or sequences in the batch."""
     plan = cases(config)
-    if without := left_out(config):
+    if without := [kind for kind in config.kinds if kind not in {case.kind for case in plan}]:
         print(f"left out: {', '.join(without)} cannot serve benchmark.role={config.benchmark.role}")
     settings = config.copy()
     OmegaConf.resolve(settings)  # plain values, which another process can read

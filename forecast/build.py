@@ -92,9 +92,8 @@ def check_callbacks(config: DictConfig, *names: str) -> None:
 def make_trainer(config: DictConfig, callbacks: Iterable[Callback | None], **settings: Any) -> L.Trainer:
     """The configuration's trainer, with those callbacks that are not switched off, and checkpoints with a hash."""
     kept = [callback for callback in callbacks if callback is not None]
-    has_bar = any(
-        isinstance(callback, ProgressBar) for callback in kept
-    )  # else Lightning would add one of its own
+    # Lightning would add a bar of its own where there is none
+    has_bar = any(isinstance(callback, ProgressBar) for callback in kept)
     return instantiate(
         config.trainer, callbacks=kept, plugins=[SealedFiles()], enable_progress_bar=has_bar, **settings
     )

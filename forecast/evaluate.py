@@ -43,7 +43,7 @@ def evaluate(config: DictConfig) -> None:
         first, last = data.series_rows["test"]
         if note := model.note_on(data.dates(first[first < last])):
             print(f"note: {note}")
-    if data.split != "test" and (now := data.state_dict()["trained_until"]) != model.trained_until:
+    if data.split != "test" and (now := data.trained_until) != model.trained_until:
         print(
             f"note: trained on rows to {model.trained_until}; this table's training rows end {now}, so its "
             f"{config.split} rows are not the run's"

@@ -16,6 +16,9 @@ from forecast.configuration import composed
 from forecast.errors import ConfigError
 from forecast.overrides import quote_value
 
+UNREADABLE = (OSError, ValueError, YAMLError, OmegaConfBaseException)
+"""What reading another program's YAML may end in."""
+
 
 class InUse(ConfigError):
     """Another process writes in a folder."""
@@ -101,7 +104,7 @@ def is_same(folder: Path, config: DictConfig) -> bool:
     """Whether the folder's run has this configuration; what cannot be read as a configuration of ours has another."""
     try:
         return digest(load(folder / "config.yaml")) == digest(config)
-    except (OSError, ValueError, YAMLError, OmegaConfBaseException):
+    except UNREADABLE:
         return False
 
 

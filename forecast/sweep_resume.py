@@ -13,7 +13,6 @@ from pathlib import Path
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
 from forecast import overrides, resume
 from forecast.errors import ConfigError
@@ -81,7 +80,7 @@ def typed_for(path: Path) -> list[str] | None:
     """What a sweep's folder says was typed; None where the file is another program's."""
     try:
         typed = OmegaConf.to_container(OmegaConf.load(path))
-    except (OSError, ValueError, YAMLError, OmegaConfBaseException):
+    except resume.UNREADABLE:
         return None
     return [str(override) for override in typed] if isinstance(typed, list) else None
 

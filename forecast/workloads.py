@@ -92,11 +92,6 @@ def check(config: DictConfig) -> None:
             raise ConfigError(f"{key}={values} must name at least one, each once")
 
 
-def left_out(config: DictConfig) -> list[str]:
-    """The kinds asked for that cannot serve the role."""
-    return [kind for kind in config.kinds if not serves(config, kind)]
-
-
 def serves(config: DictConfig, kind: str) -> bool:
     role = config.benchmark.get("role")
     return role is None or role in made_by(config, kind).func.roles

@@ -23,13 +23,6 @@ COUNTS = {"unix": (1_000, "unix"), "unix_ms": (1, "unix"), "excel": (86_400_000,
 """Dates as numbers: by name, the milliseconds of one, and the date of zero."""
 
 
-def parse_dates(
-    cells: Cells, column: str, date_format: str | None, timezone: str | None = None
-) -> pd.DatetimeIndex:
-    """The dates of `dates_and_clock`."""
-    return dates_and_clock(cells, column, date_format, timezone)[0]
-
-
 def dates_and_clock(
     cells: Cells, column: str, date_format: str | None, timezone: str | None = None
 ) -> tuple[pd.DatetimeIndex, int | None]:

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import wrap_file
 
 from forecast.data.csvfile import Cells, quote, read_numbers
-from forecast.data.dates import parse_dates
+from forecast.data.dates import dates_and_clock
 from forecast.errors import ConfigError, DataError, ForecastError
 
 _QUARTER = np.timedelta64(15, "m")
@@ -137,7 +137,7 @@ def _read(source: Path, task: str) -> Iterator[tuple[np.ndarray, dict[str, np.nd
                     "name and its clients, separated by semicolons"
                 )
             cells = Cells(source, chunk.set_axis(["date", *chunk.columns[1:]], axis=1), line)
-            ends = parse_dates(cells, "date", "%Y-%m-%d %H:%M:%S").to_numpy().astype("datetime64[s]")
+            ends = dates_and_clock(cells, "date", "%Y-%m-%d %H:%M:%S")[0].to_numpy().astype("datetime64[s]")
             if follows is None:
                 follows = ends[0].astype("datetime64[h]") + _QUARTER
             due = follows + _QUARTER * np.arange(len(ends))

@@ -265,6 +265,11 @@ class ForecastData(L.LightningDataModule):
         """Scaled forecasts or truths in the data's own units; which series they are of makes no difference here."""
         return self.target_scaler.inverse(values)
 
+    @property
+    def trained_until(self) -> str:
+        """The date of the last training row."""
+        return str(self.table.dates[self.rows["train"].stop - 1])
+
     def resplit(self, split: Sequence[int | float | str] | str) -> "ForecastData":
         """The same table split in another way, the scaler fitted anew."""
         other = copy.copy(self)
@@ -310,7 +315,7 @@ class ForecastData(L.LightningDataModule):
             "freq": self.freq,
             "clock": self.table.clock,
             "n_time_features": self.n_time_features,
-            "trained_until": str(self.table.dates[self.rows["train"].stop - 1]),
+            "trained_until": self.trained_until,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -261,7 +261,6 @@ class SeriesData(ForecastData):
 
     def state_dict(self) -> dict[str, Any]:
         """What a forecast needs of the training data: Lightning keeps it in the checkpoint."""
-        first, last = self.series_rows["train"]
         return {
             **self.scaled.state_dict(),
             "feature_columns": list(self.feature_columns),
@@ -269,8 +268,13 @@ class SeriesData(ForecastData):
             "freq": self.freq,
             "clock": self.panel.clock,
             "n_time_features": self.n_time_features,
-            "trained_until": str(self.panel.dates(last[last > first] - 1).max()),
+            "trained_until": self.trained_until,
         }
+
+    @property
+    def trained_until(self) -> str:
+        first, last = self.series_rows["train"]
+        return str(self.panel.dates(last[last > first] - 1).max())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Use a checkpoint's scales, whatever the rows here; before or after `setup()`.

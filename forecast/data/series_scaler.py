@@ -115,9 +115,9 @@ def _fit(
     if kind == "minmax":
         center, scale = lowest, highest - lowest
     elif kind == "robust":
-        quartiles = [np.percentile(series, (25, 50, 75), axis=0) for series in np.split(rows, starts[1:])]
-        low, center, high = np.stack(quartiles, axis=1)
-        deviations = np.stack([series.std(axis=0) for series in np.split(rows, starts[1:])])
+        series = np.split(rows, starts[1:])
+        low, center, high = np.stack([np.percentile(one, (25, 50, 75), axis=0) for one in series], axis=1)
+        deviations = np.stack([one.std(axis=0) for one in series])
         scale = np.where(high > low, high - low, deviations)
     else:
         with np.errstate(over="ignore"):  # numbers too large are refused once scaled
