@@ -3,18 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["TrainedModel", "__version__", "fit", "load"]
+__all__ = ["Model", "__version__", "fit", "load"]
 
 if TYPE_CHECKING:
-    from forecast.fitting import fit
-    from forecast.trained import TrainedModel, load
+    from forecast.api import Model, fit, load
 
 
 def __getattr__(name: str) -> Any:
     """Import these when they are asked for: commands answer --help without loading torch."""
-    if name not in ("TrainedModel", "fit", "load"):
+    if name not in __all__:
         raise AttributeError(f"module 'forecast' has no attribute {name!r}")
     import importlib
 
-    module = importlib.import_module("forecast.fitting" if name == "fit" else "forecast.trained")
-    return getattr(module, name)
+    return getattr(importlib.import_module("forecast.api"), name)

@@ -1,60 +1,6 @@
 """Convert a file larger than memory to a store, once: `python -m forecast.convert --help`."""
 
-from pathlib import Path
-from typing import Any
-
-from omegaconf import DictConfig, OmegaConf
-
-from forecast.cli import command
-from forecast.errors import ConfigError
-from forecast.files import check_free_folder
-
-
-def convert(config: DictConfig) -> None:
-    """Write the store, and say what is in it."""
-    if not config.data.path:
-        raise ConfigError("data.path=FILE is needed: a CSV or Parquet file")
-    file = Path(config.data.path).expanduser()
-    output = Path(config.output).expanduser() if config.output else Path(f"{file.name.split('.')[0]}.store")
-    # Here and not above, so that --help and --cfg answer without loading pandas, and mistakes at once.
-    from forecast.data.chunks import CsvChunks, ParquetChunks, is_parquet
-    from forecast.data.conversion import convert
-    from forecast.data.store import PARTS
-    from forecast.progress import bar
-
-    check_free_folder(output, marks=PARTS, suffix=".npy", overwrite=config.overwrite)
-    options: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
-    reading = {key: value for key, value in options.items() if key not in ("path", "freq", "fill")}
-    if is_parquet(file):
-        of_text = ("separator", "decimal", "thousands")
-        reading = {key: value for key, value in reading.items() if key not in of_text}
-        chunks = ParquetChunks(file, size=config.chunk, **reading)
-    else:
-        chunks = CsvChunks(file, size=config.chunk, **reading)
-    with bar(chunks.total, "Converting", chunks.unit) as shown:
-
-        def show(done: int) -> None:
-            shown.update(done - shown.n)
-
-        note = convert(
-            chunks,
-            output,
-            freq=config.data.freq,
-            fill=config.data.fill,
-            options={**options, "path": str(file.resolve()), "chunk": config.chunk},
-            said=lambda text: shown.write(f"note       {text}"),
-            shown=show,
-        )
-    size = sum(path.stat().st_size for path in output.iterdir())
-    print(
-        f"data       {file}: {note.ranges.rows:,} rows × {len(note.columns)} columns, every {note.freq}, "
-        f"{note.first_date} to {note.last_date}"
-    )
-    if note.missing:
-        print(f"filled     {note.missing:,} missing numbers (data.fill={config.data.fill})")
-    print(f"store      {output}: float{8 * int(note.dtype[-1])}, {size / 2**20:,.3g} MiB")
-    print(f"next       python -m forecast.train data=store data.path={output}")
-
+from forecast.cli.main import command
 
 if __name__ == "__main__":
-    command("convert", convert)
+    command("convert", "forecast.commands.convert:convert")

@@ -1,15 +1,16 @@
-"""The launchers that conf/hydra/launcher names: joblib, submitit (also Slurm) and Ray, each member in its own process.
+"""The launchers that conf/hydra/launcher names: joblib, submitit (also Slurm) and Ray. Each job has its own process.
 
-Hydra's plugins for these engines lose the whole sweep where one member's process is killed. With these the others go
-on, and the member's folder tells what became of it. An engine's package is imported when it is used.
+Hydra's plugins for these engines lose the whole sweep where one job's process is killed. With these launchers the other
+jobs continue, and the killed job's folder holds the reason. An engine's package is imported when it is used.
 
-They stand here and not below forecast/, for Hydra takes launchers only from the namespace package `hydra_plugins`.
+The module stands outside of forecast/ because Hydra takes launchers only from the namespace package `hydra_plugins`.
 """
 
 import multiprocessing
 import os
 import re
 import shutil
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,13 +23,27 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
-from forecast import preemption, processes
-from forecast.errors import ConfigError
-from forecast.member import Lost, Member, Outcome, first_line, returned, until_told_to_stop
+from forecast.runs.job import Job, Lost, Outcome, first_line, job_return, run_until_stopped
+from forecast.system import distributed, signals
+from forecast.system.errors import ConfigError
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at the jobs and at signals."""
 
 
-class Apart(Launcher):
-    """What the launchers have in common; `options` are the keys below `hydra.launcher`."""
+def wait_for_all(are_done: Callable[[], bool]) -> None:
+    """Wait until all jobs are done; each look is a safe point at which a signal stops the sweep.
+
+    Raises:
+        SystemExit: this process was told to stop.
+    """
+    while not are_done():
+        signals.leave_if_received(", and so were the jobs of its sweep")
+        time.sleep(LOOK_EVERY)
+
+
+class ProcessLauncher(Launcher):
+    """The base of the launchers; `options` are the keys below `hydra.launcher`."""
 
     def __init__(self, **options: Any) -> None:
         self.options: dict[str, Any] = {
@@ -40,43 +55,46 @@ class Apart(Launcher):
         self.context, self.task, self.config = hydra_context, task_function, config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Run all members and wait for them.
+        """Run all jobs and wait for them.
 
         Raises:
-            SystemExit: this process, or one of the members, was told to stop.
+            SystemExit: this process, or one of the jobs, was told to stop.
         """
         setup_globals()
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         Path(self.config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
-        members = [
-            Member(initial_job_idx + i, list(each), self.config, self.context, self.task)
+        jobs = [
+            Job(initial_job_idx + i, list(each), self.config, self.context, self.task)
             for i, each in enumerate(job_overrides)
         ]
-        with preemption.listening():
-            outcomes = self.run(members)
-        for outcome in outcomes:
-            if isinstance(outcome, int):
-                raise SystemExit(outcome)
-        return [returned(member, outcome) for member, outcome in zip(members, outcomes, strict=True)]
+        with signals.listening():
+            outcomes = self.run(jobs)
+        stopped = [outcome for outcome in outcomes if isinstance(outcome, int)]
+        if stopped:
+            raise SystemExit(stopped[0])
+        ended = zip(jobs, outcomes, strict=True)
+        return [job_return(job, outcome) for job, outcome in ended if not isinstance(outcome, int)]
 
     @abstractmethod
-    def run(self, members: list[Member]) -> Sequence[Outcome]:
-        """What came of each member, in their order."""
+    def run(self, jobs: list[Job]) -> Sequence[Outcome]:
+        """The outcome of each job, in their order."""
 
 
-class Joblib(Apart):
-    """`n_jobs` members at a time on this machine, each in a fresh process of joblib's loky."""
+class Joblib(ProcessLauncher):
+    """`n_jobs` jobs at a time on this machine, each in a new process of joblib's loky."""
 
-    def run(self, members: list[Member]) -> Sequence[Outcome]:
+    def run(self, jobs: list[Job]) -> Sequence[Outcome]:
         import joblib
 
         n_jobs = joblib.effective_n_jobs(self.options["n_jobs"])
-        threads = max(1, joblib.cpu_count() // min(n_jobs, len(members)))
+        threads = max(1, joblib.cpu_count() // min(n_jobs, len(jobs)))
         start = partial(in_own_process, {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))})
         pool = ThreadPoolExecutor(n_jobs)  # each thread waits for one process
         try:
-            return list(pool.map(start, members))
-        except BaseException:  # Ctrl-C, or told to stop: so are the members, which save their state first
+            futures = [pool.submit(start, job) for job in jobs]
+            wait_for_all(lambda: all(future.done() for future in futures))
+            return [future.result() for future in futures]
+        except BaseException:  # Ctrl-C, or told to stop: the jobs are told too, and save their state
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
                 process.terminate()
@@ -85,32 +103,32 @@ class Joblib(Apart):
             pool.shutdown()
 
 
-def in_own_process(environment: dict[str, str], member: Member) -> Outcome:
+def in_own_process(environment: dict[str, str], job: Job) -> Outcome:
     from joblib.externals.loky import ProcessPoolExecutor
 
     with ProcessPoolExecutor(max_workers=1, env=environment) as process:
         try:
-            return process.submit(beside_its_parent, member).result()
+            return process.submit(run_beside_parent, job).result()
         except Exception as error:
             exit_code = re.search(r"exit codes of the workers are \{(.*)\}", str(error))
             return Lost(
-                f"its process ended without a word: {exit_code[1] if exit_code else first_line(error)}"
+                f"its process ended without a result: {exit_code[1] if exit_code else first_line(error)}"
             )
 
 
-def beside_its_parent(member: Member) -> JobReturn | int:
-    processes.follow_parent()  # a sweep that is killed leaves no member behind, in whose folder none else may write
-    return until_told_to_stop(member)
+def run_beside_parent(job: Job) -> JobReturn | int:
+    distributed.follow_parent()  # a killed sweep leaves no job behind that keeps its folder locked
+    return run_until_stopped(job)
 
 
-class Submitit(Apart):
-    """Each member as a submitit job: `cluster: local` for processes of this machine, `slurm` for a job array.
+class Submitit(ProcessLauncher):
+    """Each job as a job of submitit: `cluster: local` for processes of this machine, `slurm` for a job array.
 
     The other options are those of `submitit.AutoExecutor.update_parameters`.
     """
 
-    def run(self, members: list[Member]) -> Sequence[Outcome]:
-        # what training listens to is what comes before a time limit
+    def run(self, jobs: list[Job]) -> Sequence[Outcome]:
+        # the signal before a time limit is one that training handles
         os.environ.setdefault("SUBMITIT_PREEMPT_SIGNAL", "USR1")
         import submitit
 
@@ -126,12 +144,13 @@ class Submitit(Apart):
         except (NameError, TypeError, ValueError) as error:  # as for an unknown option
             raise ConfigError(f"hydra.launcher: {first_line(error)}") from None
         # A Slurm job that was told to stop is in the queue again: it must end without a result.
-        run: Callable[[Member], JobReturn | int] = until_told_to_stop if is_local else Member.__call__
-        jobs = executor.map_array(run, members)
+        run: Callable[[Job], JobReturn | int] = run_until_stopped if is_local else Job.__call__
+        submitted = executor.map_array(run, jobs)
         try:
-            return [outcome_of(job) for job in jobs]
+            wait_for_all(lambda: all(job.done() for job in submitted))
+            return [outcome_of(job) for job in submitted]
         except BaseException:
-            for job in jobs if is_local else []:  # Slurm's go on without this process
+            for job in submitted if is_local else []:  # Slurm's jobs continue without this process
                 job.cancel(check=False)
             raise
 
@@ -143,13 +162,13 @@ def outcome_of(job: Any) -> Outcome:
         return job.result()
     except (FailedJobError, UncompletedJobError):
         state = "" if job.state == "FINISHED" else f", {job.state}"
-        return Lost(f"its process ended without a word{state}: see {job.paths.stderr}")
+        return Lost(f"its process ended without a result{state}: see {job.paths.stderr}")
 
 
-class Ray(Apart):
-    """Each member as a Ray task; `init` is given to `ray.init`, `remote` to `ray.remote`."""
+class Ray(ProcessLauncher):
+    """Each job as a Ray task; `init` is given to `ray.init`, `remote` to `ray.remote`."""
 
-    def run(self, members: list[Member]) -> Sequence[Outcome]:
+    def run(self, jobs: list[Job]) -> Sequence[Outcome]:
         import ray  # pyright: ignore[reportMissingImports]
         from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
 
@@ -157,10 +176,11 @@ class Ray(Apart):
             try:
                 return ray.get(reference)
             except RayError as error:
-                return Lost(f"its process ended without a word: {first_line(error)}")
+                return Lost(f"its process ended without a result: {first_line(error)}")
 
         if not ray.is_initialized():
             ray.init(**self.options["init"])
-        run = ray.remote(**self.options["remote"])(until_told_to_stop)
-        references = [run.remote(member) for member in members]
+        run = ray.remote(**self.options["remote"])(run_until_stopped)
+        references = [run.remote(job) for job in jobs]
+        wait_for_all(lambda: len(ray.wait(references, num_returns=len(references), timeout=0)[1]) == 0)
         return [outcome_of(reference) for reference in references]

@@ -1,7 +1,6 @@
-"""Check every shape in the package's signatures while the tests run, and only then; find the real data."""
+"""Shape checks of every signature in `forecast`, and fixtures that several folders of tests share."""
 
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -9,23 +8,19 @@ from jaxtyping import install_import_hook
 
 install_import_hook("forecast", "beartype.beartype")
 
-from tests.commands import trained  # noqa: E402  (after the hook)
+from tests.support.commands import trained  # noqa: E402  (after the hook)
+from tests.support.csv_files import real_file  # noqa: E402
+from tests.support.synthetic_runs import pair as pair  # noqa: E402
 
-ROOT = Path(__file__).parent.parent
-os.environ["FORECAST_TARGETS"] = ":".join(  # callbacks that tests put into runs by name
-    f"tests.probes.{name}"
-    for name in re.findall(r"^class (\w+)", (ROOT / "tests" / "probes.py").read_text(), re.MULTILINE)
+os.environ["FORECAST_TARGETS"] = ":".join(  # callbacks that tests add to runs by name
+    f"tests.support.probe_callbacks.{name}" for name in ("Witness", "Failure", "TellToStop")
 )
 
 
 @pytest.fixture(scope="session")
 def data_root() -> Path:
-    """The folder of the real ETT files: $FORECAST_DATA_ROOT, data/, or shared/data beside the checkout."""
-    places = [Path(os.environ.get("FORECAST_DATA_ROOT", ROOT / "data")), ROOT.parent / "shared" / "data"]
-    for place in places:
-        if (place / "ETTh1.csv").exists():
-            return place
-    pytest.skip("ETTh1.csv is not at hand: name its folder in FORECAST_DATA_ROOT")
+    """The folder of the real ETT files; see `real_file`."""
+    return real_file("ETTh1.csv").parent
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +28,7 @@ def etth1(data_root: Path):
     """ETTh1 in the paper's split, windows 48 → 24, all columns."""
     from hydra.utils import instantiate
 
-    from forecast.configuration import composed
+    from forecast.cli.compose import composed
 
     data = instantiate(composed("data=etth1", f"data.root='{data_root}'", "seq_len=48", "pred_len=24").data)
     data.prepare_data()

@@ -1,4 +1,4 @@
-"""Five attention kinds behind one contract: see `base.Attention`."""
+"""Five attention types with one interface: see `base.Attention`."""
 
 from forecast.attention.base import Attention, Role
 from forecast.attention.fastformer import FastformerAttention

@@ -1,7 +1,8 @@
-"""What every attention kind shares: roles, projections, heads.
+"""The base class of all attention types: roles, projections and heads.
 
-A kind implements `mix` on `(batch, heads, length, head_dim)`, the layout of
-`torch.nn.functional.scaled_dot_product_attention`, and where its output needs more than one product, `project_out`.
+An attention type implements `mix` on `(batch, heads, length, head_dim)`, the layout of
+`torch.nn.functional.scaled_dot_product_attention`. It overrides `project_out` if its output needs more than one
+product.
 """
 
 from abc import ABC, abstractmethod
@@ -18,11 +19,13 @@ ROLES: tuple[Role, ...] = get_args(Role)
 
 
 def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise ValueError for a value that is not among the choices."""
     if value not in choices:
         raise ValueError(f"{what} must be one of {', '.join(choices)}, not {value!r}")
 
 
 def check_count(what: str, value: int) -> None:
+    """Raise ValueError for a value that is not a whole number of at least 1."""
     if not isinstance(value, int) or value < 1:
         raise ValueError(f"{what} must be a whole number of at least 1, not {value!r}")
 
@@ -30,25 +33,29 @@ def check_count(what: str, value: int) -> None:
 class Attention(nn.Module, ABC):
     """Mix `memory` into every position of `query`.
 
-    self: `memory` is `query`, every position sees every other; causal: position i sees positions <= i;
-    cross: `memory` is another sequence, of any length. The role is fixed at construction, because causality
-    belongs to the slot a layer sits in.
+    The role is fixed at construction, because causality belongs to the slot of a layer:
 
-    Dropout acts on the mixed values, channel by channel, and not on the attention weights: the efficient
-    kinds never form the n×n weights, and dropping them in softmax attention leaves the fused kernel (measured
-    on CPU at length 2,048, forward and backward: 6.6 times slower, and n² memory). So it means the same in
-    all kinds.
+    self    `memory` is `query`; every position reads every other
+    causal  `memory` is `query`; position i reads positions <= i
+    cross   `memory` is another sequence, of any length
+
+    Dropout acts on the channels of the mixed values and not on the attention weights. Efficient attention types never
+    form the n×n weights, and dropout of the weights would rule out the fused kernel of softmax attention: on CPU at
+    length 2,048, forward and backward take 6.6 times as long, and n² memory. Dropout thus means the same in all types.
 
     Args:
-        share_query_value: V is Q's projection, as in Fastformer (Wu et al. 2021); one product less.
+        d_model, n_heads: width of a position, number of heads that divide it.
+        role: self, causal or cross.
+        dropout: probability in [0, 1).
+        share_query_value: use the projection of Q for V, as Fastformer does (Wu et al. 2021).
 
     Raises:
-        ValueError: for a role that the kind does not serve, heads that do not divide `d_model`, dropout outside
-            [0, 1); in `forward`, for two lengths in a role that mixes one sequence with itself.
+        ValueError: the type cannot serve the role, the heads do not divide `d_model`, or dropout is outside [0, 1); in
+            `forward`: two lengths in a role that mixes one sequence with itself.
     """
 
     roles: ClassVar[frozenset[Role]]
-    each_query_alone: ClassVar[bool] = False  # in role cross: unwanted queries may then be left out
+    independent_queries: ClassVar[bool] = False  # in role cross, no query influences the output of another
 
     def __init__(
         self,
@@ -60,11 +67,11 @@ class Attention(nn.Module, ABC):
         share_query_value: bool = False,
     ):
         super().__init__()
-        kind = type(self).__name__.removesuffix("Attention").lower()
+        attention_type = type(self).__name__.removesuffix("Attention").lower()
         check_choice("attention role", role, ROLES)
         if role not in self.roles:
             served = ", ".join(known for known in ROLES if known in self.roles)
-            raise ValueError(f"{kind} attention cannot serve role {role!r}; it serves {served}")
+            raise ValueError(f"{attention_type} attention cannot serve role {role!r}; it serves {served}")
         if d_model < 1 or n_heads < 1 or d_model % n_heads:
             raise ValueError(f"d_model {d_model} is not divisible by n_heads {n_heads} into whole heads")
         if not 0 <= dropout < 1:
@@ -97,30 +104,30 @@ class Attention(nn.Module, ABC):
         k: Float[Tensor, "batch heads memory_len head_dim"],
         v: Float[Tensor, "batch heads memory_len head_dim"],
     ) -> Float[Tensor, "batch heads query_len head_dim"]:
-        """The mechanism itself, one answer for each query."""
+        """Compute one output for each query."""
 
     def project_out(
         self,
         mixed: Float[Tensor, "batch query_len d_model"],
         query: Float[Tensor, "batch heads query_len head_dim"],
     ) -> Float[Tensor, "batch query_len d_model"]:
-        """From mixed heads to the layer's output; `query` is the projected query, in heads still."""
+        """Map the mixed values to the layer's output; `query` is the projected query, split into heads."""
         return self.out_projection(mixed)
 
     def extra_repr(self) -> str:
         return f"role={self.role}, n_heads={self.n_heads}, dropout={self.dropout}"
 
     def _project(self, query: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Heads of q, k and v, (batch, heads, length, head_dim), each one block of memory."""
-        if memory is query:  # one product
+        """Project to the heads of q, k and v, each a contiguous (batch, heads, length, head_dim)."""
+        if memory is query:  # one packed product
             q, k, *v = self._split_heads(self.in_projection(query))
-        else:  # the query's rows apart from the memory's
+        else:  # separate rows of the weight for query and memory
             weight, bias, d = self.in_projection.weight, self.in_projection.bias, self.d_model
             (q,) = self._split_heads(F.linear(query, weight[:d], bias[:d]))
             k, *v = self._split_heads(F.linear(memory, weight[d:], bias[d:]))
         return q, k, q if self.share_query_value else v[0]
 
     def _split_heads(self, x: Tensor) -> tuple[Tensor, ...]:
-        """(batch, length, parts · d_model) -> as many (batch, heads, length, head_dim)."""
+        """Split (batch, length, parts · d_model) into one (batch, heads, length, head_dim) for each part."""
         parts = x.unflatten(-1, (-1, self.n_heads, self.head_dim))
         return parts.permute(2, 0, 3, 1, 4).contiguous().unbind()

@@ -1,9 +1,9 @@
-"""Dropout that draws random numbers only for what it drops.
+"""Dropout that draws random numbers for the dropped elements only.
 
-On the CPU, one Bernoulli number an element costs more than anything else in a training step but its matrix
-products. The gaps between dropped elements are geometric, so drawing the gaps gives exactly the same process with p
-draws an element in place of one, and keeps positions in place of a mask. Elsewhere, and under `torch.compile`,
-PyTorch's own dropout is one fused kernel.
+On CPU, one Bernoulli draw for each element is the most expensive part of a training step after the matrix products.
+The gaps between dropped elements are geometrically distributed. Drawing the gaps gives exactly the same process with p
+draws for each element instead of one, and stores positions instead of a mask. On other devices, and under
+`torch.compile`, PyTorch's own dropout is one fused kernel and is used instead.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """Each element is zero with probability p, else divided by 1 − p."""
+    """Set each element to zero with probability p, and divide the others by 1 − p; identity outside of training."""
     if not training or p == 0:
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling():
@@ -23,9 +23,9 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
 
 def dropped_positions(count: int, p: float) -> Tensor:
-    """The successes of `count` independent trials of probability p, ascending (n_dropped).
+    """Draw the successes of `count` independent trials of probability p, as ascending positions (n_dropped).
 
-    Eight standard deviations more gaps are drawn than are needed on average, so that they reach past the end.
+    The number of gaps drawn exceeds the expected number by eight standard deviations, so that they reach the end.
     """
     draws = math.ceil(count * p + 8 * math.sqrt(count * p) + 16)
     positions = torch.empty(draws, dtype=torch.int64).geometric_(p).cumsum_(0).sub_(1)

@@ -1,15 +1,15 @@
-"""Fastformer's additive attention: two poolings and element-wise products instead of pairs.
+"""Fastformer's additive attention: two poolings and element-wise products instead of pairs of positions.
 
     α = softmax(w_q·q_i/√E)    global query  g = Σ α_i q_i
     p_i = g ∘ k_i
     β = softmax(w_k·p_i/√E)    global key    h = Σ β_i p_i
     u_i = h ∘ v_i              output        W u + Q
 
-Cost nE in time and memory. `interaction` replaces the product p = g ∘ k by g + k or by a linear map of [g;
-k]. Causal: both poolings run over the prefix; p_i holds the global query of i's own prefix.
+Cost: n·E time and memory. `interaction` replaces the product p = g ∘ k by g + k or by a linear layer of [g; k]. Causal:
+both poolings run over the prefix of each position, and p_i uses the global query of the prefix of i.
 
-Source: Wu et al. 2021, "Fastformer: Additive Attention Can Be All You Need", section 3 and, for the
-interactions and the sharing, sections 4.4 and 4.5.
+Source: Wu et al. 2021, "Fastformer: Additive Attention Can Be All You Need", section 3; sections 4.4 and 4.5 for the
+interactions and the shared parameters.
 """
 
 from typing import ClassVar
@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from forecast.attention.base import Attention, Role, check_choice
-from forecast.attention.prefix import running_softmax_pool
+from forecast.attention.prefix_sums import running_softmax_pool
 from forecast.attention.softmax import short_softmax_attention
 
 INTERACTIONS = ("product", "add", "concat")
@@ -36,7 +36,7 @@ def additive_attention(
     interaction: str = "product",
     concat_weight: Float[Tensor, "heads head_dim twice"] | None = None,
 ) -> Float[Tensor, "batch heads length head_dim"]:
-    """Global key ∘ v, before W and + Q. `concat_weight` maps [g; k] back, for interaction concat only."""
+    """Compute h ∘ v, without W and + Q. Only the interaction concat takes `concat_weight`, which maps [g; k] to E."""
     check_choice("fastformer interaction", interaction, INTERACTIONS)
     if (concat_weight is not None) != (interaction == "concat"):
         raise ValueError(
@@ -55,7 +55,7 @@ def additive_attention(
 def _softmax_pool(
     x: Float[Tensor, "batch heads length head_dim"], logit: Float[Tensor, "heads head_dim"]
 ) -> Float[Tensor, "batch heads 1 head_dim"]:
-    """Σ softmax(w·x_i/√E) x_i: an attention call with the one query w."""
+    """Compute Σ softmax(w·x_i/√E) x_i: an attention call with the single query w."""
     row = logit[:, None].to(x.dtype).expand(x.shape[0], -1, -1, -1)
     return short_softmax_attention(row, x, x)
 
@@ -63,8 +63,13 @@ def _softmax_pool(
 class FastformerAttention(Attention):
     """Additive attention: a global query, a global key, and the query itself added to the output.
 
-    `share_query_value`: V is Q's projection, as in the paper. `share_heads`: all heads pool with the same
-    vectors.
+    Args:
+        interaction: product, add or concat.
+        share_heads: pool with the same vectors in all heads.
+        share_query_value: use the projection of Q for V, as in the paper.
+
+    Raises:
+        ValueError: as of `Attention`, or for an unknown interaction.
     """
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal"})
@@ -88,7 +93,7 @@ class FastformerAttention(Attention):
         self.key_logit = nn.Parameter(torch.randn(heads, width) * width**-0.5)
         self.concat_weight = None
         if interaction == "concat":
-            bound = (2 * width) ** -0.5  # a linear layer's usual start
+            bound = (2 * width) ** -0.5  # PyTorch's initialisation of a linear layer
             self.concat_weight = nn.Parameter(torch.empty(heads, width, 2 * width).uniform_(-bound, bound))
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

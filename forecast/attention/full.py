@@ -1,8 +1,10 @@
-"""Softmax attention, exact, through PyTorch's fused kernel (short windows in bfloat16 on the CPU: through the scores).
+"""Exact softmax attention through PyTorch's fused kernel.
 
     out = softmax(Q Kᵀ / √E) V        (row i over keys j <= i when causal)
 
-Cost n²E time; the fused kernel never stores the n×n weights, so memory is linear in n.
+Cost: n²·E time and n·E memory, because the fused kernel never stores the n×n weights. Training on short windows in
+bfloat16 on CPU forms the scores, which is faster there.
+
 Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1.
 """
 
@@ -17,7 +19,7 @@ from forecast.attention.base import Attention, Role
 from forecast.attention.softmax import short_softmax_attention
 
 SHORT = 256 * 256
-"""Pairs of positions up to which training in bfloat16 on the CPU forms the scores: there it is much the faster way."""
+"""Largest number of pairs of positions for which training in bfloat16 on CPU forms the scores."""
 
 
 def full_attention(
@@ -27,7 +29,7 @@ def full_attention(
     *,
     causal: bool = False,
 ) -> Float[Tensor, "batch heads query_len head_dim"]:
-    """Causal needs query and memory of one length: position i sees keys 0..i."""
+    """Compute softmax attention; causal requires query and memory of equal length, and position i reads keys 0..i."""
     if causal and q.shape[2] != k.shape[2]:
         raise ValueError(f"causal attention needs one length, not {q.shape[2]} queries and {k.shape[2]} keys")
     length, memory_len = q.shape[2], k.shape[2]
@@ -42,7 +44,7 @@ class FullAttention(Attention):
     """Softmax attention over all pairs of positions."""
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
-    each_query_alone = True
+    independent_queries = True
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return full_attention(q, k, v, causal=self.role == "causal")

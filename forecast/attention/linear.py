@@ -1,20 +1,11 @@
-"""Linear attention: a kernel feature map in place of the softmax, so that the keys can be summed first.
+"""Linear attention: a kernel feature map in place of the softmax, so that keys and values are summed once.
 
     out_i = φ(q_i) (Σ_j φ(k_j)ᵀ v_j) / (φ(q_i)·Σ_j φ(k_j) + eps)        (sums over j <= i when causal)
 
-Cost nE·F for F features, in memory nE. Feature maps, all positive:
+Cost: n·E·F time for F features (see `feature_maps`), n·E memory. Sums run in float32 or wider. With favor features, eps
+is added to each exponential and not in the quotient, whose parts can all be far below eps.
 
-    elu     elu(x) + 1                                              F = E
-    relu    relu(x)                                                 F = E
-    taylor  φ(q)·φ(k) = 1 + s + s²/2, s = q·k/√E: exp(s) to second order   F = 1 + E + E(E+1)/2
-    favor   exp(w·x − |x|²/2)/√F, x scaled by E^-¼: exp(s) in expectation  F random directions w
-
-favor has eps beside each exponential, not in the quotient, whose parts can all be far below it. Sums run in float32 at
-least.
-
-Sources: Katharopoulos et al. 2020, "Transformers are RNNs", equations 5, 9 and, for the gradients, 13 to 15;
-Choromanski et al. 2021, "Rethinking Attention with Performers", lemma 1 and section 2.4 (favor);
-Arora et al. 2024, "Based", section 4.1 (taylor).
+Sources: Katharopoulos et al. 2020, "Transformers are RNNs", equations 5, 9 and, for the gradients, 13 to 15.
 """
 
 import math
@@ -27,9 +18,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from forecast.attention.base import Attention, Role, check_choice, check_count
-from forecast.attention.prefix import from_chunks, sum_after, sum_before, to_chunks
-
-FEATURE_MAPS = ("elu", "relu", "taylor", "favor")
+from forecast.attention.feature_maps import (
+    FEATURE_MAPS,
+    EluPlusOne,
+    favor_features,
+    orthogonal_directions,
+    taylor_features,
+)
+from forecast.attention.prefix_sums import from_chunks, sum_after, sum_before, to_chunks
 
 
 def linear_attention(
@@ -42,7 +38,7 @@ def linear_attention(
     eps: float = 1e-6,
     projection: Float[Tensor, "features head_dim"] | None = None,
 ) -> Float[Tensor, "batch heads query_len head_dim"]:
-    """`projection` holds favor's directions (see `orthogonal_directions`), and only favor takes one."""
+    """Compute linear attention. Only the feature map favor takes a `projection` (see `orthogonal_directions`)."""
     check_choice("linear feature_map", feature_map, FEATURE_MAPS)
     if causal and q.shape[2] != k.shape[2]:
         raise ValueError(f"causal attention needs one length, not {q.shape[2]} queries and {k.shape[2]} keys")
@@ -52,16 +48,16 @@ def linear_attention(
     with torch.autocast(q.device.type, enabled=False):
         q, k, values = q.to(dtype), k.to(dtype), v.to(dtype)
         if projection is None:
-            phi = {"elu": _EluPlusOne.apply, "relu": F.relu, "taylor": _taylor}[feature_map]
+            phi = {"elu": EluPlusOne.apply, "relu": F.relu, "taylor": taylor_features}[feature_map]
             q, k = phi(q), phi(k)
         else:
-            q, k = _favor(q, k, projection.to(dtype), causal, eps)
-            eps = torch.finfo(dtype).tiny  # for rows that fill a chunk up
+            q, k = favor_features(q, k, projection.to(dtype), causal, eps)
+            eps = torch.finfo(dtype).tiny  # for the rows that pad a chunk
         return _mix(q, k, values, eps, causal).to(v.dtype)
 
 
 def _mix(q: Tensor, k: Tensor, v: Tensor, eps: float, causal: bool) -> Tensor:
-    """Rows of a batched product are (batch · heads), or (batch · heads · chunks) when causal."""
+    """Mix with batched products of batch · heads matrices, or batch · heads · chunks when causal."""
     batch, heads, length, _ = q.shape
     if not causal:
         out = _KernelSums.apply(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), eps, None)
@@ -72,11 +68,11 @@ def _mix(q: Tensor, k: Tensor, v: Tensor, eps: float, causal: bool) -> Tensor:
 
 
 class _KernelSums(torch.autograd.Function):
-    """The formula with its closed-form gradients, which are sums of the same kind: of φ(k)vᵀ over the keys that a
-    query sees, of φ(q)∇ᵀ over the queries that see a key.
+    """The formula with closed-form gradients: sums of φ(k)vᵀ over the keys that a query reads, forward, and of φ(q)∇ᵀ
+    over the queries that read a key, backward.
 
-    With `chunks`, which makes it causal, earlier (in backward: later) chunks come through their summed states and
-    the own chunk through masked products, formed again in backward.
+    With `chunks` the sums are causal. Earlier chunks (in backward: later ones) enter through their summed states, and
+    the chunk itself through masked products, which backward computes again.
     """
 
     @staticmethod
@@ -122,64 +118,20 @@ def _over_chunks(reduce: Callable[[Tensor], Tensor], x: Tensor, chunks: int) -> 
     return reduce(x.reshape(-1, chunks, x.shape[1:].numel())).view_as(x)
 
 
-class _EluPlusOne(torch.autograd.Function):
-    """Its slope is the smaller of φ and 1, so that φ is all that backward needs to keep."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor) -> Tensor:
-        phi = F.elu(x).add_(1)
-        ctx.save_for_backward(phi)
-        return phi
-
-    @staticmethod
-    def backward(ctx, *grads: Tensor) -> Tensor:
-        return ctx.saved_tensors[0].clamp(max=1).mul_(grads[0])
-
-
-def _taylor(x: Tensor) -> Tensor:
-    """[1, x, x_i² / √2, x_i x_j (i < j)] after scaling by E^-¼."""
-    width = x.shape[-1]
-    x = x * width**-0.25
-    i, j = torch.triu_indices(width, width, device=x.device)
-    scale = x.new_ones(i.shape).masked_fill(i == j, math.sqrt(0.5))
-    return torch.cat([torch.ones_like(x[..., :1]), x, x[..., i] * x[..., j] * scale], dim=-1)
-
-
-def _favor(q: Tensor, k: Tensor, directions: Tensor, causal: bool, eps: float) -> tuple[Tensor, Tensor]:
-    """(exp(w·x − |x|²/2) + eps) / √F; the largest exponent is taken off where that cancels in the quotient.
-
-    A query's own maximum always cancels, the keys' maximum only where all queries see all keys. A causal key
-    keeps its exponent, which cannot exceed |w|²/2.
-    """
-    to_query, to_key = _favor_exponent(q, directions), _favor_exponent(k, directions)
-    to_query = to_query - to_query.amax(-1, keepdim=True).detach()
-    if not causal:
-        to_key = to_key - to_key.amax((-2, -1), keepdim=True).detach()
-    scale = directions.shape[0] ** -0.5
-    return scale * (to_query.exp() + eps), scale * (to_key.exp() + eps)
-
-
-def _favor_exponent(x: Tensor, directions: Tensor) -> Tensor:
-    x = x * x.shape[-1] ** -0.25
-    return x @ directions.mT - x.square().sum(-1, keepdim=True) / 2
-
-
-def orthogonal_directions(features: int, head_dim: int) -> Float[Tensor, "features head_dim"]:
-    """Directions orthogonal within every block of `head_dim`, with the lengths of Gaussian vectors."""
-    blocks = math.ceil(features / head_dim)
-    directions = torch.linalg.qr(torch.randn(blocks, head_dim, head_dim)).Q.flatten(0, 1)[:features]
-    return directions * torch.randn(features, head_dim).norm(dim=-1, keepdim=True)
-
-
 class LinearAttention(Attention):
     """Kernel feature maps in place of the softmax.
 
-    `num_features` belongs to favor, E ln E by default; its directions are drawn once and kept in the state
-    dict.
+    Args:
+        feature_map: elu, relu, taylor or favor.
+        num_features: random directions of favor, E ln E by default; they are drawn once and saved in the state dict.
+        eps: added to the normaliser, or to each exponential of favor.
+
+    Raises:
+        ValueError: as of `Attention`, or for an option out of range.
     """
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
-    each_query_alone = True
+    independent_queries = True
     projection: Tensor | None
 
     def __init__(

@@ -2,27 +2,26 @@
 
     out = softmax(Q K̃ᵀ/√E) · pinv(softmax(Q̃ K̃ᵀ/√E)) · softmax(Q̃ Kᵀ/√E) V   [+ depthwise convolution of V]
 
-Q̃ and K̃ are the means of m segments of Q and of K. The first and the last factor are attention calls
-themselves (the landmarks as keys, the landmarks as queries). Cost n·m·E in time, nE in memory.
+Q̃ and K̃ are the landmarks: the means of m segments of Q and of K. The first and the last factor are themselves
+attention calls, with the landmarks as keys and as queries. Cost: n·m·E time, n·E memory.
 
-The pseudo-inverse is a fixed number of third-order iterations, not run to convergence: that is part of the
-definition. min(L_Q, L_K) <= m is exact softmax attention.
+The pseudo-inverse is a fixed number of third-order iterations without a test of convergence; the number is part of the
+definition. With min(L_Q, L_K) <= m the result is exact softmax attention.
 
-Source: Xiong et al. 2021, "Nyströmformer", equations 13 and 14; iteration of Razavi et al. 2014. Its starting
-scale is taken per matrix; the published code's maximum over the batch lets one sample change another's
-answer.
+Source: Xiong et al. 2021, "Nyströmformer", equations 13 and 14; iteration of Razavi et al. 2014. The initial scale is
+computed for each matrix. The published code takes a maximum over the batch, so that one sample changes the output of
+another.
 """
 
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from forecast.attention.base import Attention, Role, check_count
+from forecast.attention.depthwise_convolution import depthwise_convolution
 from forecast.attention.full import full_attention
-from forecast.attention.prefix import CHUNK
 from forecast.attention.softmax import short_softmax_attention
 
 
@@ -35,7 +34,10 @@ def nystrom_attention(
     pinv_iterations: int = 6,
     conv_weight: Float[Tensor, "heads 1 kernel 1"] | None = None,
 ) -> Float[Tensor, "batch heads query_len head_dim"]:
-    """`conv_weight` needs query and memory of one length."""
+    """Compute Nyström attention, plus the convolution of V where `conv_weight` is given.
+
+    `conv_weight` requires query and memory of equal length.
+    """
     if min(q.shape[2], k.shape[2]) <= num_landmarks:
         mixed = full_attention(q, k, v)
     else:
@@ -51,20 +53,20 @@ def nystrom_attention(
 def segment_means(
     x: Float[Tensor, "batch heads length head_dim"], segments: int
 ) -> Float[Tensor, "batch heads segments head_dim"]:
-    """Means of consecutive segments; the first `length % segments` of them are one step longer."""
+    """Average consecutive segments; the first `length % segments` of them are one step longer."""
     longer, others = _segments(x, segments)
     return torch.cat([longer.mean(3), others.mean(3)], dim=2) if longer.shape[2] else others.mean(3)
 
 
 def _segments(x: Tensor, segments: int) -> tuple[Tensor, Tensor]:
-    """The segments that are one step longer and the others, each (batch, heads, segments, size, head_dim)."""
+    """Split into the longer segments and the others, each (batch, heads, segments, size, head_dim)."""
     size, longer = divmod(x.shape[2], segments)
     head, tail = x.split([longer * (size + 1), (segments - longer) * size], dim=2)
     return head.unflatten(2, (longer, size + 1)), tail.unflatten(2, (segments - longer, size))
 
 
 class _WithMeans(torch.autograd.Function):
-    """x and its segment means; backward adds the means' gradients to x's own in one pass over the length."""
+    """Return x and its segment means; backward adds both gradients in one pass over the length."""
 
     @staticmethod
     def forward(ctx, x: Tensor, segments: int) -> tuple[Tensor, Tensor]:
@@ -83,7 +85,7 @@ class _WithMeans(torch.autograd.Function):
 
 
 def _softmax_kernel(q: Tensor, k: Tensor) -> Tensor:
-    """softmax(Q̃ K̃ᵀ/√E), in float32 at least."""
+    """Compute softmax(Q̃ K̃ᵀ/√E) in float32 or wider."""
     dtype = torch.promote_types(q.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
         return (q.to(dtype) @ k.to(dtype).mT * q.shape[-1] ** -0.5).softmax(-1)
@@ -92,12 +94,12 @@ def _softmax_kernel(q: Tensor, k: Tensor) -> Tensor:
 def iterative_pinv(
     matrix: Float[Tensor, "batch heads landmarks landmarks"], iterations: int
 ) -> Float[Tensor, "batch heads landmarks landmarks"]:
-    """Z ← ¼ Z (13 − AZ (15 − AZ (7 − AZ))) from Z = Aᵀ / (‖A‖₁ ‖A‖∞), A without negative entries."""
+    """Iterate Z ← ¼ Z (13 − AZ (15 − AZ (7 − AZ))) from Z = Aᵀ / (‖A‖₁ ‖A‖∞) for a non-negative A."""
     scale = matrix.sum(-2).amax(-1) * matrix.sum(-1).amax(-1)
     inverse = (matrix.mT / scale[..., None, None]).flatten(0, 1)
     rows = matrix.flatten(0, 1)
     with torch.autocast(matrix.device.type, enabled=False):
-        for _ in range(iterations):  # multiplied out, so that every sum rides on a product
+        for _ in range(iterations):  # expanded, so that each sum is fused with a product
             product = rows @ inverse
             inner = torch.baddbmm(product, product, product, beta=7, alpha=-1)
             inner = torch.baddbmm(product, product, inner, beta=15, alpha=-1)
@@ -105,75 +107,17 @@ def iterative_pinv(
     return inverse.view_as(matrix)
 
 
-def depthwise_convolution(
-    v: Float[Tensor, "batch heads length head_dim"], weight: Float[Tensor, "heads 1 kernel 1"]
-) -> Float[Tensor, "batch heads length head_dim"]:
-    """Convolve every head along the length with its own kernel (of odd size), zeros beyond the ends."""
-    return _Convolution.apply(v, weight[:, 0, :, 0].to(v.dtype))
-
-
-class _Convolution(torch.autograd.Function):
-    """One product a head: a banded matrix, the kernel in every row, times the chunks of the length side by side.
-
-    The band's first and last columns reach into the chunk before and the chunk after. A grouped convolution,
-    forward and backward, ran ten times slower on CPU.
-    """
-
-    @staticmethod
-    def forward(ctx, v: Tensor, weight: Tensor) -> Tensor:
-        x = _side_by_side(v, weight.shape[1] // 2)
-        ctx.save_for_backward(x, weight)
-        return _convolve(x, weight, v.shape[2])
-
-    @staticmethod
-    def backward(ctx, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        x, weight = ctx.saved_tensors
-        half, kernel = weight.shape[1] // 2, weight.shape[1]
-        g = _side_by_side(grads[0], half)
-        heads, size, _, chunks, _ = x.shape
-        band = x.new_zeros(heads, size, size + 2 * half)
-        band[:, :, half : half + size] = _product(g, x)
-        if chunks > 1 and half:
-            band[:, :half, :half] = _product(g[:, :half, :, 1:], x[:, -half:, :, :-1])
-            band[:, -half:, -half:] = _product(g[:, -half:, :, :-1], x[:, :half, :, 1:])
-        diagonal = torch.arange(size, device=x.device)[:, None] + torch.arange(kernel, device=x.device)
-        to_weight = band.gather(2, diagonal.expand(heads, -1, -1)).sum(1)
-        return _convolve(g, weight.flip(1), grads[0].shape[2]), to_weight
-
-
-def _convolve(x: Tensor, weight: Tensor, length: int) -> Tensor:
-    """From chunks side by side to (batch, heads, length, width)."""
-    half, kernel = weight.shape[1] // 2, weight.shape[1]
-    _, size, _, chunks, _ = x.shape
-    # band[o, i] = weight[i − o] inside the kernel, else the zero appended to it
-    offset = torch.arange(size + 2 * half, device=x.device) - torch.arange(size, device=x.device)[:, None]
-    band = F.pad(weight, (0, 1))[:, offset.where((offset >= 0) & (offset < kernel), kernel)]
-    out = (band[:, :, half : half + size] @ x.flatten(2)).view_as(x)
-    if chunks > 1 and half:
-        before, after = x[:, -half:], x[:, :half]
-        out[:, :half, :, 1:] += (band[:, :half, :half] @ before.flatten(2)).view_as(before)[:, :, :, :-1]
-        out[:, -half:, :, :-1] += (band[:, -half:, -half:] @ after.flatten(2)).view_as(after)[:, :, :, 1:]
-    return out.permute(2, 0, 3, 1, 4).flatten(2, 3)[:, :, :length]
-
-
-def _side_by_side(x: Tensor, half: int) -> Tensor:
-    """(heads, size, batch, chunks, width); a chunk is as long as the kernel reaches at least."""
-    length = x.shape[2]
-    size = min(max(CHUNK, half), length)
-    short = -length % size
-    if short:
-        x = F.pad(x, (0, 0, 0, short))
-    return x.unflatten(2, (-1, size)).permute(1, 3, 0, 2, 4).contiguous()
-
-
-def _product(g: Tensor, x: Tensor) -> Tensor:
-    return g.flatten(2) @ x.flatten(2).mT
-
-
 class NystromAttention(Attention):
-    """Softmax attention through landmarks; in role self plus a depthwise convolution of the values.
+    """Softmax attention through landmarks, plus a depthwise convolution of the values in role self.
 
-    `conv_kernel` "auto" is 33 in role self and none in role cross, where query and memory do not line up.
+    Args:
+        num_landmarks: segments that queries and keys are averaged in.
+        pinv_iterations: iterations of the pseudo-inverse.
+        conv_kernel: odd size of the convolution's kernel; None: no convolution; "auto": 33 in role self, none in role
+            cross, where query and memory are different sequences.
+
+    Raises:
+        ValueError: as of `Attention`, or for an option out of range.
     """
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "cross"})
@@ -205,7 +149,7 @@ class NystromAttention(Attention):
         self.num_landmarks, self.pinv_iterations = num_landmarks, pinv_iterations
         self.conv_weight = None
         if conv_kernel is not None:
-            bound = conv_kernel**-0.5  # a convolution's usual start
+            bound = conv_kernel**-0.5  # PyTorch's initialisation of a convolution
             self.conv_weight = nn.Parameter(torch.empty(n_heads, 1, conv_kernel, 1).uniform_(-bound, bound))
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

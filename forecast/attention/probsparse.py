@@ -1,22 +1,22 @@
-"""ProbSparse attention: only the queries that are far from uniform get an attention row of their own.
+"""ProbSparse attention: exact attention for the queries whose distribution is furthest from uniform.
 
     M(q_i) = max_j q_i·k_j/√E − mean_j q_i·k_j/√E    max over U sampled keys, mean over all
     out_i  = softmax(q_i Kᵀ / √E) V    for the u queries with the largest M
              mean(V)                   for the others
 
-with u = clamp(factor·⌈ln L_Q⌉, 1, L_Q) and U = clamp(factor·⌈ln L_K⌉, 1, L_K). M bounds how far a query's
-distribution is from the uniform one. Cost (n ln n)E in time and memory.
+with u = clamp(factor·⌈ln L_Q⌉, 1, L_Q) and U = clamp(factor·⌈ln L_K⌉, 1, L_K). M bounds the distance of a query's
+distribution from the uniform one. Cost: n·ln(n)·E time and memory.
 
-Causal: a query's sample, its mean of keys, its answer and, for the others, the mean of V all stop at its own
-position; its own key is always in the sample. Note that the choice of the top u still compares all queries
-with each other, so that later positions can change which queries get a row, though never what a row contains.
+Causal: the sample, the mean of keys, the output and the mean of V all stop at a query's own position, and its own key
+is always in the sample. The selection of the top u still compares all queries: later positions can change which
+queries get exact attention, but never the values of an output.
 
-The sample is one set for all queries ("shared", one matrix product) or drawn for each query as published
-("per_query"). In the encoder of a model trained on ETTh1 the first found more of the exact measure's top u at every
-length (docs/performance.md), so it is the default.
+The sample is one set for all queries ("shared", one matrix product), or one set for each query as published
+("per_query"). In the encoder of a model trained on ETTh1, "shared" found more of the top u of the exact measure at
+every length (docs/performance.md); it is the default.
 
-Source: Zhou et al. 2021, "Informer", section 3.2 (equation 4 and algorithm 1). Their code ranks by
-max − (sum over the sample) / L_K and gives the causal lazy rows the running sum of V; here both are means.
+Source: Zhou et al. 2021, "Informer", section 3.2 (equation 4 and algorithm 1). The published code ranks by
+max − (sum over the sample) / L_K and gives the other causal queries the running sum of V; here both are means.
 """
 
 import math
@@ -27,7 +27,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from forecast.attention.base import Attention, Role, check_choice, check_count
-from forecast.attention.prefix import running_mean
+from forecast.attention.prefix_sums import running_mean
 from forecast.attention.softmax import short_softmax_attention
 
 SAMPLINGS = ("shared", "per_query")
@@ -45,10 +45,17 @@ def probsparse_attention(
     top_queries: Int[Tensor, "batch heads top"] | None = None,
     random: bool = False,
 ) -> Float[Tensor, "batch heads query_len head_dim"]:
-    """`sample_index` (the keys to measure on, for each query or for all) replaces the drawn sample, and
-    `top_queries` the ranked queries.
+    """Compute ProbSparse attention.
 
-    `random` draws the sample from the global generator, as training does; else it is evenly spaced.
+    Args:
+        factor: multiple of ln n in the number of top queries and of sampled keys.
+        sampling: shared or per_query.
+        sample_index: sampled keys, for all queries or for each, instead of drawn ones.
+        top_queries: queries with exact attention, instead of those of largest measure.
+        random: draw the sample from the global generator, as in training; otherwise it is evenly spaced.
+
+    Raises:
+        ValueError: causal attention of two lengths, or an unknown sampling.
     """
     query_len = q.shape[2]
     if causal and query_len != k.shape[2]:
@@ -57,7 +64,7 @@ def probsparse_attention(
         measure = sparsity_measure(
             q, k, causal=causal, factor=factor, sampling=sampling, sample_index=sample_index, random=random
         )
-        top_queries = measure.topk(rows_kept(factor, query_len), dim=-1, sorted=False).indices
+        top_queries = measure.topk(sample_size(factor, query_len), dim=-1, sorted=False).indices
     rows = top_queries[..., None].expand(-1, -1, -1, q.shape[3])  # (batch, heads, top, head_dim)
     seen = None
     if causal:  # (batch, heads, top, memory_len)
@@ -69,7 +76,7 @@ def probsparse_attention(
 
 
 class _MeanElsewhere(torch.autograd.Function):
-    """The active rows where they belong and mean(V) in all others; backward passes over the length once."""
+    """Insert the active rows among rows of mean(V); backward reads the length once."""
 
     @staticmethod
     def forward(ctx, v: Tensor, active: Tensor, rows: Tensor, query_len: int) -> Tensor:
@@ -96,19 +103,19 @@ def sparsity_measure(
     sample_index: Int[Tensor, "query_len samples"] | Int[Tensor, " samples"] | None = None,
     random: bool = False,
 ) -> Float[Tensor, "batch heads query_len"]:
-    """M of every query, up to the factor 1/√E, which does not change the order."""
+    """Compute M of every query without the factor 1/√E, which does not change the order."""
     check_choice("probsparse sampling", sampling, SAMPLINGS)
     query_len, memory_len = q.shape[2], k.shape[2]
     if sample_index is None:
         sample_index = _draw(query_len, memory_len, factor, sampling, causal, random, k.device)
-    if sample_index.ndim == 1 and not causal:  # the mean of the keys as one more sampled key: one pass over q
+    if sample_index.ndim == 1 and not causal:  # append the mean of the keys as one more key: one pass over q
         scores = q @ torch.cat([k[:, :, sample_index], k.mean(2, keepdim=True)], dim=2).mT
         return scores[..., :-1].amax(-1) - scores[..., -1]
     position = torch.arange(query_len, device=q.device)
     if sample_index.ndim == 1:
         scores = q @ k[:, :, sample_index].mT  # (batch, heads, query_len, samples)
         largest = scores.masked_fill(sample_index > position[:, None], -math.inf).amax(-1)
-    else:  # one sample at a time: nothing larger than q is formed
+    else:  # one sampled key at a time, so that no tensor exceeds q
         largest = q.new_full(q.shape[:3], -math.inf)
         for keys in sample_index.unbind(1):
             score = (q * k[:, :, keys]).sum(-1)
@@ -120,8 +127,8 @@ def sparsity_measure(
     return largest - (q @ k.mean(2)[..., None]).squeeze(-1)
 
 
-def rows_kept(factor: int, length: int) -> int:
-    """u and U: queries that get a row, or keys sampled, of so many."""
+def sample_size(factor: int, length: int) -> int:
+    """Compute u (top queries) or U (sampled keys) of a length: clamp(factor·⌈ln length⌉, 1, length)."""
     return min(max(factor * math.ceil(math.log(length)), 1), length)
 
 
@@ -134,23 +141,31 @@ def _draw(
     random: bool,
     device: torch.device,
 ) -> Tensor:
-    """Key positions, (samples) or (query_len, samples)."""
-    samples = rows_kept(factor, memory_len)
+    """Draw or space the positions of keys: (samples) or (query_len, samples)."""
+    samples = sample_size(factor, memory_len)
     if sampling == "per_query" and random:
         seen = torch.arange(1, query_len + 1, device=device)[:, None] if causal else memory_len
         return (torch.rand(query_len, samples, device=device) * seen).long().clamp(max=memory_len - 1)
-    # one position in each of equal strata: any place of it, or its middle
+    # one position in each of equal strata: at random, or in the middle
     place = torch.rand(samples, device=device) if random else 0.5
     strata = torch.arange(samples, device=device)
     spaced = ((strata + place) * (memory_len / samples)).long().clamp(max=memory_len - 1)
     if sampling == "shared":
         return spaced
-    query = torch.arange(query_len, device=device)[:, None]  # moved on by one from query to query
+    query = torch.arange(query_len, device=device)[:, None]  # shifted by one for each query
     return (spaced + query) % (query + 1 if causal else memory_len)
 
 
 class ProbSparseAttention(Attention):
-    """Rows of attention for the top u queries, the uniform row's answer for the others."""
+    """Exact attention for the top u queries, the mean of the values for the others.
+
+    Args:
+        factor: multiple of ln n in the number of top queries and of sampled keys.
+        sampling: shared or per_query.
+
+    Raises:
+        ValueError: as of `Attention`, or for an option out of range.
+    """
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
 

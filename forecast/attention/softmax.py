@@ -1,10 +1,10 @@
-"""Softmax attention over few scores: a short query or a short memory.
+"""Softmax attention with a short query or a short memory, computed through the scores.
 
     out = softmax(Q Kᵀ / √E) V
 
-Forming the scores then costs memory linear in the longer of the two. On the CPU that makes forward and backward
-together faster than the fused kernel, whose backward pass there is slow, in bfloat16 above all. Without gradients,
-and on other devices, the fused kernel serves. The softmax itself runs in float32 at least.
+Cost: n·m·E time and n·m memory, linear in the longer of the two. On CPU, forward and backward together are faster than
+with the fused kernel, whose backward pass is slow there, most of all in bfloat16. Without gradients, and on other
+devices, the fused kernel is used. The softmax runs in float32 or wider.
 """
 
 import math
@@ -21,10 +21,10 @@ def short_softmax_attention(
     v: Float[Tensor, "batch heads memory_len head_dim"],
     seen: Bool[Tensor, "... query_len memory_len"] | None = None,
 ) -> Float[Tensor, "batch heads query_len head_dim"]:
-    """`seen` says which keys a query sees; every query must see one."""
+    """Compute softmax attention; `seen` is true where a query reads a key, and each query must read at least one."""
     if q.device.type != "cpu" or not torch.is_grad_enabled():
         return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-    scale = q.shape[-1] ** -0.5  # on whichever is shorter
+    scale = q.shape[-1] ** -0.5  # applied to the shorter of the two
     scores = (q * scale) @ k.mT if q.shape[-2] < k.shape[-2] else q @ (k * scale).mT
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)

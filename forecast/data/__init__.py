@@ -1,32 +1,38 @@
-"""Data: from a CSV file or a generated set to scaled windows."""
+"""Data: from a file, a DataFrame or a generated set to scaled windows."""
 
-from forecast.data.csv import CsvData
-from forecast.data.download import DownloadedData
-from forecast.data.frame import FrameData, read_frame
-from forecast.data.load import LoadData
-from forecast.data.module import ForecastData
-from forecast.data.recall import RecallData
-from forecast.data.sample import SampleData
-from forecast.data.series import SeriesData, SeriesFrame
-from forecast.data.stored import StoreData
-from forecast.data.table import Table, read_table
-from forecast.data.windows import Batch, WindowLoader, Windows
+from forecast.data.files.frame import read_frame
+from forecast.data.files.wide import read_table
+from forecast.data.loader import WindowLoader
+from forecast.data.module import DataModule
+from forecast.data.panel import Panel
+from forecast.data.sources import (
+    csv_data,
+    downloaded_data,
+    frame_data,
+    load_data,
+    long_data,
+    long_frame_data,
+    recall_data,
+    sample_data,
+    store_data,
+)
+from forecast.data.windows import Batch, Windows
 
 __all__ = [
     "Batch",
-    "CsvData",
-    "DownloadedData",
-    "ForecastData",
-    "FrameData",
-    "LoadData",
-    "RecallData",
-    "SampleData",
-    "SeriesData",
-    "SeriesFrame",
-    "StoreData",
-    "Table",
+    "DataModule",
+    "Panel",
     "WindowLoader",
     "Windows",
+    "csv_data",
+    "downloaded_data",
+    "frame_data",
+    "load_data",
+    "long_data",
+    "long_frame_data",
     "read_frame",
     "read_table",
+    "recall_data",
+    "sample_data",
+    "store_data",
 ]

@@ -4,17 +4,17 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from forecast.errors import ConfigError, NotInstalled
+from forecast.system.errors import ConfigError, NotInstalled
 
 NAMES = {"holiday": 0, "day before a holiday": 1, "day after a holiday": -1}
-"""The features in their order, and how many days on from the date each one looks."""
+"""Names of the features in order, with the offset in days from the date to the day that each describes."""
 
 
 def holiday_features(dates: pd.DatetimeIndex, country: str) -> Float[np.ndarray, "rows 3"]:
-    """0.5 where the day, the next one, or the one before is a public holiday, else −0.5.
+    """Return 0.5 if the day, the next day, or the day before is a public holiday, else −0.5.
 
-    `country` is an ISO code, with a subdivision where wanted: TR, DE, DE-BY. Raises ConfigError for one that the
-    package does not know, or where it is not installed.
+    `country` is an ISO code, with or without a subdivision: TR, DE, DE-BY. Raises ConfigError if the package `holidays`
+    does not know the country or is not installed.
     """
     days, place = np.unique(dates.normalize().to_numpy(), return_inverse=True)
     calendar = _calendar(country)
@@ -40,6 +40,6 @@ def _calendar(country: str):
 
 
 def split_code(country: str) -> tuple[str, str | None]:
-    """TR → TR, None; DE-BY → DE, BY."""
+    """Split a code into country and subdivision: TR → TR, None; DE-BY → DE, BY."""
     code, _, subdivision = country.partition("-")
     return code, subdivision or None

@@ -1,46 +1,93 @@
-"""Many series on one grid of dates, their rows lying one after the other."""
+"""The one data structure of the package: N time series on one grid of dates."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 
-from forecast.data.calendar import future_dates
-from forecast.data.timezone import to_move
+from forecast.data.files.timezone import to_move
+from forecast.data.stored_values import StoredValues
+from forecast.data.time_features import future_dates
 
-ROWS = 1 << 22
-"""Rows worked on at a time, so that what is made on the way stays small beside the table."""
+ROWS_AT_ONCE = 1 << 22
+"""Rows of a panel that are worked on at a time, so that temporary arrays stay small beside the panel."""
+
+TABLE_ID = ""
+"""The id of the single series of a table, which has no id column."""
 
 PerSeries = Int64[np.ndarray, " series"]
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Series s has the rows starts[s] … stops[s] − 1, in the data's own units; those from ends[s] on are after its end.
+    """N series whose rows lie one after the other; a table is N = 1, a store is N = 1 with `values` on disk.
 
-    ids: names, in the order of the rows; firsts: the place of each series' first row in `grid`; values: of `columns`,
-    NaN after the end; known: the columns that are known ahead, of all rows; static: a row a series.
+    Series s has the rows `starts[s]` … `stops[s] − 1`. Rows from `ends[s]` on lie after the end of the series: only
+    their future covariates are known, and `values` is NaN there.
+
+    Attributes:
+        ids: name of each series, in the order of the rows. `ids.name` is the id column; None for a table.
+        grid: dates from the first row of any series to the last. `grid.name` is the date column.
+        freq: step between rows as a pandas offset alias, such as h, 15min, D, W-SUN or MS.
+        grid_starts: position in `grid` of the first row of each series.
+        starts, ends, stops: row numbers, see above.
+        targets, past_covariates: names of the columns of `values`, in this order.
+        values: numbers in the units of the data.
+        future_covariates: names of the columns of `future`, which are known beyond the ends.
+        static: one row for each series; columns of numbers or text.
+        observed: which values were measured and not filled; None if all were.
+        utc_offset: minutes that the dates are ahead of UTC, if known.
     """
 
     ids: pd.Index
     grid: pd.DatetimeIndex
-    freq: str  # the step between rows as a pandas offset alias: h, 15min, D, W-SUN, MS
-    firsts: PerSeries
+    freq: str
+    grid_starts: PerSeries
     starts: PerSeries
     ends: PerSeries
     stops: PerSeries
-    columns: tuple[str, ...]
-    values: Float[np.ndarray, "rows columns"]
-    known_columns: tuple[str, ...]
-    known: Float[np.ndarray, "rows known"]
+    targets: tuple[str, ...]
+    values: Float[np.ndarray, "rows columns"] | StoredValues
     static: pd.DataFrame
-    clock: int | None = None  # minutes the dates are ahead of UTC, where that is known
+    past_covariates: tuple[str, ...] = ()
+    future_covariates: tuple[str, ...] = ()
+    future: Float[np.ndarray, "rows future"] | None = None
+    observed: Bool[np.ndarray, "rows columns"] | None = None
+    utc_offset: int | None = None
+
+    @classmethod
+    def of_table(
+        cls,
+        grid: pd.DatetimeIndex,
+        values: Float[np.ndarray, "rows columns"] | StoredValues,
+        columns: Sequence[str],
+        freq: str,
+        *,
+        observed: Bool[np.ndarray, "rows columns"] | None = None,
+        utc_offset: int | None = None,
+    ) -> "Panel":
+        """A panel of one series, whose targets are all columns."""
+        ids, rows = pd.Index([TABLE_ID]), np.array([len(grid)])
+        first = np.zeros_like(rows)
+        return cls(
+            ids, grid, freq, first, first, rows, rows, tuple(columns), values, pd.DataFrame(index=ids),
+            observed=observed, utc_offset=utc_offset,
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of `values`."""
+        return (*self.targets, *self.past_covariates)
+
+    @property
+    def is_on_disk(self) -> bool:
+        return isinstance(self.values, StoredValues)
 
     @property
     def lengths(self) -> PerSeries:
@@ -53,44 +100,104 @@ class Panel:
 
     @property
     def first_date(self) -> pd.Timestamp:
-        return self.grid[[int(self.firsts.min())]].item()
+        return self.grid[[int(self.grid_starts.min())]].item()
 
     @property
     def last_date(self) -> pd.Timestamp:
-        """Of the rows up to the ends."""
-        return self.grid[[int((self.firsts + self.lengths).max()) - 1]].item()
+        """The latest date before the ends of the series."""
+        return self.grid[[int((self.grid_starts + self.lengths).max()) - 1]].item()
 
-    def series(self, rows: Int64[np.ndarray, " some"]) -> Int64[np.ndarray, " some"]:
-        """The number of the series that each of these rows belongs to."""
-        return np.searchsorted(self.stops, rows, side="right")
+    def series_of(self, rows: Int64[np.ndarray, " some"]) -> Int64[np.ndarray, " some"]:
+        """The number of the series that each row belongs to; a row after the last one belongs to the last series."""
+        return np.minimum(np.searchsorted(self.stops, rows, side="right"), len(self) - 1)
 
     def dates(self, rows: Int64[np.ndarray, " some"]) -> pd.DatetimeIndex:
-        of = self.series(rows)
-        return pd.DatetimeIndex(self.grid[rows - self.starts[of] + self.firsts[of]])
+        """The date of each row."""
+        series = self.series_of(rows)
+        return pd.DatetimeIndex(self.grid[rows - self.starts[series] + self.grid_starts[series]])
 
-    def on_clock(self, clock: int | None) -> "Panel":
-        """The panel with its dates on another clock; one of the two that is not known changes nothing."""
-        move = to_move(self.clock, clock)
-        return replace(self, grid=pd.DatetimeIndex(self.grid + move), clock=clock) if move else self
+    @property
+    def has_ids(self) -> bool:
+        """Whether the source names its series; a table does not."""
+        return self.ids.name is not None
 
-    def until(self, steps: int) -> "Panel":
-        """The same with a grid that reaches `steps` beyond every series' end."""
-        missing = int((self.firsts + self.lengths).max()) + steps - len(self.grid)
+    def id_columns(self, series: Int64[np.ndarray, " some"]) -> dict[str, pd.Categorical]:
+        """The column `unique_id` of a result whose rows belong to these series; empty if the source has no ids."""
+        if not self.has_ids:
+            return {}
+        return {"unique_id": pd.Categorical.from_codes(series, categories=self.ids)}  # type: ignore[arg-type]
+
+    def with_utc_offset(self, utc_offset: int | None) -> "Panel":
+        """The panel with its dates at another UTC offset; unchanged if one of the two offsets is unknown."""
+        move = to_move(self.utc_offset, utc_offset)
+        if not move:
+            return self
+        return replace(self, grid=pd.DatetimeIndex(self.grid + move), utc_offset=utc_offset)
+
+    def with_dates_after_ends(self, steps: int) -> "Panel":
+        """The panel with a grid that reaches at least `steps` beyond the end of every series."""
+        missing = int((self.grid_starts + self.lengths).max()) + steps - len(self.grid)
         if missing <= 0:
             return self
         grid = self.grid.append(future_dates(self.grid, self.freq, missing))
-        return replace(self, grid=pd.DatetimeIndex(grid))
+        return replace(self, grid=pd.DatetimeIndex(grid, name=self.grid.name))
+
+    def select_columns(self, names: Sequence[str]) -> "Panel":
+        """The panel with some of its columns of `values`, in the order of `names`."""
+        index = [self.columns.index(name) for name in names]
+        if index == list(range(len(self.columns))):
+            return self
+        past = tuple(name for name in names if name in self.past_covariates)
+        values = self.values
+        values = (
+            values.select(index)
+            if isinstance(values, StoredValues)
+            else np.ascontiguousarray(values[:, index])
+        )
+        observed = None if self.observed is None else self.observed[:, index]
+        targets = tuple(name for name in names if name not in past)
+        return replace(self, targets=targets, past_covariates=past, values=values, observed=observed)
+
+    def take_rows(
+        self,
+        chosen: Int64[np.ndarray, " chosen"],
+        first: Int64[np.ndarray, " chosen"],
+        stops: Int64[np.ndarray, " chosen"],
+        ends: Int64[np.ndarray, " chosen"],
+    ) -> "Panel":
+        """A panel in memory with the rows first[i] … stops[i] − 1 of series chosen[i], which ends at ends[i]."""
+        lengths = stops - first
+        starts = lengths.cumsum() - lengths
+        parts = [self.values[a:b] for a, b in zip(first.tolist(), stops.tolist(), strict=True)]
+        values = np.concatenate(parts).astype(np.float64)
+        rows = ranges(first, stops)
+        values[rows >= np.repeat(ends, lengths)] = np.nan
+        grid_starts = self.grid_starts[chosen] + first - self.starts[chosen]
+        grid = self.grid[int(grid_starts.min()) : int((grid_starts + lengths).max())]
+        return replace(
+            self,
+            ids=self.ids[chosen],
+            grid=grid,
+            grid_starts=grid_starts - grid_starts.min(),
+            starts=starts,
+            ends=starts + ends - first,
+            stops=starts + lengths,
+            values=values,
+            static=self.static.iloc[chosen],
+            future=None if self.future is None else self.future[rows],
+            observed=None if self.observed is None else self.observed[rows],
+        )
 
 
-def segments(starts: PerSeries, stops: PerSeries) -> Int64[np.ndarray, " rows"]:
-    """The numbers of the rows starts[s] … stops[s] − 1 of every s, one series after the other."""
+def ranges(starts: PerSeries, stops: PerSeries) -> Int64[np.ndarray, " rows"]:
+    """The numbers starts[s] … stops[s] − 1 of every s, one range after the other."""
     lengths = stops - starts
     before = lengths.cumsum() - lengths
     return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
 
 
-def parts(lengths: PerSeries, rows: int = ROWS) -> Iterator[slice]:
-    """Slices of the series, of about so many rows each."""
+def parts(lengths: PerSeries, rows: int = ROWS_AT_ONCE) -> Iterator[slice]:
+    """Slices of the series that have about `rows` rows each; a longer series is a slice of its own."""
     part = lengths.cumsum() // rows
     borders = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(lengths)]
     for first, last in pairwise(borders):

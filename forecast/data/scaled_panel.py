@@ -1,4 +1,4 @@
-"""A panel as a model reads it: values on each series' own scale, and the time features of every row."""
+"""A panel as a model reads it: scaled values, and the features that are known ahead of time."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,28 +6,36 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Float32, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from forecast.data.calendar import time_features
 from forecast.data.panel import Panel, PerSeries
-from forecast.data.series_scaler import SeriesScaler
-from forecast.data.series_windows import SeriesTime
-from forecast.data.static import Encoding, encode_static, feature_names, fit_static
-from forecast.errors import DataError
-from forecast.plain import is_equal
+from forecast.data.rows import DatedRows, DiskRows, Rows, TensorRows, TimeFeatures
+from forecast.data.scaling import Scaler, fit_scaler
+from forecast.data.static_features import Encoding, encode_static, feature_names, fit_static
+from forecast.data.stored_values import StoredValues
+from forecast.data.time_features import time_features
+from forecast.system.errors import DataError
 
 
 @dataclass(frozen=True)
 class ScaledPanel:
-    """`place` holds the number that each series had in training, −1 where it is new or had no training rows;
-    `has_scale`: which have one."""
+    """A panel with its scalers.
+
+    Attributes:
+        values: scaled columns of the panel (rows, n_features).
+        time: features of each row that are known ahead of time.
+        scaler, future_scaler: of the values and of the future covariates.
+        static: how static columns are encoded.
+        place: the number of each series in the checkpoint that the scaler comes from, −1 if it is not there.
+        has_scale: the series that have a scale: those in the checkpoint, or with training rows.
+    """
 
     panel: Panel
-    values: Float32[Tensor, "rows n_features"]
-    time: SeriesTime
-    scaler: SeriesScaler
-    known_scaler: SeriesScaler
+    values: Rows
+    time: TimeFeatures
+    scaler: Scaler
+    future_scaler: Scaler
     static: Encoding
     place: Int64[np.ndarray, " series"]
     has_scale: Bool[np.ndarray, " series"]
@@ -45,62 +53,60 @@ class ScaledPanel:
         by: str,
         holidays: str | None,
     ) -> "ScaledPanel":
-        """Scaled by numbers from the rows first[s] … last[s] − 1, or by those of a checkpoint's `state` where it has
-        the series. `name` is for messages. Raises DataError for other covariates than the checkpoint's.
+        """Scale a panel by its rows first[s] … last[s] − 1, or by a checkpoint's `state` where it has the series.
+
+        `name` is for messages. Raises DataError for other future covariates than the checkpoint's, and for numbers
+        that float32 cannot hold once they are scaled.
         """
-        if state is not None and list(panel.known_columns) != state["known_columns"]:
-            mine, theirs = (
-                ", ".join(names) or "none" for names in (panel.known_columns, state["known_columns"])
-            )
+        if state is not None and list(panel.future_covariates) != state["future_covariates"]:
+            both = panel.future_covariates, state["future_covariates"]
+            mine, theirs = (", ".join(names) or "none" for names in both)
             raise DataError(
                 f"{name}: future covariates {mine}, where the checkpoint was trained on {theirs}: choose the same"
             )
         place = np.full(len(panel), -1)
         if state is not None:
             place = pd.Index(state["ids"]).get_indexer(panel.ids).astype(np.int64)
-            scaled = state.get("has_scale")  # not in older checkpoints
-            if scaled is not None:
-                place[(place >= 0) & ~np.array(scaled)[place]] = -1
-        taken = kind, by, first, last, place
-        scaler = _scaler(panel.values, panel.columns, None if state is None else state["scaler"], *taken)
-        saved = None if state is None else state["known_scaler"]
-        known_scaler = _scaler(panel.known, panel.known_columns, saved, *taken)
-        values = scaler.transform(panel.values, panel.starts, panel.stops)
-        lost = values.isinf().any(dim=0)
-        if lost.any():
-            column = panel.columns[int(lost.int().argmax())]
-            raise DataError(
-                f"{name}: column {column!r} has numbers too large for float32 once scaled: rescale it"
-            )
+            place[(place >= 0) & ~np.array(state["has_scale"])[place]] = -1
+        future = np.empty((len(panel.values), 0)) if panel.future is None else panel.future
+        rows = kind, by, first, last, place
+        scaler = _scaler(panel.values, panel.columns, state and state["scaler"], *rows)
+        future_scaler = _scaler(future, panel.future_covariates, state and state["future_scaler"], *rows)
         encoding = fit_static(panel.static) if state is None else state["static"]
-        time = SeriesTime(
-            torch.from_numpy(time_features(panel.grid, panel.freq, holidays)).float(),
-            torch.from_numpy(panel.firsts - panel.starts),
-            known_scaler.transform(panel.known, panel.starts, panel.stops),
-            torch.from_numpy(encode_static(name, panel.static, encoding)),
-        )
         has_scale = (place >= 0) | (last > first) | (by == "all")
-        return cls(panel, values, time, scaler, known_scaler, encoding, place, has_scale)
+        return cls(
+            panel,
+            _scaled_rows(name, panel, scaler),
+            TimeFeatures(
+                _calendar_rows(panel, holidays),
+                torch.from_numpy(panel.grid_starts - panel.starts),
+                TensorRows(future_scaler.transform_panel(future, panel.starts, panel.stops))
+                if panel.future_covariates
+                else None,
+                torch.from_numpy(encode_static(name, panel.static, encoding)),
+            ),
+            scaler,
+            future_scaler,
+            encoding,
+            place,
+            has_scale,
+        )
 
     def state_dict(self) -> dict[str, Any]:
-        """What puts other rows on the same scales."""
+        """What scales other rows in the same way."""
         return {
             "ids": self.panel.ids.tolist(),
             "has_scale": self.has_scale.tolist(),
             "scaler": self.scaler.state_dict(),
-            "known_columns": list(self.panel.known_columns),
-            "known_scaler": self.known_scaler.state_dict(),
+            "future_covariates": list(self.panel.future_covariates),
+            "future_scaler": self.future_scaler.state_dict(),
             "static": self.static,
             "static_features": feature_names(self.static),
         }
 
-    def is_scaled_by(self, state: dict[str, Any]) -> bool:
-        mine = self.state_dict()
-        return is_equal(mine, {key: state.get(key) for key in mine})
-
 
 def _scaler(
-    values: Float[np.ndarray, "rows columns"],
+    values: Float[np.ndarray, "rows columns"] | StoredValues,
     columns: tuple[str, ...],
     saved: dict[str, Tensor] | None,
     kind: str,
@@ -108,20 +114,45 @@ def _scaler(
     first: PerSeries,
     last: PerSeries,
     place: Int64[np.ndarray, " series"],
-) -> SeriesScaler:
-    """The scaler of all series; one that has neither a place in `saved` nor rows to take numbers from is left as is."""
+) -> Scaler:
+    """The scaler of all series; one that has neither a place in `saved` nor rows is left as it is."""
     center = torch.zeros(len(place), len(columns), dtype=torch.float64)
     scale = torch.ones_like(center)
     if by == "all" and saved is not None:
-        place = np.zeros_like(place)  # all had the same
+        place = np.zeros_like(place)  # all series had the same scale
     if saved is not None:
         old = np.flatnonzero(place >= 0)
         center[old], scale[old] = saved["center"][place[old]], saved["scale"][place[old]]
     new = np.flatnonzero((place < 0) & (last > first))
     if len(new):
         others = None if saved is None else saved["scale"]
-        fitted = SeriesScaler.fit(kind, by, values, first[new], last[new], columns, others)
-        everyone = by == "all"
-        center[slice(None) if everyone else new] = fitted.center[0] if everyone else fitted.center
-        scale[slice(None) if everyone else new] = fitted.scale[0] if everyone else fitted.scale
-    return SeriesScaler(center, scale)
+        fitted = fit_scaler(kind, by, values, columns, first[new], last[new], others)
+        if by == "all":
+            center[:], scale[:] = fitted.center[0], fitted.scale[0]
+        else:
+            center[new], scale[new] = fitted.center, fitted.scale
+    return Scaler(center, scale)
+
+
+def _scaled_rows(name: str, panel: Panel, scaler: Scaler) -> Rows:
+    """The scaled values. Raises DataError for a column that float32 cannot hold."""
+    if isinstance(panel.values, StoredValues):
+        extremes = torch.tensor([panel.values.minimum, panel.values.maximum])
+        lost = ~scaler.transform(extremes, series=0).float().isfinite().all(dim=0)
+        rows: Rows = DiskRows(panel.values, scaler)
+    else:
+        scaled = scaler.transform_panel(panel.values, panel.starts, panel.stops)
+        lost = (~scaled.isfinite() & torch.from_numpy(np.isfinite(panel.values))).any(dim=0)
+        rows = TensorRows(scaled)
+    if lost.any():
+        column = panel.columns[int(lost.int().argmax())]
+        raise DataError(
+            f"{name}: column {column!r} has numbers too large for float32 once scaled: rescale it"
+        )
+    return rows
+
+
+def _calendar_rows(panel: Panel, holidays: str | None) -> Rows:
+    if panel.is_on_disk:
+        return DatedRows(panel.grid, panel.freq, holidays)
+    return TensorRows(torch.from_numpy(time_features(panel.grid, panel.freq, holidays)).float())

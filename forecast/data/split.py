@@ -1,11 +1,11 @@
-"""Cut a table into training, validation and test rows, in the order of time.
+"""Chronological split of a panel into training, validation and test rows.
 
 `split` takes one of four forms:
 
-- `[12, 4, 4]`: months of 30 days, as papers cut ETT; rows after the last month are not used;
-- `[0.7, 0.1, 0.2]`: parts of the rows, as papers cut the other sets (training and test rounded down);
-- `[2017-07-01, 2017-11-01]`: the first date of validation and the first of test;
-- `train` or `test`: all rows are that split's, and there is no other.
+- `[12, 4, 4]`: months of 30 days, as papers split ETT; rows after the last month are not used;
+- `[0.7, 0.1, 0.2]`: fractions of the rows, as papers split the other sets (training and test are rounded down);
+- `[2017-07-01, 2017-11-01]`: the first date of validation and the first date of test;
+- `train` or `test`: all rows belong to that split, and there is no other.
 """
 
 from collections.abc import Sequence
@@ -13,17 +13,19 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from forecast.data.calendar import rows_in
 from forecast.data.panel import Panel, PerSeries
-from forecast.errors import ConfigError, DataError
+from forecast.data.time_features import rows_in
+from forecast.system.errors import ConfigError, DataError
+
+Split = Sequence[int | float | str] | str
 
 
-def split_rows(
-    dates: pd.DatetimeIndex, freq: str, split: Sequence[int | float | str] | str
-) -> dict[str, range]:
-    """The rows of each of `train`, `val` and `test`: consecutive ranges, none of them empty.
+def split_rows(dates: pd.DatetimeIndex, freq: str, split: Split) -> dict[str, range]:
+    """The rows of `train`, `val` and `test`: consecutive ranges, none of them empty.
 
-    Raises ConfigError for a `split` of no known form, DataError where the table is too short for it.
+    Raises:
+        ConfigError: a `split` of no known form.
+        DataError: too few rows for it.
     """
     if split in ("train", "test"):
         return {str(split): range(len(dates))}
@@ -38,45 +40,58 @@ def split_rows(
         train_end, val_end, end = _by_dates(dates, [str(part) for part in parts])
     else:
         raise ConfigError(
-            f"data.split={parts} is not a split: give months of 30 days [12,4,4], parts of the rows that "
-            "add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"
+            f"data.split={parts} is not a split: give months of 30 days [12,4,4], fractions of the rows "
+            "that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"
         )
     return {"train": range(train_end), "val": range(train_end, val_end), "test": range(val_end, end)}
 
 
-def split_series(
-    panel: Panel, split: Sequence[int | float | str] | str
+def split_panel(
+    panel: Panel, split: Split, *, seq_len: int, season: int
 ) -> dict[str, tuple[PerSeries, PerSeries]]:
-    """Of each split, the first row of every series, and the row after its last; a series may have none in a split.
+    """The first row of every series in each split, and the row after its last one.
 
-    Dates are the same for all series; months and parts count from each series' own beginning.
+    Dates are the same for all series; months and fractions count from the beginning of each series. A series that is
+    too short has no rows. With `split="test"` the first `seq_len` rows are history alone; of a single series a
+    season, where that is longer and leaves rows to forecast, so that the seasonal-naive baseline has one.
+
+    Raises:
+        ConfigError: a `split` of no known form.
+        DataError: every series is too short.
     """
     lengths = panel.lengths
-    dated = isinstance(split, Sequence) and not isinstance(split, str) and len(split) == 2
-    if dated:
-        whole = split_rows(panel.grid, panel.freq, split)
-        rows = {name: (part.start - panel.firsts, part.stop - panel.firsts) for name, part in whole.items()}
+    if isinstance(split, Sequence) and not isinstance(split, str) and len(split) == 2:
+        of_grid = split_rows(panel.grid, panel.freq, split)
+        rows = {
+            name: (part.start - panel.grid_starts, part.stop - panel.grid_starts)
+            for name, part in of_grid.items()
+        }
         rows["test"] = rows["test"][0], lengths
     else:
         each, number = np.unique(lengths, return_inverse=True)
-        found = [_split_if_long_enough(panel, int(length), split) for length in each]
+        longest = split_rows(panel.grid[: each[-1]], panel.freq, split)
+        found = [*(_split_if_long_enough(panel, int(length), split) for length in each[:-1]), longest]
         rows = {
             name: (
                 np.array([part[name].start for part in found])[number],
                 np.array([part[name].stop for part in found])[number],
             )
-            for name in found[-1]
+            for name in longest
         }
+    if split == "test":
+        has_season = (len(panel) == 1) & (
+            lengths > season
+        )  # among several series, short ones repeat their last value
+        history = np.where(has_season, max(seq_len, season), seq_len)
+        rows["test"] = np.minimum(history, lengths), lengths
     return {
         name: (panel.starts + first.clip(0, lengths), panel.starts + last.clip(0, lengths))
         for name, (first, last) in rows.items()
     }
 
 
-def _split_if_long_enough(
-    panel: Panel, length: int, split: Sequence[int | float | str] | str
-) -> dict[str, range]:
-    """The rows of a series of this length, none where it is too short for the months."""
+def _split_if_long_enough(panel: Panel, length: int, split: Split) -> dict[str, range]:
+    """The rows of a series of this length; none if it is too short for the months."""
     try:
         return split_rows(panel.grid[:length], panel.freq, split)
     except DataError:

@@ -7,9 +7,9 @@ import torch
 
 from cpu.published import published_probsparse
 from forecast.attention.probsparse import probsparse_attention
-from forecast.benchmark_report import growth, measure
-from forecast.configuration import composed
-from forecast.timing import Work, time_in_turn
+from forecast.cli.compose import composed
+from forecast.tools.benchmark.measurement import fit_growth, measure_cases
+from forecast.tools.benchmark.timing import Work, time_in_turn
 
 Row = dict[str, Any]
 EFFICIENT = "kinds=[probsparse,linear,nystrom,fastformer]"
@@ -25,7 +25,7 @@ def against_fused_softmax(role: str, lengths: list[int], repeats: int) -> list[R
             f"benchmark.tokens={max(TOKENS, length)}", f"repeats={repeats}", "memory=false",
             config_name="benchmark",
         )  # fmt: skip
-        found = [row for row in measure(config, "cpu") if row["backward"]]
+        found = [row for row in measure_cases(config, "cpu") if row["backward"]]
         full = next(row["median"] for row in found if row["kind"] == "full")
         rows += [{**row, "role": role, "times_full": full / row["median"]} for row in found]
     return rows
@@ -67,8 +67,8 @@ def growth_with_length(lengths: list[int], repeats: int) -> dict[str, list[Row]]
         EFFICIENT, "benchmark.part=mixing", f"benchmark.lengths={lengths}", f"benchmark.tokens={max(lengths)}",
         f"repeats={repeats}", config_name="benchmark",
     )  # fmt: skip
-    rows = [row for row in measure(config, "cpu") if row["backward"]]
-    return {"rows": rows, "growth": growth(rows)}
+    rows = [row for row in measure_cases(config, "cpu") if row["backward"]]
+    return {"rows": rows, "growth": fit_growth(rows)}
 
 
 def long_window(length: str) -> list[Row]:
@@ -77,4 +77,4 @@ def long_window(length: str) -> list[Row]:
         EFFICIENT, "benchmark=model", f"benchmark.lengths=[{length}]", "benchmark.batch_size=1", "repeats=1",
         config_name="benchmark",
     )  # fmt: skip
-    return [row for row in measure(config, "cpu") if row["backward"]]
+    return [row for row in measure_cases(config, "cpu") if row["backward"]]

@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from forecast.attention import ProbSparseAttention
-from forecast.attention.probsparse import rows_kept, sparsity_measure
-from forecast.checkpoint import find_checkpoint, load_checkpoint
+from forecast.attention.probsparse import sample_size, sparsity_measure
+from forecast.checkpoints.file import find_checkpoint, load_checkpoint
 from forecast.data.windows import Batch
 
 FACTOR = 5
@@ -67,7 +67,7 @@ def share(seen: list[tuple[Tensor, Tensor]], **sampling) -> float:
     shares = []
     for q, k in seen:
         every_key = torch.arange(k.shape[2])
-        top = rows_kept(FACTOR, q.shape[2])
+        top = sample_size(FACTOR, q.shape[2])
         exact, sampled = (
             measure.topk(top).indices
             for measure in (

@@ -1,4 +1,4 @@
-"""docs/benchmarks/cpu.md: what `scripts/benchmark_cpu` measured, in tables."""
+"""The page docs/benchmarks/cpu.md: tables of the measurements of `scripts/benchmark_cpu`."""
 
 from typing import Any
 
@@ -6,37 +6,40 @@ from tables import markdown_table
 
 NOTES = {
     "softmax": """\
-Mixing alone (q, k and v given), forward and backward, float32, 8 heads of 64, 4,096 tokens in all or one longer
-sequence; every kind in its default form (nystrom with its convolution). `×` is the time of PyTorch's fused softmax
-attention divided by the kind's, causal against fused causal.
+Mixing only (q, k and v given), forward and backward pass, float32, 8 heads of size 64. The batch has 4,096 tokens, or
+one longer sequence. All attention types have their default options (nystrom with its convolution). `×` is the
+speed-up: the time of PyTorch's fused softmax attention divided by the time of the attention type. Causal attention is
+compared with fused causal attention.
 """,
     "published": """\
-ProbSparse self-attention, factor 5, training form, against a plain transcription of the published algorithm.
+ProbSparse self-attention in training mode, factor 5, compared with a direct implementation of the published
+algorithm.
 """,
     "growth": """\
-One sequence's time and peak memory, forward and backward of the mixing, fitted as n^exponent from the first length to
-the last.
+Time and peak memory of one sequence, forward and backward pass of the mixing. The exponents are those of n^exponent
+between the first and the last length.
 """,
     "long": """\
-One training step of `model=informer` (d_model 64) with batch 1, float32: what it adds to the weights and inputs.
+One training step of `model=informer` (d_model 64) with batch size 1 in float32: memory in addition to weights and
+inputs.
 """,
     "overlap": """\
-Share of the exact measure's top u that a sampled ranking finds, factor 5: the encoder of a model trained for an epoch
-at most, 16 test windows, all heads and layers.
+Fraction of the u queries with the largest exact measure that a sampled ranking finds, factor 5. It is measured on the
+encoder of a model trained for at most one epoch, over 16 test windows, all heads and all layers.
 """,
     "step": """\
-Milliseconds of one training step (forward, backward, Adam) of the Informer at the paper's size, batch 32, probsparse,
-by kind of operator as PyTorch's profiler names them; the step's own time is taken without the profiler.
+Milliseconds of one training step (forward, backward, Adam) of the Informer at the size of the paper, batch 32,
+probsparse, grouped by operator with PyTorch's profiler. The time of the whole step is measured without the profiler.
 """,
     "width": """\
-Milliseconds of one training step, 96/48/24, batch 32, probsparse, 8 heads, d_ff four times d_model.
+Milliseconds of one training step, 96/48/24, batch 32, probsparse, 8 heads, d_ff = 4 · d_model.
 """,
     "compiled": """\
-The same step at d_model 512, as it is and through `torch.compile`.
+One training step with d_model 512, eager and compiled with `torch.compile`.
 """,
     "windows": """\
-One epoch of ETTh1's training windows at batch 32 with no model, beside the same epoch of training in bfloat16 at the
-paper's size.
+Time to load all training windows of ETTh1 in batches of 32 without a model, compared with an epoch of training in
+bfloat16 at the size of the paper.
 """,
 }
 
@@ -47,20 +50,20 @@ def page(results: dict[str, Any]) -> str:
         "# On the CPU",
         "",
         f"`{results['command']}` on {hardware['device']}, {hardware['threads']} threads, torch {hardware['torch']}, "
-        f"{hardware['system']}. Kinds that are compared are timed in turn; times are medians.",
+        f"{hardware['system']}. Variants that are compared are timed in turn. Times are medians.",
     ]
     if results["quick"]:
-        lines += ["", "**Run with `--quick`: small sizes, which show that everything runs and no more.**"]
+        lines += ["", "**Run with `--quick`: sizes too small for a measurement.**"]
     for name, (title, table) in {
-        "softmax": ("Against fused softmax", softmax),
-        "published": ("Against ProbSparse as published", published),
+        "softmax": ("Compared with fused softmax", softmax),
+        "published": ("Compared with ProbSparse as published", published),
         "growth": ("Growth with length", growth),
         "long": ("A very long window", long),
-        "overlap": ("What sampling costs ProbSparse", overlap),
+        "overlap": ("Accuracy of the sampled ranking", overlap),
         "step": ("A training step", step),
-        "width": ("bfloat16 by width", width),
+        "width": ("bfloat16 by model width", width),
         "compiled": ("Compiled", compiled),
-        "windows": ("Serving windows", windows),
+        "windows": ("Loading windows", windows),
     }.items():
         lines += ["", f"## {title}", "", NOTES[name], *table(results[name])]
     return "\n".join(lines) + "\n"
@@ -70,7 +73,7 @@ def softmax(rows: list[dict[str, Any]]) -> list[str]:
     cells = [
         [row["role"], f"{int(row['length']):,}", row["kind"], ms(row), f"{row['times_full']:.1f}"] for row in rows
     ]  # fmt: skip
-    return markdown_table(["role", "length", "kind", "ms", "×"], cells)
+    return markdown_table(["role", "length", "attention", "ms", "×"], cells)
 
 
 def published(rows: list[dict[str, Any]]) -> list[str]:
@@ -87,13 +90,13 @@ def growth(found: dict[str, list[dict[str, Any]]]) -> list[str]:
             exponents = [f"{fit['time_exponent']:.2f}", f"{fit['memory_exponent']:.2f}"]
             each = [f"{1000 * r['median'] / r['batch']:.1f} / {r['peak_mib'] / r['batch']:.0f}" for r in rows]
             cells.append([fit["kind"], *each, *exponents])
-    header = ["kind", *(f"{int(n):,}: ms / MiB" for n in lengths), "time exponent", "memory exponent"]
+    header = ["attention", *(f"{int(n):,}: ms / MiB" for n in lengths), "time exponent", "memory exponent"]
     return markdown_table(header, cells)
 
 
 def long(rows: list[dict[str, Any]]) -> list[str]:
     cells = [[row["length"], row["kind"], f"{row['peak_mib']:,.0f}", ms(row)] for row in rows]
-    return markdown_table(["seq/label/pred", "kind", "peak MiB", "ms"], cells)
+    return markdown_table(["seq/label/pred", "attention", "peak MiB", "ms"], cells)
 
 
 def overlap(rows: list[dict[str, Any]]) -> list[str]:
@@ -138,7 +141,7 @@ def compiled(row: dict[str, Any]) -> list[str]:
 
 
 def windows(found: dict[str, float]) -> list[str]:
-    header = ["windows", "batches", "serving, s", "training, s", "share"]
+    header = ["windows", "batches", "loading, s", "training, s", "fraction"]
     served, trained = found["seconds"], found["training_seconds"]
     counts = [f"{found['windows']:,}", f"{found['batches']:,}"]
     return markdown_table(

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from forecast.configuration import composed
-from forecast.data.windows import WindowLoader, Windows
-from forecast.timing import Work, time_in_turn
-from forecast.workloads import Case, make
+from forecast.cli.compose import composed
+from forecast.data import WindowLoader, Windows
+from forecast.data.rows import TensorRows, TimeFeatures
+from forecast.tools.benchmark.timing import Work, time_in_turn
+from forecast.tools.benchmark.workloads import Case, make_work
 
 GROUPS = {
     "matrix products": ("mm", "addmm", "bmm", "baddbmm", "addbmm", "linear"),
@@ -31,7 +32,7 @@ def training_step(
         "benchmark=model", f"model.d_model={width}", "model.n_heads=8", f"model.d_ff={4 * width}",
         f"precision={precision}", *more, config_name="benchmark",
     )  # fmt: skip
-    return make(config, Case(kind, length, backward=True), "cpu")
+    return make_work(config, Case(kind, length, backward=True), "cpu")
 
 
 def bfloat16_by_width(length: str, widths: list[int], repeats: int) -> list[dict[str, Any]]:
@@ -104,9 +105,11 @@ def group_of(operator: str) -> str:
 
 def serving_windows(rows: int, batch_size: int, seq_len: int, pred_len: int) -> dict[str, float]:
     """Seconds of one epoch of the loader alone over a table of ETTh1's shape: 7 columns, 4 calendar features."""
+    zero = torch.zeros(1, dtype=torch.int64)
+    time_features = TimeFeatures(TensorRows(torch.rand(rows, 4)), zero, None, torch.zeros(1, 0))
     windows = Windows(
-        torch.randn(rows, 7), torch.rand(rows, 4), starts=[range(rows - seq_len - pred_len + 1)],
-        seq_len=seq_len, pred_len=pred_len, target_index=list(range(7)),
+        TensorRows(torch.randn(rows, 7)), time_features, starts=[range(rows - seq_len - pred_len + 1)],
+        first_rows=zero, seq_len=seq_len, pred_len=pred_len, target_index=list(range(7)),
     )  # fmt: skip
     loader = WindowLoader(windows, batch_size, shuffle=True)
     times = []

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from forecast.files import whole_file, write_json
+from forecast.system.files import whole_file, write_json
 
 from . import environment, page, parts
 from .runner import ROOT, NoTimeLeft, Runner

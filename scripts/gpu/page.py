@@ -1,23 +1,21 @@
-"""The page of tables that `scripts/gpu_check` writes: its JSON in plain words."""
+"""The page that `scripts/gpu_check` writes: tables of its measurements."""
 
 from collections.abc import Callable
 from typing import Any
 
 from tables import markdown_table
 
-YARDSTICK = "full"
+REFERENCE = "full"
 Rows = list[dict[str, Any]]
 
 
 def markdown(report: dict[str, Any]) -> str:
     machine, parts = report["machine"], report["parts"]
     lines = [f"# GPU check: {machine['cuda_device'] or 'no CUDA device'}", ""]
-    lines += [
-        "Written by `scripts/gpu_check`; the file beside it of the same name, `.json`, has every number."
-    ]
+    lines += ["Written by `scripts/gpu_check`. The `.json` file of the same name contains all numbers."]
     if report["quick"]:
-        lines += ["", "**Run with `--quick`: small sizes, which show that everything runs and no more.**"]
-    lines += ["", *of_machine(machine), "", "## What was done", ""]
+        lines += ["", "**Run with `--quick`: sizes too small for a measurement.**"]
+    lines += ["", *of_machine(machine), "", "## Parts", ""]
     lines += markdown_table(
         ["part", "outcome", "seconds"],
         [
@@ -34,7 +32,7 @@ def markdown(report: dict[str, Any]) -> str:
             lines += ["", f"## {name[0].upper()}{name[1:]}", "", *write(part)]
     commands = [command for part in parts.values() for command in part.get("commands", [])]
     if commands:
-        lines += ["", "## Commands", "", "In the repository, with `PYTHONPATH=scripts`:", ""]
+        lines += ["", "## Commands", "", "Run these in the repository with `PYTHONPATH=scripts`:", ""]
         lines += ["```bash", *commands, "```"]
     return "\n".join(lines) + "\n"
 
@@ -61,13 +59,13 @@ def of_tests(part: dict[str, Any]) -> list[str]:
 
 
 def of_layer(part: dict[str, Any]) -> list[str]:
-    """Mixing alone: times, how many times faster than full, peak memory, growth."""
+    """Tables of one layer's mixing: times, speed-up over full attention, peak memory and growth."""
     rows = [row for row in part["rows"] if row["backward"]]
     lines = [
-        "One layer's mixing of given q, k and v, 8 heads of 64, bfloat16, forward + backward. Every length has as "
-        f"many tokens in all: {int(rows[0]['length']) * rows[0]['batch']:,}. Kind full is PyTorch's "
-        "scaled_dot_product_attention (FlashAttention where it chooses that kernel).", "",
-        "Milliseconds (how many times faster than full):", "",
+        "Mixing of given q, k and v in one layer: 8 heads of size 64, bfloat16, forward and backward pass. Each length "
+        f"has the same total number of tokens: {int(rows[0]['length']) * rows[0]['batch']:,}. Full attention is "
+        "PyTorch's scaled_dot_product_attention (FlashAttention if PyTorch selects that kernel).", "",
+        "Milliseconds (speed-up over full attention):", "",
         *by_length(rows, lambda row, full: f"{1000 * row['median']:.2f} ({full['median'] / row['median']:.1f}×)"),
         "", "Peak memory beyond the inputs, MiB:", "",
         *by_length(rows, lambda row, full: number(row["peak_mib"], 0)),
@@ -78,7 +76,7 @@ def of_layer(part: dict[str, Any]) -> list[str]:
         [
             [
                 g["kind"], f"n^{number(g['time_exponent'], 2)}", f"n^{number(g['memory_exponent'], 2)}",
-                "" if g["kind"] == YARDSTICK else str(g["faster_than_full_from"] or "never here"),
+                "" if g["kind"] == REFERENCE else str(g["faster_than_full_from"] or "never here"),
             ]
             for g in part["growth"] if g["backward"]
         ],
@@ -106,19 +104,19 @@ def speed(row: dict[str, Any]) -> str:
 
 
 def of_profile(part: dict[str, Any]) -> list[str]:
-    lines = ["Shares are of the time in which the device was busy; TFLOP are as PyTorch counts them."]
+    lines = ["Fractions refer to the time in which the device was busy. TFLOP are counted by PyTorch."]
     for what, profiles in (
         ("a training step", part["steps"]),
         ("forward + backward of the mixing", part["mixing"]),
     ):
         for one in profiles:
             lines += [
-                "", f"**{one['kind']}**, {one['length']}, {what}: {one['ms']:.2f} ms for {one['tflop']:.3f} TFLOP, so "
+                "", f"**{one['kind']}**, {one['length']}, {what}: {one['ms']:.2f} ms for {one['tflop']:.3f} TFLOP, "
                 f"{one['tflop_per_second']:.1f} TFLOP/s. Busy {percent(one['busy_share'])} of the time; of that, "
                 f"matrix products {percent(one['products_share'])}, attention {percent(one['attention_share'])}.", "",
             ]  # fmt: skip
             lines += markdown_table(
-                ["kernel", "calls", "ms", "share"],
+                ["kernel", "calls", "ms", "fraction"],
                 [
                     [
                         f"`{one_cell(k['name'])}`",
@@ -135,7 +133,7 @@ def of_profile(part: dict[str, Any]) -> list[str]:
 def of_training(part: dict[str, Any]) -> list[str]:
     first = part["runs"][0]
     what = first["data"] + (
-        " (synthetic: ETTh1.csv was not given or the sizes are small)" * (first["data"] == "sample")
+        " (synthetic, because ETTh1.csv was not given or the sizes are small)" * (first["data"] == "sample")
     )
     words = f"{what}, {first['seq_len']} steps → {first['pred_len']}, {first['attention']}, epochs: {first['epochs']}."
     return [words, "", *markdown_table(
@@ -163,18 +161,18 @@ SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
 
 
 def by_length(rows: Rows, cell: Callable[[dict[str, Any], dict[str, Any]], str]) -> list[str]:
-    """One line a length, one column a kind; `cell` gets a row and kind full's of its length."""
+    """One line per length, one column per attention type; `cell` receives a row and the row of full attention."""
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     lines = []
     for length in dict.fromkeys(row["length"] for row in rows):
         here = {row["kind"]: row for row in rows if row["length"] == length}
-        full = here.get(YARDSTICK, {})
+        full = here.get(REFERENCE, {})
         lines.append([length, *(cell(here[kind], full) if kind in here else "" for kind in kinds)])
     return markdown_table(["length", *kinds], lines)
 
 
 def one_cell(text: str) -> str:
-    """Text of others, so that it neither ends a table's cell nor its row."""
+    """Escape text so that it ends neither a cell nor a row of a table."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 

@@ -12,10 +12,10 @@ from omegaconf import DictConfig
 from torch.profiler import ProfilerActivity
 from torch.utils.flop_counter import FlopCounterMode
 
-from forecast import workloads
-from forecast.configuration import composed
-from forecast.files import write_json
-from forecast.timing import synchronize, time_in_turn
+from forecast.cli.compose import composed
+from forecast.system.files import write_json
+from forecast.tools.benchmark import workloads
+from forecast.tools.benchmark.timing import synchronize, time_in_turn
 
 CALLS, SHOWN = 10, 8
 PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
@@ -23,13 +23,13 @@ PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
 
 def profiles(overrides: list[str]) -> list[dict[str, Any]]:
     config = composed(*overrides, config_name="benchmark")
-    return [profile(config, case) for case in workloads.cases(config) if case.backward]
+    return [profile(config, case) for case in workloads.list_cases(config) if case.backward]
 
 
 def profile(config: DictConfig, case: workloads.Case) -> dict[str, Any]:
     """Milliseconds and TFLOP of a call, the busy device's share of it, matrix products' share of that, kernels."""
     cuda = config.device == "cuda"
-    work = workloads.make(config, case, config.device)
+    work = workloads.make_work(config, case, config.device)
     (spread,) = time_in_turn([work], CALLS)
     with FlopCounterMode(display=False) as counted:
         work()

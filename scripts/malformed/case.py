@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from forecast.errors import printable
+from forecast.system.errors import printable
 
 WORKS = "works"
 

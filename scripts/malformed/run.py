@@ -8,9 +8,9 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest import mock
 
-from forecast.check import check
-from forecast.cli import command, main
-from forecast.train import train
+from forecast.cli.main import command, main
+from forecast.commands.check import check
+from forecast.commands.train import train
 
 UNSEEN = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 """What Python shows to no user, and pytest to every test."""

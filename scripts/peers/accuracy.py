@@ -15,10 +15,10 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
-from forecast.configuration import composed
-from forecast.data.module import ForecastData
+from forecast.cli.compose import composed
+from forecast.data.module import DataModule
 from forecast.data.windows import Batch
-from forecast.errors import TrainingError
+from forecast.system.errors import TrainingError
 
 from .models import NeuralforecastInformer, TransformersInformer
 from .options import Sizes
@@ -28,7 +28,7 @@ PRECISIONS = {"float32": "32-true", "bfloat16": "bf16-mixed"}
 Row = dict[str, Any]
 
 
-def setting(data_root: Path) -> tuple[DictConfig, ForecastData]:
+def setting(data_root: Path) -> tuple[DictConfig, DataModule]:
     """The experiment's configuration and its data, read."""
     config = composed(EXPERIMENT)
     config.data.root = str(data_root)
@@ -63,7 +63,7 @@ def ours(sizes: Sizes, data_root: Path, epochs: int, precision: str) -> Row:
     }
 
 
-def peers(sizes: Sizes, config: DictConfig, data: ForecastData, epochs: int) -> Iterable[Row]:
+def peers(sizes: Sizes, config: DictConfig, data: DataModule, epochs: int) -> Iterable[Row]:
     """neuralforecast's Informer, then transformers'."""
     schedule = instantiate(config.schedule)
     window = {"seq_len": config.seq_len, "pred_len": config.pred_len, "factor": config.factor}
@@ -77,7 +77,7 @@ def peers(sizes: Sizes, config: DictConfig, data: ForecastData, epochs: int) -> 
 
 def trained(
     peer: NeuralforecastInformer | TransformersInformer,
-    data: ForecastData,
+    data: DataModule,
     epochs: int,
     lr: float,
     schedule: Any,

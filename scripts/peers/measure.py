@@ -16,8 +16,8 @@ def main() -> None:
     options = parse()
     import torch
 
-    from forecast.errors import ForecastError
-    from forecast.resources import keep_freed_memory
+    from forecast.system.errors import ForecastError
+    from forecast.system.memory import keep_freed_memory
 
     from . import page
 
@@ -36,7 +36,7 @@ def main() -> None:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Times, or with --train scores."""
-    from forecast.benchmark_report import hardware
+    from forecast.tools.benchmark.measurement import describe_hardware
 
     from . import accuracy, timings
 
@@ -46,7 +46,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     results: dict[str, Any] = {
         "command": command(options),
         "quick": options.quick,
-        "hardware": hardware("cpu"),
+        "hardware": describe_hardware("cpu"),
         "versions": {**{name: version(name) for name in names}, "python": platform.python_version()},
         "steps": [],
         "layers": [],

@@ -1,4 +1,4 @@
-"""Tables of what was measured: on the terminal, and as a page with what is equal and what is not."""
+"""Tables of the measurements for the terminal and for docs/benchmarks/peers.md, with the differences in settings."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,43 +7,47 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from forecast.files import whole_file, write_json
+from forecast.system.files import whole_file, write_json
 from tables import markdown_table
 
 WIDTH = 100  # of the terminal, at least: no cell is cut or broken
 
 STEPS = """\
-Every side is timed once a round, in turn, in one process: medians, with the fastest and the slowest round.
-Forward, backward and Adam (fused, on all sides); dropout 0.05, factor 5, 4 calendar features, distilling.
+All implementations are timed once per round, in turn, in one process. The table shows the median, the fastest and the
+slowest round of forward pass, backward pass and Adam (fused), with dropout 0.05, factor 5, 4 calendar features and
+distilling.
 
-Equal: d_model, heads, d_ff, layers, batch, lengths, optimizer; bfloat16 is autocast on all sides.
+Equal settings: d_model, heads, d_ff, layers, batch, lengths and optimizer. bfloat16 means autocast in all cases.
 
-Not equal:
+Differences:
 
-- neuralforecast's model is univariate: its windows hold 1 column, ours and transformers' 7. The times are for as many
-  windows; to forecast 7 columns it needs 7 times as many. Its cross-attention is ProbSparse, the others' is full.
-- transformers' decoder reads the horizon alone (the values one step before each), not label_len steps as well: fewer
-  positions to compute. Its loss is its own, the negative log-likelihood of Student's t; the others' is MSE.
+- The model of neuralforecast is univariate: its windows have 1 column, those of the other two have 7. The times are
+  for the same number of windows. To forecast 7 columns, neuralforecast needs 7 times as many windows. Its
+  cross-attention is ProbSparse; the other two use full cross-attention.
+- The decoder of transformers reads only the horizon (the value one step before each), without the label_len steps, so
+  it computes fewer positions. Its loss is the negative log-likelihood of Student's t; the other two use MSE.
 """
 LAYERS = """\
-Forward and backward of one self-attention layer: projections, landmarks, pseudo-inverse of 6 iterations, and a
-convolution of kernel 33. transformers keeps the output projection in another class: a linear layer stands for it here.
+Forward and backward pass of one self-attention layer: projections, landmarks, pseudo-inverse with 6 iterations, and a
+convolution with kernel 33. In transformers, the output projection is in another class; a linear layer replaces it
+here.
 
-Not equal: transformers starts all pseudo-inverses of a batch from one scale, ours starts each from its own.
+Difference: transformers starts all pseudo-inverses of a batch from one scale. This project starts each from its own
+scale.
 """
 ACCURACY = """\
-ETTh1, all 7 columns, 48 hours → 24 (label_len 48, factor 3), 12/4/4 months, scaled by the training rows; Adam 1e-4, the
-paper's schedule, d_model 128, d_ff 512, 8 heads, 2+1 layers, batches of 32 windows, one seed; the epoch of lowest
-validation MSE; all test windows.
+Data: ETTh1, all 7 columns, 48 hours → 24 (label_len 48, factor 3), 12/4/4 months, scaled by the training rows.
+Training: Adam with learning rate 1e-4 and the schedule of the paper, d_model 128, d_ff 512, 8 heads, 2 + 1 layers,
+batches of 32 windows, one seed. The epoch with the lowest validation MSE is tested on all test windows.
 
-Equal: sizes, windows and their order, steps and epochs, the way scores are counted.
+Equal settings: sizes, windows and their order, steps and epochs, and the computation of the scores.
 
-Not equal:
+Differences:
 
-- neuralforecast's model takes each column of a window as a window of its own: a step sees 32 × 7 univariate ones, and
-  forecasts no column from another.
-- transformers' model learns to say each step from the true one before it, by the likelihood of Student's t. It
-  forecasts step by step, each step's mean handed on.
+- The model of neuralforecast treats each column of a window as a separate window: a step sees 32 × 7 univariate
+  windows, and no column is forecast from another.
+- The model of transformers learns to predict each step from the true previous step, with the likelihood of Student's
+  t. It forecasts step by step and feeds the mean of each step back.
 """
 
 
@@ -60,13 +64,13 @@ def sections(results: dict[str, Any]) -> list[Section]:
     scores = ["model", "precision", "parameters", "test MSE", "test MAE"]
     found = [
         Section(
-            "Training step of the Informer, against neuralforecast in float32",
+            "Training step of the Informer, compared with neuralforecast in float32",
             STEPS,
             ["seq/label/pred", *times],
             timed(results["steps"], "neuralforecast"),
         ),
         Section(
-            "Nyström self-attention, against transformers",
+            "Nyström self-attention, compared with transformers",
             LAYERS,
             ["length", *times],
             timed(results["layers"], "transformers"),
@@ -81,12 +85,12 @@ def scored(row: dict[str, Any]) -> list[str]:
     return [row["model"], row["precision"], f"{row['parameters']:,}", *errors]
 
 
-def timed(rows: list[dict[str, Any]], yardstick: str) -> list[list[str]]:
-    """Milliseconds, and how many times faster than the yardstick's float32 in the same case."""
+def timed(rows: list[dict[str, Any]], reference: str) -> list[list[str]]:
+    """Milliseconds, and the speed-up over the reference implementation in float32 in the same case."""
     against = {
         row["case"]: row["median"]
         for row in rows
-        if row["model"] == yardstick and row["precision"] == "float32"
+        if row["model"] == reference and row["precision"] == "float32"
     }
     return [
         [
@@ -120,7 +124,7 @@ def save(folder: Path, results: dict[str, Any]) -> None:
 def page(results: dict[str, Any]) -> str:
     hardware, versions = results["hardware"], results["versions"]
     lines = [
-        "# Beside other implementations",
+        "# Comparison with other implementations",
         "",
         f"`{results['command']}` on {hardware['device']}, {hardware['threads']} threads, {hardware['system']}; "
         + ", ".join(f"{name} {number}" for name, number in versions.items())

@@ -11,10 +11,10 @@ from transformers.models.nystromformer.configuration_nystromformer import Nystro
 from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
 
 from forecast.attention import NystromAttention
-from forecast.configuration import composed
+from forecast.cli.compose import composed
 from forecast.data.windows import Batch
-from forecast.timing import Work, time_in_turn
-from forecast.workloads import DTYPES, Case, make
+from forecast.tools.benchmark.timing import Work, time_in_turn
+from forecast.tools.benchmark.workloads import DTYPES, Case, make_work
 
 from .models import TIME_FEATURES, NeuralforecastInformer, TransformersInformer
 from .options import Sizes
@@ -54,11 +54,12 @@ def random_batch(sizes: Sizes, seq_len: int, pred_len: int, columns: int) -> Bat
         future=torch.randn(rows, pred_len, columns),
         future_time=torch.rand(rows, pred_len, n_time),
         index=torch.arange(rows),
+        series=torch.zeros(rows, dtype=torch.int64),
     )
 
 
 def step(peer: NeuralforecastInformer | TransformersInformer, batch: Batch, precision: str) -> Work:
-    """As `forecast.workloads.make_step` does it for ours."""
+    """As `forecast.tools.benchmark.workloads.make_step` does it for ours."""
     optimizer = torch.optim.Adam(peer.model.parameters(), lr=1e-4, fused=True)
     dtype = DTYPES[precision]
 
@@ -80,7 +81,7 @@ def our_step(sizes: Sizes, kind: str, length: str, precision: str) -> Work:
         f"model.dropout={sizes.dropout}", "model.encoder_layers=2", "model.decoder_layers=1",
     ]  # fmt: skip
     config = composed(*overrides, config_name="benchmark")
-    return make(config, Case(kind, length, backward=True), "cpu")
+    return make_work(config, Case(kind, length, backward=True), "cpu")
 
 
 def nystrom_layers(sizes: Sizes, length: int, landmarks: int, repeats: int) -> list[Row]:

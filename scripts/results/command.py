@@ -21,7 +21,7 @@ def main(
     """0: everything asked for is there; 1: cells failed; 2: a mistake, or a file is missing; 130: stopped."""
     options = parse(arguments)
 
-    from forecast.errors import ForecastError
+    from forecast.system.errors import ForecastError
     from results import page
     from results.progress import run_missing
     from results.runner import Runner
@@ -58,9 +58,9 @@ def check_files(cells: Sequence[Cell], root: Path) -> None:
     """Find or download every data set once, before anything runs. Raises DataError that says where to put a file."""
     from hydra.utils import instantiate
 
-    from forecast.configuration import composed
-    from forecast.errors import DataError
-    from forecast.overrides import quote
+    from forecast.cli.compose import composed
+    from forecast.cli.quoting import quote
+    from forecast.system.errors import DataError
 
     for name in dict.fromkeys(cell.data for cell in cells):
         if "data.root=ROOT" in SETTINGS[name]:
@@ -84,10 +84,10 @@ def machine(threads: int) -> dict[str, Any]:
     """What the cells of this start run on: the hardware and versions, and nothing that names the computer."""
     import torch
 
-    from forecast.benchmark_report import hardware
+    from forecast.tools.benchmark.measurement import describe_hardware
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    facts = {key: value for key, value in hardware(device).items() if key in ("device", "system")}
+    facts = {key: value for key, value in describe_hardware(device).items() if key in ("device", "system")}
     versions = {name: version(name) for name in VERSIONS}
     return {**facts, "threads": threads, "versions": {**versions, "python": platform.python_version()}}
 

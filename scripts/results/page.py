@@ -1,10 +1,10 @@
-"""docs/results.md: every table of docs/results/*.json, and what has not run."""
+"""The page docs/results.md: the tables of docs/results/*.json, and the names of the tables that have not run."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from forecast.files import whole_file
+from forecast.system.files import whole_file
 from results import pictures
 from results.cells import TABLES
 from results.progress import duration
@@ -16,60 +16,67 @@ from tables import markdown_table
 HEAD = """\
 # Results
 
-Test scores of this project's models, on values scaled by the training rows: mean ± sample deviation over the seeds. One
-command runs a table, cell by cell, and writes this page; stopped, it goes on where it was. A cell is one run of
-`python -m forecast.train`; its overrides, scores and costs, and of newer ones the commit, lie in [results/](results/).
+This page contains test scores on values scaled by the training rows: mean ± sample standard deviation over the seeds.
+Each table has a command that runs its cells and writes this page. An interrupted command is resumed by the same
+command. A cell is one run of `python -m forecast.train`. The files in [results/](results/) contain its overrides,
+scores and costs, and for newer cells the commit.
 """
 LINEAR = """\
-The linear baseline is one least-squares map from the window to the horizon, fitted in the same runs.
+The linear baseline is a least-squares model from the window to the horizon, fitted in the same runs.
 """
 ASKED = f"""\
-Residual Informer, 720 steps read, all columns from all; MSE by steps ahead. Bold: the best kind.
+The default model (residual Informer) with 720 input steps forecasts all columns from all columns. The columns of the
+tables are horizons. Bold: the best attention type.
 {LINEAR}
-A window is 30 tokens here, patches of 24 steps. Of so few ProbSparse keeps 20 queries, and Nyström's 32 landmarks are
-softmax itself beside a convolution: the kinds are close to one function. Windows of many tokens are in
-[longer windows](#longer-windows) and [recall](#what-lies-thousands-of-steps-back).
+A window has 30 tokens, patches of 24 steps. With so few tokens, all attention types compute nearly the same function:
+ProbSparse selects 20 of the 30 queries, and Nyström with 32 landmarks is exact softmax plus a convolution. Tables
+with more tokens are [longer windows](#longer-windows) and [recall](#recall-over-thousands-of-steps).
 """
 DROPPED = """\
-Rows in italics are the papers' own figures, each with the window that the paper chose. Those of several papers were
-computed with the last incomplete batch of test windows dropped; ours count every window. How the linear map is chosen
-was settled on other loads, with what two rules make of ETT's test rows in sight ([residual.md](residual.md)).
+Rows in italics are published scores, each with the window that the paper selected. Several papers dropped the last
+incomplete batch of test windows; the scores here count every window. The rule that selects the linear model was
+developed on other data, but the ETT test errors of two rules were visible at the time
+([details](residual.md#how-the-settings-were-selected)).
 """
 LOAD = f"""\
-Residual Informer on generated sets: `sample`, 336 steps read, all columns from all; `load`, 504 steps read, the load
-from itself, told of Turkey's holidays or not. MSE by steps ahead, and how far below (−) or above (+) the linear
-baseline it lies. Bold: the best kind, of kinds that are close to one function on windows of 14 and 21 tokens.
+The default model on synthetic data sets. `sample`: 336 input steps, all columns from all columns. `load`: 504 input
+steps, the load from itself, with or without the public holidays of Turkey. The columns are horizons, each with the
+difference from the linear baseline. Bold: the best attention type. Windows have 14 and 21 tokens, for which all
+attention types compute nearly the same function.
 {LINEAR}"""
 WINDOWS = """\
-Residual Informer reading ever more of the past, one seed: all columns of ETT; the load from itself, told of holidays.
-`etth1-joint` has a token for each variable and patch (`model.tokens=joint`): 98 to 840 of them, elsewhere 14 to 120.
-Bold: the best kind at a length. The linear baseline reads as much. Seconds: a whole run, beside another one.
+The default model with increasing window length, one seed: all columns of ETT, and `load` from itself with holidays.
+`etth1-joint` has one token per variable and patch (`model.tokens=joint`), which gives 98 to 840 tokens; the other
+tables have 14 to 120. Bold: the best attention type at a length. The linear baseline reads the same window. Seconds
+are those of a whole run, with another run on the same machine.
 """
 RECALL = """\
-Residual Informer without its linear map on the generated set `recall` ([memory.md](memory.md)), a week of half
-hours ahead: what half of the horizon depends on lies 1,008 to 2,688 steps before it. Bold: the best kind at a length.
-Each kind serves every slot that it can, cross-attention too; Fastformer cannot, and has softmax there. Errors are in
-the set's own units, those of the levels to be recalled. The linear baseline reads as much as the model.
+The default model without its linear model on the synthetic data set `recall` ([memory.md](memory.md)), one week of
+half hours ahead. Half of the horizon depends on steps that lie 1,008 to 2,688 steps earlier. Bold: the best attention
+type at a length. Each attention type is used in all slots, including cross-attention, except Fastformer, which has no
+cross-attention and uses full attention there. Errors are in data units. The linear baseline reads the same window.
 """
 ABLATION = """\
-Residual Informer with softmax attention, and its test MSE with one thing changed; steps ahead beside the data set.
+Test MSE of the default model with full attention, and with one setting changed. The header gives the data set and the
+horizon.
 """
 PAPER = """\
-The original model with the paper's sizes and schedule, ProbSparse attention. Published: its authors' revised tables
-(Zhou et al. 2021). Ratio: our MSE divided by theirs. ETTh1 S, which reads 720 hours, in bfloat16.
+The original Informer with the sizes and the schedule of the paper and ProbSparse attention. Published: the revised
+tables of the authors (Zhou et al. 2021). Ratio: MSE here divided by the published MSE. ETTh1 S, with 720 input hours,
+was trained in bfloat16.
 """
 AUTHORS = """\
-Where ours errs more than was published, on etth2 M 48, the authors' own code does too, run here by
-`scripts/authors_informer`: the epoch that validation chooses is the one that is tested.
+On etth2 M 48, the error here is higher than the published one. The code of the authors, run by
+`scripts/authors_informer`, has an error of the same size. The epoch with the lowest validation MSE is tested.
 """
 
 TITLES = {
     "ett": "ETT, hourly",
-    "load": "Where the calendar says something",
+    "load": "Data that depend on the calendar",
     "windows": "Longer windows",
-    "recall": "What lies thousands of steps back",
-    "ablation": "What each part is worth",
-    "informer2020": "The Informer paper's settings",
+    "recall": "Recall over thousands of steps",
+    "ablation": "Contribution of each component",
+    "informer2020": "Settings of the Informer paper",
     "ettm": "ETT, every 15 minutes",
     "electricity": "Electricity, 321 clients",
     "weather": "Weather, every 10 minutes",
@@ -86,7 +93,7 @@ AFTER = dict.fromkeys(("ett", "ettm", "electricity"), DROPPED)
 
 
 def save(docs: Path) -> None:
-    """results.md and its pictures, each whole or not at all."""
+    """Write results.md and its pictures, each atomically."""
     for table in pictures.PICTURES:
         result = Result.of(TABLES[table], Store(docs / "results", table))
         if result.rows:
@@ -96,7 +103,7 @@ def save(docs: Path) -> None:
 
 
 def page(folder: Path) -> str:
-    """From the JSON files in `folder`; tables without one are named as not run."""
+    """The page made from the JSON files in `folder`; a table without a file is listed as not run."""
     stores = {table: Store(folder, table) for table in TABLES}
     results = {table: Result.of(TABLES[table], store) for table, store in stores.items()}
     seconds = {table: sum(row["seconds"] for row in result.rows) for table, result in results.items()}
@@ -109,7 +116,7 @@ def page(folder: Path) -> str:
     ]  # fmt: skip
     lines = [HEAD, *markdown_table(["table", "command", "cells run", "computing"], overview), ""]
     if any(seconds.values()):
-        lines += [f"In all {duration(sum(seconds.values()))} of computing.", ""]
+        lines += [f"Total: {duration(sum(seconds.values()))} of computing.", ""]
         lines += ran_on(list(stores.values()))
     for table, result in results.items():
         lines += [f"## {TITLES[table]}", ""]
@@ -123,7 +130,7 @@ def page(folder: Path) -> str:
 
 
 def by_the_authors(folder: Path) -> list[str]:
-    """What `scripts/authors_informer` found: a row a run of the authors' own code and epoch."""
+    """The results of `scripts/authors_informer`: one row per run and epoch of the authors' code."""
     file = folder / "authors.json"
     if not file.exists():
         return []
@@ -132,16 +139,16 @@ def by_the_authors(folder: Path) -> list[str]:
         for name, epochs in json.loads(file.read_text()).items()
         for epoch in epochs
     ]
-    header = ["the authors' code on", "epoch", "validation MSE", "test MSE"]
+    header = ["code of the authors on", "epoch", "validation MSE", "test MSE"]
     return [AUTHORS, *markdown_table(header, rows), ""]
 
 
 def picture(table: str) -> list[str]:
-    return [f"![The table below, drawn](results/{table}.png)", ""] if table in pictures.PICTURES else []
+    return [f"![Picture of the table below](results/{table}.png)", ""] if table in pictures.PICTURES else []
 
 
 def ran_on(stores: list[Store]) -> list[str]:
-    """A line a machine, with the tables that ran there."""
+    """One line per machine, with the tables that ran there."""
     tables: dict[str, list[str]] = {}
     for store in stores:
         for machine in store.content["machines"]:
@@ -152,10 +159,10 @@ def ran_on(stores: list[Store]) -> list[str]:
 def described(machine: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
     threads = f"{machine['threads']} thread{'s' * (machine['threads'] > 1)}"
-    return f"{machine['device']}, {threads} a run, {machine['system']}; {versions}"
+    return f"{machine['device']}, {threads} per run, {machine['system']}; {versions}"
 
 
 def anchor(title: str) -> str:
-    """As GitHub makes it."""
+    """The anchor of a heading, as GitHub forms it."""
     kept = "".join(letter for letter in title.lower() if letter.isalnum() or letter in " -")
     return kept.replace(" ", "-")

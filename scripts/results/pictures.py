@@ -1,4 +1,4 @@
-"""The pictures of docs/results.md. Each says in its file which cells it was drawn from, so that a stale one shows."""
+"""The pictures of docs/results.md. Each contains a digest of its results, so that an outdated picture is detected."""
 
 import hashlib
 import json
@@ -8,19 +8,20 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from PIL import Image
 
-from forecast.files import whole_file
-from forecast.plots import BASELINES, MODEL, TRUTH, kind_colour, subplots
+from forecast.evaluation.results import LABELS
+from forecast.reports.figures import BASELINES, MODEL, TRUTH, kind_colour, subplots
+from forecast.system.files import whole_file
 from results.cells import KINDS
 from results.result import Result, score
 from results.sections import least_errors
 
-COSTS = {"mse": "test MSE", "seconds": "seconds a run", "peak_memory_mb": "peak MiB"}
+COSTS = {"mse": "test MSE", "seconds": "seconds per run", "peak_memory_mb": "peak MiB"}
 DRAWN_FROM = "Description"
 """The key in a PNG file that holds the digest of its results."""
 
 
 def windows_figure(result: Result) -> Figure:
-    """A column a data set that has run; its error, time and memory by the steps read, a line a kind."""
+    """Error, time and memory by window length: one column per data set, one line per attention type."""
     sets = [data for data in result.has("data") if result.pick(data=data).rows]
     figure, axes = subplots(len(COSTS), len(sets), figsize=(4.2 * len(sets), 8.0), squeeze=False, sharex=True)
     for column, data in enumerate(sets):
@@ -43,14 +44,14 @@ def windows_figure(result: Result) -> Figure:
             axis.minorticks_off()
             axis.grid(alpha=0.25)
             axis.spines[["top", "right"]].set_visible(False)
-        axes[-1, column].set_xlabel("steps read")
+        axes[-1, column].set_xlabel("input steps")
     axes[0, 0].legend(frameon=False, fontsize=8)
     figure.tight_layout()
     return figure
 
 
 def recall_figure(result: Result) -> Figure:
-    """A bar a window and kind, a point a seed, between the least errors with and without what is to be recalled."""
+    """One bar per window and attention type, one point per seed, and the lowest possible errors."""
     (horizon,) = result.has("horizon")
     short, long = least_errors(horizon)
     bars = [
@@ -63,9 +64,9 @@ def recall_figure(result: Result) -> Figure:
     figure, axis = subplots(figsize=(8.4, 0.36 * len(bars) + 1.5))
     axis.barh(places, values, color=MODEL)
     style = {"linestyle": "none", "zorder": 3}
-    colour = BASELINES["linear map"]
+    colour = BASELINES[LABELS["linear"]]
     axis.plot(
-        linear, places, marker="D", color=colour, markersize=5, label="linear map, same window", **style
+        linear, places, marker="D", color=colour, markersize=5, label="linear baseline, same window", **style
     )
     each = [(value, place) for place, found in zip(places, seeds, strict=True) for value in found]
     axis.plot(
@@ -74,7 +75,7 @@ def recall_figure(result: Result) -> Figure:
         color="white",
         markeredgecolor=TRUTH,
         markersize=4,
-        label="a seed",
+        label="one seed",
         **style,
     )
     axis.set_yticks(places, [f"{steps:,} steps, {label.replace('`', '')}" for steps, label in bars])
@@ -83,7 +84,7 @@ def recall_figure(result: Result) -> Figure:
     number["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}
     for place, value, found in zip(places, values, seeds, strict=True):
         axis.annotate(score(value), (max(found, default=0), place), (6, 0), **number)
-    for value, name in ((short, "the least error\nwithout recall"), (long, "the least\nwith it")):
+    for value, name in ((short, "lowest error\nwithout recall"), (long, "lowest error\nwith recall")):
         axis.axvline(value, color=TRUTH, linestyle="--", linewidth=1)
         top = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
         axis.annotate(name, (value, 1), (0, 3), ha="center", fontsize=8, **top)
@@ -99,11 +100,11 @@ def past(result: Result, steps: int) -> Result:
 
 
 PICTURES: dict[str, Callable[[Result], Figure]] = {"windows": windows_figure, "recall": recall_figure}
-"""Of the tables that have one: docs/results/TABLE.png."""
+"""The tables that have a picture, docs/results/TABLE.png."""
 
 
 def digest(result: Result) -> str:
-    """Of the figures that a picture shows."""
+    """A digest of the numbers that a picture shows."""
     shown = [
         (cell.name, None if row is None else [row[key] for key in (*COSTS, "linear_mse")])
         for cell, row in result.pairs
@@ -112,7 +113,7 @@ def digest(result: Result) -> str:
 
 
 def drawn_from(path: Path) -> str | None:
-    """The digest of the results that a picture was drawn from; None where there is no picture."""
+    """The digest in a picture, or None if there is no picture."""
     if not path.exists():
         return None
     with Image.open(path) as picture:
@@ -120,7 +121,7 @@ def drawn_from(path: Path) -> str | None:
 
 
 def save(folder: Path, table: str, result: Result) -> None:
-    """docs/results/TABLE.png, where it is not of these results yet."""
+    """Draw docs/results/TABLE.png unless it already shows these results."""
     path, wanted = folder / f"{table}.png", digest(result)
     if drawn_from(path) == wanted:
         return

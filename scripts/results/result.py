@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from forecast.sweep import mean_and_deviation
+from forecast.runs.summary import mean_and_std
 from results.cells import Cell
 from results.store import Row, Store
 
@@ -40,13 +40,13 @@ class Result:
 
     def mean(self, key: str = "mse") -> float:
         """NaN where nothing has run."""
-        return mean_and_deviation([row[key] for row in self.rows])[0] if self.rows else math.nan
+        return mean_and_std([row[key] for row in self.rows])[0] if self.rows else math.nan
 
     def text(self, key: str = "mse") -> str:
         """Mean ± sample deviation over the seeds; of how many, where some of them have not run."""
         if not self.rows:
             return MISSING
-        mean, deviation = mean_and_deviation([row[key] for row in self.rows])
+        mean, deviation = mean_and_std([row[key] for row in self.rows])
         spread = "" if math.isnan(deviation) else f" ± {deviation:.{decimals(mean)}f}"
         ran = len(self.rows)
         few = "" if ran == len(self.pairs) else f" ({ran} seed{'s' * (ran > 1)})"

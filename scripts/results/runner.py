@@ -16,8 +16,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from forecast.overrides import quote_value
-from forecast.resume import InUse, held
+from forecast.cli.quoting import quote_value
+from forecast.runs.folder import InUse, locked
 from results.cells import ROOT, Cell
 from results.store import Row
 
@@ -56,7 +56,7 @@ class Runner:
         commit = described_commit()
         folder = self.runs / "_".join([cell.table, *cell.name.split("/"), commit])
         try:
-            with held(folder):
+            with locked(folder):
                 return self._row(cell, commit, folder)
         except InUse:
             raise CellFailed("another command runs it") from None

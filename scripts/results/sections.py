@@ -1,11 +1,11 @@
-"""The tables of docs/results.md: from the cells of one table to lines of Markdown."""
+"""The tables of docs/results.md in Markdown, made from the cells of one table."""
 
 import textwrap
 from collections.abc import Callable
 
 import numpy as np
 
-from forecast.data.recall import WEEK, WEEKS, floors
+from forecast.data.sets.recall import WEEK, WEEKS, floors
 from results.published import INFORMER, PUBLISHED
 from results.result import MISSING, Result, emboldened, mean_over, per_cent, score
 from tables import markdown_table
@@ -14,7 +14,7 @@ LINEAR = "linear baseline"
 
 
 def by_horizon(result: Result) -> list[str]:
-    """A table a data set: kinds by horizons and their mean, the linear baseline, what papers print."""
+    """One table per data set: attention types by horizon, the linear baseline and published scores."""
     lines = []
     for data in result.has("data"):
         group = result.pick(data=data)
@@ -37,19 +37,20 @@ def by_horizon(result: Result) -> list[str]:
 
 
 def untrained(result: Result) -> list[str]:
-    """In how many cells the linear map alone was tested."""
+    """The number of cells whose tested model is the linear model alone, as a sentence."""
     count = sum(row["best_epoch"] == 0 for row in result.rows)
     if not count:
         return []
     text = (
-        f"In {count} of the {len(result.rows)} cells run no epoch was 1% better on validation windows than the linear "
-        "map that the model starts from: that map was tested, in which attention has no part and no seed."
+        f"In {count} of the {len(result.rows)} cells, no epoch lowered validation MSE by at least 1% relative to the "
+        "linear model that training starts from. The linear model alone was tested there; it depends on neither the "
+        "attention type nor the seed."
     )
     return [*textwrap.wrap(text, 120), ""]
 
 
 def below_linear(result: Result) -> list[str]:
-    """A table a data set: kinds by horizons, each beside its distance to the linear baseline."""
+    """One table per data set: attention types by horizon, with the difference from the linear baseline."""
     lines = []
     for data in result.has("data"):
         group = result.pick(data=data)
@@ -61,7 +62,7 @@ def below_linear(result: Result) -> list[str]:
             values = [cell.mean() for cell in each]
             columns.append(emboldened([cell.text() for cell in each], values))
             columns.append([per_cent(value, linear) for value in values])
-            header += [str(length), "against linear"]
+            header += [str(length), "vs. linear"]
             last += [score(linear), ""]
         rows = [[kind, *texts] for kind, texts in zip(kinds, zip(*columns, strict=True), strict=True)]
         lines += [f"### {data}", "", *markdown_table(header, [*rows, last]), ""]
@@ -69,7 +70,7 @@ def below_linear(result: Result) -> list[str]:
 
 
 def by_window(result: Result) -> list[str]:
-    """A table a data set: past lengths and kinds by MSE, seconds and memory."""
+    """One table per data set: MSE, seconds and memory by window length and attention type."""
     lines = []
     for data in result.has("data"):
         group, rows = result.pick(data=data), []
@@ -82,21 +83,23 @@ def by_window(result: Result) -> list[str]:
                 costs = [whole(cell.mean("seconds")), whole(cell.mean("peak_memory_mb"))]
                 rows.append([f"{steps:,}", label, text, score(past.mean("linear_mse")), *costs])
         (horizon,) = group.has("horizon")
-        header = ["steps read", "kind", "MSE", LINEAR, "seconds", "peak MiB"]
+        header = ["input steps", "attention", "MSE", LINEAR, "seconds", "peak MiB"]
         lines += [f"### {data}, {horizon} steps ahead", "", *markdown_table(header, rows), ""]
     return lines
 
 
 def by_memory(result: Result) -> list[str]:
-    """By past lengths, and what nobody can go below who does not see the last run, or who does."""
+    """The table by window length, and the lowest possible errors."""
     (horizon,) = result.has("horizon")
     short, long = least_errors(horizon)
-    text = f"Least possible error of windows without the last run: {score(short)}; of windows with it: {score(long)}."
+    text = (
+        f"Lowest possible error: {score(short)} for windows without the relevant week, {score(long)} with it."
+    )
     return [*by_window(result), text, ""]
 
 
 def least_errors(horizon: int) -> tuple[float, float]:
-    """Of windows of `recall` without the last run, and with it, over its test windows."""
+    """The lowest possible test errors on `recall` for windows without and with the relevant week."""
     rows = WEEKS * WEEK
     origins = np.arange(rows - horizon, int(0.8 * rows) - 1, -125)  # conf/data/recall.yaml
     return floors(origins[::-1], horizon)
@@ -107,7 +110,7 @@ def whole(value: float) -> str:
 
 
 def by_variant(result: Result) -> list[str]:
-    """One table: what was changed by data sets, each beside its distance to the whole model."""
+    """One table: the changed setting by data set, with the difference from the unchanged model."""
     header, columns = ["changed"], []
     variants = result.has("variant")
     for data in result.has("data"):
@@ -125,7 +128,7 @@ def by_variant(result: Result) -> list[str]:
 
 
 def beside_published(result: Result) -> list[str]:
-    """One table: the Informer paper's settings, ours and theirs."""
+    """One table: scores with the settings of the Informer paper, and the published scores."""
     rows = []
     for data in result.has("data"):
         for features in result.has("variant"):
@@ -158,4 +161,4 @@ LAYOUTS: dict[str, Callable[[Result], list[str]]] = {
     "ablation": lambda result: [*by_variant(result), *untrained(result)],
     "informer2020": beside_published,
 }
-"""Of the tables that are not laid out by horizon."""
+"""Layouts of the tables that are not laid out by horizon."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from forecast.files import write_json
+from forecast.system.files import write_json
 from results.cells import TABLES, Cell
 
 Row = dict[str, Any]

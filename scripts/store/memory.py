@@ -36,13 +36,14 @@ def main() -> None:
     import lightning  # noqa: F401
     import matplotlib  # noqa: F401
 
-    from forecast import baselines, build, cli, compiler, hardware, loggers, refit, report, resources  # noqa: F401
-    from forecast.train import train
+    from forecast.cli.main import main
+    from forecast.commands.train import train
+    from forecast.system import memory  # noqa: F401
 
     before, peak = anonymous(), Peak()
     peak.start()
     try:
-        cli.main("train", train)
+        main("train", train)
     finally:
         found = {"before_mib": before, "peak_mib": peak.end()}
         result.write_text(json.dumps({**found, "growth_mib": found["peak_mib"] - before}))

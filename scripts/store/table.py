@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from forecast.data.store import StoreWriter
-from forecast.data.table import Table
+from forecast.data import Panel
+from forecast.data.store.format import StoreWriter
 
 COLUMNS = tuple(f"sensor{number}" for number in range(16))
 BLOCK = 1 << 19  # rows made at a time
 BYTES_A_ROW = 4 * len(COLUMNS)  # of a store's values
 
 
-def blocks(rows: int) -> Iterator[Table]:
+def blocks(rows: int) -> Iterator[Panel]:
     """Consecutive rows. The numbers of one block come again in the next: how they look does not matter here."""
     number = np.arange(min(BLOCK, rows))
     angle = 2 * np.pi * (number % 86_400) / 86_400
@@ -31,7 +31,7 @@ def blocks(rows: int) -> Iterator[Table]:
     for first in range(0, rows, BLOCK):
         count = min(BLOCK, rows - first)
         dates = np.datetime64("2000-01-01", "us") + np.timedelta64(1, "s") * (first + number[:count])
-        yield Table(pd.DatetimeIndex(dates), values[:count], COLUMNS, "s")
+        yield Panel.of_table(pd.DatetimeIndex(dates), values[:count], COLUMNS, "s")
 
 
 def write_store(path: Path, size: int) -> None:
@@ -41,8 +41,8 @@ def write_store(path: Path, size: int) -> None:
     for table in blocks(size // BYTES_A_ROW):
         writer.append(table)
         if writer.rows <= BLOCK:
-            lowest, highest = table.values.min(0), table.values.max(0)
-        last = table.dates[-1]
+            lowest, highest = np.min(table.values, 0), np.max(table.values, 0)
+        last = table.grid[-1]
     writer.finish(
         freq="s", first_date="2000-01-01 00:00:00", last_date=str(last),
         minimum=lowest.tolist(), maximum=highest.tolist(), filled=0,
@@ -52,7 +52,7 @@ def write_store(path: Path, size: int) -> None:
 def converting(folder: Path, size: int) -> dict[str, Any]:
     """What it takes to convert a Parquet and a CSV file to a store of `size` bytes."""
     table = pa.concat_tables(
-        pa.table({"date": part.dates, **dict(zip(COLUMNS, part.values.T, strict=True))})
+        pa.table({"date": part.grid, **dict(zip(COLUMNS, np.asarray(part.values).T, strict=True))})
         for part in blocks(size // BYTES_A_ROW)
     )
     parquet, text = folder / "table.parquet", folder / "table.csv"

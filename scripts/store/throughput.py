@@ -7,27 +7,26 @@ from typing import Any
 
 import torch
 
-from forecast.baselines import FittedBaselines
-from forecast.build import make_forecaster
-from forecast.configuration import composed
-from forecast.data import StoreData, Windows
-from forecast.data.calendar import time_features
+from forecast.cli.compose import composed
+from forecast.data import DataModule, Windows, store_data
+from forecast.data.rows import TensorRows, TimeFeatures
+from forecast.data.time_features import time_features
+from forecast.evaluation.baselines import FittedBaselines
+from forecast.training.build import make_forecaster
 
 
-def in_memory(data: StoreData) -> Windows:
+def in_memory(data: DataModule) -> Windows:
     """The training windows of a store over a scaled copy of it in memory."""
-    disk, dates = data.windows["train"], data.table.dates
+    disk, dates = data.windows["train"], data.panel.grid
     parts = range(0, len(dates), 1 << 18)
-    values = torch.empty(disk.values.shape)
+    values = torch.empty(len(dates), data.n_features)
     time_of_day = torch.empty(len(dates), data.n_time_features)
     for first in parts:
         rows = slice(first, first + (1 << 18))
         values[rows] = disk.values[rows]
         time_of_day[rows] = torch.from_numpy(time_features(dates[rows], data.freq)).float()
-    return Windows(
-        values, time_of_day, starts=disk.starts, seq_len=disk.seq_len, pred_len=disk.pred_len,
-        target_index=disk.target_index,
-    )  # fmt: skip
+    features = TimeFeatures(TensorRows(time_of_day), disk.time.shifts, None, disk.time.static)
+    return disk.on(TensorRows(values), features)
 
 
 def measure(store: Path, rounds: int, steps: int, batch_size: int = 32) -> dict[str, Any]:
@@ -36,11 +35,11 @@ def measure(store: Path, rounds: int, steps: int, batch_size: int = 32) -> dict[
     All pages of the store are read before. `ratio` is the median of the rounds' own ratios, `spread` their quartiles.
     """
     config = composed("model=informer", "data=store", f"data.path={store}", "logger=[]")
-    data = StoreData(path=store, name="store", seq_len=96, pred_len=24, split=[0.7, 0.1, 0.2])
+    data = store_data(path=store, name="store", seq_len=96, pred_len=24, split=[0.7, 0.1, 0.2])
     data.setup()
     ways = {"store": data.windows["train"], "memory": in_memory(data)}
-    naive = torch.ones(data.n_targets, dtype=torch.float64)
-    fitted = FittedBaselines(torch.zeros(96, 24), naive, data.season)
+    naive = torch.ones(1, data.n_targets, dtype=torch.float64)
+    fitted = FittedBaselines(torch.zeros(96, 24), naive, data.season, data.panel.ids.tolist())
     forecaster = make_forecaster(config, data, fitted)
     optimizer = torch.optim.AdamW(forecaster.parameters(), lr=1e-4, fused=True)
     order = torch.randint(len(ways["memory"]), (rounds * steps, batch_size))

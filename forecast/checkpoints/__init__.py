@@ -1,0 +1,1 @@
+"""Checkpoint files: written whole, read as data."""

@@ -1,0 +1,88 @@
+"""Which settings training may change when it resumes or continues from a checkpoint."""
+
+from pathlib import Path
+from typing import Any
+
+from forecast.checkpoints.contents import completed_epochs, data_state
+from forecast.system.equality import is_equal
+from forecast.system.errors import CheckpointError
+from forecast.system.identity import OF_ONE_RUN, first_difference, identity
+from forecast.system.keys import SPEED, STATE
+
+DATA_STATE = {
+    "feature_columns": "feature columns",
+    "target_columns": "target columns",
+    "freq": "step between rows",
+    "n_time_features": "number of time features",
+}
+"""Values of the data module's state that must be equal, and how a message names them."""
+
+RESUMED_CALLBACKS = ("Checkpointing", "RunTime", "RankConsistency")
+"""Callbacks whose state a resumed run reads."""
+
+
+def check_resumable(path: Path, content: dict[str, Any]) -> None:
+    """Raise CheckpointError if the checkpoint lacks a callback's state that a resumed run needs."""
+    missing = [name for name in RESUMED_CALLBACKS if name not in content.get("callbacks", {})]
+    if missing:
+        raise CheckpointError(
+            f"{path}: it has no state of {', '.join(missing)}, as if written by an older version; leave out "
+            "resume=auto to start a new run"
+        )
+
+
+def check_settings_equal(path: Path, content: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Check that training with `settings` can restore the checkpoint's optimizer and model.
+
+    Raises:
+        CheckpointError: the checkpoint has no optimizer state, or a setting differs; names the first one.
+    """
+    if "optimizer_states" not in content:
+        raise CheckpointError(f"{path}: this checkpoint has no optimizer state; give the run's last.ckpt")
+    difference = first_difference(identity(content["hyper_parameters"], [STATE]), identity(settings, [STATE]))
+    if difference is not None:
+        key, old, new = difference
+        raise CheckpointError(
+            f"{path}: it was trained with {key}={old}, this run has {key}={new}; make them equal"
+        )
+
+
+def check_data_equal(path: Path, content: dict[str, Any], data: dict[str, Any]) -> None:
+    """Check that the checkpoint was trained on data of the same columns and frequency.
+
+    Args:
+        data: state of this run's data module.
+
+    Raises:
+        CheckpointError: naming the first difference.
+    """
+    state = data_state(content)
+    for key, name in DATA_STATE.items():
+        if state.get(key) != data[key]:
+            old, new = (
+                ", ".join(v) if isinstance(v, list | tuple) else v for v in (state.get(key), data[key])
+            )
+            raise CheckpointError(
+                f"{path}: other {name}: {old} in the checkpoint, {new} in this run; use data of the same form"
+            )
+
+
+def check_epochs_left(path: Path, content: dict[str, Any], max_epochs: int) -> None:
+    """Raise CheckpointError if the checkpoint has been trained for `max_epochs` already."""
+    epochs = completed_epochs(content)
+    if epochs >= max_epochs:
+        raise CheckpointError(
+            f"{path}: trained for {epochs} epochs already; to continue, set trainer.max_epochs above that"
+        )
+
+
+def has_same_validation(content: dict[str, Any], settings: dict[str, Any], data: dict[str, Any]) -> bool:
+    """Whether the checkpoint's validation scores can be compared with this run's.
+
+    True if the data settings and the data modules' states (columns, scaler, last training date) are equal.
+    """
+    old, new = (
+        identity(each, OF_ONE_RUN - {SPEED}, below="data", per_machine=False)
+        for each in (content["hyper_parameters"], settings)
+    )
+    return old == new and is_equal(data_state(content), data)

@@ -1,0 +1,28 @@
+"""What a checkpoint's content says of the training that wrote it."""
+
+from typing import Any
+
+
+def completed_epochs(content: dict[str, Any]) -> int:
+    """Return the number of epochs trained to their end."""
+    return content["loops"]["fit_loop"]["epoch_progress"]["current"]["completed"]
+
+
+def is_untrained(content: dict[str, Any]) -> bool:
+    """Whether the checkpoint was written before the first optimizer step: it holds the warm start alone."""
+    return content["global_step"] == 0
+
+
+def is_finished(content: dict[str, Any]) -> bool:
+    """Whether training had ended: no epoch is left."""
+    return content["callbacks"]["Checkpointing"]["is_finished"]
+
+
+def run_seconds(content: dict[str, Any]) -> float:
+    """Return the seconds from the run's start to this checkpoint."""
+    return content["callbacks"]["RunTime"]["seconds"]
+
+
+def data_state(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of the data module: columns, scaler, frequency; empty if there is none."""
+    return next((s for s in content.values() if isinstance(s, dict) and "feature_columns" in s), {})

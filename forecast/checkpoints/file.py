@@ -1,0 +1,85 @@
+"""Checkpoint files: find, read and write them. Nothing in a file is executed, and every file appears whole."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from forecast.checkpoints.safe_load import safe_load
+from forecast.system.errors import CheckpointError
+from forecast.system.files import whole_file
+
+
+def find_checkpoint(path: str | Path, prefer: str = "best") -> Path:
+    """Return `path` if it is a file; of a run folder, its checkpoint named `prefer` ("best" or "last").
+
+    Raises:
+        CheckpointError: there is no such file.
+    """
+    path = Path(path).expanduser()
+    if path.is_dir():
+        candidate = path / "checkpoints" / f"{prefer}.ckpt"
+        if not candidate.is_file():
+            raise CheckpointError(
+                f"{path}: this folder has no checkpoints/{prefer}.ckpt; give a run folder or a file"
+            )
+        return candidate
+    if not path.is_file():
+        raise CheckpointError(f"{path}: there is no such checkpoint file or run folder")
+    return path
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Load the checkpoint onto the CPU: tensors and plain values only.
+
+    Raises:
+        CheckpointError: the file is damaged, unsafe, or was not written by this project.
+    """
+    content = safe_load(path)
+    if not isinstance(content, dict) or "forecast_version" not in content:
+        raise CheckpointError(f"{path}: this checkpoint was not written by forecast.train")
+    return content
+
+
+def load_newest(folder: Path, name: str = "last") -> tuple[Path, dict[str, Any]] | None:
+    """Load the newest readable state in a run folder, `<name>.ckpt` or the one before it, `<name>-1.ckpt`.
+
+    Returns its path and content, or None if the folder has neither. A damaged file is skipped with a warning.
+
+    Raises:
+        CheckpointError: no file is readable.
+    """
+    paths = [path for end in ("", "-1") if (path := folder / "checkpoints" / f"{name}{end}.ckpt").is_file()]
+    for number, path in enumerate(paths):
+        try:
+            return path, load_checkpoint(path)
+        except CheckpointError as error:
+            if number + 1 == len(paths):
+                raise
+            warnings.warn(f"{error}; resuming from {paths[number + 1].name} instead", stacklevel=2)
+    return None
+
+
+def save_checkpoint(content: Any, path: Path) -> None:
+    """Write `content` with torch.save; the file appears whole or not at all.
+
+    Raises:
+        CheckpointError: the file cannot be written, for example on a full disk. A former file at `path` is kept.
+    """
+    try:
+        with whole_file(path) as temporary, temporary.open("wb") as file:
+            torch.save(content, file)
+    except (OSError, RuntimeError) as error:
+        raise CheckpointError(
+            f"{path}: cannot be written: {reason(error)}; earlier checkpoints are intact: "
+            "free some disk space, then repeat the command with resume=auto"
+        ) from error
+
+
+def reason(error: BaseException) -> str:
+    """Return the system's message: torch.save may raise its own error after the system's."""
+    cause: BaseException | None = error
+    while cause is not None and not (isinstance(cause, OSError) and cause.strerror):
+        cause = cause.__context__
+    return cause.strerror if isinstance(cause, OSError) and cause.strerror else " ".join(str(error).split())

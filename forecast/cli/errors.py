@@ -1,0 +1,71 @@
+"""Errors as the user sees them: one line on stderr and an exit status. Imports no torch."""
+
+import logging
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hydra.errors import HydraException, InstantiationException
+from omegaconf.errors import OmegaConfBaseException
+
+from forecast.system import distributed
+from forecast.system.errors import printable
+
+USER_MISTAKES = (ValueError, OSError, HydraException, OmegaConfBaseException)
+
+
+@contextmanager
+def errors_in_one_line(on_interrupt: str = "") -> Iterator[None]:
+    """End with status 2 and one line after a user's mistake, with 130 after Ctrl-C; show warnings in one line each.
+
+    HYDRA_FULL_ERROR=1 shows the traceback. Other errors raise.
+    """
+    show_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1" and distributed.is_first()
+    warnings.showwarning = print_warning
+    logging.raiseExceptions = False  # a log on a full disk must not hide the error message about it
+    threading.excepthook = warn_of_thread
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises exceptions and prints nothing
+    try:
+        yield
+    except BrokenPipeError:  # the reader of our output has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        if show_traceback or (not is_users_mistake(error) and distributed.is_first()):
+            raise
+        print(f"error: {one_line(error)}", file=sys.stderr, flush=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print(f"interrupted{on_interrupt}", file=sys.stderr)
+        sys.exit(130)
+
+
+def is_users_mistake(error: BaseException) -> bool:
+    """Whether the user's input is wrong, an option that no constructor takes included; other errors are ours."""
+    if isinstance(error, TypeError):
+        return "unexpected keyword argument" in str(error) or "required keyword-only argument" in str(error)
+    return isinstance(error, USER_MISTAKES)
+
+
+def one_line(error: BaseException) -> str:
+    """The message in one line, of a constructor's error without Hydra's wrapping."""
+    if isinstance(error, InstantiationException) and error.__cause__ is not None:
+        return one_line(error.__cause__)
+    if isinstance(error, OSError) and error.strerror:
+        return printable(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
+    return printable(str(error)) or type(error).__name__
+
+
+def print_warning(message: Warning | str, *_: object) -> None:
+    """Print a warning in one line, from the first process of a run only."""
+    if distributed.is_first():
+        print(f"warning: {printable(str(message))}", file=sys.stderr, flush=True)
+
+
+def warn_of_thread(failed: threading.ExceptHookArgs) -> None:
+    """Warn where a thread fails, such as TensorBoard's on a full disk; the run continues."""
+    if failed.exc_value is not None:
+        print_warning(f"a background thread stopped: {one_line(failed.exc_value)}")

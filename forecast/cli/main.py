@@ -1,0 +1,126 @@
+"""The command line: from the arguments through one composed configuration to a task.
+
+A user's mistake ends in one line on stderr and exit status 2. Imports no torch, so that --help and --cfg are fast.
+"""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from forecast.cli import allowed_targets, secrets_check
+from forecast.cli.compose import ComposedCommand, compose_command
+from forecast.cli.errors import errors_in_one_line
+from forecast.cli.quoting import quote, quote_value, write_override
+from forecast.cli.run_job import RunInFolder, Task, check_resolved, imported, refuse_many_devices
+from forecast.runs import resume, sweep
+from forecast.system import distributed
+from forecast.system.errors import ConfigError
+from forecast.system.hydra_internals import answer, is_question, parse_arguments, run_once, run_sweep
+
+
+def main(config_name: str, task: Task) -> None:
+    """Run `task` in a run folder of its own, or with -m in one for each combination of values.
+
+    Exits with status 2 and one line on stderr after a user's mistake (the whole traceback with HYDRA_FULL_ERROR=1), and
+    with 130 after Ctrl-C. In a multirun, one job's failure does not end the others.
+    """
+    if distributed.count() > 1 or not distributed.is_first():
+        distributed.follow_parent()
+    sweep.prefer_own_launchers()
+    flags = parse_arguments(sys.argv[1:])
+    flags.overrides = [quote(argument, sweep=flags.multirun) for argument in flags.overrides]
+    job = RunInFolder(task)
+    try:
+        with errors_in_one_line("; repeat the command with resume=auto to go on"):
+            with distributed.first_speaks():
+                command = check(config_name, flags)
+            if is_question(flags):
+                answer(config_name, flags)
+            elif flags.multirun or command.config.hydra.mode == RunMode.MULTIRUN:
+                sweep_over(config_name, command, job)
+            else:
+                run_one(command, job)
+    finally:
+        # resume=auto may share the sweep's folder with other commands
+        failed = sweep.finish(is_alone="resume=auto" not in flags.overrides)
+        if job.failures and not distributed.is_first():
+            distributed.wait_for_first()
+    if failed:
+        print(f"error: {failed} of the runs failed, each for the reason above", file=sys.stderr)
+        sys.exit(2)
+
+
+def command(config_name: str, task: Task, *, positional: str | None = None) -> None:
+    """Run `task` in the current folder: without a run folder, a log file or sweeps.
+
+    Arguments without `=` become the list `positional`, where the command has one.
+    """
+    with errors_in_one_line():
+        flags = parse_arguments(sys.argv[1:])
+        if flags.multirun:
+            raise ConfigError("-m sweeps over training runs; this command runs once: leave -m out")
+        plain = [argument for argument in flags.overrides if "=" not in argument]
+        if positional is not None and plain:
+            flags.overrides = [argument for argument in flags.overrides if argument not in plain]
+            flags.overrides.append(f"{positional}=[{','.join(quote_value(text) for text in plain)}]")
+        flags.overrides = [quote(argument, sweep=False) for argument in flags.overrides]
+        composed = check(config_name, flags)
+        if is_question(flags):
+            answer(config_name, flags)
+            return
+        failures: list[BaseException] = []
+
+        def job(config: DictConfig) -> None:
+            try:
+                check_resolved(config)
+                imported(task)(config)
+            except Exception as error:  # Hydra would print lines of its own
+                failures.append(error)
+
+        run_once(composed.config, job)
+        if failures:
+            raise failures[0]
+
+
+def check(config_name: str, flags: Namespace) -> ComposedCommand:
+    """Compose the command's configuration, and check it before Hydra instantiates any of it.
+
+    Raises:
+        ConfigError: an unknown key or option, a value that a key cannot take, a target that is not allowed, a secret.
+    """
+    secrets_check.check_typed(sys.argv[1:])
+    allowed_targets.check_flags(flags)
+    composed = compose_command(config_name, flags.overrides)
+    if flags.overrides:
+        allowed_targets.check_composed(composed.config)
+        secrets_check.check(composed.config)
+    return composed
+
+
+def run_one(command: ComposedCommand, job: RunInFolder) -> None:
+    """Run the job in a new folder, or with resume=auto in the folder of the run to resume."""
+    config = command.config
+
+    def choose_folder() -> str:
+        folder: Path | None = resume.find_run(config) if "resume=auto" in command.overrides else None
+        return str(folder or config.hydra.run.dir)
+
+    folder = distributed.choose_in_first(choose_folder)
+    if folder is not None:
+        config.hydra.run.dir = folder
+    run_once(config, job)
+    if job.failures:
+        raise job.failures[0]
+
+
+def sweep_over(config_name: str, command: ComposedCommand, job: RunInFolder) -> None:
+    """Run the job for each combination of values, with resume=auto in the folder of the sweep to resume."""
+    refuse_many_devices(command.config)
+    chosen = []
+    if "resume=auto" in command.overrides:
+        settings = sweep.find_sweep(command.config, command.overrides)
+        chosen = [write_override(key, value) for key, value in settings.items()]
+    run_sweep(config_name, [*command.overrides, *chosen], job)

@@ -1,0 +1,166 @@
+"""Checks of command-line overrides: unknown keys, options and wrong types are refused before Hydra composes them.
+
+Imports no torch: this module runs before every command.
+"""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException, MissingConfigException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from forecast.cli.limits import check_value
+from forecast.system.errors import ConfigError, NotInstalled
+from forecast.system.paths import CONF
+
+TAKE_SEVERAL = ("logger",)
+"""Groups of which several files can be chosen together."""
+
+EXTRAS = {
+    "hydra/sweeper/optuna": "optuna",
+    "hydra/launcher/ray": "ray",
+    "hydra/launcher/submitit_local": "submitit",
+    "hydra/launcher/submitit_slurm": "submitit",
+}
+"""Options that need an extra, which has the name of its package."""
+
+
+def parse(arguments: Sequence[str]) -> list[Override]:
+    """Raises ConfigError for an argument that Hydra's grammar does not take."""
+    parser = OverridesParser.create()
+    parsed = []
+    for argument in arguments:
+        try:
+            parsed += parser.parse_overrides([argument])
+        except (HydraException, RecursionError):
+            hint = "write key=value; text that holds commas, brackets or spaces as \"key='the text'\""
+            raise ConfigError(f"{argument}: cannot be read; {hint}") from None
+    return parsed
+
+
+# ---- options of groups
+
+
+def is_group(override: Override) -> bool:
+    key = override.key_or_group.split("@")[0]
+    return "." not in key and (key.startswith("hydra/") or (CONF / key).is_dir())
+
+
+def options(group: str) -> list[str]:
+    folder = CONF / group
+    return sorted(str(p.relative_to(folder).with_suffix("")) for p in folder.rglob("*.yaml"))
+
+
+def check_options(override: Override) -> None:
+    """Raises ConfigError for an option that a group does not have."""
+    group = override.key_or_group.split("@")[0]
+    known = options(group)
+    for value in values_of(override):
+        if isinstance(value, list) and group not in TAKE_SEVERAL:
+            raise ConfigError(
+                f"{group}={value}: one is needed; to try several, -m {group}={','.join(map(str, value))}"
+            )
+        for name in value if isinstance(value, list) else [value]:
+            if name is not None and name not in known:
+                matches = difflib.get_close_matches(str(name), known, n=3 if len(known) > 10 else 1)
+                hint = f"; did you mean {' or '.join(matches)}?" if matches else "."
+                every = f" There are {', '.join(known)}." if len(known) <= 10 else ""
+                raise ConfigError(f"{group}={name}: there is no such {group}{hint}{every}")
+
+
+def check_installed(choices: Sequence[str]) -> None:
+    """Raises NotInstalled where a choice needs an extra that is not installed."""
+    for choice in choices:
+        extra = EXTRAS.get(choice.replace("=", "/"))
+        if extra is not None and find_spec(extra) is None:
+            raise NotInstalled(choice, extra)
+
+
+def missing_option(error: MissingConfigException) -> ConfigError:
+    """The error for an option of one of Hydra's own groups that does not exist, or needs an extra."""
+    group, _, name = (error.missing_cfg_file or "").rpartition("/")
+    if extra := EXTRAS.get(f"{group}/{name}"):
+        return NotInstalled(f"{group}={name}", extra)
+    return ConfigError(
+        f"{group}={name}: there is no such {group}. There are {', '.join(error.options or [])}."
+    )
+
+
+# ---- keys
+
+
+def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
+    """Check that each override names a key of `defaults` and gives it a value of the right type and range.
+
+    Raises:
+        ConfigError: naming the nearest known keys, or what is needed.
+    """
+    known = dict(flatten(defaults))
+    branches = {key.rsplit(".", n)[0] for key in known for n in range(1, key.count(".") + 1)}
+    for override in overrides:
+        key = override.key_or_group
+        if is_group(override) or override.is_add() or (override.is_force_add() and key not in known):
+            continue
+        if key not in known and key not in branches:
+            raise ConfigError(unknown_key(key, known))
+        for value in values_of(override):
+            if key not in known and not isinstance(value, dict | None):
+                below = [name for name in known if name.startswith(f"{key}.")][:3]
+                raise ConfigError(f"{key}={value}: it has settings of its own: {', '.join(below)}")
+            check_value(key, value, known.get(key))
+
+
+def flatten(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The dotted key and the value of every setting. An interpolation has the value it points to, if that is known."""
+    for key in map(str, config):
+        name = f"{prefix}{key}"
+        value = None if OmegaConf.is_missing(config, key) else value_at(config, key)
+        if isinstance(value, DictConfig) and not OmegaConf.is_interpolation(config, key):
+            yield from flatten(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def value_at(config: DictConfig, key: str) -> Any:
+    try:
+        return config[key]
+    except OmegaConfBaseException:
+        return None
+
+
+def unknown_key(key: str, known: dict[str, Any]) -> str:
+    by_last = {name.rsplit(".", 1)[-1]: name for name in known if not name.startswith("hydra.")}
+    last = key.rsplit(".", 1)[-1]
+    matches = [by_last[last]] if last in by_last else []
+    matches += [m for m in difflib.get_close_matches(key, known, n=2, cutoff=0.75) if m not in matches]
+    matches += [
+        by_last[m] for m in difflib.get_close_matches(last, by_last, n=2) if by_last[m] not in matches
+    ]
+    hint = f"; did you mean {' or '.join(matches[:3])}?" if matches else ""
+    return f"{key}: there is no such key{hint} (--cfg job lists them all)"
+
+
+# ---- sweeps
+
+
+def values_of(override: Override) -> list[Any]:
+    """The value of an override, or each value of a sweep over choices. Other sweeps are checked by Hydra."""
+    if override.is_choice_sweep():
+        return list(override.sweep_iterator(transformer=lambda x: x))
+    return [] if override.is_sweep_override() or override.is_delete() else [override.value()]
+
+
+def first_of_sweep(override: Override) -> str:
+    if not override.is_choice_sweep():
+        return override.input_line or ""
+    return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
+
+
+def first_of_sweeps(overrides: Sequence[Override]) -> list[str]:
+    """The overrides with the first value of each sweep over choices, without sweeps over ranges and intervals."""
+    return [first_of_sweep(o) for o in overrides if o.is_choice_sweep() or not o.is_sweep_override()]

@@ -1,0 +1,43 @@
+"""Quoting of free-text values (paths, columns, separators), which Hydra's grammar might refuse."""
+
+import os
+import re
+from typing import Any
+
+from forecast.system.keys import TABLE
+
+FREE_TEXT = re.compile(
+    rf"^(\+{{0,2}}(?:{'|'.join(re.escape(row.name) for row in TABLE if row.text)}))=(.*)$", re.DOTALL
+)
+
+
+def quote(argument: str, *, sweep: bool) -> str:
+    """Quote the value of a key that takes free text.
+
+    In a multirun, commas separate the values of a sweep, and each value is quoted alone. Values that the user has
+    quoted, `null`, `???` and interpolations stay as they are.
+    """
+    match = FREE_TEXT.match(argument)
+    if match is None:
+        return argument
+    key, text = match.groups()
+    if key.endswith(("output", "output_root")) and text.startswith("~"):
+        text = os.path.expanduser(text)
+    if key.endswith("date_column") and text.startswith("[") and text.endswith("]"):  # a date and a time
+        return argument
+    values = text.split(",") if sweep and text != "," else [text]
+    return f"{key}=" + ",".join(quote_value(value) for value in values)
+
+
+def quote_value(value: str) -> str:
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    if quoted or value in ("null", "???", "") or value.startswith("${"):
+        return value
+    # Hydra reads \' as ' and, right before a quote, \\ as \.
+    escaped = re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value)
+    return f"'{escaped}'"
+
+
+def write_override(key: str, value: Any) -> str:
+    """An override that gives a number or a text to a key."""
+    return f"{key}={value if isinstance(value, int | float) else quote_value(str(value))}"

@@ -1,0 +1,1 @@
+"""The body of each command; `forecast/<command>.py` starts it."""

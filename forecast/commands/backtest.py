@@ -1,0 +1,88 @@
+"""The body of `python -m forecast.backtest`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from forecast.checkpoints.trust import TRAINING_TARGETS, check_settings
+from forecast.evaluation.backtest import Backtest
+from forecast.inference.backtest import backtest_model, backtest_with_refits
+from forecast.inference.model import TrainedModel, load_tested
+from forecast.reports.backtest import print_backtest, save_backtest
+from forecast.system.errors import ConfigError
+from forecast.system.memory import keep_freed_memory
+from forecast.training import lightning_warnings
+from forecast.training.build import make_data
+from forecast.training.precision import resolve_auto
+from forecast.training.trainer_checks import check_callbacks
+
+WITH_CHECKPOINT = (
+    "checkpoint", "steps", "stride", "refit_every", "levels", "data", "trainer", "output_root", "hydra",
+)  # fmt: skip
+"""Keys that may be given beside a checkpoint, which has its own value for all others."""
+
+OF_THE_COMMAND = ("steps", "stride", "refit_every", "output_dir", "callbacks", "trainer")
+"""Keys whose value is the command's and not the checkpoint's."""
+
+
+def backtest(config: DictConfig) -> None:
+    """Forecast from every origin, with a checkpoint's model or one trained on the way; save tables and a figure."""
+    lightning_warnings.filter_messages()
+    keep_freed_memory()
+    for key in ("refit", "resume"):
+        if config[key] is not None:
+            raise ConfigError(f"{key}={config[key]}: a backtest has no {key}: leave it out")
+    check_callbacks(config, "checkpoint")
+    if config.checkpoint:
+        found = backtest_checkpoint(config)
+    else:
+        resolve_auto(config, None)
+        found = backtest_with_refits(make_data(config), config)
+    folder = Path(config.output_dir)
+    save_backtest(folder, found)
+    print_backtest(folder, found)
+
+
+def backtest_checkpoint(config: DictConfig) -> Backtest:
+    """Backtest a checkpoint's model, or with `refit_every` models trained with its settings."""
+    typed = [override.lstrip("+~") for override in HydraConfig.get().overrides.task]
+    for text in typed:
+        if text.split("=")[0].split(".")[0] not in WITH_CHECKPOINT:
+            raise ConfigError(
+                f"{text}: with checkpoint= the settings are the checkpoint's: leave it out, or leave checkpoint= out"
+            )
+    model = load_tested(config.checkpoint)
+    keys = [text.split("=")[0] for text in typed]
+    settings, data = merge_settings(model, config, keys), model.data(data_given(config, keys))
+    if config.refit_every is None:
+        return backtest_model(model, data, settings)
+    return backtest_with_refits(data, settings)
+
+
+def merge_settings(model: TrainedModel, config: DictConfig, keys: Sequence[str]) -> DictConfig:
+    """The checkpoint's configuration with what the command decides; `keys` were given on the command line.
+
+    Callbacks and trainer are the command's, because the checkpoint may come from other hardware, and because they
+    name classes that are created. Only the limits of training are the checkpoint's where they are not given.
+    """
+    check_settings(model.path, [model.config["optimizer"], model.config["schedule"]], TRAINING_TARGETS)
+    settings = OmegaConf.create(model.config)
+    for key in (*OF_THE_COMMAND, *(["levels"] if "levels" in keys else [])):
+        settings[key] = config[key]
+    for key in ("max_epochs", "gradient_clip_val", "precision"):
+        if f"trainer.{key}" not in keys:
+            settings.trainer[key] = model.config["trainer"][key]
+    if str(settings.trainer.precision).startswith("16") and not torch.cuda.is_available():
+        settings.trainer.precision = "32-true"
+    return settings
+
+
+def data_given(config: DictConfig, keys: Sequence[str]) -> dict[str, Any]:
+    """The settings of the data that were given on the command line."""
+    data: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
+    typed = {key.removeprefix("data.").split(".")[0] for key in keys if key.startswith("data.")}
+    return data if "data" in keys else {key: data[key] for key in typed}

@@ -1,0 +1,79 @@
+"""Describe a data file before training."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+from tqdm import tqdm
+
+from forecast.cli.overrides import parse
+from forecast.system.errors import ConfigError
+from forecast.system.files import check_free, whole_file, write_json
+from forecast.tools.check import STAGES, Diagnosis, diagnose
+from forecast.tools.check.content import collect_findings
+from forecast.tools.check.figure import save_figure
+from forecast.tools.check.report import print_report
+from forecast.tools.check.settings import Asked
+
+FIGURES = (".png", ".svg", ".pdf")
+
+
+def check(config: DictConfig) -> None:
+    """Read and examine the data, print the findings, and save them as a figure and as JSON."""
+    path = Path(config.output)
+    if path.suffix not in FIGURES:
+        raise ConfigError(f"output={path}: the picture must end in {', '.join(FIGURES)}")
+    check_free(path, path.with_suffix(".json"), overwrite=config.overwrite)
+    typed = typed_about_data()
+    data = instantiate(
+        config.data,
+        seq_len=config.seq_len or 1,
+        pred_len=config.pred_len or 1,
+        features=config.features or "M",
+    )
+    with tqdm(total=len(STAGES), delay=2, leave=False, file=sys.stderr) as bar:
+
+        def stage(name: str) -> None:
+            bar.set_description(name, refresh=False)
+            bar.update()
+
+        found = diagnose(data, read_choices(config, typed), stage)
+        stage("picture")
+        save(found, typed, path)
+    print_report(found, typed)
+    print(f"saved {path} and {path.with_suffix('.json')}")
+
+
+def read_choices(config: DictConfig, typed: dict[str, Any]) -> Asked:
+    """What the user chose."""
+    return Asked(
+        seq_len=config.seq_len,
+        label_len=config.label_len,
+        pred_len=config.pred_len,
+        features=config.features,
+        target=config.data.target,
+        target_typed="data.target" in typed,
+        season=config.data.season,
+        batch_size=typed.get("data.batch_size"),
+        fill=config.data.get("fill"),
+        columns="data.columns" in typed,
+        eval_stride=config.data.eval_stride,
+    )
+
+
+def save(found: Diagnosis, typed: dict[str, Any], path: Path) -> None:
+    """Save the figure as `path` and the findings next to it, both or neither."""
+    findings = collect_findings(found, typed)
+    with whole_file(path.with_suffix(".json")) as json_file, whole_file(path) as figure_file:
+        save_figure(found, figure_file)
+        write_json(json_file, findings)
+
+
+def typed_about_data() -> dict[str, Any]:
+    """The data group and its keys that the user typed; the group comes first, since it decides what the keys mean."""
+    given = {o.key_or_group: o.value() for o in parse(list(HydraConfig.get().overrides.task))}
+    about = {key: value for key, value in given.items() if key.startswith("data.")}
+    return {"data": HydraConfig.get().runtime.choices["data"], **about}

@@ -1,0 +1,54 @@
+"""Body of `python -m forecast.compare`: compare trained runs in one page."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from forecast.reports.compare.csv_table import format_csv
+from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.page import render_page
+from forecast.reports.compare.paper_tables import format_latex, format_markdown
+from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.terminal_tables import print_tables
+from forecast.system.errors import ConfigError
+from forecast.system.files import check_free, whole_file
+from forecast.system.progress import track
+
+TABLE_SUFFIXES = (".csv", ".md", ".tex")
+
+
+def compare(config: DictConfig) -> None:
+    """Read the runs, group them into tasks and variants, and write the page and its tables.
+
+    Either all files are written or none.
+
+    Raises:
+        ConfigError: no place is given, a place does not exist, there is no finished run, or a file is in the way.
+    """
+    output = Path(config.output)
+    if output.suffix != ".html":
+        raise ConfigError(f"output={output}: the page is an HTML file; give a name that ends in .html")
+    paths = [output, *(output.with_suffix(suffix) for suffix in TABLE_SUFFIXES)]
+    check_free(*paths, overwrite=config.overwrite)
+
+    places = [config.runs] if isinstance(config.runs, str) else [str(place) for place in config.runs]
+    if not places:
+        raise ConfigError("no runs given; name their folders, for example: python -m forecast.compare runs")
+    runs, excluded = read_runs(find_run_folders(places), lambda folders: track(folders, "reading runs"))
+    if not runs:
+        reasons = "; ".join(f"{run.folder.name}: {run.reason}" for run in excluded[:3]) or "no folders"
+        raise ConfigError(f"no finished run in {', '.join(places)} ({reasons})")
+    tasks = group_into_tasks(runs)
+
+    contents = [
+        render_page(str(config.title), tasks, excluded),
+        format_csv(tasks),
+        format_markdown(tasks),
+        format_latex(tasks),
+    ]
+    with ExitStack() as files:
+        for path, content in zip(paths, contents, strict=True):
+            files.enter_context(whole_file(path)).write_text(content, encoding="utf-8")
+    print_tables(tasks, excluded)
+    print(f"saved {output}; tables in {', '.join(path.name for path in paths[1:])}")

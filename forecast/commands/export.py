@@ -1,0 +1,69 @@
+"""Export a trained model as one file that runs without this package."""
+
+import warnings
+from pathlib import Path
+
+import torch
+from omegaconf import DictConfig
+
+from forecast.cli.compose import check_checkpoint
+from forecast.data.even_spacing import spread
+from forecast.data.files.cells import date_name
+from forecast.inference.model import load
+from forecast.system.errors import ConfigError
+from forecast.system.files import check_free, whole_file, write_json
+from forecast.system.progress import status, track
+from forecast.tools.export import onnx_file, torch_file
+from forecast.tools.export.difference import compare_with_pytorch, count_allowed_beyond, prepare_test_data
+from forecast.tools.export.graph import ForecastGraph, trace_forecast
+from forecast.tools.export.metadata import describe_model
+from forecast.tools.export.report import check_result, print_report
+
+SUFFIX = {"onnx": ".onnx", "torch_export": ".pt2"}
+
+
+def export(config: DictConfig) -> None:
+    """Trace the forecast, write it to a temporary file, compare that file with PyTorch, and move it into place."""
+    path = check_options(config)
+    beside = path.with_suffix(".json")
+    check_free(path, beside, overwrite=config.overwrite)
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
+    file = onnx_file if config.format == "onnx" else torch_file
+    file.check_installed()
+    trained = load(config.checkpoint)
+    data = prepare_test_data(trained, config.data)
+    count = len(data.windows["test"])
+    chosen = torch.from_numpy(spread(count, config.check_windows or count))
+    about = describe_model(trained)
+    with whole_file(beside) as temporary_beside, whole_file(path) as temporary:
+        with status("Tracing the forecast"):
+            program = trace_forecast(ForecastGraph.of_model(trained), about["inputs"])
+        with status(f"Writing {path}"):
+            file.write_program(program, temporary, about)
+            run = file.load_program(temporary)
+        difference = compare_with_pytorch(
+            run, trained, data, chosen, config.tolerance, lambda batches: track(batches, "Comparing")
+        )
+        allowed = count_allowed_beyond(trained.network, len(chosen))
+        checked = check_result(difference, data, about, config.tolerance, allowed=allowed)
+        write_json(temporary_beside, {**about, "checked": checked})
+    print_report(path, about, checked, date_name(trained.config["data"].get("date_column", "date")))
+
+
+def check_options(config: DictConfig) -> Path:
+    """The path of the file to write. Raises ConfigError for options that cannot be used."""
+    check_checkpoint(config)
+    if config.format not in SUFFIX:
+        raise ConfigError(f"format={config.format} is not one of {', '.join(SUFFIX)}")
+    if config.tolerance is None:
+        raise ConfigError("tolerance=null: a number is needed, as in tolerance=1e-4")
+    if config.tolerance <= 0:
+        raise ConfigError(f"tolerance={config.tolerance} must be above 0")
+    if config.check_windows is not None and config.check_windows < 1:
+        raise ConfigError(f"check_windows={config.check_windows} must be at least 1, or null for all")
+    path = Path(config.output or f"model{SUFFIX[config.format]}").expanduser()
+    if path.suffix != SUFFIX[config.format]:
+        raise ConfigError(
+            f"output={path}: format={config.format} needs a name that ends in {SUFFIX[config.format]}"
+        )
+    return path

@@ -1,0 +1,206 @@
+"""Train a forecaster, test it beside simple baselines, save the results."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+from omegaconf import DictConfig, OmegaConf
+
+from forecast.checkpoints.contents import completed_epochs, is_untrained
+from forecast.checkpoints.file import find_checkpoint, load_checkpoint, save_checkpoint
+from forecast.data import DataModule
+from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.results import MODEL, Results
+from forecast.system import signals
+from forecast.system.files import write_json
+from forecast.system.memory import PeakMemory, keep_freed_memory
+from forecast.training import lightning_warnings, loggers, report
+from forecast.training.build import (
+    batches_before_training,
+    find_callback,
+    make_data,
+    make_forecaster,
+    make_trainer,
+)
+from forecast.training.checkpointing import pass_on
+from forecast.training.compile import compile_where_possible
+from forecast.training.fsdp import is_sharded, load_whole
+from forecast.training.module import Forecaster
+from forecast.training.precision import resolve_auto
+from forecast.training.rank_consistency import RankConsistency
+from forecast.training.refit import check_refit, refit
+from forecast.training.run_start import RunStart, open_run
+from forecast.training.throughput import RunTime, Throughput
+from forecast.training.trainer_checks import check_trainer
+
+
+def train(config: DictConfig, data: DataModule | None = None) -> float:
+    """Run one training, from the configuration to the report.
+
+    Args:
+        config: the composed configuration; values `auto` are replaced in it.
+        data: a data module that is set up; None: the one that `config.data` describes.
+
+    Returns:
+        The tested model's MSE on scaled validation windows, which a sweep minimises.
+    """
+    lightning_warnings.filter_messages()
+    check_refit(config)
+    keep_freed_memory()
+    memory, folder = PeakMemory(), Path(config.output_dir)
+    start = open_run(config)
+    run_time = RunTime(start.seconds)
+    resolve_auto(config, start.content)
+    L.seed_everything(config.seed, workers=True, verbose=False)
+
+    data, baselines = prepare_data(config, data)
+    forecaster = make_forecaster(config, data, baselines)
+    trainer = make_run_trainer(config, forecaster, start, run_time)
+    check_trainer(config, trainer)
+    start.check(plain(config), data)
+    if config.compile:
+        compile_where_possible(forecaster.model, trainer.strategy.root_device)
+    if trainer.is_global_zero:
+        start.take_over_best(folder, plain(config), data)
+        report.introduce(config, data, forecaster.model, trainer)
+
+    saved: Saved | None = None
+    with loggers.running(trainer.loggers):
+        start.fit(trainer, forecaster, data)
+        best = calibrate_and_test(config, trainer, forecaster, data, baselines)
+        if trainer.is_global_zero:
+            saved = save_results(config, trainer, forecaster, data, baselines, best, memory)
+    if saved is not None:
+        saved.write_metrics()  # not before the loggers are closed: it marks the run as finished
+    refitted = refit(config, data, baselines, best.path, best.content) if config.refit else None
+    if saved is not None:
+        saved.write_metrics(refitted)
+        report.show(saved.metrics, saved.results, data, folder)
+    return best.validation_mse
+
+
+@dataclass(frozen=True)
+class Best:
+    """The tested checkpoint: the best epoch's weights, with calibration and baselines in its content."""
+
+    path: Path
+    content: dict[str, Any]
+    validation_mse: float
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The saved results of a run: `metrics` is the content of metrics.json."""
+
+    folder: Path
+    metrics: dict[str, Any]
+    results: Results
+
+    def write_metrics(self, refitted: dict[str, Any] | None = None) -> None:
+        """Write metrics.json, with an entry for the refit if there was one."""
+        added = {} if refitted is None else {"refit": refitted}
+        write_json(self.folder / "metrics.json", {**self.metrics, **added})
+
+
+def plain(config: DictConfig) -> dict[str, Any]:
+    """Return the configuration as plain values, with all interpolations resolved."""
+    return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
+
+
+def prepare_data(config: DictConfig, data: DataModule | None) -> tuple[DataModule, FittedBaselines]:
+    """Read the data, unless a data module is given, and fit the baselines on its training rows."""
+    signals.leave_if_received(" before it read data")
+    data = make_data(config) if data is None else data
+    signals.leave_if_received(" before it fitted baselines")
+    baselines = FittedBaselines.fit(data)
+    signals.leave_if_received(" before training started")
+    return data, baselines
+
+
+def make_run_trainer(
+    config: DictConfig, forecaster: Forecaster, start: RunStart, run_time: RunTime
+) -> L.Trainer:
+    """Create the trainer of a run, with all callbacks and loggers."""
+    return make_trainer(
+        config,
+        run_time,
+        RankConsistency(),
+        logger=loggers.make(config.logger),
+        num_sanity_val_steps=batches_before_training(forecaster.model) if start.kind == "new" else 0,
+    )
+
+
+def calibrate_and_test(
+    config: DictConfig,
+    trainer: L.Trainer,
+    forecaster: Forecaster,
+    data: DataModule,
+    baselines: FittedBaselines,
+) -> Best:
+    """Restore the best epoch, calibrate its intervals on the validation windows, then test it."""
+    path = find_checkpoint(config.output_dir)
+    content = load_checkpoint(path)
+    forecaster.is_untrained = is_untrained(content)
+    restored = pass_on(trainer, path, content)
+    trainer.validate(forecaster, datamodule=data, ckpt_path=restored, weights_only=True, verbose=False)
+    validation_mse = forecaster.errors[MODEL].scores()["mse"]
+    trainer.test(forecaster, datamodule=data, verbose=False)
+    assert forecaster.calibration is not None
+    content["calibration"] = forecaster.calibration.state_dict()
+    content["baselines"] = baselines.state_dict()
+    content["hyper_parameters"] = plain(config)  # the checkpoint may be copied from the run that is continued
+    return Best(path, content, validation_mse)
+
+
+def save_results(
+    config: DictConfig,
+    trainer: L.Trainer,
+    forecaster: Forecaster,
+    data: DataModule,
+    baselines: FittedBaselines,
+    best: Best,
+    memory: PeakMemory,
+) -> Saved:
+    """Write the tested checkpoint, tables and figures to the run folder, and log the final scores."""
+    folder = Path(config.output_dir)
+    if is_sharded(forecaster.model):  # from here on this process works alone
+        forecaster.model = load_whole(make_forecaster(config, data, baselines).model, best.content)
+    save_checkpoint(best.content, best.path)
+    results = forecaster.results()
+    signals.leave_if_received(" after the test")
+    facts = describe_run(config, trainer, forecaster, data, best, memory)
+    metrics = report.metrics(results, data, facts)
+    shown = report.examples(forecaster, data, results)
+    images = report.pictures(folder, forecaster, data, results, shown)
+    loggers.log_results(trainer.loggers, metrics, results, images, trainer.global_step)
+    report.save(folder, results, data, shown)
+    return Saved(folder, metrics, results)
+
+
+def describe_run(
+    config: DictConfig,
+    trainer: L.Trainer,
+    forecaster: Forecaster,
+    data: DataModule,
+    best: Best,
+    memory: PeakMemory,
+) -> dict[str, Any]:
+    """Return the facts of a run that metrics.json holds beside the scores: cost, settings, epochs."""
+    throughput = find_callback(trainer, Throughput)
+    return {
+        "n_parameters": sum(p.numel() for p in forecaster.model.parameters()),
+        "seconds": find_callback(trainer, RunTime).seconds,
+        "windows_per_second": throughput.windows_per_second,
+        "ms_per_window": throughput.ms_per_window,
+        "peak_memory_mb": memory.megabytes(),
+        "attention": config.model.attention.name,
+        "data": config.data.name,
+        "eval_stride": data.eval_stride,
+        "validation_mse": best.validation_mse,
+        **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
+        "epochs": trainer.current_epoch,
+        "best_epoch": completed_epochs(best.content),
+        "share": forecaster.model.shrinkage_weight,
+        "precision": config.trainer.precision,
+    }

@@ -1,0 +1,53 @@
+"""Which columns a model reads, and which it forecasts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from forecast.data.panel import Panel
+from forecast.system.errors import ConfigError, DataError
+
+
+@dataclass(frozen=True)
+class Columns:
+    """features: names that are read; targets: names that are forecast; index: the targets among the features."""
+
+    features: tuple[str, ...]
+    targets: tuple[str, ...]
+    index: list[int]
+
+
+def choose_columns(name: str, panel: Panel, features: str, target: str | None) -> Columns:
+    """The columns by `features` (M, S or MS) and `target`. Raises ConfigError naming the possible targets."""
+    target = _find_target(name, panel.targets, features, target)
+    if features == "S" and panel.past_covariates:
+        raise ConfigError(
+            "features=S reads the target alone: leave data.past_covariates out, or set features=MS"
+        )
+    read = (target,) if features == "S" else panel.columns
+    forecast = panel.targets if features == "M" else (target,)
+    return Columns(read, forecast, [read.index(column) for column in forecast])
+
+
+def _find_target(name: str, columns: Sequence[str], features: str, target: str | None) -> str:
+    listed = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
+    if target is None:
+        if features != "M" and len(columns) > 1:
+            raise ConfigError(f"features={features} needs data.target, one of: {listed}")
+        return columns[0]
+    if target not in columns:
+        raise ConfigError(f"data.target={target} is not a column of {name}: {listed}")
+    return target
+
+
+def check_columns(
+    name: str, state: Mapping[str, Any], features: Sequence[str], targets: Sequence[str]
+) -> None:
+    """Raises DataError where these columns are not those of a checkpoint's data module, `state`."""
+    for what, columns in {"feature_columns": features, "target_columns": targets}.items():
+        mine, theirs = ", ".join(columns), ", ".join(state[what])
+        if mine != theirs:
+            raise DataError(
+                f"{name}: {what.replace('_', ' ')} {mine}, where the checkpoint was trained on {theirs}: choose the "
+                "same (data.columns, data.target, data.past_covariates, features)"
+            )

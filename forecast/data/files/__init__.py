@@ -1,0 +1,1 @@
+"""CSV, Parquet and DataFrames as panels."""

@@ -1,0 +1,196 @@
+"""Parsing of a CSV file into columns of cells, and of cells into numbers."""
+
+import io
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+
+from forecast.data.files.header import hint_on_names, read_header
+from forecast.data.files.text import quote, read_text
+from forecast.system.errors import DataError
+
+MISSING = [
+    "", " ", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+    "NULL", "NaN", "None", "n/a", "nan", "null",
+]  # fmt: skip
+"""Texts of missing values: the default of pandas, which it does not export."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A frame with one column of cells per name, from the rows of a file that begin at line `first_line`."""
+
+    path: Path
+    frame: pd.DataFrame
+    first_line: int = 2
+    unit: str = "line"
+
+    def refuse(self, message: str, *, row: int | None = None, column: str | None = None) -> DataError:
+        """Return a DataError whose message begins with the file, the line and the column."""
+        where = [str(self.path)]
+        if row is not None:
+            where.append(f"{self.unit} {row + self.first_line}")
+        if column is not None:
+            where.append(f"column {quote(column)}")
+        return DataError(f"{', '.join(where)}: {message}")
+
+
+def read_cells(
+    path: Path,
+    *,
+    date_column: str | Sequence[str],
+    separator: str,
+    decimal: str,
+    text_columns: Sequence[str] = (),
+) -> Cells:
+    """Read a CSV file, compressed or not.
+
+    Dates and `text_columns` stay text. Other columns become numbers if all their cells are numbers. NA, null and the
+    other texts of `MISSING` are missing values, except in `text_columns`. Several date columns, such as a date and a
+    time, are joined with a space and named by `date_name`.
+
+    Raises:
+        DataError: the file is missing, empty, binary, has lines of different lengths, or a column name is missing or
+            appears twice.
+    """
+    return parse_cells(
+        path,
+        read_text(path),
+        date_column=date_column,
+        separator=separator,
+        decimal=decimal,
+        text_columns=text_columns,
+    )
+
+
+def parse_cells(
+    path: Path,
+    raw: bytes,
+    *,
+    date_column: str | Sequence[str],
+    separator: str,
+    decimal: str,
+    text_columns: Sequence[str] = (),
+    first_line: int | None = None,
+) -> Cells:
+    """Parse text as `read_cells` does: the header of `path`, followed by its lines from `first_line` on."""
+    dated = [date_column] if isinstance(date_column, str) else list(date_column)
+    header, header_lines, width = read_header(path, raw, separator)
+    first_line = first_line or header_lines + 1
+    if len(dated) > 1 and (len(set(dated)) < len(dated) or date_name(dated) in header):
+        raise DataError(
+            f"{path}: data.date_column={dated} must name columns, each once, and together no other"
+        )
+    for name in dated:
+        if name not in header:
+            raise DataError(f"{path}: no column {quote(name)} {hint_on_names(header, raw, name, separator)}")
+    try:
+        with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
+            frame = pd.read_csv(
+                io.BytesIO(raw),
+                sep=separator,
+                decimal=decimal,
+                header=None,
+                skiprows=1,
+                names=list(range(width)),
+                index_col=False,
+                dtype={header.index(name): str for name in (*dated, *text_columns) if name in header},
+                skip_blank_lines=False,  # so that rows keep the numbers of their lines
+                low_memory=False,
+                **_missing(header, width, text_columns),
+            )
+    except pd.errors.EmptyDataError:
+        frame = pd.DataFrame()
+    except pd.errors.ParserError as error:
+        raise DataError(f"{path}{_explain(str(error), above=first_line - header_lines - 1)}") from None
+    except pd.errors.ParserWarning:
+        raise DataError(f"{path}: lines of more fields than lines 1 and 2: correct them") from None
+    filled = frame.notna().any(axis=1).to_numpy()
+    if not filled.any():
+        raise DataError(f"{path}: a header and no rows")
+    cells = Cells(path, frame, first_line)
+    rows = int(filled.nonzero()[0][-1]) + 1
+    if not filled[:rows].all():
+        raise cells.refuse("an empty line: delete it", row=int(filled.argmin()))
+    columns = {}
+    for number, name in enumerate(header + [""] * (width - len(header))):
+        column = frame[number].iloc[:rows]
+        if name:
+            columns[name] = column
+        elif column.count():
+            raise DataError(f"{path}, line 1: field {number + 1} has values and no name: name or delete it")
+    if len(dated) > 1:
+        texts = [columns.pop(name) for name in dated]
+        columns = {date_name(date_column): texts[0].str.cat(texts[1:], sep=" "), **columns}
+    return Cells(path, pd.DataFrame(columns), first_line)
+
+
+def date_name(date_column: str | Sequence[str]) -> str:
+    """Return the name of the date column in the cells that were read."""
+    return date_column if isinstance(date_column, str) else " ".join(map(str, date_column))
+
+
+def _missing(header: list[str], width: int, text_columns: Sequence[str]) -> dict[str, Any]:
+    """Return pandas' options for missing values. In text columns, where NA may be Namibia, only empty cells are."""
+    if not text_columns:
+        return {}
+    names = header + [""] * (width - len(header))
+    words = {number: [""] if name in text_columns else MISSING for number, name in enumerate(names)}
+    return {"keep_default_na": False, "na_values": words}
+
+
+def read_numbers(
+    cells: Cells, name: str, *, decimal: str, thousands: str | None = None
+) -> Float64[np.ndarray, " rows"]:
+    """Return a column as numbers, NaN where they are missing. Raises DataError for the first cell that is not a number.
+
+    The thousands separator must separate groups: 1,234 is a number with it, and 1,5 is not.
+    """
+    column = cells.frame[name]
+    if column.dtype.kind in "iuf":
+        return column.to_numpy(dtype=np.float64)
+    texts = column.astype("string")
+    plain = texts.str.strip()
+    if thousands is not None:
+        sign = re.escape(thousands)
+        # groups of three, or of two before the last (1,23,456, as in India)
+        grouped = plain.str.fullmatch(
+            rf"[-+]?\d{{1,3}}(?:{sign}\d{{2,3}})*{sign}\d{{3}}(?:{re.escape(decimal)}\d*)?"
+        )
+        plain = plain.mask(grouped, plain.str.replace(thousands, "", regex=False))
+    if decimal != ".":
+        plain = plain.mask(plain.str.contains(".", regex=False)).str.replace(decimal, ".", regex=False)
+    numbers = pd.Series(pd.to_numeric(plain, errors="coerce")).to_numpy(dtype=np.float64, na_value=np.nan)
+    bad = np.isnan(numbers) & texts.notna().to_numpy()
+    if bad.any():
+        row = int(bad.argmax())
+        advice = _advice(texts.iloc[row].strip(), name)
+        raise cells.refuse(f"{quote(texts.iloc[row])} is not a number: {advice}", row=row, column=name)
+    return numbers
+
+
+def _advice(text: str, name: str) -> str:
+    if re.fullmatch(r"[-+]?[0-9][0-9.,'\s]*", text):
+        return "set data.decimal and data.thousands to the signs that the file uses"
+    if re.fullmatch(r"[0-9]{1,2}:[0-9]{2}.*", text):
+        return f"if it is the time of day, set data.date_column=[DATE,{name}], DATE the column of the days"
+    if re.fullmatch(r"[^\w.]{0,2}[0-9][0-9.,'\s]*[^\w.]{0,2}", text):
+        return "leave the signs and units out of its cells, or choose the number columns (data.columns)"
+    return "correct it, or choose the number columns (data.columns)"
+
+
+def _explain(error: str, above: int) -> str:
+    """Translate a parser error of pandas; the parsed text lacks `above` lines of the file."""
+    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", error):
+        expected, line, saw = found.groups()
+        return f", line {int(line) + above}: {saw} fields, where the lines above have {expected}: correct it"
+    if found := re.search(r"EOF inside string starting at row (\d+)", error):
+        return f", line {int(found[1]) + 1 + above}: a quote is opened and never closed"
+    return f": not a CSV file: {' '.join(error.split())}"

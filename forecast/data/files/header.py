@@ -1,0 +1,69 @@
+"""The header of a CSV file: the names of the columns, checked, and hints on a name that is missing."""
+
+import csv
+import io
+from pathlib import Path
+
+from forecast.data.files.text import quote
+from forecast.system.errors import DataError
+
+_MAX_COLUMNS = 100_000
+
+
+def read_header(path: Path, raw: bytes, separator: str) -> tuple[list[str], int, int]:
+    """Return the column names, the number of lines that the header takes, and the number of columns.
+
+    The number of columns is that of the header or of the first row below it, whichever is larger.
+    Raises DataError for too many columns, an unclosed quote, or a name that is not printable or appears twice.
+    """
+    begin = 0
+    for line in (1, 2):
+        end = raw.find(b"\n" if b"\n" in raw else b"\r", begin)
+        fields = raw.count(separator.encode(), begin, end if end >= 0 else len(raw)) + 1
+        if fields > _MAX_COLUMNS:
+            raise DataError(f"{path}, line {line}: {fields:,} columns; at most {_MAX_COLUMNS:,} are read")
+        begin = end + 1 if end >= 0 else len(raw)
+    records = csv.reader(
+        io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8", newline=""), delimiter=separator, strict=True
+    )
+    line = 1
+    try:
+        header = [_one_line(name) for name in next(records, [])]
+        lines, line = records.line_num, 2
+        width = len(next(records, []))
+    except csv.Error as error:
+        raise DataError(f"{path}, line {line}: {error}: is a quote never closed?") from None
+    seen: dict[str, int] = {}
+    for number, name in enumerate(header, start=1):
+        if not name.isprintable():
+            what = f"the name of field {number}, {quote(name)}, has characters that cannot be shown"
+            raise DataError(f"{path}, line 1: {what}: rename it")
+        if name and name in seen:
+            both = f"fields {seen[name]} and {number}"
+            raise DataError(f"{path}, line 1: column {quote(name)} appears twice ({both}): rename one")
+        seen[name] = number
+    return header, lines, max(width, len(header))
+
+
+def _one_line(name: str) -> str:
+    """Strip a column name and replace line ends and hard spaces in it by spaces."""
+    return name.strip() if name.strip().isprintable() else " ".join(name.split())
+
+
+def hint_on_names(header: list[str], raw: bytes, wanted: str, separator: str) -> str:
+    """Return the end of the message for a missing date column: the likely cause and what to set."""
+    if header and header[0][:1] in ("{", "[", "<"):
+        return "in line 1, which looks like JSON or HTML: give a CSV file"
+    if len(header) == 1:
+        if header[0].lower().startswith("sep="):
+            return (
+                f"in line 1, which names a separator: delete that line and set data.separator={header[0][4:]}"
+            )
+        for other in ";\t,|":
+            if other != separator and other in header[0]:
+                return f"in line 1, which looks separated by {other!r}: set data.separator"
+    for number, line in enumerate(raw[:65_536].decode(errors="replace").splitlines()[1:], start=2):
+        if wanted in [name.strip(" \"'") for name in line.split(separator)]:
+            return f"in line 1, but in line {number}: delete the lines above the header"
+    names = ", ".join(quote(name) for name in header[:8]) + (", ..." if len(header) > 8 else "")
+    return f"in line 1 ({names}): set data.date_column to the name of the dates"

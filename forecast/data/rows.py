@@ -1,0 +1,172 @@
+"""Rows that windows are cut from: scaled values, and the features that are known ahead of time."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Float32, Int64
+from torch import Tensor
+
+from forecast.data.scaling import Scaler
+from forecast.data.stored_values import StoredValues
+from forecast.data.time_features import time_feature_names, time_features
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """Rows of numbers (rows, columns), float32, in memory, on a device or on disk."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def n_columns(self) -> int: ...
+
+    def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
+        """The rows with these numbers."""
+        ...
+
+    def windows(
+        self, first: Int64[Tensor, " batch"], length: int
+    ) -> Float32[Tensor, "batch {length} columns"]:
+        """Windows of `length` rows that begin at these rows."""
+        ...
+
+    def to(self, device: torch.device | str) -> "Rows":
+        """The rows on another device; rows on disk stay where they are."""
+        ...
+
+
+class TensorRows:
+    """Rows in a tensor."""
+
+    def __init__(self, tensor: Float32[Tensor, "rows columns"]) -> None:
+        self.tensor = tensor
+
+    @property
+    def device(self) -> torch.device:
+        return self.tensor.device
+
+    @property
+    def n_columns(self) -> int:
+        return self.tensor.shape[1]
+
+    def __getitem__(self, rows: Any) -> Float32[Tensor, "*shape columns"]:
+        return self.tensor[rows]
+
+    def windows(
+        self, first: Int64[Tensor, " batch"], length: int
+    ) -> Float32[Tensor, "batch {length} columns"]:
+        return slide(self.tensor, length).index_select(0, first)
+
+    def to(self, device: torch.device | str) -> "TensorRows":
+        return TensorRows(self.tensor.to(device))
+
+
+class DiskRows:
+    """Scaled rows of values on disk; read, scaled and converted when they are indexed."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, values: StoredValues, scaler: Scaler) -> None:
+        self.values, self.scaler = values, scaler
+        self._raw = tensor_of(values.remapped_for_random_access())
+        self._index = None if values.has_all_columns else torch.tensor(values.index)
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.values.index)
+
+    def __getitem__(self, rows: Any) -> Float32[Tensor, "*shape columns"]:
+        return self._scale(self._raw[rows])
+
+    def windows(
+        self, first: Int64[Tensor, " batch"], length: int
+    ) -> Float32[Tensor, "batch {length} columns"]:
+        return self._scale(slide(self._raw, length).index_select(0, first)).contiguous()
+
+    def to(self, device: torch.device | str) -> "DiskRows":
+        return self
+
+    def _scale(self, raw: Float[Tensor, "*shape all_columns"]) -> Float32[Tensor, "*shape columns"]:
+        chosen = raw if self._index is None else raw.index_select(-1, self._index)
+        return self.scaler.transform(chosen, series=0).float()
+
+
+class DatedRows:
+    """Calendar features of dates on disk, computed when they are indexed."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, grid: pd.DatetimeIndex, freq: str, holidays: str | None) -> None:
+        self.grid, self.freq, self.holidays = grid, freq, holidays
+
+    @property
+    def n_columns(self) -> int:
+        return len(time_feature_names(self.freq, self.holidays))
+
+    def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
+        if isinstance(rows, slice):
+            rows = torch.arange(len(self.grid))[rows]
+        features = time_features(self.grid[rows.flatten().numpy()], self.freq, self.holidays)
+        return torch.from_numpy(features).float().unflatten(0, rows.shape)
+
+    def windows(
+        self, first: Int64[Tensor, " batch"], length: int
+    ) -> Float32[Tensor, "batch {length} columns"]:
+        return self[first[:, None] + torch.arange(length)]
+
+    def to(self, device: torch.device | str) -> "DatedRows":
+        return self
+
+
+@dataclass(frozen=True)
+class TimeFeatures:
+    """What a model reads of a row beside the values: calendar features, future covariates, static features.
+
+    Row r of series s has the calendar features of row r + shifts[s] of `calendar`. `future` has one row for each row
+    of the panel; None without future covariates.
+    """
+
+    calendar: Rows
+    shifts: Int64[Tensor, " series"]
+    future: Rows | None
+    static: Float32[Tensor, "series n_static"]
+
+    @property
+    def n_features(self) -> int:
+        return self.calendar.n_columns + (self.future.n_columns if self.future else 0) + self.static.shape[1]
+
+    def windows(
+        self, first: Int64[Tensor, " batch"], length: int, series: Int64[Tensor, " batch"]
+    ) -> Float32[Tensor, "batch {length} n_time_features"]:
+        """Windows of `length` rows that begin at the rows `first` of these series.
+
+        Rows may lie after the last row of the panel where there are no future covariates.
+        """
+        parts = [self.calendar.windows(first + self.shifts[series], length)]
+        if self.future is not None:
+            parts.append(self.future.windows(first, length))
+        if self.static.shape[1]:
+            parts.append(self.static[series][:, None].expand(-1, length, -1))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+    def to(self, device: torch.device | str) -> "TimeFeatures":
+        future = self.future and self.future.to(device)
+        return TimeFeatures(self.calendar.to(device), self.shifts.to(device), future, self.static.to(device))
+
+
+def slide(table: Float[Tensor, "rows columns"], length: int) -> Float[Tensor, "starts {length} columns"]:
+    """A view whose entry i holds the rows i … i + length − 1."""
+    return table.unfold(0, length, 1).transpose(1, 2)
+
+
+def tensor_of(values: Float[np.ndarray, "rows columns"]) -> Float[Tensor, "rows columns"]:
+    """A read-only array as a tensor, without a copy."""
+    with warnings.catch_warnings(
+        action="ignore", category=UserWarning
+    ):  # PyTorch warns that it cannot be written
+        return torch.from_numpy(values)

@@ -1,0 +1,1 @@
+"""Synthetic and downloaded data sets."""

@@ -1,0 +1,21 @@
+"""A generated data set as a source of a panel."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from forecast.data.panel import Panel
+
+
+class GeneratedSource:
+    """A function that makes a panel, the same at every call; needs no file and no network."""
+
+    path: Path | None = None
+
+    def __init__(self, make: Callable[[], Panel]) -> None:
+        self._make = make
+
+    def prepare(self) -> None:
+        """Nothing to download."""
+
+    def read(self) -> Panel:
+        return self._make()

@@ -1,0 +1,22 @@
+"""What a data source is: the contract of `forecast.data.module`."""
+
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from forecast.data.panel import Panel
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where a panel comes from."""
+
+    path: Path | None
+    """The file or folder; None for generated data and DataFrames."""
+
+    def prepare(self) -> None:
+        """Download what is missing, in one process."""
+        ...
+
+    def read(self) -> Panel:
+        """The panel, in the units of the data."""
+        ...

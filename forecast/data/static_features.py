@@ -1,0 +1,89 @@
+"""What never changes of a series, as features: numbers standardised over the series, texts one-hot."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float32
+
+from forecast.data.files.cells import quote
+from forecast.system.errors import ConfigError, DataError
+
+MOST = 1_000
+"""Features at most: a text that is another in every series says nothing that a model could use for new ones."""
+
+Encoding = dict[str, Any]
+"""By column, the texts that have a feature each, or the mean and the deviation of its numbers (infinite where all are
+one, so that another, later, is no outlier); plain values."""
+
+
+def fit_static(static: pd.DataFrame) -> Encoding:
+    """Raises ConfigError for texts of too many kinds."""
+    encoding: Encoding = {}
+    for name, column in static.items():
+        if pd.api.types.is_numeric_dtype(column):
+            numbers = column.to_numpy(dtype=np.float64)
+            deviation = float(numbers.std())
+            if not deviation:
+                warnings.warn(
+                    f"data.static_covariates: {quote(name)} is the same in every series, so it tells a model nothing",
+                    stacklevel=2,
+                )
+            encoding[str(name)] = {"mean": float(numbers.mean()), "deviation": deviation or math.inf}
+        else:
+            encoding[str(name)] = {"texts": sorted(map(str, column.unique()))}
+    width = len(feature_names(encoding))
+    if width > MOST:
+        widest = max(encoding, key=lambda name: len(encoding[name].get("texts", ())))
+        raise ConfigError(
+            f"data.static_covariates: {width:,} features, a feature a text of {widest!r} among them, and {MOST:,} are "
+            "taken: leave it out"
+        )
+    return encoding
+
+
+def feature_names(encoding: Encoding) -> list[str]:
+    return [
+        f"{name}={text}" if text else name
+        for name, how in encoding.items()
+        for text in how.get("texts", [""])
+    ]
+
+
+def encode_static(
+    where: str, static: pd.DataFrame, encoding: Encoding
+) -> Float32[np.ndarray, "series n_static"]:
+    """The features of each series, in the order of `feature_names`; a text that is not known has none."""
+    features = []
+    for name, how in encoding.items():
+        column = static[name]
+        if "texts" in how:
+            features += _is_each(where, pd.Series(column), how["texts"])
+        elif pd.api.types.is_numeric_dtype(column):
+            features.append((column.to_numpy(dtype=np.float64) - how["mean"]) / how["deviation"])
+        else:
+            raise DataError(
+                f"{where}: column {quote(name)} holds text, and numbers where the model was trained"
+            )
+    if not features:
+        return np.empty((len(static), 0), dtype=np.float32)
+    return np.stack(features, axis=1).astype(np.float32)
+
+
+def _is_each(where: str, column: pd.Series, texts: list[str]) -> list[Bool[np.ndarray, " series"]]:
+    """Of each text, which series have it; warns of those that have none of them."""
+    if pd.api.types.is_numeric_dtype(column):  # texts as well, of which all in this file look like numbers
+        wanted = [pd.to_numeric(text, errors="coerce") for text in texts]
+    else:
+        column, wanted = column.astype(str), texts
+    found = [(column == one).to_numpy(dtype=bool) for one in wanted]
+    new = ~np.any(found, axis=0)
+    if new.any():
+        warnings.warn(
+            f"{where}: {quote(column.name)} of {new.sum():,} of {len(new):,} series is a text that training did not "
+            f"know, such as {quote(column.iloc[int(new.argmax())])}: nothing tells it to the model",
+            stacklevel=2,
+        )
+    return found

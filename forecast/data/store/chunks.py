@@ -1,0 +1,94 @@
+"""Reading of a CSV or Parquet file of any size in chunks of rows, with the result of reading the whole file at once.
+
+Each chunk begins at the `position` of the one before, so that an interrupted conversion can resume there.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+
+from forecast.data.files.cells import Cells, quote
+from forecast.data.files.dates import dates_and_clock
+from forecast.data.files.timezone import without_zone
+from forecast.system.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive rows of the file. Neither their order nor their grid is checked."""
+
+    cells: Cells
+    date_column: str
+    names: list[str]
+    dates: pd.DatetimeIndex
+    clock: int | None  # UTC offset of the dates in minutes, if known
+    values: Float64[np.ndarray, "rows columns"]
+    position: dict[str, Any]  # of the next chunk, as JSON values
+    done: int  # so far, out of `total`
+
+
+class Chunks(ABC):
+    """A file in chunks. `total` is its size in units of `unit`, or None if it is not known."""
+
+    unit: str
+    total: int | None
+    _offset_changes = False  # whether the UTC offset of typed dates changes in the file
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        date_column: str | Sequence[str],
+        date_format: str | None,
+        timezone: str | None,
+        columns: Sequence[str] | None,
+        size: int,
+    ) -> None:
+        """`size` is the number of bytes, of text or of numbers, in a chunk."""
+        if type(size) is not int or size < 1:
+            raise ConfigError(f"chunk={size} must be a whole number of bytes")
+        self.path, self.columns, self.date_column, self.size = path, columns, date_column, size
+        self._date_format, self._timezone = date_format, timezone
+
+    @abstractmethod
+    def read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
+        """Yield the chunks from a position on, or from the beginning for None. Raises DataError for invalid content."""
+
+    def _dates(
+        self, cells: Cells, column: str, anchors: Sequence[Sequence[str]]
+    ) -> tuple[pd.DatetimeIndex, int | None]:
+        """Parse the dates of a chunk in the format of the rows above it, and return them with their UTC offset.
+
+        `anchors` are the texts and the parsed dates of the file's first row and of the row above the chunk.
+        """
+        texts = cells.frame[column]
+        if pd.api.types.is_datetime64_any_dtype(texts.dtype):
+            if texts.hasnans:
+                raise cells.refuse("no date", row=int(texts.isna().argmax()), column=column)
+            dates = pd.DatetimeIndex(texts)
+            return without_zone(self.path, dates.tz_convert("UTC") if self._offset_changes else dates)
+        known = pd.Series([text for text, _ in anchors], dtype=str)
+        texts = pd.concat([known, texts.astype(str).where(texts.notna())], ignore_index=True)
+        above = Cells(cells.path, pd.DataFrame({column: texts}), cells.first_line - len(anchors), cells.unit)
+        dates, clock = dates_and_clock(above, column, self._date_format, self._timezone)
+        if [str(date) for date in dates[: len(anchors)]] != [date for _, date in anchors]:
+            raise cells.refuse(
+                f"{quote(texts.iloc[len(anchors)])} and the dates above have no format in common: set "
+                "data.date_format, with %z for offsets from UTC that change, or give dates in UTC",
+                row=0,
+                column=column,
+            )
+        return dates[len(anchors) :], clock
+
+    def _anchors(
+        self, cells: Cells, column: str, dates: pd.DatetimeIndex, before: Sequence[Sequence[str]]
+    ) -> list[list[str]]:
+        texts = cells.frame[column]
+        first, last = ([str(texts.iloc[row]), str(dates[row])] for row in (0, -1))
+        return [list(before[0]) if before else first, last]

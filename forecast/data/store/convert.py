@@ -1,0 +1,209 @@
+"""Conversion of a file to a store, chunk by chunk, with the checks of the table reader on every row.
+
+The conversion writes into a hidden folder beside the store, and saves a note of its progress after every chunk. If it
+is interrupted, it resumes after the last complete chunk and gives the same bytes. The store appears once complete.
+"""
+
+import contextlib
+import json
+import shutil
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from filelock import FileLock, Timeout
+from jaxtyping import Float64
+
+from forecast.data.files.cells import Cells
+from forecast.data.files.wide import FILLS, check_rows
+from forecast.data.panel import Panel
+from forecast.data.store.chunks import Chunk, Chunks
+from forecast.data.store.format import StoreWriter
+from forecast.system.errors import ConfigError, DataError, ForecastError
+from forecast.system.files import write_json
+
+NOTE, LOCK = "progress.json", ".lock"
+ROUNDED = 1e-4
+"""Largest rounding error of float32, as a fraction of the column's standard deviation."""
+
+
+@dataclass
+class Ranges:
+    """Statistics of each column so far: range, moments (Chan, Golub and LeVeque 1979), largest rounding error."""
+
+    rows: int = 0
+    mean: list[float] = field(default_factory=list)
+    squares: list[float] = field(default_factory=list)
+    minimum: list[float] = field(default_factory=list)
+    maximum: list[float] = field(default_factory=list)
+    lost: list[float] = field(default_factory=list)
+
+    def add(self, values: Float64[np.ndarray, "rows columns"]) -> "Ranges":
+        """Return the statistics with more rows included."""
+        rows, mean = len(values), values.mean(0)
+        squares = np.square(values - mean).sum(0)
+        with np.errstate(over="ignore"):
+            lost = np.abs(values - values.astype(np.float32)).max(0)
+        if self.rows == 0:
+            parts = mean, squares, values.min(0), values.max(0), lost
+            return Ranges(rows, *(np.nan_to_num(part).tolist() for part in parts))
+        total, step = self.rows + rows, mean - self.mean
+        parts = (
+            self.mean + step * rows / total,
+            self.squares + squares + step**2 * self.rows * rows / total,
+            np.minimum(self.minimum, values.min(0)),
+            np.maximum(self.maximum, values.max(0)),
+            np.maximum(self.lost, lost),
+        )
+        return Ranges(total, *(np.nan_to_num(part).tolist() for part in parts))
+
+    def fit_float32(self) -> bool:
+        """Return whether float32 is exact enough for every column. Constant columns are not counted."""
+        standard_deviation = np.sqrt(np.array(self.squares) / self.rows)
+        largest = max(map(abs, (*self.minimum, *self.maximum)))
+        holds = largest <= np.finfo(np.float32).max
+        return bool(holds and (self.lost <= ROUNDED * standard_deviation)[standard_deviation > 0].all())
+
+
+@dataclass
+class Note:
+    """Progress of a conversion: everything that resuming needs, as JSON values."""
+
+    identity: dict[str, Any]  # of the file and the options
+    dtype: str = "<f4"
+    unit: str = "us"
+    position: dict[str, Any] | None = None  # of the next chunk
+    columns: list[str] = field(default_factory=list)
+    freq: str | None = None
+    clock: int | None = None
+    first_date: str = ""
+    last_date: str = ""
+    last_values: list[float] = field(default_factory=list)
+    missing: int = 0  # numbers that were filled
+    ranges: Ranges = field(default_factory=Ranges)
+
+
+def convert(
+    chunks: Chunks,
+    output: Path,
+    *,
+    freq: str | None,
+    fill: str | None,
+    options: dict[str, Any],
+    said: Callable[[str], None],
+    shown: Callable[[int], None],
+) -> Note:
+    """Convert a file to the store `output`, or resume a conversion that was begun with the same `options`.
+
+    `said` receives messages, `shown` the progress out of `chunks.total`.
+
+    Raises:
+        DataError: a file that `read_table` would refuse.
+        ConfigError: an unknown `fill`, or another conversion is writing the same store.
+    """
+    if fill is not None and fill not in FILLS:
+        raise ConfigError(f"data.fill={fill} is not one of {', '.join(FILLS)}")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    partial = output.with_name(f".{output.name}.partial")
+    partial.mkdir(exist_ok=True)
+    try:
+        with FileLock(partial / LOCK, timeout=0):
+            stat = chunks.path.stat()
+            identity = {"bytes": stat.st_size, "modified": stat.st_mtime_ns, "options": options}
+            note = _begun(partial, identity)
+            if note.position is not None:
+                said(f"resumes at row {note.ranges.rows + 1:,}")
+            while not _pour(chunks, partial, note, freq, fill, shown):
+                said("float32 is not exact enough for a column: starting again in float64")
+                note = Note(identity, dtype="<f8")
+            for name in (NOTE, LOCK):
+                (partial / name).unlink()
+            former = output.with_name(f".{output.name}.former")
+            if output.exists():
+                output.rename(former)
+            partial.rename(output)
+            shutil.rmtree(former, ignore_errors=True)
+    except Timeout:
+        raise ConfigError(
+            f"{output}: another conversion is writing it: wait for its end, or give another output"
+        ) from None
+    except ForecastError:  # resuming would fail again
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return note
+
+
+def _begun(partial: Path, identity: dict[str, Any]) -> Note:
+    """Return the note of an interrupted conversion of the same file, else a new one."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        saved = json.loads((partial / NOTE).read_text())
+        if saved["identity"] == identity:
+            return Note(**{**saved, "ranges": Ranges(**saved["ranges"])})
+    (partial / NOTE).unlink(missing_ok=True)
+    return Note(identity)
+
+
+def _pour(
+    chunks: Chunks,
+    partial: Path,
+    note: Note,
+    freq: str | None,
+    fill: str | None,
+    shown: Callable[[int], None],
+) -> bool:
+    """Write the rest of the file. Return False if float32 is not exact enough for its numbers."""
+    writer = None
+    if note.position is not None:
+        writer = StoreWriter(partial, note.columns, note.dtype, note.unit, note.ranges.rows)
+    for chunk in chunks.read(note.position):
+        table = _checked(chunk, note, freq, fill)
+        values = np.asarray(table.values)
+        ranges = note.ranges.add(values)
+        if note.dtype == "<f4" and not ranges.fit_float32():
+            return False
+        if writer is None:
+            note.columns, note.clock, note.first_date = chunk.names, chunk.clock, str(table.grid[0])
+            note.unit = "ns" if table.grid.unit == "ns" else "us"
+            writer = StoreWriter(partial, note.columns, note.dtype, note.unit, 0)
+        writer.append(table)
+        note.missing += values.size - int(np.isfinite(chunk.values).sum())
+        note.freq, note.last_date, note.last_values = (
+            table.freq,
+            str(table.grid[-1]),
+            values[-1].tolist(),
+        )
+        note.position, note.ranges = chunk.position, ranges
+        write_json(partial / NOTE, asdict(note))
+        shown(chunk.done)
+    assert writer is not None, "a file without rows is refused"
+    about = ("freq", "clock", "first_date", "last_date")
+    writer.finish(
+        **{key: getattr(note, key) for key in about},
+        minimum=note.ranges.minimum,
+        maximum=note.ranges.maximum,
+        filled=note.missing,
+    )
+    return True
+
+
+def _checked(chunk: Chunk, note: Note, freq: str | None, fill: str | None) -> Panel:
+    """Check that the rows of the chunk continue the grid of the rows above, fill them, and return them."""
+    cells, dates, values = chunk.cells, chunk.dates, chunk.values
+    if note.position is not None:  # the row above comes along, and goes again
+        above = pd.DatetimeIndex([note.last_date]).as_unit(dates.unit)
+        dates = pd.DatetimeIndex(above.append(dates))
+        values = np.concatenate([[note.last_values], values])
+        cells = Cells(cells.path, cells.frame, cells.first_line - 1, cells.unit)
+    with warnings.catch_warnings(action="ignore"):  # the filled are counted over all chunks
+        table = check_rows(
+            cells, chunk.date_column, chunk.names, dates, values, freq=note.freq or freq, fill=fill
+        )
+    if note.position is None:
+        return table
+    if len(table.grid) < 2:
+        raise DataError(f"{cells.path}: no row follows {note.last_date}")
+    return Panel.of_table(table.grid[1:], table.values[1:], table.columns, table.freq)

@@ -1,0 +1,109 @@
+"""A CSV file of any size as chunks of rows."""
+
+import codecs
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecast.data.files.cells import Cells, date_name, parse_cells, read_numbers
+from forecast.data.files.text import UNREADABLE, check_text, unpacked
+from forecast.data.files.wide import check_signs, choose_columns
+from forecast.data.store.chunks import Chunk, Chunks
+from forecast.system.errors import DataError
+
+_LONGEST_LINE = 1 << 24
+
+
+class CsvChunks(Chunks):
+    """A CSV file, compressed or not, with the options of `forecast.data.files.wide.read_table`."""
+
+    unit = "B"
+
+    def __init__(
+        self, path: Path, *, separator: str, decimal: str, thousands: str | None, **options: Any
+    ) -> None:
+        super().__init__(path, **options)
+        check_signs(separator, decimal, thousands)
+        self._separator, self._decimal, self._thousands = separator, decimal, thousands
+        with unpacked(path) as (stream, size):
+            self.total = size if isinstance(stream, io.BufferedReader) else None
+
+    def read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
+        try:
+            with unpacked(self.path) as (stream, _):
+                yield from self._read(stream, position)
+        except UNREADABLE as error:
+            raise DataError(f"{self.path}: cannot be read: {error}") from None
+
+    def _read(self, stream: io.BufferedIOBase, position: dict[str, Any] | None) -> Iterator[Chunk]:
+        header = self._header(stream)
+        start = {"offset": stream.tell(), "line": 1 + header.count(b"\n"), "blank": None, "anchors": []}
+        first_row = self._line(stream, start["line"])
+        at = position or start
+        stream.seek(at["offset"])
+        header = header.removeprefix(codecs.BOM_UTF8)
+        column = date_name(self.date_column)
+        while raw := self._lines(stream, at["line"]):
+            after = {**at, "offset": at["offset"] + len(raw), "line": at["line"] + raw.count(b"\n")}
+            check_text(self.path, raw, at["line"])
+            filled = raw.rstrip(b"\r\n\t " + self._separator.encode())
+            if not filled:
+                at = {**after, "blank": at["blank"] or at["line"]}
+                continue
+            if at["blank"]:
+                raise DataError(f"{self.path}, line {at['blank']}: an empty line: delete it")
+            is_first = at["offset"] == start["offset"]
+            cells = parse_cells(
+                self.path,
+                header + raw if is_first else header + first_row + raw,  # it tells how many fields a line has
+                date_column=self.date_column,
+                separator=self._separator,
+                decimal=self._decimal,
+                first_line=at["line"] - (not is_first),
+            )
+            if not is_first:
+                cells = Cells(self.path, cells.frame.iloc[1:].reset_index(drop=True), at["line"])
+            names = choose_columns(cells, column, self.columns)
+            dates, clock = self._dates(cells, column, at["anchors"])
+            signs = {"decimal": self._decimal, "thousands": self._thousands}
+            values = np.stack([read_numbers(cells, name, **signs) for name in names], axis=1)
+            ends = raw.count(b"\n", len(filled))
+            after["blank"] = after["line"] - ends + 1 if ends > 1 else None
+            after["anchors"] = self._anchors(cells, column, dates, at["anchors"])
+            yield Chunk(cells, column, names, dates, clock, values, after, after["offset"])
+            at = after
+        if not at["anchors"]:
+            raise DataError(f"{self.path}: a header and no rows")
+
+    def _header(self, stream: io.BufferedIOBase) -> bytes:
+        """Read the first line, and further ones while a quote is open."""
+        header = self._line(stream, 1)
+        while header.count(b'"') % 2 and (line := self._line(stream, 1)):
+            header += line
+        if b"\0" in header:
+            raise DataError(
+                f"{self.path}: text in UTF-16, or none: save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"
+            )
+        check_text(self.path, header)
+        if b"\r" in header.rstrip(b"\r\n"):
+            raise DataError(
+                f"{self.path}: lines end in a carriage return alone: save the file with line feeds"
+            )
+        if not header.strip():
+            raise DataError(f"{self.path}: line 1 is empty, and should name the columns")
+        return header if header.endswith(b"\n") else header + b"\n"
+
+    def _lines(self, stream: io.BufferedIOBase, first: int) -> bytes:
+        raw = stream.read(self.size)
+        return raw if raw.endswith(b"\n") or not raw else raw + self._line(stream, first + raw.count(b"\n"))
+
+    def _line(self, stream: io.BufferedIOBase, number: int) -> bytes:
+        line = stream.readline(_LONGEST_LINE)
+        if len(line) == _LONGEST_LINE:
+            raise DataError(
+                f"{self.path}, line {number}: longer than {_LONGEST_LINE >> 20} MiB: this is no table"
+            )
+        return line

@@ -1,0 +1,188 @@
+"""A table kept on disk and mapped into memory: rows are read when a window asks for them, and only once a machine.
+
+A store is a folder of two NumPy arrays and what they are:
+
+    values.npy   (rows, columns), float32 or float64, in the data's own units, finite
+    dates.npy    (rows,), datetime64, evenly spaced
+    store.json   the columns' names, ranges, the step between rows, and the minutes that dates are ahead of UTC
+
+A row's columns lie side by side, so that a window is one stretch of the file, and the pages read stay in the system's
+cache, which all processes share. Nothing in a store is ever executed: NumPy reads it without pickle.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.lib import format as npy
+
+from forecast.data.files.cells import quote
+from forecast.data.panel import Panel
+from forecast.data.stored_values import StoredValues
+from forecast.data.time_features import parse_frequency
+from forecast.system.errors import DataError, ForecastError
+from forecast.system.files import write_json
+from forecast.system.memory import available
+
+_WORK = 5
+"""Memory that examining a table takes, as a multiple of its size."""
+
+KIND, VERSION = "forecast.store", 1
+DESCRIPTION, VALUES, DATES = "store.json", "values.npy", "dates.npy"
+PARTS = {DESCRIPTION, VALUES, DATES}
+_KEYS = {
+    "rows": int, "columns": list, "minimum": list, "maximum": list, "freq": str,
+    "first_date": str, "last_date": str,
+}  # fmt: skip
+
+
+def is_store(path: str | Path) -> bool:
+    return (Path(path).expanduser() / DESCRIPTION).is_file()
+
+
+def open_store(path: str | Path) -> Panel:
+    """The panel in the folder `path`, its values on disk. Raises DataError for a folder that is not a whole store."""
+    folder = Path(path).expanduser()
+    if not is_store(folder):
+        what = "no such store" if not folder.exists() else f"no store (it has no {DESCRIPTION})"
+        raise DataError(f"{folder}: {what}: make one by python -m forecast.convert data.path=FILE")
+    try:
+        about = _read_description(folder / DESCRIPTION)
+        rows, columns = about["rows"], about["columns"]
+        values = _map(folder / VALUES, (rows, len(columns)), ("<f4", "<f8"))
+        dates = pd.DatetimeIndex(_map(folder / DATES, (rows,), ("<M8[us]", "<M8[ns]")), copy=False)
+        _check_grid(dates, about)
+    except DataError as error:
+        raise DataError(f"{folder}: {error}: the store is damaged; convert again") from None
+    columns = tuple(columns)
+    stored = StoredValues(
+        values, folder / VALUES, tuple(range(len(columns))), tuple(about["minimum"]), tuple(about["maximum"])
+    )
+    return Panel.of_table(dates, stored, columns, about["freq"], utc_offset=about.get("clock"))
+
+
+def check_fits_memory(panel: Panel) -> None:
+    """Raises DataError where a panel on disk cannot be examined in memory as a whole."""
+    rows, columns = panel.values.shape
+    needed, free = _WORK * 8 * rows * columns, available()
+    if panel.is_on_disk and needed > free:
+        raise DataError(
+            f"this needs the whole table in memory, about {needed / 2**30:,.1f} GiB, and {free / 2**30:,.1f} GiB are "
+            "free: give a smaller file"
+        )
+
+
+def _read_description(file: Path) -> dict[str, Any]:
+    try:
+        about = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise DataError(f"{file.name} is no JSON") from None
+    if not isinstance(about, dict) or about.get("kind") != KIND:
+        raise DataError(f"{file.name} does not describe a store")
+    if about.get("version") != VERSION:
+        raise DataError(f"{file.name} has version {quote(about.get('version'))}, and {VERSION} is read here")
+    for key, kind in _KEYS.items():
+        if type(about.get(key)) is not kind:
+            raise DataError(f"{file.name} has no {key} that can be")
+    if type(about.get("clock")) not in (int, type(None)):  # older stores have none
+        raise DataError(f"{file.name} has no clock that can be")
+    columns, ranges = about["columns"], [about["minimum"], about["maximum"]]
+    if not all(isinstance(name, str) for name in columns) or len(set(columns)) < len(columns):
+        raise DataError(f"{file.name} has columns without a name of their own")
+    numbers = all(type(number) is float and np.isfinite(number) for numbers in ranges for number in numbers)
+    if about["rows"] < 1 or not columns or not numbers or {len(r) for r in ranges} != {len(columns)}:
+        raise DataError(f"{file.name} contradicts itself")
+    return about
+
+
+def _map(file: Path, shape: tuple[int, ...], dtypes: tuple[str, ...]) -> np.ndarray:
+    """A file's array, mapped for reading; not NumPy's own class of maps, whose slices take longer."""
+    if not file.is_file():
+        raise DataError(f"{file.name} is missing")
+    try:
+        with file.open("rb") as stream:
+            if npy.read_magic(stream) != (1, 0):
+                raise DataError(f"{file.name} is in another version of NumPy's format")
+            found, fortran_order, dtype = npy.read_array_header_1_0(stream)
+            begin = stream.tell()
+    except (ValueError, OSError):
+        raise DataError(f"{file.name} is no NumPy array") from None
+    if found != shape or fortran_order or dtype.str not in dtypes:
+        raise DataError(f"{file.name} holds {dtype} {found}, and {DESCRIPTION} says {shape}")
+    size, needed = file.stat().st_size, begin + int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if size != needed:
+        raise DataError(f"{file.name} has {size:,} bytes and should have {needed:,}")
+    return np.asarray(np.memmap(file, dtype, "r", begin, shape))
+
+
+def _check_grid(dates: pd.DatetimeIndex, about: dict[str, Any]) -> None:
+    """Raises DataError unless the first rows and the last lie where the description says."""
+    first, last = dates[0], dates[-1]
+    if (str(first), str(last)) != (about["first_date"], about["last_date"]):
+        raise DataError(f"{DATES} runs from {first} to {last}, and {DESCRIPTION} says otherwise")
+    try:
+        begin = pd.date_range(first, periods=min(3, len(dates)), freq=parse_frequency(about["freq"]))
+    except (ForecastError, ValueError, OverflowError):
+        begin = None
+    if begin is None or not begin.equals(dates[: len(begin)]):
+        raise DataError(f"{DATES} has no rows every {quote(about['freq'])}")
+
+
+class StoreWriter:
+    """Appends rows to the arrays of a store to be, which may hold some from before; `finish` makes it a store."""
+
+    def __init__(self, folder: Path, columns: list[str], dtype: str, unit: str, rows: int) -> None:
+        """`dtype` of the values, `unit` of the dates; what lies behind the first `rows` rows is cut off."""
+        self.folder, self.columns, self.rows = folder, columns, rows
+        self.unit: Any = unit
+        self._arrays = [
+            _GrowingArray(folder / VALUES, np.dtype(dtype), (len(columns),), rows),
+            _GrowingArray(folder / DATES, np.dtype(f"<M8[{unit}]"), (), rows),
+        ]
+
+    def append(self, table: Panel) -> None:
+        """Add these rows, and see them on the disk."""
+        values, dates = np.asarray(table.values), table.grid.as_unit(self.unit).to_numpy()
+        for array, rows in zip(self._arrays, (values, dates), strict=True):
+            array.append(rows)
+        self.rows += len(table.grid)
+
+    def finish(self, **about: Any) -> None:
+        """Write the arrays' length, and the description."""
+        for array in self._arrays:
+            array.close()
+        description = {"kind": KIND, "version": VERSION, "rows": self.rows, "columns": self.columns, **about}
+        write_json(self.folder / DESCRIPTION, description)
+
+
+class _GrowingArray:
+    """An .npy file that rows are appended to: NumPy leaves room in the header for its length."""
+
+    def __init__(self, path: Path, dtype: np.dtype, row: tuple[int, ...], rows: int) -> None:
+        self._dtype, self._row, self._rows = dtype, row, rows
+        path.touch()
+        self._file = path.open("r+b")
+        self._write_header()
+        self._file.truncate(self._file.tell() + rows * dtype.itemsize * int(np.prod(row)))
+        self._file.seek(0, os.SEEK_END)
+
+    def _write_header(self) -> None:
+        header = {"descr": self._dtype.str, "fortran_order": False, "shape": (self._rows, *self._row)}
+        self._file.seek(0)
+        npy.write_array_header_1_0(self._file, header)
+
+    def append(self, rows: np.ndarray) -> None:
+        with np.errstate(over="ignore"):
+            self._file.write(rows.astype(self._dtype).tobytes())
+        self._rows += len(rows)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._write_header()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()

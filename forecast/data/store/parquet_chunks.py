@@ -1,0 +1,124 @@
+"""A Parquet file of any size as chunks of rows."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+
+from forecast.data.files.cells import Cells, date_name, quote
+from forecast.data.files.timezone import has_one_offset, is_days, warn_of_offsets
+from forecast.data.files.wide import choose_columns
+from forecast.data.store.chunks import Chunk, Chunks
+from forecast.system.errors import DataError
+
+_INDEX = re.compile(r"__index_level_\d+__")
+"""pandas' name in a Parquet file for an index without a name."""
+
+
+class ParquetChunks(Chunks):
+    """A Parquet file with a column of dates, typed or as text, and columns of numbers."""
+
+    unit = " rows"
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        super().__init__(path, **options)
+        try:
+            self._file = pyarrow.parquet.ParquetFile(path)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{path}: no Parquet file that can be read: {_first_line(error)}") from None
+        self.total = self._file.metadata.num_rows
+
+    def read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
+        at = position or {"row": 0, "anchors": []}
+        column = date_name(self.date_column)
+        wanted = self._wanted(column)
+        self._offset_changes = self._has_offsets(column)
+        if self._offset_changes:
+            warn_of_offsets(self.path)
+        group, skipped = 0, at["row"]  # rows of that group that were read before
+        while group < self._file.num_row_groups and skipped >= self._file.metadata.row_group(group).num_rows:
+            skipped -= self._file.metadata.row_group(group).num_rows
+            group += 1
+        batches = self._file.iter_batches(
+            batch_size=max(1, self.size // (8 * len(wanted))),
+            row_groups=range(group, self._file.num_row_groups),
+            columns=wanted,
+        )
+        try:
+            for batch in batches:
+                if skipped >= len(batch):
+                    skipped -= len(batch)
+                    continue
+                chunk = self._chunk(batch.slice(skipped), column, at)
+                yield chunk
+                at, skipped = chunk.position, 0
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{self.path}: cannot be read: {_first_line(error)}") from None
+        if not at["anchors"]:
+            raise DataError(f"{self.path}: no rows")
+
+    def _has_offsets(self, column: str) -> bool:
+        """Return whether the UTC offset of the dates changes in the file, reading only their column."""
+        kind = self._file.schema_arrow.field(column).type
+        if not pa.types.is_timestamp(kind) or kind.tz is None:
+            return False
+        first, days, changes = pd.DatetimeIndex([], tz="UTC"), True, False
+        try:
+            for batch in self._file.iter_batches(batch_size=max(1, self.size // 8), columns=[column]):
+                dates = pd.DatetimeIndex(batch.to_pandas(ignore_metadata=True)[column].dropna())
+                first = first if len(first) else dates[:1]
+                days = days and is_days(dates)
+                changes = changes or not has_one_offset(pd.DatetimeIndex(first.append(dates)))
+                if changes and not days:
+                    return True
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{self.path}: cannot be read: {_first_line(error)}") from None
+        return False
+
+    def _wanted(self, column: str) -> list[str]:
+        schema = self._file.schema_arrow
+        if len(set(schema.names)) < len(schema.names):
+            raise DataError(f"{self.path}: two columns of one name: rename one")
+        if column not in schema.names:
+            names = ", ".join(map(quote, schema.names[:8]))
+            raise DataError(
+                f"{self.path}: no column {quote(column)} ({names}): set data.date_column to the name of the dates"
+            )
+        empty = Cells(self.path, schema.empty_table().to_pandas(ignore_metadata=True))
+        if self.columns is None:  # a DataFrame's index is none of its columns
+            kept = [name for name in schema.names if name == column or not _INDEX.fullmatch(name)]
+            empty = Cells(self.path, pd.DataFrame(empty.frame[kept]))
+        names = choose_columns(empty, column, self.columns)
+        for name in names:
+            kind = schema.field(name).type
+            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+                raise DataError(
+                    f"{self.path}: column {quote(name)} is of {kind}: choose the number columns (data.columns)"
+                )
+        return [column, *names]
+
+    def _chunk(self, batch: pa.RecordBatch, column: str, at: dict[str, Any]) -> Chunk:
+        frame = batch.to_pandas(ignore_metadata=True, date_as_object=False)
+        cells = Cells(self.path, frame, first_line=at["row"] + 1, unit="row")
+        names = choose_columns(cells, column, self.columns)
+        dates, clock = self._dates(cells, column, at["anchors"])
+        values = frame[names].to_numpy(dtype=np.float64, na_value=np.nan)
+        after = {"row": at["row"] + len(frame), "anchors": self._anchors(cells, column, dates, at["anchors"])}
+        return Chunk(cells, column, names, dates, clock, values, after, after["row"])
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether the content of the file, whatever its name, is Parquet."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"

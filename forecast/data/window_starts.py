@@ -1,0 +1,98 @@
+"""Rows at which the windows of each split begin."""
+
+import warnings
+from collections.abc import Mapping
+from math import gcd
+
+import numpy as np
+from jaxtyping import Bool
+
+from forecast.data.panel import Panel, PerSeries
+from forecast.system.errors import DataError
+
+EVALUATED_WINDOWS = 50_000
+"""Windows of validation and of test at most, where `eval_stride` is null."""
+
+SplitRows = Mapping[str, tuple[PerSeries, PerSeries]]
+"""Of each split, the first row of every series, and the row after its last one."""
+
+
+def find_window_starts(
+    name: str,
+    panel: Panel,
+    rows: SplitRows,
+    has_scale: Bool[np.ndarray, " series"],
+    *,
+    seq_len: int,
+    pred_len: int,
+    eval_stride: int,
+) -> dict[str, list[range]]:
+    """Of each split and series, the rows at which the pasts of its windows begin.
+
+    The pasts of validation and test may lie before their split, so that every row of the split is forecast. Warns of
+    series without a window. Raises DataError for a split without any.
+    """
+    starts = {}
+    for split, (first, last) in rows.items():
+        stride = 1 if split == "train" else eval_stride
+        begin = first if split == "train" else np.maximum(panel.starts, first - seq_len)
+        end = np.where(has_scale, last - seq_len - pred_len + 1, begin)
+        begin = begin + (end - 1 - begin) % stride  # the last window always counts
+        starts[split] = [
+            range(a, max(a, b), stride) for a, b in zip(begin.tolist(), end.tolist(), strict=True)
+        ]
+    short = {split: sum(not part for part in parts) for split, parts in starts.items()}
+    for split, without in short.items():
+        if without == len(panel):
+            needed, longest = (
+                pred_len + (seq_len if split == "train" else 0),
+                int((rows[split][1] - rows[split][0]).max()),
+            )
+            has = "the longest series has" if len(panel) > 1 else "there are"
+            raise DataError(
+                f"{name}: the {split} split needs {needed:,} rows (seq_len={seq_len}, pred_len={pred_len}), and {has} "
+                f"{longest:,}: give more rows, shorter windows or another data.split"
+            )
+    if any(short.values()):
+        counts = ", ".join(f"{count:,} {split}" for split, count in short.items() if count)
+        warnings.warn(
+            f"{name}: of {len(panel):,} series some have too few rows for a window: {counts}", stacklevel=2
+        )
+    return starts
+
+
+def check_season(name: str, season: int, key: str, rows: SplitRows, window: int) -> None:
+    """Raises DataError for a season of one series that its training rows do not hold; `key` says what set it.
+
+    The seasonal-naive baseline needs a whole season. Among several series, short ones repeat their last value.
+    """
+    if "train" not in rows or len(rows["train"][0]) > 1:
+        return
+    length = int(rows["train"][1][0] - rows["train"][0][0])
+    if season >= length >= window:  # shorter rows are refused for their windows
+        raise DataError(
+            f"{name}: {key} is {season} rows, and there are {length:,} training rows: give more rows, or set a "
+            "shorter data.season (1: none)"
+        )
+
+
+def choose_eval_stride(rows: SplitRows, pred_len: int, season: int) -> int:
+    """The stride that leaves at most `EVALUATED_WINDOWS` windows of validation and of test."""
+    counts = [
+        int((last - first - pred_len + 1).clip(0).sum())
+        for split, (first, last) in rows.items()
+        if split != "train"
+    ]
+    return spread_stride(max(counts, default=1), EVALUATED_WINDOWS, season)
+
+
+def spread_stride(windows: int, most: int, season: int) -> int:
+    """The smallest stride that leaves at most `most` windows and meets every hour, weekday and phase of the season.
+
+    It shares no factor with the season, nor with 2, 3, 5 and 7, of which calendars are made: a stride of 24 hours
+    would only forecast from midnight.
+    """
+    stride = -(-windows // most)
+    while stride > 1 and gcd(stride, season * 2 * 3 * 5 * 7) > 1:
+        stride += 1
+    return max(1, stride)

@@ -1,0 +1,1 @@
+"""Baselines, errors, intervals and significance."""

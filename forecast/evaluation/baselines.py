@@ -1,0 +1,156 @@
+"""The baselines that a model must beat, on the same windows: naive, seasonal-naive, and a linear model."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from forecast.data import Batch, DataModule, Windows
+from forecast.data.panel import PerSeries, parts, ranges
+from forecast.data.rows import Rows
+from forecast.evaluation.errors import ErrorSums
+from forecast.evaluation.least_squares import solve, window_gram
+
+Baseline = Callable[[Windows, Batch], Tensor]
+"""A function of the windows of a split and a batch of them; gives scaled forecasts (batch, pred_len, n_targets)."""
+
+ROWS_AT_ONCE = 1 << 20
+"""Rows of a long series that are read at a time."""
+
+RIDGE = 1e-6
+"""Ridge of the linear baseline, as a share of the mean of the diagonal, so that constant data has a solution."""
+
+
+class Naive:
+    """Repeats the last value at every step."""
+
+    def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
+        last = batch.past[:, -1:, windows.target_index]
+        return last.expand(-1, windows.pred_len, -1)
+
+
+class SeasonalNaive:
+    """Repeats the latest season before the forecast; it may lie before the window.
+
+    A series without a whole season before the forecast repeats its last value.
+    """
+
+    def __init__(self, season: int) -> None:
+        self.season = season
+
+    def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
+        index = batch.index.to(windows.device)
+        back = (
+            torch.arange(windows.pred_len, device=windows.device) % self.season - self.season
+        )  # (pred_len,)
+        origins, first = windows.origins(index)[:, None], windows.first_rows[windows.series(index)][:, None]
+        rows = torch.where(origins + back < first, origins - 1, origins + back)
+        return windows.targets(rows).to(batch.past.device)
+
+
+class Linear:
+    """One linear model for all variables, from a window less its mean to the horizon less that mean.
+
+    Args:
+        weight: (seq_len, pred_len).
+    """
+
+    def __init__(self, weight: Float[Tensor, "seq_len pred_len"]) -> None:
+        self.weight = weight
+
+    def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
+        past = batch.past[..., windows.target_index]
+        mean = past.mean(1, keepdim=True)
+        return torch.einsum("blc,lp->bpc", past - mean, self.weight.to(past)) + mean
+
+
+@dataclass(frozen=True)
+class FittedBaselines:
+    """What the baselines and MASE take from the training rows; kept in checkpoints, so that later scores use it.
+
+    Attributes:
+        linear: weight of the linear baseline (seq_len, pred_len).
+        naive_mae: seasonal-naive MAE of the training rows of each series in data units (series, n_targets).
+        season: rows of a season.
+        ids: names of the series.
+        gram: Gram matrix of the training windows, which a warm start needs too; None if read from a checkpoint.
+    """
+
+    linear: Float[Tensor, "seq_len pred_len"]
+    naive_mae: Float[Tensor, "series n_targets"]
+    season: int
+    ids: Sequence[str]
+    gram: Float64[Tensor, "width width"] | None = None
+
+    @classmethod
+    def fit(cls, data: DataModule) -> "FittedBaselines":
+        """Fit to the training windows of `data`."""
+        train = data.windows["train"]
+        gram = window_gram(train)
+        linear = solve(gram, train.seq_len, RIDGE).float().cpu()
+        first, last = data.rows["train"]
+        naive_mae = seasonal_naive_mae(train.values, train.target_index, first, last, data.season)
+        return cls(linear, naive_mae * data.target_scaler.scale, data.season, data.panel.ids.tolist(), gram)
+
+    def baselines(self) -> dict[str, Baseline]:
+        return {"naive": Naive(), "seasonal_naive": SeasonalNaive(self.season), "linear": Linear(self.linear)}
+
+    def new_errors(self, data: DataModule) -> ErrorSums:
+        """Empty sums of errors in the units of the data."""
+        targets = data.target_scaler
+        return ErrorSums(data.pred_len, targets.center, targets.scale, self.naive_mae_of(data.panel.ids))
+
+    def naive_mae_of(self, ids: pd.Index) -> Float[Tensor, "series n_targets"]:
+        """`naive_mae` of the series with these ids; NaN for a series without training rows."""
+        place = pd.Index(self.ids).get_indexer(ids)
+        found = self.naive_mae[place].clone()
+        found[torch.from_numpy(place < 0)] = torch.nan
+        return found
+
+    def state_dict(self) -> dict[str, Tensor | int]:
+        """What a checkpoint keeps; the names are in the state of the data module."""
+        return {"linear": self.linear, "naive_mae": self.naive_mae, "season": self.season}
+
+
+def seasonal_naive_mae(
+    values: Rows, columns: Sequence[int], first: PerSeries, last: PerSeries, season: int
+) -> Float64[Tensor, "series n_targets"]:
+    """The denominator of MASE: mean |y(t) − y(t − season)| over the rows first[s] … last[s] − 1 of each series.
+
+    A series with no more rows than a season is measured by the step before (season 1); a single row has none (NaN).
+    Source: Hyndman and Koehler 2006.
+    """
+    lengths = last - first
+    lag = np.where(lengths > season, season, 1)
+    found = np.full((len(first), len(columns)), np.nan)
+    for part in parts(np.maximum(lengths, 1)):
+        series = np.flatnonzero(lengths[part] > lag[part]) + part.start
+        if len(series) == 1:
+            begin, end, back = int(first[series[0]]), int(last[series[0]]), int(lag[series[0]])
+            found[series] = _mean_change(values, columns, range(begin + back, end), back)
+        elif len(series):
+            pairs = lengths[series] - lag[series]
+            rows = ranges(first[series] + lag[series], last[series])
+            before = torch.from_numpy(rows - np.repeat(lag[series], pairs)).to(values.device)
+            change = _change(values[torch.from_numpy(rows).to(values.device)], values[before], columns)
+            found[series] = np.add.reduceat(change.numpy(), pairs.cumsum() - pairs) / pairs[:, None]
+    return torch.from_numpy(found)
+
+
+def _mean_change(
+    values: Rows, columns: Sequence[int], rows: range, back: int
+) -> Float64[np.ndarray, " n_targets"]:
+    """Mean |y(t) − y(t − back)| over the rows t of one series, a part in memory at a time."""
+    total = torch.zeros(len(columns), dtype=torch.float64)
+    for begin in range(rows.start, rows.stop, ROWS_AT_ONCE):
+        end = min(begin + ROWS_AT_ONCE, rows.stop)
+        total += _change(values[begin:end], values[begin - back : end - back], columns).sum(0)
+    return (total / len(rows)).numpy()
+
+
+def _change(now: Tensor, before: Tensor, columns: Sequence[int]) -> Float64[Tensor, "rows n_targets"]:
+    return (now[:, columns].double() - before[:, columns].double()).abs().cpu()

@@ -1,0 +1,167 @@
+"""Forecast errors: sums over windows, one batch at a time, and the scores that follow from them.
+
+Scaled errors (`mse`, `mae`) are what papers print; they are means over all windows. The others are in the units of the
+data. They are computed for each series and variable alone and then averaged, so that a large one does not drown a
+small one; a series without windows does not count.
+
+    rmse_raw  root of the mean squared error           mae_raw  mean absolute error
+    smape     mean of 200·|ŷ − y| / (|ŷ| + |y|), 0 where both are 0
+    wape      Σ|ŷ − y| / Σ|y|                           mase     mae_raw / seasonal-naive MAE of the training rows
+
+A ratio whose denominator is zero for a variable leaves that variable out; it is NaN if all are left out. Values closer
+to zero than float32 can resolve after scaling (`ZERO`) count as zero.
+"""
+
+import torch
+from jaxtyping import Float, Float64, Int64
+from torch import Tensor
+from torchmetrics import Metric
+
+SCORES = ("mse", "mae", "rmse_raw", "mae_raw", "smape", "wape", "mase")
+
+ZERO = 1e-4, 1e-6
+"""Precision lost where values are scaled in float32 and back: shares of the scale and of the center."""
+
+
+class ErrorSums(Metric):
+    """Running sums of errors in float64, added up over the processes of a run by `compute()`.
+
+    Args:
+        pred_len: steps forecast.
+        center, scale: data units = scaled · scale + center (series, n_targets).
+        naive_mae: seasonal-naive MAE of the training rows of each series in data units (series, n_targets).
+    """
+
+    full_state_update = False
+    center: Tensor
+    scale: Tensor
+    naive_mae: Tensor
+    by_step: Tensor
+    windows: Tensor
+    by_series: Tensor
+
+    def __init__(
+        self,
+        pred_len: int,
+        center: Float[Tensor, "series n_targets"],
+        scale: Float[Tensor, "series n_targets"],
+        naive_mae: Float[Tensor, "series n_targets"],
+    ) -> None:
+        super().__init__()
+        self.register_buffer("center", center.double(), persistent=False)
+        self.register_buffer("scale", scale.double(), persistent=False)
+        self.register_buffer("naive_mae", naive_mae.double(), persistent=False)
+        # squared, absolute, symmetric percentage, |y| in data units; summed over windows and series, by step
+        zeros = torch.zeros(4, pred_len, scale.shape[1], dtype=torch.float64)
+        self.add_state("by_step", zeros, dist_reduce_fx="sum")
+        # the same, averaged over the steps, by series
+        self.add_state("by_series", torch.zeros(4, *scale.shape, dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("windows", torch.zeros(len(scale), dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(
+        self,
+        prediction: Float[Tensor, "batch pred_len n_targets"],
+        target: Float[Tensor, "batch pred_len n_targets"],
+        series: Int64[Tensor, " batch"],
+    ) -> None:
+        """Add a batch of scaled forecasts and truths; window i lies in `series[i]`."""
+        prediction, target, series = (part.to(self.device) for part in (prediction, target, series))
+        center, scale = self.center[series][:, None], self.scale[series][:, None]
+        found = torch.stack(cell_errors(prediction, target, center, scale))
+        self.by_step += found.sum(1)
+        self.by_series.index_add_(1, series, found.mean(2))
+        self.windows.index_add_(0, series, torch.ones_like(series, dtype=torch.float64))
+
+    def compute(self) -> "Errors":
+        parts = (self.by_step, self.by_series, self.windows, self.scale, self.naive_mae)
+        return Errors(*(part.cpu().clone() for part in parts))
+
+
+class Errors:
+    """Sums of errors over all windows of a split, and the scores that follow from them; see `ErrorSums`.
+
+    Not a dataclass: torchmetrics would squeeze its tensors of one element.
+    """
+
+    def __init__(
+        self,
+        step_sums: Float64[Tensor, "4 pred_len n_targets"],
+        series_sums: Float64[Tensor, "4 series n_targets"],
+        windows: Float64[Tensor, " series"],
+        scale: Float64[Tensor, "series n_targets"],
+        naive_mae: Float64[Tensor, "series n_targets"],
+    ) -> None:
+        self.step_sums, self.series_sums, self.windows = step_sums, series_sums, windows
+        self.scale, self.naive_mae = scale, naive_mae
+
+    def scores(self) -> dict[str, float]:
+        """The averages over all windows, steps and variables, by the names in `SCORES`."""
+        return {name: over_variables(name, score).item() for name, score in self.by_variable().items()}
+
+    def by_variable(self) -> dict[str, Float[Tensor, " n_targets"]]:
+        """Each score of each variable."""
+        squared, absolute = self.step_sums[:2].mean(1) / self.windows.sum()
+        each, seen = self.by_series(), self.windows > 0
+        means = {name: over_variables(name, each[name][seen].T) for name in SCORES}
+        return {**means, "mse": squared, "mae": absolute}
+
+    def by_series(self) -> dict[str, Float[Tensor, "series n_targets"]]:
+        """Each score of each series and variable; NaN for a series without windows."""
+        return self._scores(self.series_sums / self.windows[:, None])
+
+    def by_step(self) -> dict[str, Float[Tensor, " pred_len"]]:
+        """The scores of each step of the horizon, averaged over the variables.
+
+        Several series have only the scores that do not depend on their units.
+        """
+        means = self.step_sums / self.windows.sum()
+        if len(self.windows) > 1:
+            return dict(zip(("mse", "mae", "smape"), means[:3].mean(-1), strict=True))
+        return {name: over_variables(name, score) for name, score in self._scores(means).items()}
+
+    def _scores(self, means: Float[Tensor, "4 rows n_targets"]) -> dict[str, Tensor]:
+        squared, absolute, symmetric, y = means
+        mae = absolute * self.scale
+        return {
+            "mse": squared,
+            "mae": absolute,
+            "rmse_raw": squared.sqrt() * self.scale,
+            "mae_raw": mae,
+            "smape": symmetric,
+            "wape": ratio(mae, y),
+            "mase": ratio(mae, self.naive_mae),
+        }
+
+
+def cell_errors(
+    prediction: Float[Tensor, "batch pred_len n_targets"],
+    target: Float[Tensor, "batch pred_len n_targets"],
+    center: Float64[Tensor, "*#scales n_targets"],
+    scale: Float64[Tensor, "*#scales n_targets"],
+) -> tuple[Float64[Tensor, "batch pred_len n_targets"], ...]:
+    """The squared and absolute scaled error, the symmetric percentage and |y| in data units of every value."""
+    prediction, target = prediction.double(), target.double()
+    error = prediction - target
+    y, y_hat = (target * scale + center).abs(), (prediction * scale + center).abs()
+    least = ZERO[0] * scale + ZERO[1] * center.abs()
+    y, y_hat = torch.where(y < least, 0.0, y), torch.where(y_hat < least, 0.0, y_hat)
+    symmetric = torch.where(y + y_hat == 0, 0.0, 200 * (error * scale).abs() / (y + y_hat))
+    return error.square(), error.abs(), symmetric, y
+
+
+def over_variables(name: str, score: Float[Tensor, "*steps n_targets"]) -> Float[Tensor, "*steps"]:
+    """Average over the last axis; ratios that are undefined for a variable are left out, other NaN stay NaN."""
+    return score.nanmean(-1) if name in ("wape", "mase") else score.mean(-1)
+
+
+def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """numerator / denominator, NaN where the denominator is zero."""
+    return torch.where(denominator == 0, torch.nan, numerator / denominator)
+
+
+def window_errors(
+    prediction: Float[Tensor, "batch pred_len n_targets"], target: Float[Tensor, "batch pred_len n_targets"]
+) -> Float[Tensor, "batch 2"]:
+    """MSE and MAE of each window, scaled, in float64 on the CPU."""
+    error = (prediction.float() - target).flatten(1).cpu().double()
+    return torch.stack([error.square().mean(1), error.abs().mean(1)], dim=1)

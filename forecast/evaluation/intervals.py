@@ -1,0 +1,83 @@
+"""Quality of intervals, summed over windows one batch at a time.
+
+coverage  share of true values within an interval; its level says what it should be
+width     mean width of an interval, scaled and in the units of the data
+pinball   mean pinball loss over the deciles, scaled
+crps      continuous ranked probability score, scaled, approximated by the deciles; for a forecast without
+          spread it is the MAE
+
+Only the deciles count, which every method has: a mean over more quantiles would weigh tails that other methods lack.
+For a normal forecast the approximation is 5% too large.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+from torchmetrics import Metric
+
+from forecast.evaluation.quantiles import DECILES, Level, bounds, crps_weights, pinball
+
+
+class IntervalSums(Metric):
+    """Running sums over the quantile forecasts of one method, in float64, added up over processes by `compute()`.
+
+    Args:
+        at: the probabilities of the quantiles, the deciles among them.
+        levels: the intervals to score, in percent; the bounds of each are among `at`.
+        scale: data units = scaled · scale (series, n_targets).
+    """
+
+    full_state_update = False
+    scale: Tensor
+    losses: Tensor
+    inside: Tensor
+    width: Tensor
+    width_raw: Tensor
+    count: Tensor
+
+    def __init__(
+        self, at: Sequence[float], levels: Sequence[Level], scale: Float[Tensor, "series n_targets"]
+    ) -> None:
+        super().__init__()
+        self.at, self.levels = tuple(at), tuple(levels)
+        self.register_buffer("scale", scale.double(), persistent=False)
+        for name in ("inside", "width", "width_raw"):
+            zeros = torch.zeros(len(levels), scale.shape[1], dtype=torch.float64)
+            self.add_state(name, zeros, dist_reduce_fx="sum")
+        self.add_state("losses", torch.zeros(len(at), dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state(
+            "count", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum"
+        )  # values of each target
+
+    def update(
+        self,
+        quantiles: Float[Tensor, "batch pred_len n_targets quantiles"],
+        target: Float[Tensor, "batch pred_len n_targets"],
+        series: Int64[Tensor, " batch"],
+    ) -> None:
+        """Add a batch of scaled quantile forecasts and truths; window i lies in `series[i]`."""
+        quantiles, target = quantiles.to(self.device).float(), target.to(self.device).float()
+        scale = self.scale[series.to(self.device)]
+        losses = pinball(quantiles, target, self.at).sum((0, 1, 2), dtype=torch.float64)
+        self.losses += losses / target.shape[-1]
+        for i, level in enumerate(self.levels):
+            low, high = (quantiles[..., self.at.index(p)] for p in bounds(level))
+            self.inside[i] += ((low <= target) & (target <= high)).double().sum((0, 1))
+            widths = (high - low).double().sum(1)  # (batch, n_targets)
+            self.width[i] += widths.sum(0)
+            self.width_raw[i] += (widths * scale).sum(0)
+        self.count += target.shape[0] * target.shape[1]
+
+    def compute(self) -> dict[str, dict[str, float] | float]:
+        """`{"80": {"coverage", "width", "width_raw"}, ..., "pinball", "crps"}`, averaged over the variables."""
+        scores: dict[str, dict[str, float] | float] = {}
+        for i, level in enumerate(self.levels):
+            scores[f"{level:g}"] = {
+                "coverage": (self.inside[i] / self.count).mean().item(),
+                "width": (self.width[i] / self.count).mean().item(),
+                "width_raw": (self.width_raw[i] / self.count).mean().item(),
+            }
+        each = self.losses[[self.at.index(p) for p in DECILES]].cpu() / self.count.cpu()
+        return scores | {"pinball": each.mean().item(), "crps": (each @ crps_weights(DECILES)).item()}

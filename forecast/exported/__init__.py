@@ -1,1 +1,0 @@
-"""A trained model as one file that runs without this package (`python -m forecast.export`)."""

@@ -1,0 +1,213 @@
+"""Backtests: forecast from many past origins, each with what was known at that date."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import numpy as np
+import torch
+from omegaconf import DictConfig
+from torch import Tensor
+
+from forecast.checkpoints.file import load_checkpoint
+from forecast.data import Batch, DataModule, Windows
+from forecast.data.scaled_panel import ScaledPanel
+from forecast.data.scaling import Scaler
+from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
+from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.conformal import Calibration, calibrate, enough
+from forecast.evaluation.intervals import IntervalSums
+from forecast.evaluation.results import MODEL
+from forecast.inference.backtest_origins import check_rows, choose_origins
+from forecast.inference.evaluate import baselines_for
+from forecast.inference.model import TrainedModel
+from forecast.system.errors import ConfigError, DataError
+from forecast.system.progress import track
+from forecast.training.build import batches_before_training, make_forecaster, make_trainer
+from forecast.training.checkpointing import Checkpointing
+from forecast.training.compile import compile_where_possible
+from forecast.training.module import Forecaster
+from forecast.training.report import predict
+
+BATCH = 64
+VALIDATION = 8
+"""The last eighth of the dates before a training is for validation."""
+
+Point = Callable[[Batch], Tensor]
+"""A function of a batch; gives scaled point forecasts (batch, pred_len, n_targets)."""
+
+
+def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) -> Backtest:
+    """Forecast from every origin with a trained model.
+
+    A series that was trained on keeps its scale; a new one is scaled by its rows before its first origin.
+    """
+    origins = choose_origins(data, config.steps, config.stride)
+
+    def point(batch: Batch) -> Tensor:
+        return model.point(model.forecast(batch.past, batch.past_time, batch.future_time))
+
+    fitted = baselines_for(model, data)
+    calibration = model.calibration
+    if calibration is None or not calibration.has([*config.levels]):
+        calibration = calibrate(point, model.data().windows["val"], BATCH, [*config.levels])
+    found = new_backtest(config, data, fitted, calibration, origins)
+    forecast_origins(found, data, model.data_state, np.arange(len(origins)), point, fitted, calibration)
+    if note := model.note_on(found.dates):
+        found.notes.append(note)
+    return found
+
+
+def backtest_with_refits(data: DataModule, config: DictConfig) -> Backtest:
+    """Train before the first origin, and again after every `refit_every` rows, on all rows known at that date.
+
+    A training cuts every series at the same date. The trained models are saved to `trainings` in the output folder.
+    """
+    check_rows("refit_every", config.refit_every)
+    origins = choose_origins(data, config.steps, config.stride)
+    passed = origins.positions - origins.positions.min()
+    part = passed // config.refit_every if config.refit_every else np.zeros_like(passed)
+    numbers, found = np.unique(part), None
+    for done, number in enumerate(numbers):
+        chosen = np.flatnonzero(part == number)
+        cut = int(origins.positions[chosen].min())
+        print(f"training   {done + 1} of {len(numbers)}, on rows to {data.panel.grid[cut - 1]}")
+        known = known_before(data, cut)
+        fitted = FittedBaselines.fit(known)
+        forecaster = train_best(config, known, fitted, Path(config.output_dir) / "trainings" / str(done))
+
+        def point(batch: Batch, forecaster: Forecaster = forecaster) -> Tensor:
+            return predict(forecaster, batch)
+
+        calibration = calibrate(point, known.windows["val"], BATCH, [*config.levels])
+        if found is None:
+            found = new_backtest(config, known, fitted, calibration, origins)
+        found.trainings.append(cut)
+        forecast_origins(found, known, known.scaled.state_dict(), chosen, point, fitted, calibration)
+    assert found is not None
+    return found
+
+
+def known_before(data: DataModule, cut: int) -> DataModule:
+    """The data with training and validation rows before a position of the grid alone.
+
+    Raises DataError where too few dates lie before it.
+    """
+    grid = data.panel.grid
+    validation = cut - max(cut // VALIDATION, data.pred_len)
+    if validation < 1:
+        raise DataError(
+            f"{data.name}: {cut:,} dates before the first origin, {grid[cut]}, are too few to train and validate on: "
+            "give fewer steps"
+        )
+    return data.resplit([str(grid[validation]), str(grid[cut])])
+
+
+def train_best(config: DictConfig, data: DataModule, fitted: FittedBaselines, folder: Path) -> Forecaster:
+    """Train a new model and return it at its best epoch by validation; its checkpoint is saved to `folder`."""
+    L.seed_everything(config.seed, workers=True, verbose=False)
+    forecaster = make_forecaster(config, data, fitted)
+    trainer = make_trainer(
+        config,
+        Checkpointing(str(folder), every_minutes=config.callbacks.checkpoint.every_minutes),
+        names=("progress", "finite", "early_stopping"),
+        logger=False,
+        num_sanity_val_steps=batches_before_training(forecaster.model),
+    )
+    if trainer.world_size > 1:
+        raise ConfigError(f"trainer.devices={config.trainer.devices}: a backtest trains on one device")
+    if config.compile:
+        compile_where_possible(forecaster.model, trainer.strategy.root_device)
+    trainer.fit(forecaster, datamodule=data)
+    forecaster.load_state_dict(load_checkpoint(folder / "best.ckpt")["state_dict"])
+    return forecaster
+
+
+def new_backtest(
+    config: DictConfig, data: DataModule, fitted: FittedBaselines, calibration: Calibration, origins: Origins
+) -> Backtest:
+    """A backtest with the truth, without forecasts."""
+    panel = data.panel
+    targets = [panel.columns.index(name) for name in data.target_columns]
+    truth = panel.values[origins.rows[:, None] + np.arange(data.pred_len)][..., targets].astype(np.float64)
+    unknown = torch.full((len(panel), data.n_targets), torch.nan, dtype=torch.float64)
+    found = Backtest(
+        title=data.title,
+        attention=config.model.attention.name,
+        columns=list(data.target_columns),
+        panel=panel,
+        origins=origins,
+        truth=truth,
+        forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *fitted.baselines())},
+        intervals=IntervalSums(calibration.quantiles, enough(calibration, config.levels), unknown),
+        naive_mae=unknown.clone(),
+    )
+    if panel.future_covariates:
+        found.notes.append(
+            f"the forecasts read future covariates ({', '.join(panel.future_covariates)}) as the data have them; where "
+            "these are forecasts themselves, errors will be larger"
+        )
+    return found
+
+
+def forecast_origins(
+    found: Backtest,
+    data: DataModule,
+    state: dict[str, Any],
+    chosen: PerOrigin,
+    point: Point,
+    fitted: FittedBaselines,
+    calibration: Calibration,
+) -> None:
+    """Forecast from some of the origins, and score the intervals.
+
+    Args:
+        state: of the data that the model was trained on; it scales the series that it has.
+        chosen: numbers of the origins, ascending.
+    """
+    origins = found.origins.take(chosen)
+    windows, scaler = scale_before(data, state, origins)
+    series = np.unique(origins.series)
+    new = torch.from_numpy(series[found.intervals.scale[series].isnan().any(1).numpy()])
+    found.intervals.scale[new] = scaler.scale[new]
+    found.naive_mae[new] = fitted.naive_mae_of(data.panel.ids)[new].double()
+    # from the scale of this model to that of the errors; centres cancel in widths and errors
+    rescale = (scaler.scale / found.intervals.scale).float()
+    baselines, numbers = fitted.baselines(), torch.arange(len(windows))
+    batches = list(zip(numbers.split(BATCH), torch.from_numpy(chosen).split(BATCH), strict=True))
+    with torch.inference_mode():
+        for index, place in track(batches, "Forecasting"):
+            batch = windows.gather(index)
+            forecasts = {MODEL: point(batch)}
+            forecasts |= {name: baseline(windows, batch) for name, baseline in baselines.items()}
+            for name, forecast in forecasts.items():
+                found.forecasts[name][place.numpy()] = scaler.inverse(forecast, batch.series).numpy()
+            factor = rescale[batch.series][:, None]  # (batch, 1, n_targets)
+            quantiles = calibration.around(forecasts[MODEL].float()) * factor[..., None]
+            found.intervals.update(quantiles, batch.future * factor, batch.series)
+
+
+def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> tuple[Windows, Scaler]:
+    """Windows that forecast from these origins, and the scaler of their targets.
+
+    A series that is not in `state` is scaled by its rows before its first origin.
+    """
+    panel = data.panel.select_columns(data.feature_columns)
+    first, counts = origins.first_rows(len(panel))
+    scaled = ScaledPanel.of(
+        str(data.source.path or data.name), panel, state, panel.starts, np.where(counts > 0, first, panel.starts),
+        kind=data.scaler_kind, by=data.scale_by, holidays=data.holidays,
+    )  # fmt: skip
+    begin = first - data.seq_len
+    stop = np.where(counts > 0, begin + (counts - 1) * origins.stride + 1, begin)
+    windows = Windows(
+        scaled.values,
+        scaled.time,
+        starts=[range(a, b, origins.stride) for a, b in zip(begin.tolist(), stop.tolist(), strict=True)],
+        first_rows=torch.from_numpy(panel.starts),
+        seq_len=data.seq_len,
+        pred_len=data.pred_len,
+        target_index=data.target_index,
+    )
+    return windows, scaled.scaler.select_columns(data.target_index)

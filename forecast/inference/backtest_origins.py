@@ -1,0 +1,53 @@
+"""Choice of the origins of a backtest."""
+
+import warnings
+
+import numpy as np
+
+from forecast.data import DataModule
+from forecast.evaluation.backtest import Origins
+from forecast.system.errors import ConfigError, DataError
+
+
+def choose_origins(data: DataModule, steps: int | None, stride: int | None) -> Origins:
+    """Choose the rows that are forecast first.
+
+    Args:
+        steps: use the last `steps` rows of each series; None: its test rows.
+        stride: rows between two origins of a series; None: pred_len.
+
+    A series with too few rows before its first origin or after it is left out, with a warning.
+
+    Raises:
+        ConfigError: numbers that are not possible.
+        DataError: every series is too short.
+    """
+    for key, value in {"steps": steps, "stride": stride}.items():
+        check_rows(key, value)
+    panel = data.panel
+    if steps is not None and steps > panel.lengths.max():
+        holder = f"the longest series of {data.title}" if len(panel) > 1 else data.title
+        raise ConfigError(f"steps={steps:,}: {holder} has {panel.lengths.max():,} rows: give fewer steps")
+    first, stop = data.rows["test"] if steps is None else (panel.ends - steps, panel.ends)
+    if (rows := (stop - first).max()) < data.pred_len:
+        raise ConfigError(f"steps={rows} is shorter than pred_len={data.pred_len}: give more steps")
+    is_long_enough = (first - panel.starts >= data.seq_len) & (stop - first >= data.pred_len)
+    if not is_long_enough.any():
+        raise DataError(
+            f"{data.name}: there are {(first - panel.starts).max():,} rows before the first origin, and the model "
+            f"reads seq_len={data.seq_len}: give fewer steps"
+        )
+    if not is_long_enough.all():
+        warnings.warn(
+            f"{data.name}: {int((~is_long_enough).sum()):,} of {len(panel):,} series left out: fewer than "
+            f"seq_len={data.seq_len} rows before their first origin, or fewer than pred_len={data.pred_len} after it",
+            stacklevel=2,
+        )
+    stop = np.where(is_long_enough, stop - data.pred_len + 1, first)
+    return Origins.between(panel, first, stop, stride or data.pred_len)
+
+
+def check_rows(key: str, value: object) -> None:
+    """Raise ConfigError unless the value is None or a positive whole number."""
+    if value is not None and (type(value) is not int or value < 1):
+        raise ConfigError(f"{key}={value} must be a whole number of rows, at least 1")

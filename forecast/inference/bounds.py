@@ -1,0 +1,115 @@
+"""Bounds of forecasts: by which method, and from which calibration."""
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from forecast.data import DataModule
+from forecast.evaluation.conformal import Calibration, calibrate
+from forecast.evaluation.quantiles import Level, bounds
+from forecast.inference.model import TrainedModel
+from forecast.inference.roll import passes_over, roll
+from forecast.system.errors import ConfigError, DataError, ForecastError
+from forecast.system.progress import track
+
+METHODS = ("auto", "conformal", "quantile")
+
+ROLLED_ORIGINS = 512
+"""Rolled forecasts that bounds beyond pred_len are taken from, at most."""
+
+FEW = 10
+"""Horizons in the validation rows below which bounds beyond pred_len are called rough."""
+
+BATCH = 64
+
+
+def choose_method(model: TrainedModel, method: str, levels: Sequence[Level], horizon: int) -> str:
+    """The method of the bounds; `auto` takes quantiles of the network where it has them for all levels and steps."""
+    if method not in METHODS:
+        raise ConfigError(f"intervals={method} is not one of {', '.join(METHODS)}")
+    if method != "auto":
+        return method
+    wanted = {p for level in levels for p in bounds(level)}
+    trained = horizon <= model.pred_len and model.quantiles is not None and wanted <= set(model.quantiles)
+    return "quantile" if trained else "conformal"
+
+
+def check_trained_bounds(model: TrainedModel, levels: Sequence[Level], horizon: int) -> Sequence[float]:
+    """The probabilities of the network's quantiles. Raises ConfigError where they lack a level or a step."""
+    if model.quantiles is None:
+        raise ConfigError(
+            "intervals=quantile needs a model trained with loss=quantile, and more than its linear model: use "
+            "intervals=conformal"
+        )
+    if horizon > model.pred_len:
+        raise ConfigError(
+            f"intervals=quantile reaches pred_len={model.pred_len} steps, not horizon={horizon}: use "
+            "intervals=conformal"
+        )
+    known = [f"{100 - 200 * p:g}" for p in model.quantiles if p < 0.5]
+    for level in levels:
+        if not set(bounds(level)) <= set(model.quantiles):
+            raise ConfigError(
+                f"levels: this model was trained for {', '.join(known)}%, not {level:g}%: give one of those, or "
+                "intervals=conformal"
+            )
+    return model.quantiles
+
+
+def calibration_for(model: TrainedModel, levels: Sequence[Level], horizon: int) -> Calibration:
+    """The checkpoint's calibration, or a new one on validation windows where that lacks a level or a step."""
+    stored = model.calibration
+    if stored is not None and stored.has(levels) and horizon <= model.pred_len:
+        return stored.first(horizon)
+    try:
+        tested = model.tested()
+        data = tested.data()
+    except ForecastError as error:
+        raise type(error)(
+            f"these levels or steps need calibrating on the data that the model was trained on: {error}; "
+            "levels=[] goes without bounds"
+        ) from None
+    if horizon > model.pred_len:
+        calibration = calibrate_rolled(tested, data, levels, horizon)
+    else:
+        calibration = calibrate(
+            lambda batch: tested.point(tested.forecast(batch.past, batch.past_time, batch.future_time)),
+            data.windows["val"], BATCH, levels, lambda batches: track(batches, "Calibrating"),
+        ).first(horizon)  # fmt: skip
+    return calibration.rescaled(tested.target_scaler, model.target_scaler)
+
+
+def calibrate_rolled(
+    model: TrainedModel, data: DataModule, levels: Sequence[Level], horizon: int
+) -> Calibration:
+    """Calibrate on forecasts rolled over the horizon within the validation rows, at most `ROLLED_ORIGINS` of them."""
+    passes = passes_over(horizon, model.pred_len)
+    first, last = data.rows["val"]
+    # the truth lies within the validation rows; time features may lie beyond them
+    begin = np.maximum(data.panel.starts, first - model.seq_len)
+    end = np.minimum(last - horizon, data.panel.ends - passes) - model.seq_len + 1
+    starts = [range(a, max(a, b)) for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
+    rows = int((last - first).max())
+    if not any(starts):
+        raise DataError(
+            f"horizon={horizon} is longer than the {rows} validation rows that its bounds could be taken from: "
+            "levels=[] goes without bounds"
+        )
+    if rows < FEW * horizon:
+        warnings.warn(
+            f"horizon={horizon}: bounds beyond pred_len={model.pred_len} come from {rows:,} validation rows, which "
+            f"hold {rows // horizon} such horizons: they are rough, and may leave out the forecast itself; train with "
+            "a longer pred_len, or give validation more rows (data.split)",
+            stacklevel=2,
+        )
+    windows = data.windows["val"].over(starts, pred_len=passes)
+    chosen = torch.linspace(0, len(windows) - 1, min(len(windows), ROLLED_ORIGINS)).long()
+    errors = []
+    for index in track(chosen.split(BATCH), "Calibrating"):
+        batch = windows.gather(index)
+        time = torch.cat([batch.past_time, batch.future_time], dim=1)
+        point, _ = roll(model, batch.past, time, horizon)
+        errors.append(batch.future[:, :horizon] - point)
+    return Calibration.fit(torch.cat(errors), levels)

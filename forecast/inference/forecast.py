@@ -1,0 +1,143 @@
+"""A forecast of each series, with bounds, in the units of the data."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+
+from forecast.data import Panel
+from forecast.data.even_spacing import spread
+from forecast.evaluation.quantiles import Level
+from forecast.inference.model import TrainedModel
+from forecast.reports.figures import PlottedForecast
+from forecast.system.errors import ConfigError
+
+PLOTTED_SERIES, PLOTTED_VARIABLES = 4, 8
+
+Values = Float64[np.ndarray, "series horizon n_targets"]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A forecast of each series, in the units of the data.
+
+    Attributes:
+        panel: the rows before the forecasts, one series for each forecast.
+        columns: the variables that are forecast.
+        dates: of each forecast (series, horizon).
+        values, low, high: the point forecast, and the bounds of each level.
+        truth: what the data say of the horizon already; NaN where they say nothing.
+        method: of the bounds: conformal or quantile.
+        new: how many of the series were not trained on.
+    """
+
+    panel: Panel
+    columns: list[str]
+    dates: np.ndarray
+    values: Values
+    low: dict[Level, Values]
+    high: dict[Level, Values]
+    truth: Values
+    method: str
+    new: int
+
+    @property
+    def has_truth(self) -> bool:
+        return bool(np.isfinite(self.truth).any())
+
+    def frame(self) -> pd.DataFrame:
+        """One row for each date of each series.
+
+        Each target has a column of its forecast, `-lo-80` and `-hi-80` for each level, and where the truth is known,
+        `-true` and `-error` (forecast − truth). The index is the date; with an id column, the index is the id and the
+        date is a column.
+        """
+        parts = ForecastColumns()
+        if self.panel.has_ids:
+            parts[str(self.panel.grid.name)] = self.dates.ravel()
+        for i, name in enumerate(self.columns):
+            parts[name] = self.values[..., i].ravel()
+            for level in self.low:
+                parts[f"{name}-lo-{level:g}"] = self.low[level][..., i].ravel()
+                parts[f"{name}-hi-{level:g}"] = self.high[level][..., i].ravel()
+            if self.has_truth:
+                parts[f"{name}-true"] = self.truth[..., i].ravel()
+                parts[f"{name}-error"] = (self.values - self.truth)[..., i].ravel()
+        ids = self.panel.ids.repeat(self.dates.shape[1])
+        return pd.DataFrame(parts, index=ids if self.panel.has_ids else pd.Index(self.dates[0], name="date"))
+
+    def plots(self) -> list[PlottedForecast]:
+        """What a figure shows: the variables of a table, or the first variable of a few series, evenly spaced."""
+        if self.panel.has_ids:
+            chosen = [(int(s), 0, str(self.panel.ids[s])) for s in spread(len(self.panel), PLOTTED_SERIES)]
+        else:
+            chosen = [(0, int(v), self.columns[v]) for v in spread(len(self.columns), PLOTTED_VARIABLES)]
+        return [self._plot(*which) for which in chosen]
+
+    def _plot(self, s: int, v: int, label: str) -> PlottedForecast:
+        rows = np.arange(self.panel.starts[s], self.panel.ends[s])
+        return PlottedForecast(
+            label,
+            self.panel.dates(rows),
+            self.panel.values[rows][:, self.panel.columns.index(self.columns[v])],
+            pd.DatetimeIndex(self.dates[s]),
+            self.values[s, :, v],
+            {level: low[s, :, v] for level, low in self.low.items()},
+            {level: high[s, :, v] for level, high in self.high.items()},
+            self.truth[s, :, v],
+        )
+
+
+class ForecastColumns(dict[str, np.ndarray]):
+    """Columns of a forecast; raises ConfigError for a second column of one name."""
+
+    def __setitem__(self, name: str, values: np.ndarray) -> None:
+        if name in self:
+            raise ConfigError(
+                f"the forecast would have two columns {name!r}, one of the data's own column of that name: rename it"
+            )
+        super().__setitem__(name, values)
+
+
+def describe_forecast(model: TrainedModel, found: Forecast) -> list[str]:
+    """What was forecast, in lines for the terminal."""
+    n_series, horizon = found.dates.shape
+    columns = ", ".join(found.columns[:8]) + (", ..." if len(found.columns) > 8 else "")
+    which = f"{n_series:,} series, {horizon} steps of each" if found.panel.has_ids else f"{horizon} steps"
+    first, last = pd.Timestamp(found.dates.min()), pd.Timestamp(found.dates.max())
+    lines = [f"forecast   {columns}: {which}, every {model.freq}, {first} to {last}"]
+    if found.new:
+        lines.append(f"new        {found.new:,} series were not trained on: scaled by their own rows")
+    if horizon > model.pred_len:
+        lines.append(
+            f"rolled     beyond pred_len={model.pred_len} the model reads its own forecasts; bounds are from forecasts "
+            "rolled over as many steps on validation rows"
+        )
+    if model.refitted is not None:
+        lines.append(
+            f"model      refitted on all {model.refitted['rows']:,} rows, to {model.refitted['last_date']}"
+        )
+    if found.low:
+        source = ", from scaled errors pooled over the series" if n_series > 1 else ""
+        source += " (errors of the model that was tested)" if model.refitted is not None else ""
+        levels = ", ".join(f"{level:g}%" for level in found.low)
+        lines.append(f"bounds     {levels}, {found.method}{source if found.method == 'conformal' else ''}")
+    return lines + describe_truth(model, found)
+
+
+def describe_truth(model: TrainedModel, found: Forecast) -> list[str]:
+    """The errors where the truth is known already, in lines for the terminal."""
+    if not found.has_truth:
+        return []
+    note = model.note_on(pd.DatetimeIndex(found.dates.ravel()))
+    error, known = found.values - found.truth, np.isfinite(found.truth).all(axis=2)
+    mae, rmse = np.nanmean(np.abs(error), axis=(0, 1)), np.sqrt(np.nanmean(error**2, axis=(0, 1)))
+    return [
+        *([f"note       {note}"] if note else []),
+        f"truth      known for {int(known.sum()):,} of {known.size:,} steps",
+        *(
+            f"           {name}: MAE {a:.4g}, RMSE {r:.4g}"
+            for name, a, r in list(zip(found.columns, mae, rmse, strict=True))[:8]
+        ),
+    ]

@@ -1,0 +1,112 @@
+"""Where forecasts begin, and what they need of the panel."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int64
+
+from forecast.data import Panel
+from forecast.data.files.cells import quote
+from forecast.inference.forecast import Values
+from forecast.inference.model import TrainedModel
+from forecast.system.errors import ConfigError, DataError
+
+
+def choose_origins(
+    model: TrainedModel, panel: Panel, start: str | pd.Timestamp | None
+) -> tuple[Int64[np.ndarray, " chosen"], Int64[np.ndarray, " chosen"]]:
+    """The series that can be forecast, and the row of each that is forecast first.
+
+    Raises DataError where no series has enough history, ConfigError for a `start` that no series can be forecast from.
+    """
+    if panel.lengths.max() < model.seq_len:
+        has = f"the longest of {len(panel):,} series has" if len(panel) > 1 else "there are"
+        raise DataError(
+            f"this model reads {model.seq_len:,} rows (seq_len) before a forecast, and {has} "
+            f"{panel.lengths.max():,}: give more history"
+        )
+    origins = panel.ends
+    if start is not None:
+        origins = panel.starts + find_date(panel, start) - panel.grid_starts
+    possible = (origins - panel.starts >= model.seq_len) & (origins <= panel.ends)
+    if not possible.any():
+        grid, first = panel.with_dates_after_ends(1).grid, panel.grid_starts.min() + model.seq_len
+        span = f"from {grid[first]} to {grid[(panel.grid_starts + panel.lengths).max()]}"
+        raise ConfigError(
+            f"start={start} is not a date of the data, or has too little history: with seq_len={model.seq_len} a "
+            f"forecast may begin {span}, every {model.freq}"
+        )
+    if not possible.all():
+        warnings.warn(
+            f"{int((~possible).sum()):,} of {len(panel):,} series left out: fewer than seq_len={model.seq_len} rows "
+            "before the forecast, or no row right before it",
+            stacklevel=2,
+        )
+    chosen = np.flatnonzero(possible)
+    return chosen, origins[chosen]
+
+
+def find_date(panel: Panel, start: str | pd.Timestamp) -> int:
+    """The position of a date in the grid of the panel, or right after its end; far outside of it if it is not there."""
+    try:
+        date = pd.DatetimeIndex([start])
+    except ValueError:
+        raise ConfigError(
+            f"start={start} is not a date: write it as 2018-01-01 or 2018-01-01T06:00"
+        ) from None
+    if date.tz is not None:
+        raise ConfigError(
+            f"start={start}: leave the UTC offset out, and write the date as the dates of the data are read"
+        )
+    place = int(panel.with_dates_after_ends(1).grid.get_indexer(date)[0])
+    return place if place >= 0 else -len(panel.grid) - panel.n_rows
+
+
+def take_part(
+    model: TrainedModel,
+    panel: Panel,
+    chosen: Int64[np.ndarray, " chosen"],
+    origins: Int64[np.ndarray, " chosen"],
+    horizon: int,
+    passes: int,
+) -> tuple[Panel, Int64[np.ndarray, " chosen"]]:
+    """A panel in memory with what the forecasts need of the chosen series, and their origins in it.
+
+    Series that were trained on need only the rows around the forecast; new ones all rows before it, for their scale.
+    """
+    history = max(model.seq_len, 4 * horizon, 48)
+    has_scale = np.array(model.data_state["ids"])[np.array(model.data_state["has_scale"])]
+    is_known = panel.ids[chosen].isin(has_scale) | (model.config["data"].get("scale_by") == "all")
+    first = np.where(is_known, np.maximum(panel.starts[chosen], origins - history), panel.starts[chosen])
+    stops = np.minimum(panel.stops[chosen], origins + passes)
+    ends = np.minimum(panel.ends[chosen], stops)
+    part = panel.take_rows(chosen, first, stops, ends).with_dates_after_ends(passes)
+    return part, part.starts + origins - first
+
+
+def known_truth(
+    part: Panel, rows: Int64[np.ndarray, " series"], horizon: int, target_index: list[int]
+) -> Values:
+    """The values that the panel has from these rows on (series, horizon, n_targets); NaN after the ends."""
+    wanted = rows[:, None] + np.arange(horizon)
+    there = wanted < part.ends[:, None]
+    values = part.values[np.where(there, wanted, 0)][..., target_index]
+    return np.where(there[..., None], values, np.nan)
+
+
+def check_future_covariates(part: Panel, rows: Int64[np.ndarray, " series"], steps: int) -> None:
+    """Raises DataError naming the first series, column and date whose future covariate is not known."""
+    if part.future is None:
+        return
+    wanted = rows[:, None] + np.arange(steps)
+    there = wanted < part.stops[:, None]
+    missing = ~(np.isfinite(part.future[np.where(there, wanted, 0)]) & there[..., None])
+    if missing.any():
+        s, step, column = (int(i) for i in np.argwhere(missing)[0])
+        date = part.grid[int((part.grid_starts + rows - part.starts)[s]) + step]
+        where = f"series {quote(part.ids[s])}: " if part.has_ids else ""
+        raise DataError(
+            f"{where}{part.future_covariates[column]} is not known for {date}: this forecast needs future covariates "
+            f"for {steps} steps after its start: add such rows, their values empty, or give future=FILE"
+        )

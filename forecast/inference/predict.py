@@ -1,0 +1,132 @@
+"""Forecasts of a trained model for each series of a panel."""
+
+from collections.abc import Sequence
+from numbers import Integral
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from forecast.data import Panel
+from forecast.data.scaled_panel import ScaledPanel
+from forecast.evaluation.conformal import enough
+from forecast.evaluation.quantiles import Level, bounds, check_levels
+from forecast.inference.bounds import calibration_for, check_trained_bounds, choose_method
+from forecast.inference.forecast import Forecast, Values
+from forecast.inference.model import TrainedModel
+from forecast.inference.origins import check_future_covariates, choose_origins, known_truth, take_part
+from forecast.inference.roll import passes_over, roll
+from forecast.system.errors import ConfigError
+from forecast.system.progress import track
+
+BATCH = 512
+
+
+def predict(
+    model: TrainedModel,
+    panel: Panel,
+    *,
+    horizon: int | None = None,
+    start: str | pd.Timestamp | None = None,
+    levels: Sequence[Level] = (),
+    method: str = "auto",
+) -> Forecast:
+    """Forecast `horizon` steps (default: pred_len) of each series from `start` (default: after the end of each).
+
+    Beyond pred_len the model reads its own forecasts. A series that was trained on keeps its scale; a new one is
+    scaled by its rows before the forecast. Series with too little history are left out, with a warning.
+
+    Raises:
+        ConfigError: what this model cannot be asked for.
+        DataError: missing columns, history or future covariates.
+    """
+    levels, horizon = check_levels(levels), check_horizon(model, horizon)
+    method = choose_method(model, method, levels, horizon)
+    panel = model.select_columns(panel)
+    chosen, origins = choose_origins(model, panel, start)
+    passes = passes_over(horizon, model.pred_len)
+    part, rows = take_part(model, panel, chosen, origins, horizon, passes)
+    check_future_covariates(part, rows, passes)
+    saved = model.config["data"]
+    scaled = ScaledPanel.of(
+        "the data", part, model.data_state, part.starts, rows,
+        kind=saved["scaler"], by=saved.get("scale_by", "series"), holidays=model.holidays,
+    )  # fmt: skip
+    point, own = forecast_series(model, scaled, torch.from_numpy(rows), horizon)
+    scaler, series = scaled.scaler.select_columns(model.target_index), torch.arange(len(part))
+
+    def unscale(values: Tensor) -> Values:
+        return scaler.inverse(values, series).numpy()
+
+    low, high = {}, {}
+    for level, (below, above) in scaled_bounds(model, method, levels, point, own[:, :horizon]).items():
+        low[level], high[level] = unscale(below), unscale(above)
+    places = (part.grid_starts + rows - part.starts)[:, None] + np.arange(horizon)
+    return Forecast(
+        panel=part.take_rows(np.arange(len(part)), part.starts, rows, rows),
+        columns=model.target_columns,
+        dates=part.grid.to_numpy()[places],
+        values=unscale(point),
+        low=low,
+        high=high,
+        truth=known_truth(part, rows, horizon, model.target_index),
+        method=method,
+        new=int((scaled.place < 0).sum()),
+    )
+
+
+def scaled_bounds(
+    model: TrainedModel,
+    method: str,
+    levels: Sequence[Level],
+    point: Float[Tensor, "series horizon n_targets"],
+    own: Float[Tensor, "series steps n_targets ..."],
+) -> dict[Level, tuple[Tensor, Tensor]]:
+    """Lower and upper bound of each level, from the quantiles of the network (`own`) or from a calibration."""
+    horizon = point.shape[1]
+    at: Sequence[float] = ()
+    quantiles = own
+    if levels and method == "quantile":
+        at = check_trained_bounds(model, levels, horizon)
+    elif levels:
+        calibration = calibration_for(model, levels, horizon)
+        levels = enough(calibration, levels)
+        at, quantiles = calibration.quantiles, calibration.around(point)
+    sides = {level: bounds(level) for level in levels}
+    return {
+        level: (quantiles[..., at.index(low)], quantiles[..., at.index(high)])
+        for level, (low, high) in sides.items()
+    }
+
+
+def check_horizon(model: TrainedModel, horizon: int | None) -> int:
+    if horizon is None:
+        return model.pred_len
+    if isinstance(horizon, bool) or not isinstance(horizon, Integral) or horizon < 1:
+        raise ConfigError(f"horizon={horizon} must be a whole number of at least 1")
+    horizon = int(horizon)
+    if horizon > model.pred_len and model.feature_columns != model.target_columns:
+        others = [name for name in model.feature_columns if name not in model.target_columns]
+        raise ConfigError(
+            f"horizon={horizon} is beyond pred_len={model.pred_len}, and this model reads columns that it does not "
+            f"forecast ({', '.join(others[:5])}), whose future is not known: train with pred_len={horizon}"
+        )
+    return horizon
+
+
+@torch.inference_mode()
+def forecast_series(
+    model: TrainedModel, scaled: ScaledPanel, origins: Int64[Tensor, " series"], horizon: int
+) -> tuple[Float[Tensor, "series horizon n_targets"], Float[Tensor, "series pred_len n_targets ..."]]:
+    """Scaled point forecasts of each series, and the first output of the network: quantiles, if it has them."""
+    steps = model.seq_len + passes_over(horizon, model.pred_len)
+    points, outputs = [], []
+    for series in track(torch.arange(len(origins)).split(BATCH), "Forecasting"):
+        first = origins[series] - model.seq_len
+        past = scaled.values.windows(first, model.seq_len)
+        point, output = roll(model, past, scaled.time.windows(first, steps, series), horizon)
+        points.append(point)
+        outputs.append(output)
+    return torch.cat(points), torch.cat(outputs)

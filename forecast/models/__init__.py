@@ -1,0 +1,7 @@
+"""Forecasting models, and the base class of a model of your own."""
+
+from forecast.models.base import ForecastModel
+from forecast.models.informer import Informer, InformerStack
+from forecast.models.residual_informer import ResidualInformer
+
+__all__ = ["ForecastModel", "Informer", "InformerStack", "ResidualInformer"]

@@ -1,0 +1,73 @@
+"""Channel handling: which variables a token holds, and which tokens attention reads together."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from forecast.attention.base import check_choice
+
+TOKENS = ("mixed", "independent", "joint")
+EMBEDDING_SCALE = 0.3
+"""Standard deviation of the variable embeddings at the start; tokens have about 1."""
+
+
+class ChannelLayout(nn.Module):
+    """The layout of several variables in the sequences that attention reads.
+
+    mixed        one sequence of T tokens; a token holds a patch of all variables
+    independent  one sequence of T tokens for each of the n target variables; no variable influences another
+    joint        one sequence of n·T tokens; a token holds a patch of one variable, and a learnt embedding of the
+                 variable is added to it
+
+    Below, a channel is a row of tokens: all variables together (mixed), or one variable (independent, joint).
+
+    Sources: Zhou et al. 2021, Informer (mixed); Nie et al. 2023, PatchTST (independent); Woo et al. 2024, Moirai
+    (joint).
+
+    Raises:
+        ValueError: `tokens` is not one of these three.
+    """
+
+    def __init__(self, tokens: str, n_features: int, d_model: int) -> None:
+        super().__init__()
+        check_choice("tokens", tokens, TOKENS)
+        self.mixed, self.independent, self.joint = (tokens == name for name in TOKENS)
+        self.n_features = n_features
+        self.variables_per_token = n_features if self.mixed else 1
+        self.variable_embedding = (
+            nn.Parameter(EMBEDDING_SCALE * torch.randn(n_features, 1, d_model)) if self.joint else None
+        )
+
+    def split_channels(
+        self, steps: Float[Tensor, "batch length n_features"], target_index: Int[Tensor, " n_targets"]
+    ) -> Float[Tensor, "batch channels length variables_per_token"]:
+        """Split values into channels; with independent channels, those of the targets only."""
+        if self.independent:
+            steps = steps[..., target_index]
+        return steps.unflatten(2, (-1, self.variables_per_token)).movedim(2, 1)
+
+    def embed_variable(
+        self, tokens: Float[Tensor, "batch channels tokens d_model"]
+    ) -> Float[Tensor, "batch channels tokens d_model"]:
+        """Add the embedding of each channel's variable to its tokens, with joint channels."""
+        return tokens if self.variable_embedding is None else tokens + self.variable_embedding
+
+    def select_targets(
+        self, tokens: Float[Tensor, "batch channels tokens d_model"], target_index: Int[Tensor, " n_targets"]
+    ) -> Float[Tensor, "batch target_channels tokens d_model"]:
+        """Select the channels of the target columns."""
+        return tokens[:, target_index] if self.joint else tokens
+
+    def to_sequences(
+        self, tokens: Float[Tensor, "batch channels tokens d_model"]
+    ) -> Float[Tensor, "sequences length d_model"]:
+        """Arrange channels as attention reads them: joint ones one after another, others as separate sequences."""
+        return tokens.flatten(1, 2) if self.joint else tokens.flatten(0, 1)
+
+    def from_sequences(
+        self, sequences: Float[Tensor, "sequences length d_model"], channels: int
+    ) -> Float[Tensor, "batch {channels} tokens d_model"]:
+        """Invert `to_sequences`."""
+        if self.joint:
+            return sequences.unflatten(1, (channels, -1))
+        return sequences.unflatten(0, (-1, channels))

@@ -1,0 +1,58 @@
+"""Patches: tokens of several time steps, and a head that turns a token into values of its steps (Nie et al. 2023)."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class PatchEmbedding(nn.Module):
+    """Embed every `patch_len` steps, values and time embeddings, as one token.
+
+    token = A [values of the patch] + b + C [time embeddings of the patch]; cost length · d_model for each variable.
+    """
+
+    def __init__(self, n_features: int, d_time: int, d_model: int, *, patch_len: int) -> None:
+        super().__init__()
+        self.patch_len = patch_len
+        self.values = nn.Linear(patch_len * n_features, d_model)
+        self.time = nn.Linear(patch_len * d_time, d_model, bias=False)
+
+    def forward(
+        self,
+        values: Float[Tensor, "batch channels length n_features"],
+        time: Float[Tensor, "batch 1 length d_time"],
+    ) -> Float[Tensor, "batch channels tokens d_model"]:
+        """Embed a `length` that is a multiple of `patch_len`."""
+        return self.values(self._patches(values)) + self.time(self._patches(time))
+
+    def _patches(self, steps: Tensor) -> Tensor:
+        return steps.unflatten(2, (-1, self.patch_len)).flatten(3)
+
+
+class StepHead(nn.Module):
+    """Turn a patch's token and the time embedding of each of its steps into the values of the steps.
+
+    y(step) = W gelu(A(step's place in the patch) token + B time(step)) + c
+
+    A patch may begin at any hour; the effect of an hour, a weekday or a holiday is shared by all places in a patch. W
+    and c are zero at the start, so that an untrained head adds nothing.
+    """
+
+    def __init__(
+        self, d_model: int, d_time: int, n_outputs: int, *, patch_len: int, hidden: int = 32
+    ) -> None:
+        super().__init__()
+        self.patch_len = patch_len
+        self.token = nn.Linear(d_model, patch_len * hidden)
+        self.time = nn.Linear(d_time, hidden, bias=False)
+        self.out = nn.Linear(hidden, n_outputs)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(
+        self,
+        tokens: Float[Tensor, "batch channels tokens d_model"],
+        time: Float[Tensor, "batch 1 length d_time"],
+    ) -> Float[Tensor, "batch channels length n_outputs"]:
+        steps = self.token(tokens).unflatten(3, (self.patch_len, -1)).flatten(2, 3)
+        return self.out(F.gelu(steps + self.time(time)))

@@ -1,0 +1,249 @@
+"""An Informer on patches that forecasts what a linear model leaves over."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from forecast.attention.dropout import Dropout
+from forecast.models.attention_layers import AttentionLayer, decoder_attention, encoder_attention
+from forecast.models.base import ForecastModel, PointAndScale, WarmStart
+from forecast.models.channels import ChannelLayout
+from forecast.models.embedding import sinusoidal_positions
+from forecast.models.informer import AttentionSlots, check_lengths, check_sizes
+from forecast.models.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
+from forecast.models.linear_model import LinearModel
+from forecast.models.patches import PatchEmbedding, StepHead
+from forecast.models.quantile_head import gap_to_raw, keep_median_outputs, raw_to_gap, set_gaps
+from forecast.models.size import estimate_informer_size
+from forecast.models.time_embedding import TimeEmbedding
+
+EPS = 1e-5
+"""Added to the variance of a window of scaled values."""
+
+LEAST_GAP = 1e-6
+"""Smallest gap between two quantiles, in scaled values."""
+
+POSITION_SCALE = 0.3
+"""Factor of the sinusoidal positions; tokens have a standard deviation of about 1."""
+
+
+class ResidualInformer(ForecastModel):
+    """Forecast = linear model + shrinkage · correction by an encoder-decoder on patches.
+
+    ŷ = m + (x − m) W + λ · s · f((x − m) / s), m and s the mean and standard deviation of the window (RevIN), λ the
+    shrinkage weight: 1 in training, then chosen on validation windows (`training.shrinkage`). f is zero at the start.
+
+    The encoder reads tokens of `patch_len` steps. The decoder reads the encoder's outputs for the last `label_len`
+    steps, then one query for each patch of the horizon: the linear model's forecast and the time embedding of each
+    step.
+
+    Args:
+        n_features, n_targets, n_time_features, n_quantiles, seq_len, label_len, pred_len, attention: see `Informer`.
+        tokens: channel handling, `mixed`, `independent` or `joint`; see `models.channels`.
+        patch_len: steps in a token, at most seq_len. Only the linear model reads the oldest `seq_len % patch_len`
+            steps; the decoder does not repeat the first `label_len % patch_len` of the label steps.
+        normalize: divide each window by its standard deviation, and multiply the forecast by it (Kim et al. 2022).
+        linear: add to a linear model; otherwise the correction is added to the window's mean.
+        future_calendar: let the decoder read the time features of the horizon.
+        d_model, n_heads, d_ff, encoder_layers, decoder_layers, dropout: see `Informer`.
+        d_calendar: width of the time embedding of a step.
+
+    Raises:
+        ValueError: a length or size is out of range, or an attention type cannot serve the role of its slot.
+    """
+
+    target_index: Tensor
+    shrinkage: Tensor
+    positions: Tensor
+    estimate_size = staticmethod(estimate_informer_size)
+    horizon_input = "the linear model's forecast and the time features"
+
+    def __init__(
+        self,
+        *,
+        n_features: int,
+        n_targets: int,
+        n_time_features: int,
+        n_quantiles: int = 1,
+        seq_len: int,
+        label_len: int,
+        pred_len: int,
+        attention: AttentionSlots,
+        tokens: str = "mixed",
+        patch_len: int = 24,
+        normalize: bool = True,
+        linear: bool = True,
+        future_calendar: bool = True,
+        d_model: int = 32,
+        n_heads: int = 4,
+        d_ff: int = 128,
+        d_calendar: int = 32,
+        encoder_layers: int = 2,
+        decoder_layers: int = 1,
+        dropout: float = 0.3,
+    ) -> None:
+        super().__init__()
+        check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
+        check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers, d_calendar=d_calendar)
+        check_sizes(patch_len=patch_len)
+        check_lengths(seq_len, label_len, dropout)
+        self.seq_len, self.label_len, self.pred_len = seq_len, label_len, pred_len
+        self.patch_len: int = min(patch_len, seq_len)
+        self.normalize, self.future_calendar, self.n_quantiles = normalize, future_calendar, n_quantiles
+        self.past_tokens, self.label_tokens = seq_len // self.patch_len, label_len // self.patch_len
+        self.future_tokens = -(-pred_len // self.patch_len)
+        self.tokens, self.channels = tokens, ChannelLayout(tokens, n_features, d_model)
+        self.register_buffer("target_index", torch.arange(n_targets))
+        self.register_buffer("shrinkage", torch.ones(()))
+        self.linear = LinearModel(seq_len, pred_len) if linear else None
+        self._build_embeddings(n_time_features, d_calendar, d_model, dropout)
+        sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout}
+        self._build_layers(attention, n_heads, (encoder_layers, decoder_layers), sizes)
+        self.norm = nn.LayerNorm(d_model)
+        outputs = n_quantiles * (n_targets if self.channels.mixed else 1)  # of each channel
+        self.head = StepHead(d_model, d_calendar, outputs, patch_len=self.patch_len)
+
+    def _build_embeddings(self, n_time_features: int, d_time: int, d_model: int, dropout: float) -> None:
+        self.time_embedding = TimeEmbedding(n_time_features, d_time, dropout)
+        width, patch_len = self.channels.variables_per_token, self.patch_len
+        self.past_embedding = PatchEmbedding(width, d_time, d_model, patch_len=patch_len)
+        self.future_embedding = PatchEmbedding(width, d_time, d_model, patch_len=patch_len)
+        positions = POSITION_SCALE * sinusoidal_positions(self.past_tokens + self.future_tokens, d_model)
+        self.register_buffer("positions", positions, persistent=False)
+        self.dropout = Dropout(dropout)
+
+    def _build_layers(
+        self, attention: AttentionSlots, n_heads: int, layers: tuple[int, int], sizes: dict[str, Any]
+    ) -> None:
+        d_model, (encoder_layers, decoder_layers) = sizes["d_model"], layers
+        options: dict[str, Any] = {"dropout": sizes["dropout"]}
+        encoder = [
+            EncoderLayer(attention["encoder"](d_model, n_heads, **options), **sizes)
+            for _ in range(encoder_layers)
+        ]
+        self.encoder = Encoder(encoder, d_model, distil=False)
+        # The tokens of several variables have no common order in time that a causal layer could respect.
+        role = {"role": "self"} if self.channels.joint else {}
+        self.decoder = Decoder(
+            DecoderLayer(
+                attention["decoder"](d_model, n_heads, **options, **role),
+                attention["cross"](d_model, n_heads, **options),
+                **sizes,
+            )
+            for _ in range(decoder_layers)
+        )
+
+    @property
+    def forecasts_untrained(self) -> bool:
+        return self.linear is not None
+
+    def warm_start(self, start: WarmStart) -> None:
+        """Set the linear model, the target columns, the calendar features and the gaps between quantiles."""
+        self.target_index.copy_(torch.tensor(start.target_index))
+        self.time_embedding.set_calendar_features(start.time_feature_names)
+        if self.linear is not None:
+            self.linear.weight.copy_(start.linear_weight())
+        if self.n_quantiles > 1:
+            self.set_quantile_gaps(start.error_quantiles(self.forecast_linear))
+
+    def set_quantile_gaps(self, quantiles: Float[Tensor, "n_targets n_quantiles"]) -> None:
+        """Set the gaps between quantiles, in standard deviations of a window, that the untrained head gives."""
+        gaps = quantiles.diff(dim=1).clamp(min=LEAST_GAP).float()
+        set_gaps(self.head.out, gaps if self.channels.mixed else gaps.mean(0, keepdim=True))
+
+    def keep_median(self) -> None:
+        keep_median_outputs(self.head.out, self.n_quantiles)
+        self.n_quantiles = 1
+
+    def forecast_linear(self, past: Float[Tensor, "batch seq_len n_features"]) -> PointAndScale:
+        """Forecast with the linear model alone; give the forecast and the standard deviation of each window."""
+        mean = past.mean(1, keepdim=True)
+        return mean + self._linear(past - mean), self.window_std(past - mean)
+
+    def _linear(self, centred: Tensor) -> Tensor:
+        if self.linear is None:
+            return centred.new_zeros(len(centred), self.pred_len, centred.shape[2])
+        return self.linear(centred)
+
+    def window_std(
+        self, centred: Float[Tensor, "batch seq_len n_features"]
+    ) -> Float[Tensor, "batch 1 n_features"]:
+        """Compute the standard deviation of windows without their mean; 1 where windows are not normalised."""
+        if not self.normalize:
+            return torch.ones_like(centred[:, :1])
+        return torch.sqrt(centred.square().mean(1, keepdim=True) + EPS)
+
+    def forward(
+        self,
+        past: Float[Tensor, "batch seq_len n_features"],
+        past_time: Float[Tensor, "batch seq_len n_time_features"],
+        future_time: Float[Tensor, "batch pred_len n_time_features"],
+    ) -> Float[Tensor, "batch pred_len outputs"]:
+        mean = past.mean(1, keepdim=True)
+        centred = past - mean
+        scale, linear = self.window_std(centred), self._linear(centred)
+        correction = self._correction(centred / scale, linear / scale, past_time, future_time)
+        correction = correction.unflatten(2, (-1, self.n_quantiles))
+        scale = scale[..., self.target_index, None]
+        median = (mean + linear)[..., self.target_index, None] + self.shrinkage * scale * correction
+        if self.n_quantiles == 1:
+            return median.flatten(2)
+        # The middle output of a target is its median, the others are gaps between quantiles.
+        gaps = (scale * raw_to_gap(correction)).clamp(min=LEAST_GAP)
+        is_median = torch.arange(self.n_quantiles, device=past.device) == self.n_quantiles // 2
+        return torch.where(is_median, median, gap_to_raw(gaps)).flatten(2)
+
+    def _correction(
+        self,
+        past: Float[Tensor, "batch seq_len n_features"],
+        linear: Float[Tensor, "batch pred_len n_features"],
+        past_time: Float[Tensor, "batch seq_len n_time_features"],
+        future_time: Float[Tensor, "batch pred_len n_time_features"],
+    ) -> Float[Tensor, "batch pred_len outputs"]:
+        """Compute the output of the encoder-decoder, for windows of mean 0 and standard deviation 1."""
+        read = self.past_tokens * self.patch_len
+        time = self.time_embedding(torch.cat([past_time[:, -read:], future_time], dim=1))[:, None]
+        time_past, time_future = time[:, :, :read], self._pad_to_patches(time[:, :, read:])
+        if not self.future_calendar:
+            time_future = torch.zeros_like(time_future)
+
+        channels, targets = self.channels, self.target_index
+        past_values = channels.split_channels(past[:, -read:], targets)
+        linear_values = self._pad_to_patches(channels.split_channels(linear, targets))
+        tokens = channels.embed_variable(self.past_embedding(past_values, time_past))
+        queries = channels.embed_variable(self.future_embedding(linear_values, time_future))
+        tokens = self.dropout(tokens + self.positions[: self.past_tokens])
+        queries = self.dropout(queries + self.positions[self.past_tokens :])
+        queries = channels.select_targets(queries, targets)
+
+        memory = self.encoder(channels.to_sequences(tokens))
+        labels = channels.from_sequences(memory, tokens.shape[1])[
+            :, :, self.past_tokens - self.label_tokens :
+        ]
+        labels = channels.to_sequences(channels.select_targets(labels, targets))
+        horizon = channels.to_sequences(queries)
+        x = self.decoder(torch.cat([labels, horizon], dim=1), memory, last=horizon.shape[1])
+        x = channels.from_sequences(self.norm(x), queries.shape[1])
+        steps = self.head(x, time_future)[:, :, : self.pred_len]  # (batch, channels, pred_len, outputs)
+        return steps.movedim(1, 2).flatten(2)
+
+    def _pad_to_patches(self, steps: Tensor) -> Tensor:
+        """Pad (batch, channels, pred_len, width) with zeros to whole patches."""
+        return F.pad(steps, (0, 0, 0, self.future_tokens * self.patch_len - self.pred_len))
+
+    def attention_layers(self) -> list[AttentionLayer]:
+        """A token's step is the middle of its patch; the last patch of the horizon may end before its middle."""
+        half = self.patch_len // 2
+        past = self.seq_len - self.patch_len * np.arange(self.past_tokens, 0, -1) + half
+        future = self.seq_len + self.patch_len * np.arange(self.future_tokens) + half
+        future = np.minimum(future, self.seq_len + self.pred_len - 1)
+        labels = past[len(past) - self.label_tokens :]
+        joint = self.channels.joint  # then the labels of all targets precede the horizons of all targets
+        read, asked = (self.channels.n_features, len(self.target_index)) if joint else (1, 1)
+        decoded = np.concatenate([np.tile(labels, asked), np.tile(future, asked)])
+        layers = encoder_attention(self.encoder, np.tile(past, read))
+        return layers + decoder_attention(self.decoder, decoded, layers)

@@ -1,0 +1,57 @@
+"""A learnt embedding of the time features of a step."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from forecast.attention.dropout import Dropout
+
+HARMONICS = 4
+HIDDEN = 64
+JITTER = {"day of year": 0.06, "week of year": 0.06, "day of month": 0.07}
+"""Standard deviation of the random shift, in training, of time features that identify single days."""
+
+
+class TimeEmbedding(nn.Module):
+    """Embed time features f in [−½, ½]: f, sin(πkf), cos(πkf) for k ≤ 4, then a hidden layer, then (d_time).
+
+    The sines and cosines let a shallow network learn the profile of an hour or a weekday; the hidden layer combines
+    hour, weekday and holiday. Covariates follow the calendar features and may have any size; they get no sines and
+    cosines.
+
+    In training, the features in `JITTER` are shifted by normal noise, equally in a window's past and horizon: with a
+    few years of data they identify each day, and the network would memorise that day's errors.
+    """
+
+    is_calendar: Tensor
+
+    def __init__(self, n_time_features: int, d_time: int, dropout: float) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(n_time_features * (1 + 2 * HARMONICS), HIDDEN)
+        self.out = nn.Linear(HIDDEN, d_time)
+        self.dropout = Dropout(dropout)
+        self.jitter: dict[int, float] = {}
+        self.register_buffer("is_calendar", torch.ones(n_time_features))
+
+    def set_calendar_features(self, names: Sequence[str]) -> None:
+        """Set the names of the calendar features, which come first; all later features are covariates."""
+        self.is_calendar[len(names) :] = 0
+        self.jitter = {names.index(name): width for name, width in JITTER.items() if name in names}
+
+    def forward(
+        self, time_features: Float[Tensor, "batch length n_time_features"]
+    ) -> Float[Tensor, "batch length d_time"]:
+        f = time_features
+        if self.training and self.jitter:
+            shift = torch.zeros(f.shape[0], 1, f.shape[2], device=f.device, dtype=f.dtype)
+            for feature, width in self.jitter.items():
+                shift[..., feature].normal_(std=width)
+            f = f + shift
+        angles = f[..., None] * (math.pi * torch.arange(1, HARMONICS + 1, device=f.device))
+        waves = (self.is_calendar[:, None] * wave(angles) for wave in (torch.sin, torch.cos))
+        inputs = torch.cat([f, *(wave.flatten(-2) for wave in waves)], dim=-1)
+        return self.out(self.dropout(F.gelu(self.hidden(inputs))))

@@ -1,6 +1,0 @@
-"""Where the configuration lies: beside the package in a checkout, inside it in an installed wheel."""
-
-from pathlib import Path
-
-_PACKAGE = Path(__file__).resolve().parent
-CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"

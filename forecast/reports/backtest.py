@@ -1,0 +1,131 @@
+"""The files of a backtest: scores, errors by origin and by step, all forecasts, a figure."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from forecast.evaluation.backtest import Backtest
+from forecast.evaluation.results import LABELS, MODEL, labels
+from forecast.reports import figures
+from forecast.system.files import whole_file, write_json
+from forecast.system.formatting import alike
+
+SCORES = ("mse", "mae", "rmse_raw", "mae_raw", "mase")
+
+
+def tabulate_scores(found: Backtest) -> dict[str, dict[str, float]]:
+    """The scores of the model and of each baseline, averaged over all origins, steps and variables."""
+    each = {name: errors.scores() for name, errors in found.errors.items()}
+    return {name: {score: scores[score] for score in SCORES} for name, scores in each.items()}
+
+
+def tabulate_origins(found: Backtest) -> pd.DataFrame:
+    """One row for each origin: first date forecast, last date trained on, scaled MSE and MAE of all forecasts."""
+    columns: dict[str, Any] = {**found.panel.id_columns(found.origins.series), "forecast_start": found.dates}
+    if found.trainings:
+        columns["trained_until"] = found.known_until[found.latest_training]
+    for name in found.forecasts:
+        errors = found.scaled_errors(name)
+        columns |= {f"{name}_mse": (errors**2).mean((1, 2)), f"{name}_mae": np.abs(errors).mean((1, 2))}
+    return pd.DataFrame(columns)
+
+
+def tabulate_steps(found: Backtest) -> pd.DataFrame:
+    """One row for each step of the horizon: scaled MSE and MAE of all forecasts."""
+    columns: dict[str, Any] = {"step": np.arange(1, found.truth.shape[1] + 1)}
+    for name, errors in found.errors.items():
+        by_step = errors.by_step()
+        columns |= {f"{name}_{score}": by_step[score].numpy() for score in ("mse", "mae")}
+    return pd.DataFrame(columns)
+
+
+def tabulate_forecasts(found: Backtest) -> pd.DataFrame:
+    """One row for each origin, step and variable, in the units of the data."""
+    n, steps, targets = found.truth.shape
+    rows = (found.origins.rows[:, None] + np.arange(steps)).ravel()
+    return pd.DataFrame(
+        {
+            **found.panel.id_columns(np.repeat(found.origins.series, steps * targets)),
+            "forecast_start": np.repeat(found.dates.to_numpy(), steps * targets),
+            "date": np.repeat(found.panel.dates(rows).to_numpy(), targets),
+            "variable": pd.Categorical.from_codes(np.tile(np.arange(targets), n * steps), found.columns),
+            "truth": found.truth.ravel(),
+            **{name: values.ravel() for name, values in found.forecasts.items()},
+        }
+    )
+
+
+def summarize_backtest(found: Backtest) -> dict[str, Any]:
+    """The content of backtest.json."""
+    scores = tabulate_scores(found)
+    return {
+        "data": found.title,
+        "attention": found.attention,
+        "series": found.n_series,
+        "origins": len(found.origins),
+        "first_origin": str(found.dates.min()),
+        "last_origin": str(found.dates.max()),
+        "trainings": [str(date) for date in found.known_until],
+        "model": scores.pop(MODEL),
+        "baselines": scores,
+        "intervals": {"conformal": found.intervals.compute()},
+        "notes": found.notes,
+    }
+
+
+def draw_backtest(found: Backtest, origins: pd.DataFrame, steps: pd.DataFrame) -> figures.Figure:
+    """The figure of a backtest; errors of several series from one date are averaged."""
+    scores = [f"{name}_mse" for name in found.forecasts]
+    return figures.backtest_figure(
+        origins.pivot_table(values=scores, index="forecast_start").reset_index(),
+        steps,
+        labels(found.attention),
+        [*found.training_dates[1:]],
+        f"{found.title}: {count_origins(found)}",
+    )
+
+
+def save_backtest(folder: Path, found: Backtest) -> None:
+    """Write the tables and the figure, and backtest.json last."""
+    origins, steps = tabulate_origins(found), tabulate_steps(found)
+    for name, table in {"errors_by_origin": origins, "errors_by_step": steps}.items():
+        with whole_file(folder / f"{name}.csv") as temporary:
+            table.to_csv(temporary, index=False)
+    with whole_file(folder / "forecasts.parquet") as temporary:
+        tabulate_forecasts(found).to_parquet(temporary, index=False)
+    figures.save(draw_backtest(found, origins, steps), folder / "backtest.png")
+    write_json(folder / "backtest.json", summarize_backtest(found))
+
+
+def print_backtest(folder: Path, found: Backtest) -> None:
+    """Print the scores of the model and of the baselines, the intervals, and where the files are."""
+    title = f"{found.title}, {count_origins(found)}, {found.dates.min()} to {found.dates.max()}"
+    table = Table(title=f"backtest: {title}")
+    table.add_column("attention,\nor baseline")
+    for heading in ("MSE\nscaled", "MAE\nscaled", "RMSE\nunits", "MAE\nunits", "MASE", "best at"):
+        table.add_column(heading, justify="right")
+    origins, scores = tabulate_origins(found), tabulate_scores(found)
+    best = origins[[f"{name}_mse" for name in scores]].to_numpy().argmin(axis=1)
+    columns = [alike(column) for column in zip(*(row.values() for row in scores.values()), strict=True)]
+    for number, (name, *row) in enumerate(zip(scores, *columns, strict=True)):
+        wins = f"{(best == number).sum()}/{len(origins)}"
+        table.add_row(LABELS.get(name, found.attention), *row, wins, style="bold" if name == MODEL else None)
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    Console(markup=False).print(table)
+    for level, score in found.intervals.compute().items():
+        if isinstance(score, dict):
+            coverage, width = 100 * score["coverage"], score["width"]
+            console.print(f"interval   {level}%, conformal, holds {coverage:.1f}%, width {width:.3f} scaled")
+    for note in found.notes:
+        console.print(f"note       {note}")
+    console.print(f"saved in {folder}")
+
+
+def count_origins(found: Backtest) -> str:
+    """The number of origins, and of series if they have ids, in words."""
+    series = f" of {found.n_series:,} series" if found.panel.has_ids else ""
+    return f"{len(found.origins):,} origins{series}"

@@ -1,0 +1,147 @@
+"""Data of the page's charts as plain values, rounded and subsampled so that the page of many runs stays small."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecast.reports.compare.number_format import find_date_format
+from forecast.reports.compare.scores import COSTS
+from forecast.reports.compare.task import Entry, Task
+
+DIGITS = 4  # significant digits of a value
+CURVE_POINTS, STEP_POINTS, WINDOW_POINTS = 100, 120, 300  # points of one line at most
+MAX_VARIABLES = 24  # in the chart of errors by variable
+FORECAST_VALUES = 300_000  # values of all forecast charts together, about 6 bytes each
+
+Values = list[float | None]
+
+
+def make_chart_data(task: Task, n_tasks: int) -> dict[str, Any]:
+    """Return the data of all charts of one of `n_tasks` tasks. Variants and baselines are numbered as in `entries`."""
+    drawn = [*task.variants, *task.baselines]
+    steps = subsample(task.pred_len, STEP_POINTS)
+    variables = find_largest_errors(task)
+    return {
+        "title": task.title,
+        "entries": [
+            {
+                "name": entry.name,
+                "baseline": entry.is_baseline,
+                "seeds": [run.metrics["seed"] for run in entry.runs],
+                "mse": round_values(entry.values("mse")),
+                "steps": round_values(entry.by_step[steps]),
+                "variables": round_values(entry.by_variable[variables]),
+                "curves": [] if entry.is_baseline else [make_curves(run.curves) for run in entry.runs],
+            }
+            for entry in drawn
+        ],
+        "steps": [i + 1 for i in steps],
+        "variables": [str(task.first_run.variables["variable"][i]) for i in variables],
+        "costs": [cost for column in COSTS[:4] if (cost := make_cost(task, column.key, column.heading))],
+        "windows": make_forecasts(task, drawn, FORECAST_VALUES // n_tasks),
+    }
+
+
+def make_cost(task: Task, key: str, heading: str) -> dict[str, Any] | None:
+    """Return the mean cost of each variant and the Pareto front, or None if a variant's cost is unknown."""
+    means = [entry.mean(key) for entry in task.variants]
+    if not all(map(math.isfinite, means)):
+        return None
+    front = find_pareto_front(means, [entry.mean("mse") for entry in task.variants])
+    return {"key": key, "heading": heading, "values": round_values(means), "front": front}
+
+
+def find_pareto_front(costs: Sequence[float], errors: Sequence[float]) -> list[int]:
+    """Return the indices of the points that no other point dominates, in ascending order of cost.
+
+    Of equal points, one is returned.
+    """
+    front: list[int] = []
+    for i in sorted(range(len(costs)), key=lambda i: (costs[i], errors[i])):
+        if not front or errors[i] < errors[front[-1]]:
+            front.append(i)
+    return front
+
+
+def make_curves(table: pd.DataFrame) -> dict[str, Any]:
+    """Return the training curves of a run, from its metrics.csv."""
+    rows = table.iloc[subsample(len(table), CURVE_POINTS)]
+    return {
+        "epoch": [int(epoch) + 1 for epoch in rows["epoch"]],
+        **{name: round_values(rows[name]) for name in ("val/mse", "train/loss") if name in rows},
+    }
+
+
+def find_largest_errors(task: Task) -> list[int]:
+    """Return the indices of the variables with the best variant's largest errors, in the order of the data."""
+    return sorted(np.argsort(-task.best.by_variable)[:MAX_VARIABLES].tolist())
+
+
+def make_forecasts(task: Task, drawn: list[Entry], budget: int) -> dict[str, Any] | None:
+    """Return forecasts of the same test windows, by the first run of each entry that saved any.
+
+    Returns None if no run saved its forecasts. If all variables need more than `budget` values, only the last
+    variables are returned.
+    """
+    runs = [next((run for run in entry.runs if run.has_forecasts), None) for entry in drawn]
+    tables = [run and run.forecasts for run in runs]
+    known = [table for table in tables if table is not None]
+    if not known:
+        return None
+    longest = max(known, key=len)  # runs with a longer seq_len save more history
+    starts = pd.DatetimeIndex(longest.drop_duplicates("window")["forecast_start"])
+    variables = list(dict.fromkeys(longest["variable"]))
+    length = len(longest) // (len(starts) * len(variables))
+    steps = [task.pred_len - length + 1 + i for i in subsample(length, WINDOW_POINTS)]
+    future_steps = [step for step in steps if step > 0]
+    truth, dates = select_steps(longest, "truth", steps), select_steps(longest, "date", steps)
+    forecasts = [
+        None if table is None else select_steps(table, entry.column, future_steps)
+        for entry, table in zip(drawn, tables, strict=True)
+    ]
+    n_fitting = max(1, budget // (len(starts) * min(task.pred_len, WINDOW_POINTS) * len(known)))
+    shown = list(enumerate(variables))[-n_fitting:]
+    date_format = find_date_format(longest["date"].to_numpy())
+    windows = []
+    for number, start in enumerate(starts):
+        first = number * len(variables)  # row of the window's first variable
+        by_variable = {
+            name: {
+                "truth": round_values(truth[first + i]),
+                "forecasts": [None if rows is None else round_values(rows[first + i]) for rows in forecasts],
+            }
+            for i, name in shown
+        }
+        windows.append(
+            {
+                "start": start.strftime(date_format),
+                "dates": pd.DatetimeIndex(dates[first]).strftime(date_format).tolist(),
+                "history": len(steps) - len(future_steps),
+                "variables": by_variable,
+            }
+        )
+    return {
+        "variables": [name for _, name in shown],
+        "every": math.ceil(length / WINDOW_POINTS),
+        "windows": windows,
+        "missing": [entry.name for entry, table in zip(drawn, tables, strict=True) if table is None],
+    }
+
+
+def select_steps(table: pd.DataFrame, column: str, steps: list[int]) -> np.ndarray:
+    """Return a column of a forecasts table at the given steps (n_windows * n_variables, n_steps)."""
+    return table[column].to_numpy()[np.isin(table["step"].to_numpy(), steps)].reshape(-1, len(steps))
+
+
+def subsample(length: int, most: int) -> list[int]:
+    """Return at most `most` equally spaced indices of `length` positions, among them the last."""
+    every = max(1, math.ceil(length / most))
+    return sorted(range(length - 1, -1, -every))
+
+
+def round_values(values: Any) -> Values:
+    """Return values with few digits as floats, None for values that are not finite."""
+    return [float(f"{v:.{DIGITS}g}") if math.isfinite(v) else None for v in np.asarray(values, dtype=float)]

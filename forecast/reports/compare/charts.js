@@ -1,0 +1,228 @@
+// Charts of the comparison page, drawn with Plotly from the embedded data. page.js follows in the same script.
+"use strict";
+
+const tasks = JSON.parse(document.getElementById("data").textContent);
+const root = document.documentElement;
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+const SHOWN_AT_FIRST = 6; // variants drawn when the page opens
+const MAX_LISTED = 40; // variants in the chart of errors
+let printing = false;
+
+// ---- colours, lines and markers
+
+const LIGHT = ["#0b6e99", "#c2410c", "#15803d", "#7c3aed", "#be185d", "#8a6a00", "#0f766e", "#475569"];
+const DARK = ["#56b4e9", "#fb923c", "#4ade80", "#b79cff", "#f472b6", "#e3c14d", "#2dd4bf", "#a3b1c6"];
+const DASHES = ["solid", "dot", "longdash", "dashdot"];
+const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon"];
+const GLYPHS = ["●", "■", "◆", "▲", "✚", "✖", "★", "⬟"]; // SYMBOLS as characters, for legends
+
+const isDark = () => !printing && (root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches);
+
+function palette() {
+  return isDark()
+    ? { colours: DARK, text: "#e4e9ee", soft: "#a4afbb", grid: "#2d3742", background: "#14191f" }
+    : { colours: LIGHT, text: "#1b2530", soft: "#55606d", grid: "#e3e7ec", background: "#ffffff" };
+}
+
+// Plotly interprets some HTML tags in texts, so names are escaped.
+const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+const shortened = (text, most) => escaped(text.length > most ? text.slice(0, most - 1) + "…" : text);
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+const deviation = (values) => {
+  const middle = mean(values);
+  return Math.sqrt(values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / (values.length - 1));
+};
+
+for (const task of tasks) {
+  task.entries.forEach((entry, i) => {
+    const n = entry.baseline ? i - task.entries.findIndex((other) => other.baseline) : i;
+    entry.task = task;
+    entry.number = i;
+    entry.glyph = entry.baseline ? "┅" : GLYPHS[n % GLYPHS.length];
+    entry.style = (colours) => ({
+      colour: entry.baseline ? palette().soft : colours[n % colours.length],
+      dash: entry.baseline ? "dash" : DASHES[Math.floor(n / colours.length) % DASHES.length],
+      symbol: SYMBOLS[n % SYMBOLS.length],
+    });
+  });
+  task.bestBaseline = task.entries.find((entry) => entry.baseline);
+  task.shown = new Set(task.entries.filter((e) => e === task.bestBaseline || (!e.baseline && e.number < SHOWN_AT_FIRST)));
+}
+
+// ---- charts: each function returns the traces and its part of the layout
+
+const shownOf = (task) => task.entries.filter((entry) => task.shown.has(entry));
+
+function line(entry, x, y, more = {}) {
+  const style = entry.style(palette().colours);
+  return {
+    type: "scatter", mode: "lines", x, y, name: shortened(entry.name, 40),
+    line: { color: style.colour, dash: style.dash, width: 2 }, hoverlabel: { namelength: -1 }, ...more,
+  };
+}
+
+// The range of an axis with room for labels; Plotly's own range around a single value is far too wide.
+function paddedRange(values, padding) {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const room = padding * (high - low || Math.abs(low) || 1);
+  return values.length === 0 ? {} : { range: [low - room, high + room] };
+}
+
+const charts = {
+  mse(task, choice, width) {
+    const listed = task.entries.filter((entry) => !entry.baseline).slice(0, MAX_LISTED);
+    const y = (entry) => listed.length - 1 - entry.number;
+    const { colours } = palette();
+    const ends = [-0.7, listed.length - 0.3];
+    const drawn = [...listed, ...(task.shown.has(task.bestBaseline) ? [task.bestBaseline] : [])].flatMap((e) => e.mse);
+    const [low, high] = [Math.min(...drawn), Math.max(...drawn)];
+    const room = 0.06 * (high - low || low);
+    const bestBaseline = task.shown.has(task.bestBaseline) ? [line(task.bestBaseline, [task.bestBaseline.mse[0], task.bestBaseline.mse[0]], ends)] : [];
+    const seeds = {
+      type: "scatter", mode: "markers", hovertemplate: "%{x}<extra>%{text}</extra>",
+      x: listed.flatMap((e) => e.mse), y: listed.flatMap((e) => e.mse.map(() => y(e))),
+      text: listed.flatMap((e) => e.seeds.map((seed) => `seed ${escaped(String(seed))}`)),
+      marker: { symbol: "circle-open", size: 8, color: listed.flatMap((e) => e.mse.map(() => e.style(colours).colour)) },
+    };
+    const means = listed.map((entry) => ({
+      type: "scatter", mode: "markers", x: [mean(entry.mse)], y: [y(entry)],
+      name: shortened(entry.name, 60), hoverlabel: { namelength: -1 },
+      error_x: { type: "data", array: [entry.mse.length > 1 ? deviation(entry.mse) : 0], thickness: 1.5, color: entry.style(colours).colour },
+      marker: { symbol: entry.style(colours).symbol, size: 11, color: entry.style(colours).colour },
+    }));
+    return [[...bestBaseline, seeds, ...means], {
+      height: Math.max(340, 90 + 24 * listed.length),
+      xaxis: { title: { text: "MSE (scaled)" }, range: [low - room, high + room] },
+      yaxis: {
+        tickvals: listed.map(y), ticktext: listed.map((e) => shortened(e.name, width < 450 ? 18 : 30)),
+        zeroline: false, range: ends,
+      },
+    }];
+  },
+
+  cost(task, choice) {
+    const cost = task.costs[Number(choice.cost)];
+    const { colours, soft } = palette();
+    const variants = shownOf(task).filter((entry) => !entry.baseline);
+    const at = (entry) => [cost.values[entry.number], mean(entry.mse)];
+    const points = variants.map((entry) => ({
+      type: "scatter", mode: variants.length > 8 ? "markers" : "markers+text", x: [at(entry)[0]], y: [at(entry)[1]],
+      name: shortened(entry.name, 40), text: [shortened(entry.name, 16)], textposition: "top center",
+      textfont: { size: 11 }, hoverlabel: { namelength: -1 }, hovertemplate: "%{x}, MSE %{y}", cliponaxis: false,
+      marker: { size: 12, color: entry.style(colours).colour, symbol: entry.style(colours).symbol },
+    }));
+    const front = cost.front.map((number) => at(task.entries[number]));
+    const frontLine = {
+      type: "scatter", mode: "lines", name: "Pareto front", x: front.map((p) => p[0]), y: front.map((p) => p[1]),
+      line: { shape: "hv", color: soft, width: 2, dash: "dot" }, hoverinfo: "skip",
+    };
+    return [[frontLine, ...points], {
+      xaxis: { title: { text: `${escaped(cost.heading)} (logarithmic)` }, type: "log", ...paddedRange(variants.map((entry) => Math.log10(at(entry)[0])), 0.2), nticks: 5, tickangle: 0, minor: { ticks: "outside" } },
+      yaxis: { title: { text: "MSE (scaled)" }, ...paddedRange(variants.map((entry) => mean(entry.mse)), 0.15) },
+    }];
+  },
+
+  curves(task, choice) {
+    const score = Number(choice.score) === 0 ? "val/mse" : "train/loss";
+    const traces = shownOf(task).flatMap((entry) =>
+      entry.curves.map((curve, i) => line(entry, curve.epoch, curve[score] ?? [], {
+        mode: curve.epoch.length < 30 ? "lines+markers" : "lines", marker: { size: 5, symbol: entry.style(palette().colours).symbol },
+        showlegend: i === 0, text: curve.epoch.map(() => escaped(String(entry.seeds[i]))), hovertemplate: "epoch %{x}: %{y}, seed %{text}",
+        line: { ...line(entry).line, width: 1.5 },
+      })));
+    const longest = Math.max(...traces.map((trace) => trace.x[trace.x.length - 1]), 1);
+    return [traces, {
+      xaxis: { title: { text: "epoch" }, ...(longest <= 10 ? { dtick: 1 } : {}) },
+      yaxis: { title: { text: score === "val/mse" ? "validation MSE (scaled)" : "training loss" } },
+    }];
+  },
+
+  steps(task) {
+    const traces = shownOf(task).map((entry) => line(entry, task.steps, entry.steps, { hovertemplate: "step %{x}: %{y}" }));
+    return [traces, { xaxis: { title: { text: "step of the horizon" } }, yaxis: { title: { text: "MSE (scaled)" }, rangemode: "tozero" } }];
+  },
+
+  variables(task, choice, width) {
+    const rows = task.variables.map((_, i) => task.variables.length - 1 - i);
+    const traces = shownOf(task).map((entry) => line(entry, entry.variables, rows, {
+      mode: "markers", hovertemplate: "%{x}",
+      marker: { size: 10, opacity: 0.9, color: entry.style(palette().colours).colour, symbol: entry.baseline ? "line-ns-open" : entry.style(palette().colours).symbol },
+    }));
+    return [traces, {
+      height: Math.max(340, 120 + 24 * rows.length), hovermode: "closest",
+      xaxis: { title: { text: "MSE (scaled)" }, rangemode: "tozero" },
+      yaxis: { tickvals: rows, ticktext: task.variables.map((name) => shortened(name, width < 450 ? 14 : 24)), zeroline: false },
+    }];
+  },
+
+  forecasts(task, choice) {
+    const window = task.windows.windows[Number(choice.window)];
+    const { truth, forecasts } = window.variables[task.windows.variables[Number(choice.variable)]];
+    const ahead = window.dates.slice(window.history);
+    const known = { type: "scatter", mode: "lines", x: window.dates, y: truth, name: "true values", line: { color: palette().text, width: 1.5 } };
+    const drawn = shownOf(task).filter((entry) => forecasts[entry.number] !== null);
+    const traces = drawn.map((entry) => line(entry, ahead, forecasts[entry.number]));
+    return [[known, ...traces], {
+      height: 420, hovermode: "x unified",
+      shapes: [{ type: "line", x0: window.start, x1: window.start, y0: 0, y1: 1, yref: "paper", line: { color: palette().soft, width: 1, dash: "dot" } }],
+      xaxis: { type: "date" },
+      yaxis: { title: { text: shortened(task.windows.variables[Number(choice.variable)], 40) } },
+    }];
+  },
+};
+
+// The saved picture includes its legend.
+const SAVE = {
+  name: "save", title: "Save as SVG", icon: Plotly.Icons.camera,
+  click(plot) {
+    const { data, layout } = plot;
+    const room = 60 + 12 * data.filter((trace) => trace.showlegend !== false && trace.name).length;
+    const legend = { orientation: "h", y: 0, yref: "container", yanchor: "bottom", x: 0 };
+    const paper = { ...layout, showlegend: true, legend, margin: { ...layout.margin, b: room } };
+    const size = { width: 640, height: layout.height + room };
+    Plotly.downloadImage({ data, layout: paper }, { format: "svg", filename: plot.closest("figure").dataset.chart, ...size });
+  },
+};
+
+// Entries that the legend of a chart names: not those that the chart omits or names on its axis.
+const IN_LEGEND = {
+  mse: (entry) => entry === entry.task.bestBaseline, cost: (entry) => !entry.baseline, curves: (entry) => !entry.baseline,
+  forecasts: (entry) => !entry.task.windows.missing.includes(entry.name),
+};
+
+function drawLegend(figure, task) {
+  const legend = figure.querySelector(".legend");
+  const { colours, text } = palette();
+  const isInLegend = IN_LEGEND[figure.dataset.chart] ?? (() => true);
+  const items = shownOf(task).filter(isInLegend)
+    .map((entry) => [entry.baseline && figure.dataset.chart === "variables" ? "|" : entry.glyph, entry.style(colours).colour, entry.name]);
+  if (figure.dataset.chart === "forecasts") items.unshift(["━", text, "true values"]);
+  legend.replaceChildren(...items.map(([glyph, colour, name]) => {
+    const item = document.createElement("li");
+    const mark = document.createElement("i");
+    mark.textContent = glyph;
+    mark.style.color = colour;
+    item.append(mark, name);
+    return item;
+  }));
+}
+
+function draw(figure) {
+  const plot = figure.querySelector(".plot");
+  const task = tasks[figure.dataset.task];
+  const choice = Object.fromEntries([...figure.querySelectorAll("select")].map((s) => [s.dataset.choice, s.value]));
+  const width = printing ? 680 : plot.clientWidth;
+  const [traces, { xaxis, yaxis, ...layout }] = charts[figure.dataset.chart](task, choice, width);
+  const { text, grid, background } = palette();
+  const axis = { gridcolor: grid, linecolor: grid, zerolinecolor: grid, automargin: true };
+  Plotly.react(plot, traces, {
+    height: 340, width: printing ? width : undefined, autosize: !printing,
+    margin: { l: 48, r: 16, t: 16, b: 40 }, paper_bgcolor: background, plot_bgcolor: background,
+    font: { color: text, size: printing ? 10 : 12, family: getComputedStyle(root).fontFamily }, showlegend: false,
+    hovermode: "closest", hoverlabel: { font: { size: 12 } },
+    dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", // touch scrolls the page
+    ...layout, xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis },
+  }, { responsive: true, displaylogo: false, modeBarButtons: [[SAVE], ["zoom2d", "pan2d", "resetScale2d"]] });
+  drawLegend(figure, task);
+  figure.dataset.drawn = "true";
+}

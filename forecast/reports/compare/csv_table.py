@@ -1,0 +1,56 @@
+"""The CSV table of a comparison: every score of every variant and baseline."""
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pandas as pd
+
+from forecast.reports.compare.scores import (
+    COSTS,
+    SCORES,
+    collect_interval_scores,
+    get_values,
+    get_verdict,
+    is_worse_than_baseline,
+)
+from forecast.reports.compare.task import Task
+from forecast.runs.summary import mean_and_std
+
+
+def format_csv(tasks: Iterable[Task]) -> str:
+    """Return one row per variant and baseline as CSV."""
+    rows = [row for task in tasks for row in make_rows(task)]
+    return pd.DataFrame(rows).map(escape_formula).to_csv(index=False)
+
+
+def make_rows(task: Task) -> Iterator[dict[str, Any]]:
+    """Yield the scores, costs, test result and settings of each variant and baseline."""
+    metrics = task.first_run.metrics
+    intervals = collect_interval_scores(task)
+    for entry in task.entries:
+        row: dict[str, Any] = {
+            "task": task.title, "data": metrics["data"], "features": metrics["features"],
+            "pred_len": task.pred_len, "test_windows": len(task.best.losses), "name": entry.name,
+            "kind": "baseline" if entry.is_baseline else "variant", "seeds": len(entry.runs),
+        }  # fmt: skip
+        for column in (*SCORES, *COSTS):
+            mean, deviation = mean_and_std(get_values(task, entry, column))
+            row |= {column.key: mean, f"{column.key}_dev": deviation}
+        difference = task.differences.get(entry.name)
+        row |= {
+            "mse_less_best": difference.mean if difference else 0.0,
+            "p_value": difference.p_value if difference else math.nan,
+            "p_adjusted": difference.adjusted_p_value if difference else math.nan,
+            "verdict": get_verdict(task, entry),
+            "worse_than_best_baseline": is_worse_than_baseline(task, entry),
+        }
+        for method, scores in intervals.get(entry.name, {}).items():
+            row |= {f"{method}_{name}": value for name, (value, _) in scores.items()}
+        yield row | task.settings.get(entry.name, {})
+
+
+def escape_formula(value: Any) -> Any:
+    """Quote text that a spreadsheet would run as a formula, because names may come from other people's files."""
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{value}" if is_formula else value

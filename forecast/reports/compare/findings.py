@@ -1,0 +1,92 @@
+"""Sentences of the comparison page: the result of a task, and how its significance was tested."""
+
+from collections.abc import Sequence
+
+from forecast.reports.compare.number_format import format_number, format_p_value
+from forecast.reports.compare.scores import NOT_SIGNIFICANT, TOO_FEW_WINDOWS, get_verdict
+from forecast.reports.compare.task import Task
+from forecast.system.formatting import plural
+
+LOW_POWER = 8  # degrees of freedom below which the test detects only large differences
+
+
+def describe_results(task: Task) -> list[str]:
+    """Return the result in sentences: the best variant, the test of the others, and the best baseline."""
+    sentences = describe_variants(task) if len(task.variants) > 1 else []
+    sentences.append(describe_baseline(task))
+    if note := task.linear_only_note:
+        sentences.append(note)
+    return sentences
+
+
+def describe_variants(task: Task) -> list[str]:
+    """Return which variant is best, and which others differ from it significantly."""
+    best = task.best
+    mse = format_number(*best.mean_and_deviation("mse"))
+    sentences = [f"{best.name} has the lowest MSE: {mse}."]
+    verdicts = {entry.name: get_verdict(task, entry) for entry in task.variants[1:]}
+    tied = [name for name, verdict in verdicts.items() if verdict == NOT_SIGNIFICANT]
+    untested = [name for name, verdict in verdicts.items() if verdict == TOO_FEW_WINDOWS]
+    n_worse = sum(verdict == "worse" for verdict in verdicts.values())
+    if tied:
+        lowest = min(task.differences[name].adjusted_p_value for name in tied)
+        sentences.append(
+            f"No significant difference to the best variant: {shorten_list(tied)} "
+            f"(lowest adjusted p: {format_p_value(lowest)})."
+        )
+    if untested:
+        sentences.append(f"Too few test windows to compare with the best variant: {shorten_list(untested)}.")
+    if n_worse:
+        verb = "is" if n_worse == 1 else "are"
+        sentences.append(f"{plural(n_worse, 'variant')} {verb} significantly worse than the best variant.")
+    return sentences
+
+
+def describe_baseline(task: Task) -> str:
+    """Return how many variants have a lower MSE than the best baseline."""
+    mse = format_number(task.best_baseline.mean("mse"))
+    baseline = f"the best baseline, {task.best_baseline.name} (MSE {mse})"
+    n_variants = len(task.variants)
+    winners = sum(task.beats_best_baseline(entry) for entry in task.variants)
+    equal = sum(task.equals_best_baseline(entry) for entry in task.variants)
+    subject = "Every variant" if n_variants > 1 else task.best.name
+    if winners == n_variants:
+        return f"{subject} beats {baseline}."
+    if equal == n_variants:
+        return f"{subject} equals {baseline}."
+    if winners + equal == 0:
+        return f"{subject} is worse than {baseline}: use the baseline."
+    also = f", and {equal} {'equals' if equal == 1 else 'equal'} it" if equal else ""
+    return f"{winners} of {plural(n_variants, 'variant')} {'beats' if winners == 1 else 'beat'} {baseline}{also}."
+
+
+def shorten_list(names: Sequence[str], most: int = 4) -> str:
+    """Return the first names, and the number of the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def describe_test(task: Task) -> str:
+    """Return how the significance was tested, or an empty string if there is only one variant."""
+    if len(task.variants) < 2:
+        return ""
+    degrees = task.differences[task.variants[1].name].degrees_of_freedom
+    if degrees == 0:
+        return "No test: it needs test windows that span at least two horizons."
+    horizons = plural(len(task.best.tested_losses) // task.overlap, "horizon")
+    loss = "of each forecast start, summed over the series" if task.has_many_series else "of each test window"
+    extent = f" all but one of their {task.pred_len} steps" if task.overlap == task.pred_len else " steps"
+    sentences = [
+        f"The test windows span only {horizons}, so only large differences are significant."
+        if degrees < LOW_POWER
+        else "",
+        f"Two-sided Diebold-Mariano test on the squared error {loss}, averaged over the seeds of a variant.",
+        f"Neighbouring windows share{extent}, so their errors are correlated." if task.overlap > 1 else "",
+        f"The variance of the mean difference is estimated from {plural(degrees, 'cosine term')} "
+        f"(Lazarus et al. 2018; Coroneo and Iacone 2020); the statistic is compared with Student's t with "
+        f"{plural(degrees, 'degree')} of freedom.",
+        f"p-values are multiplied by the number of comparisons (Bonferroni): {len(task.variants) - 1} for variants, "
+        f"{len(task.baselines)} for baselines.",
+        "The test compares these trained models on these windows. The standard deviation over seeds shows how much "
+        "the scores change if the models are trained again.",
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)

@@ -1,0 +1,104 @@
+"""Grouping of runs into tasks, whose runs can be compared, and variants, whose runs differ only in the seed."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+from forecast.reports.compare.run_folders import FinishedRun
+from forecast.reports.compare.task import Entry, Task
+from forecast.reports.compare.variant_names import find_differences, format_settings, name_variants
+
+BASELINES = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linear model"}
+FITTED_TO = {
+    "seasonal_naive": "data.season",
+    "linear": "seq_len",
+}  # the setting that changes a baseline's forecast
+FILE_FORMATS = ("csv", "long", "store")  # values of data.name that stand for a user's file
+
+
+def group_into_tasks(runs: Iterable[FinishedRun]) -> list[Task]:
+    """Return the tasks, sorted by data, then horizon. Titles of tasks on the same data are made unique."""
+    groups: list[list[FinishedRun]] = []
+    for run in runs:
+        for group in groups:
+            if is_same_task(group[0], run):
+                group.append(run)
+                break
+        else:
+            groups.append([run])
+    titles = [make_title(group[0]) for group in groups]
+    for name in {name for name in titles if titles.count(name) > 1}:
+        same = [i for i, other in enumerate(titles) if other == name]
+        differences = find_differences([format_settings(groups[i][0]) for i in same], prefix="data.")
+        for number, (i, values) in enumerate(zip(same, differences, strict=True), start=1):
+            titles[i] += ", " + (", ".join(f"{k}={v}" for k, v in values.items()) or f"data {number}")
+    made = [make_task(*pair) for pair in zip(titles, groups, strict=True)]
+    return sorted(made, key=lambda task: (task.title.split(",")[0], task.pred_len, task.title))
+
+
+def is_same_task(one: FinishedRun, other: FinishedRun) -> bool:
+    """Return whether two runs forecast the same test windows of the same scaled values.
+
+    Dates and columns are compared exactly. Values and scale are the same if the naive forecast has the same error in
+    every window.
+    """
+    keys = ("data", "features", "pred_len")
+    a, b = one.windows, other.windows
+    return (
+        all(one.metrics[key] == other.metrics[key] for key in keys)
+        and len(a) == len(b)
+        and list_series(a) == list_series(b)
+        and bool((a["forecast_start"].to_numpy() == b["forecast_start"].to_numpy()).all())
+        and list(one.variables["variable"]) == list(other.variables["variable"])
+        and np.allclose(a["naive_mse"], b["naive_mse"], rtol=1e-3, atol=1e-9)
+    )
+
+
+def list_series(windows: pd.DataFrame) -> list[str]:
+    """Return the ids of the series in a table of windows, in order; an empty list for a single table."""
+    return list(map(str, windows["unique_id"].unique())) if "unique_id" in windows else []
+
+
+def make_title(run: FinishedRun) -> str:
+    metrics = run.metrics
+    data = run.source if metrics["data"] in FILE_FORMATS else metrics["data"]
+    return f"{data}, {metrics['pred_len']} steps ahead, features={metrics['features']}"
+
+
+def make_task(title: str, runs: list[FinishedRun]) -> Task:
+    """Group the runs of a task into variants, and name them."""
+    texts = {run: format_settings(run) for run in runs}
+    if len({run.source for run in runs}) > 1:  # files with the same test rows and other training rows
+        texts = {run: {**text, "data.path": run.source} for run, text in texts.items()}
+    groups: dict[str, list[FinishedRun]] = {}
+    for run in runs:
+        groups.setdefault(repr(sorted(texts[run].items())), []).append(run)
+    by_seed = [sorted(group, key=lambda run: run.metrics["seed"]) for group in groups.values()]
+    configurations = [texts[group[0]] for group in by_seed]
+    differences, baselines = find_differences(configurations), make_baselines(runs)
+    names = name_variants(differences, configurations, taken=[baseline.name for baseline in baselines])
+    variants = [Entry(name, group) for name, group in zip(names, by_seed, strict=True)]
+    first = texts[runs[0]].items()
+    return Task(
+        title,
+        sorted(variants, key=lambda entry: entry.mean("mse")),
+        baselines,
+        dict(zip(names, differences, strict=True)),
+        {key: value for key, value in first if all(text.get(key) == value for text in texts.values())},
+    )
+
+
+def make_baselines(runs: list[FinishedRun]) -> list[Entry]:
+    """Return each baseline once, or once for each setting that it was fitted to, such as `seq_len`."""
+    found: dict[str, Entry] = {}
+    with_forecasts_first = sorted(runs, key=lambda run: not run.has_forecasts)
+    for column, name in BASELINES.items():
+        fits: dict[str, FinishedRun] = {}  # by MSE
+        for run in with_forecasts_first:
+            fits.setdefault(f"{run.metrics['baselines'][column]['mse']:.4g}", run)
+        for run in fits.values():
+            setting = FITTED_TO.get(column)
+            suffix = f" ({setting}={run.settings.get(setting)})" if setting and len(fits) > 1 else ""
+            found.setdefault(f"{name}{suffix}", Entry(f"{name}{suffix}", [run], column))
+    return sorted(found.values(), key=lambda entry: entry.mean("mse"))

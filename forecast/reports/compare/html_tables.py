@@ -1,0 +1,197 @@
+"""Tables of the comparison page: headings with explanations, and cells that can be sorted."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from forecast.reports.compare.number_format import format_number, format_p_value, format_percent
+from forecast.reports.compare.scores import (
+    COSTS,
+    NOT_SIGNIFICANT,
+    SCORES,
+    TOO_FEW_WINDOWS,
+    Column,
+    collect_interval_scores,
+    find_best_mean,
+    get_values,
+    get_verdict,
+    is_best_of_column,
+    is_worse_than_baseline,
+)
+from forecast.reports.compare.task import ROUND_OFF, Entry, Task
+from forecast.reports.compare.variant_names import MISSING
+from forecast.runs.summary import mean_and_std
+
+VARIANT = Column(
+    "name", "variant", "settings in which the variants differ; baselines are in italics", "neither"
+)
+SEEDS = Column("seeds", "seeds", "number of runs that differ only in the seed", "neither")
+TEST_RESULTS = (
+    Column("change", "vs best", "MSE relative to the best variant's", "neither"),
+    Column("p", "p", "adjusted p-value of the Diebold-Mariano test against the best variant", "neither"),
+    Column("verdict", "verdict", "result of the test at the 5 % significance level", "neither"),
+)
+UNKNOWN = (math.nan, math.nan)
+VERDICT_STYLES = {"worse": "bad", "better": "good", NOT_SIGNIFICANT: "tied", TOO_FEW_WINDOWS: "tied"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A table cell: its text, the value it is sorted by (None: sorted last), and its CSS class."""
+
+    text: str
+    value: float | str | None = None
+    style: str = ""
+
+    @classmethod
+    def from_number(cls, mean: float, deviation: float = math.nan, style: str = "") -> "Cell":
+        return cls(format_number(mean, deviation), None if math.isnan(mean) else mean, style)
+
+    @classmethod
+    def from_text(cls, text: str, style: str = "") -> "Cell":
+        return cls(text, text, style)
+
+
+@dataclass(frozen=True)
+class HtmlTable:
+    """A table of the page. Each row is its CSS class and its cells; the first cell names the row."""
+
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[tuple[str, list[Cell]]]
+    sorted_by: str | None = None
+
+    @cached_property
+    def text_columns(self) -> set[int]:
+        """Indices of the columns that contain text."""
+        return {i for _, cells in self.rows for i, cell in enumerate(cells) if isinstance(cell.value, str)}
+
+
+def make_score_table(task: Task) -> HtmlTable:
+    """Return the test scores, and the test against the best variant."""
+    columns = [VARIANT, SEEDS, SCORES[0], *TEST_RESULTS, *SCORES[1:]]
+    best = [find_best_mean(task, column) for column in SCORES]
+    rows = []
+    for entry in task.entries:
+        mse, *others = (make_score_cell(task, entry, *pair) for pair in zip(SCORES, best, strict=True))
+        cells = [*make_name_cells(entry), mse, *make_test_cells(task, entry), *others]
+        rows.append((get_row_style(task, entry), cells))
+    return HtmlTable("Test scores, mean ± standard deviation over seeds", columns, rows, sorted_by="mse")
+
+
+def make_cost_table(task: Task) -> HtmlTable:
+    """Return the cost of each variant."""
+    best = [find_best_mean(task, column) for column in COSTS]
+    rows = []
+    for entry in task.variants:
+        cells = (make_score_cell(task, entry, *pair) for pair in zip(COSTS, best, strict=True))
+        rows.append((get_row_style(task, entry), [*make_name_cells(entry), *cells]))
+    return HtmlTable("Cost, mean ± standard deviation over seeds", [VARIANT, SEEDS, *COSTS], rows)
+
+
+def make_name_cells(entry: Entry) -> list[Cell]:
+    seeds = Cell(MISSING) if entry.is_baseline else Cell.from_number(float(len(entry.runs)))
+    return [Cell.from_text(entry.name), seeds]
+
+
+def make_score_cell(task: Task, entry: Entry, column: Column, best: float) -> Cell:
+    mean, deviation = mean_and_std(get_values(task, entry, column))
+    if column.key == "skill" and abs(mean) < ROUND_OFF:
+        return Cell("0", mean)
+    is_bad = column.key == "skill" and is_worse_than_baseline(task, entry)
+    style = "leads" if is_best_of_column(task, entry, mean, best) else "bad" if is_bad else ""
+    return Cell.from_number(mean, deviation, style)
+
+
+def make_test_cells(task: Task, entry: Entry) -> Iterator[Cell]:
+    """Yield the relative difference to the best variant, the p-value and the verdict."""
+    if entry is task.best:
+        yield from (Cell(MISSING, 0.0), Cell(MISSING), Cell.from_text("best", "leads"))
+        return
+    best = task.best.mean("mse")
+    change = entry.mean("mse") / best - 1 if best > 0 else math.nan
+    p = task.differences[entry.name].adjusted_p_value
+    verdict = get_verdict(task, entry)
+    yield Cell(format_percent(change), change) if best > 0 else Cell(MISSING)
+    yield Cell(format_p_value(p), None if math.isnan(p) else p)
+    yield Cell.from_text(verdict, VERDICT_STYLES.get(verdict, ""))
+
+
+def get_row_style(task: Task, entry: Entry) -> str:
+    return "baseline" if entry.is_baseline else "best" if entry is task.best else ""
+
+
+def make_interval_table(task: Task) -> HtmlTable | None:
+    """Return the scores of prediction intervals, one row per variant and method; None if no run has any."""
+    found = collect_interval_scores(task)
+    names = dict.fromkeys(
+        name for methods in found.values() for scores in methods.values() for name in scores
+    )
+    if not names:
+        return None
+    columns = [VARIANT, Column("method", "method", "method that made the intervals", "neither")]
+    columns += [Column(name, *explain_interval_score(name), "neither") for name in names]
+    rows = []
+    for variant, methods in found.items():
+        for method, scores in methods.items():
+            values = (Cell.from_number(*scores.get(name, UNKNOWN)) for name in names)
+            rows.append(("", [Cell.from_text(variant), Cell.from_text(method), *values]))
+    return HtmlTable("Prediction intervals, mean ± standard deviation over seeds", columns, rows)
+
+
+def explain_interval_score(name: str) -> tuple[str, str]:
+    """Return the heading and the explanation of a score: for `width_raw_80`, `80 % width (units)` and its meaning."""
+    score, level = map(str, re.findall(r"^(.+?)(?:_([\d.]+))?$", name)[0])
+    meanings: dict[str, str] = {
+        "coverage": f"fraction of true values within the interval; nominal value {level} %",
+        "width": "mean width, scaled",
+        "width_raw": "mean width in the units of the data",
+        "pinball": "mean pinball loss, scaled; lower is better",
+        "crps": "continuous ranked probability score, scaled; lower is better",
+    }
+    heading = {"crps": "CRPS", "width_raw": "width (units)"}.get(score, score)
+    return f"{level} % {heading}" if level else heading, meanings.get(score, score)
+
+
+def make_settings_table(task: Task) -> HtmlTable:
+    """Return the settings in which the variants differ."""
+    names = list(task.settings[task.best.name])
+    rows = []
+    for entry in task.variants:
+        cells = [Cell(value, parse_number(value)) for value in task.settings[entry.name].values()]
+        rows.append((get_row_style(task, entry), [Cell.from_text(entry.name), *cells]))
+    columns = [VARIANT, *(Column(name, name, name, "neither") for name in names)]
+    return HtmlTable("Settings in which the variants differ", columns, rows)
+
+
+def parse_number(text: str) -> float | str:
+    """Return the number that a text stands for, or the text itself."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+OVERVIEW = {
+    "task": "data, horizon and features", "windows": "number of test windows", "variants": "number of variants",
+    "best variant": "variant with the lowest MSE", "MSE": "its MSE, scaled",
+    "skill": "1 − MSE / MSE of the best baseline", "best baseline": "baseline with the lowest MSE",
+}  # fmt: skip
+
+
+def make_overview_table(tasks: Sequence[Task]) -> HtmlTable:
+    """Return one row per task: the best variant, and its skill against the best baseline."""
+    skill = next(column for column in SCORES if column.key == "skill")
+    rows = []
+    for task in tasks:
+        cells = [
+            Cell.from_text(task.title), Cell.from_number(float(len(task.best.losses))),
+            Cell.from_number(float(len(task.variants))), Cell.from_text(task.best.name),
+            Cell.from_number(*task.best.mean_and_deviation("mse")),
+            make_score_cell(task, task.best, skill, math.nan), Cell.from_text(task.best_baseline.name),
+        ]  # fmt: skip
+        rows.append(("", cells))
+    columns = [Column(name, name, meaning, "neither") for name, meaning in OVERVIEW.items()]
+    return HtmlTable("Tasks", columns, rows)

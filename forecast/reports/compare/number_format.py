@@ -1,0 +1,39 @@
+"""Text of numbers, p-values and dates in a comparison."""
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from forecast.system.formatting import decimals
+
+
+def format_number(mean: float, deviation: float = math.nan) -> str:
+    """Return a mean with decimals according to its size, and its standard deviation with as many."""
+    if math.isnan(mean):
+        return "–"
+    size = abs(mean)
+    if mean == int(mean) and not deviation > 0:
+        return f"{mean:,.0f}".replace("-", "−")
+    if 0 < size < 0.001:
+        return f"{mean:.2e}".replace("-", "−") + ("" if math.isnan(deviation) else f" ± {deviation:.1e}")
+    places = decimals(size)
+    text = f"{mean:,.{places}f}".replace("-", "−")
+    return text if math.isnan(deviation) else f"{text} ± {deviation:,.{places}f}"
+
+
+def format_percent(change: float) -> str:
+    """Return a relative change with its sign, such as `+1.5 %`."""
+    return f"{round(100 * change, 1) + 0.0:+,.1f} %".replace("-", "−")  # + 0.0: no −0.0
+
+
+def format_p_value(p: float) -> str:
+    return "–" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def find_date_format(dates: np.ndarray) -> str:
+    """Return the shortest strftime format that keeps the given dates distinct."""
+    index = pd.DatetimeIndex(dates)
+    if (index == index.floor("min")).all():
+        return "%Y-%m-%d %H:%M"
+    return "%Y-%m-%d %H:%M:%S" if (index == index.floor("s")).all() else "%Y-%m-%d %H:%M:%S.%f"

@@ -1,0 +1,115 @@
+"""Short tables of a comparison in Markdown and LaTeX, for papers and READMEs."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from forecast.reports.compare.number_format import format_number, format_p_value
+from forecast.reports.compare.scores import (
+    COSTS,
+    SCORES,
+    SIGNIFICANCE_LEVEL,
+    find_best_mean,
+    get_values,
+    is_best_of_column,
+    is_undecided,
+)
+from forecast.reports.compare.task import Entry, Task
+from forecast.runs.summary import mean_and_std
+
+SHOWN_SCORES, SHOWN_COSTS = SCORES[:3], COSTS[:3]
+HEADINGS = [
+    "variant", "seeds", *(c.heading for c in SHOWN_SCORES), "p (vs best)", *(c.heading for c in SHOWN_COSTS)
+]  # fmt: skip
+NOTE = (
+    "Mean and standard deviation over seeds. Bold: best variant of the column. {mark}: no significant difference to "
+    f"the variant with the lowest MSE at the {100 * SIGNIFICANCE_LEVEL:.0f} {{percent}} level (Diebold-Mariano test "
+    "for overlapping windows, p-values with Bonferroni correction). Italics: baselines."
+)
+
+
+def make_cells(task: Task) -> Iterator[tuple[Entry, list[tuple[str, bool]]]]:
+    """Yield each entry with its cells after name and seeds.
+
+    A cell is its text and whether the entry is the best variant of the column.
+    """
+    best = {column: find_best_mean(task, column) for column in (*SHOWN_SCORES, *SHOWN_COSTS)}
+    for entry in task.entries:
+        cells = []
+        for column in (*SHOWN_SCORES, *SHOWN_COSTS):
+            mean, deviation = mean_and_std(get_values(task, entry, column))
+            text = format_number(mean, deviation) if column in SHOWN_SCORES else format_number(mean)
+            cells.append((text, is_best_of_column(task, entry, mean, best[column])))
+        p = "–" if entry is task.best else format_p_value(task.differences[entry.name].adjusted_p_value)
+        yield entry, [*cells[: len(SHOWN_SCORES)], (p, False), *cells[len(SHOWN_SCORES) :]]
+
+
+def count_seeds(entry: Entry) -> str:
+    return "–" if entry.is_baseline else str(len(entry.runs))
+
+
+def format_markdown(tasks: Iterable[Task]) -> str:
+    """Return one Markdown section with a table per task."""
+    parts = []
+    for task in tasks:
+        table = [f"| {' | '.join(HEADINGS)} |", "| --- " + "| ---: " * (len(HEADINGS) - 1) + "|"]
+        for entry, found in make_cells(task):
+            name = escape_markdown(entry.name)
+            cells = [f"**{text}**" if is_best else text for text, is_best in found]
+            if entry.is_baseline:
+                name = f"*{name}*"
+            if is_undecided(task, entry):
+                cells[0] += " †"
+            table.append(f"| {' | '.join([name, count_seeds(entry), *cells])} |".replace("| < 0", "| &lt; 0"))
+        note = NOTE.format(mark="†", percent="%")
+        parts.append("\n".join([f"## {escape_markdown(task.title)}", "", *table, "", note]))
+    return "\n\n".join(parts) + "\n"
+
+
+def format_latex(tasks: Iterable[Task]) -> str:
+    """Return one LaTeX table per task, with the rules of the package booktabs."""
+    parts = [r"% Needs \usepackage{booktabs}"]
+    note = NOTE.format(mark=r"$^\dagger$", percent=r"\%")
+    for task in tasks:
+        lines = [
+            r"\begin{table}",
+            r"  \centering",
+            rf"  \caption{{{escape_latex(task.title)}. {note}}}",
+            rf"  \begin{{tabular}}{{l{'r' * (len(HEADINGS) - 1)}}}",
+            r"    \toprule",
+            f"    {' & '.join(map(escape_latex, HEADINGS))} \\\\",
+            r"    \midrule",
+            *(format_latex_row(task, entry, cells) for entry, cells in make_cells(task)),
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            r"\end{table}",
+        ]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def format_latex_row(task: Task, entry: Entry, found: list[tuple[str, bool]]) -> str:
+    name = escape_latex(entry.name)
+    cells = [
+        rf"\textbf{{{escape_latex(text)}}}" if is_best else escape_latex(text) for text, is_best in found
+    ]
+    if entry.is_baseline:
+        name = rf"\textit{{{name}}}"
+    if is_undecided(task, entry):
+        cells[0] += r"$^\dagger$"
+    return f"    {' & '.join([name, escape_latex(count_seeds(entry)), *cells])} \\\\"
+
+
+def escape_markdown(text: str) -> str:
+    """Return text that Markdown renders literally, on one line."""
+    return re.sub(r"([\\`*_{}\[\]<>#|$~&])", r"\\\1", " ".join(text.split()))
+
+
+LATEX_ESCAPES = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$",
+    "|": "$|$", "±": r"$\pm$", "−": "$-$", "–": "--", "·": r"$\cdot$", **{c: f"\\{c}" for c in "&%$#_{}"},
+}  # fmt: skip
+
+
+def escape_latex(text: str) -> str:
+    """Return text that LaTeX renders literally, on one line."""
+    return "".join(LATEX_ESCAPES.get(character, character) for character in " ".join(text.split()))

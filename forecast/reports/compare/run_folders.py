@@ -1,0 +1,237 @@
+"""Run folders: how to find them, and what a comparison reads from each."""
+
+import glob
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from pyarrow import csv, string
+from pyarrow.csv import ConvertOptions, ReadOptions
+from pyarrow.parquet import ParquetFile
+
+from forecast.runs.summary import job_number, read_run
+from forecast.system.errors import ConfigError
+from forecast.system.identity import OF_ONE_VARIANT, identity
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, if installed, is many times faster
+TABLES = ("metrics.csv", "errors_by_step.csv", "errors_by_variable.csv", "errors_by_window.parquet")
+MAX_NESTING = 50  # levels of nested settings
+DEPTH = 2  # levels searched for runs: a folder of runs and of sweeps
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRun:
+    """A training run with its test scores.
+
+    folder: the run folder.
+    source: name of the data file.
+    checkpoint: checkpoint that training started from, or None.
+    metrics: content of metrics.json.
+    settings: settings that affect the tested forecasts, by dotted key.
+    curves, steps, variables, windows: tables of metrics.csv, errors_by_step.csv, errors_by_variable.csv and
+        errors_by_window.parquet.
+    """
+
+    folder: Path
+    source: str
+    checkpoint: str | None
+    metrics: dict[str, Any]
+    settings: dict[str, Any]
+    curves: pd.DataFrame
+    steps: pd.DataFrame
+    variables: pd.DataFrame
+    windows: pd.DataFrame
+
+    @property
+    def has_forecasts(self) -> bool:
+        """Whether the folder holds forecasts.parquet, which older runs did not write."""
+        return (self.folder / "forecasts.parquet").exists()
+
+    @cached_property
+    def forecasts(self) -> pd.DataFrame:
+        """Forecasts of a few test windows, read on first use."""
+        return read_parquet(self.folder / "forecasts.parquet", dictionary_columns=["variable"])
+
+
+@dataclass(frozen=True)
+class ExcludedRun:
+    """A folder that is not compared, and the reason."""
+
+    folder: Path
+    reason: str
+
+
+class NotComparable(Exception):
+    """The reason why a folder cannot be compared."""
+
+
+def find_run_folders(places: Sequence[str]) -> list[Path]:
+    """Return the run folders in the given places, without duplicates.
+
+    A place is a run folder, a sweep folder, a folder that contains either, or a glob. A folder without runs is
+    returned itself, so that `read_runs` reports it as excluded. Files are ignored, because a glob such as `runs/*`
+    also matches files.
+
+    Raises:
+        ConfigError: a path or glob matches nothing.
+    """
+    found: dict[Path, None] = {}
+    for place in places:
+        path = Path(place).expanduser()
+        matches = [path] if path.exists() else [Path(match) for match in sorted(glob.glob(str(path)))]
+        if not matches:
+            raise ConfigError(
+                f"{place}: no such folder; give run folders, sweep folders or globs such as 'runs/*'"
+            )
+        for match in filter(Path.is_dir, matches):
+            below = sorted(walk_run_folders(match, DEPTH), key=lambda run: (run.parent, *job_number(run)))
+            found |= dict.fromkeys(below or [match])
+    return list(found)
+
+
+def walk_run_folders(folder: Path, depth: int) -> Iterator[Path]:
+    """Yield the run folders in `folder`, at most `depth` levels below it."""
+    if (folder / "config.yaml").exists() or (folder / "metrics.json").exists():
+        yield folder
+    elif depth and folder.is_dir():
+        for child in folder.iterdir():
+            yield from walk_run_folders(child, depth - 1)
+
+
+def read_runs(
+    folders: Sequence[Path], progress: Callable[[Sequence[Path]], Iterable[Path]] = iter
+) -> tuple[list[FinishedRun], list[ExcludedRun]]:
+    """Read the finished runs, and collect the other folders with the reason for their exclusion.
+
+    If two runs have the same settings, the older one is excluded.
+    """
+    runs: dict[str, FinishedRun] = {}
+    excluded = []
+    for folder in progress(folders):
+        run = read_run_folder(folder)
+        if isinstance(run, ExcludedRun):
+            excluded.append(run)
+            continue
+        naive = f"{run.metrics['baselines']['naive']['mse']:.6g}"
+        identity = f"{sorted(run.settings.items())} {run.checkpoint} {run.source} {naive}"
+        older, newer = sorted([run, runs.get(identity, run)], key=lambda r: finished_at(r.folder))
+        runs[identity] = newer
+        if older is not newer:
+            reason = f"same settings as the newer run {newer.folder.name}"
+            excluded.append(ExcludedRun(older.folder, reason))
+    return list(runs.values()), excluded
+
+
+def finished_at(folder: Path) -> float:
+    """Return the time at which a run wrote its metrics, in seconds since the epoch."""
+    return (folder / "metrics.json").stat().st_mtime
+
+
+def read_run_folder(folder: Path) -> FinishedRun | ExcludedRun:
+    """Read one run, or say why it cannot be compared."""
+    try:
+        return read_finished_run(folder)
+    except NotComparable as error:
+        return ExcludedRun(folder, remove_folders(str(error), folder))
+    except OSError as error:
+        has_parts = error.filename and error.strerror  # pyarrow sets neither
+        reason = f"{Path(error.filename).name}: {error.strerror}" if has_parts else str(error)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, yaml.YAMLError) as error:
+        reason = str(error)
+    return ExcludedRun(folder, f"cannot be read: {remove_folders(' '.join(reason.split()), folder)}")
+
+
+def read_finished_run(folder: Path) -> FinishedRun:
+    """Read the metrics, settings and tables of a training run.
+
+    Raises:
+        NotComparable: the folder holds no finished training run.
+        OSError, ValueError, ...: a file cannot be read.
+    """
+    if not (folder / "config.yaml").exists():
+        raise NotComparable("not a run folder")
+    config = parse_settings((folder / "config.yaml").read_text(encoding="utf-8"))
+    if "pred_len" not in config or "trainer" not in config:
+        raise NotComparable("not a training run")
+    if "refit_every" in config:
+        raise NotComparable("a backtest, which has other test windows than a training run")
+    state = read_run(folder)
+    if state.metrics is None:
+        raise NotComparable(state.error or ("still running" if state.is_running else "did not finish"))
+    if state.metrics["test"]["mse"] is None or not isfinite(state.metrics["test"]["mse"]):
+        raise NotComparable("its test MSE is not a number")
+    missing = [name for name in TABLES if not (folder / name).exists()]
+    if missing:
+        raise NotComparable(f"{missing[0]} is missing")
+    return FinishedRun(
+        folder,
+        Path(str(config["data"].get("path") or config["data"]["name"])).name,
+        config.get("checkpoint"),
+        state.metrics,
+        select_compared(config),
+        curves=read_csv(folder / "metrics.csv"),
+        steps=read_csv(folder / "errors_by_step.csv"),
+        variables=read_csv(folder / "errors_by_variable.csv"),
+        windows=read_parquet(folder / "errors_by_window.parquet"),
+    )
+
+
+def parse_settings(text: str) -> Any:
+    """Parse a configuration file of a run.
+
+    Aliases and deep nesting are refused before loading: libyaml expands aliases until memory is full, and follows
+    nesting until the stack overflows.
+
+    Raises:
+        ValueError: the file contains an alias, or is nested more than MAX_NESTING levels deep.
+    """
+    if "*" in text or any(text.count(mark) > MAX_NESTING for mark in ("[", "{", "- ", "? ")):
+        depth = 0
+        for event in yaml.parse(text, LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_NESTING or isinstance(event, yaml.AliasEvent):
+                raise ValueError("config.yaml has YAML aliases or is nested too deep, so no run wrote it")
+    return yaml.load(text, LOADER)
+
+
+def remove_folders(text: str, folder: Path) -> str:
+    """Remove absolute folder names from a message, because the page may be sent to others."""
+    for place in (folder.absolute(), folder.resolve()):
+        text = text.replace(f"{place}/", "").replace(str(place), place.name)
+    return re.sub(r"(?<![\w.:/])/(?:[^\s/]+/)+", "", text)
+
+
+# pyarrow reads the small files of many runs several times faster than pandas.
+
+
+def read_csv(path: Path) -> pd.DataFrame:
+    text_column = ConvertOptions(column_types={"variable": string()})  # a variable may be named 1 or NA
+    return csv.read_csv(path, ReadOptions(use_threads=False), convert_options=text_column).to_pandas()
+
+
+def read_parquet(path: Path, dictionary_columns: Sequence[str] = ()) -> pd.DataFrame:
+    """Read a Parquet file. `dictionary_columns` are text columns with repeated values."""
+    with ParquetFile(path, read_dictionary=dictionary_columns) as file:
+        return file.read(use_threads=False).to_pandas()
+
+
+def select_compared(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that affect the tested forecasts, by dotted key. A setting that is null counts as absent.
+
+    Paths in the run's own folder are omitted.
+    """
+    folder = str(config.get("output_dir"))
+    settings = {}
+    for key, value in identity(config, OF_ONE_VARIANT).items():
+        if key == "checkpoint" and value is not None:
+            value = "another run's"  # each seed starts from a checkpoint of its own
+        is_own_path = isinstance(value, str) and value.startswith(f"{folder}/")
+        if value is not None and not is_own_path:
+            settings[key] = value
+    return settings

@@ -1,0 +1,104 @@
+"""Scores, costs and test results of the variants and baselines of a task."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from forecast.reports.compare.task import Entry, Task
+from forecast.runs.summary import mean_and_std
+
+SIGNIFICANCE_LEVEL = 0.05
+MIN_DEGREES = 3  # degrees of freedom; with fewer, a test without a significant result says nothing
+NOT_SIGNIFICANT, TOO_FEW_WINDOWS = "no significant difference", "too few test windows"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A score or cost: its key in the metrics of a run, its heading, its explanation, and which values are better."""
+
+    key: str
+    heading: str
+    meaning: str
+    better: Literal["lower", "higher", "neither"] = "lower"
+
+
+SCORES = (
+    Column("mse", "MSE", "mean squared error of the scaled values"),
+    Column("mae", "MAE", "mean absolute error of the scaled values"),
+    Column("skill", "skill", "1 − MSE / MSE of the best baseline; negative: worse than that baseline", "higher"),
+    Column("rmse_raw", "RMSE (units)", "root mean squared error in the units of the data"),
+    Column("mae_raw", "MAE (units)", "mean absolute error in the units of the data"),
+    Column("smape", "sMAPE", "symmetric mean absolute percentage error, from 0 to 200"),
+    Column("wape", "WAPE", "sum of absolute errors / sum of absolute values"),
+    Column("mase", "MASE", "MAE / MAE of the seasonal naive forecast on the training rows"),
+)  # fmt: skip
+COSTS = (
+    Column("ms_per_window", "ms/window", "inference time per test window in milliseconds, model only"),
+    Column("peak_memory_mb", "peak memory (MiB)", "peak memory of the run, training included"),
+    Column("n_parameters", "parameters", "number of trainable parameters"),
+    Column("seconds", "run time (s)", "time of the whole run in seconds"),
+    Column("windows_per_second", "training windows/s", "training windows per second", "higher"),
+    Column("epochs", "epochs", "number of epochs trained", "neither"),
+)
+
+
+def get_values(task: Task, entry: Entry, column: Column) -> list[float]:
+    """Return a score or cost of each run of an entry, NaN where it is unknown."""
+    return task.skill(entry) if column.key == "skill" else entry.values(column.key)
+
+
+def find_best_mean(task: Task, column: Column) -> float:
+    """Return the best mean of a column among the variants, or NaN if there is none."""
+    means = [mean_and_std(get_values(task, entry, column))[0] for entry in task.variants]
+    known = [mean for mean in means if not math.isnan(mean)]
+    if not known or column.better == "neither":
+        return math.nan
+    return min(known) if column.better == "lower" else max(known)
+
+
+def is_best_of_column(task: Task, entry: Entry, mean: float, best: float) -> bool:
+    """Return whether an entry is the best of several variants in a column."""
+    return not entry.is_baseline and mean == best and len(task.variants) > 1
+
+
+def get_verdict(task: Task, entry: Entry) -> str:
+    """Return the result of the test of an entry against the best variant."""
+    if entry is task.best:
+        return "best"
+    difference = task.differences[entry.name]
+    if math.isnan(difference.p_value):
+        return TOO_FEW_WINDOWS
+    if difference.adjusted_p_value >= SIGNIFICANCE_LEVEL:
+        return TOO_FEW_WINDOWS if difference.degrees_of_freedom < MIN_DEGREES else NOT_SIGNIFICANT
+    return "worse" if difference.mean > 0 else "better"
+
+
+def is_undecided(task: Task, entry: Entry) -> bool:
+    """Return whether the test finds no significant difference between an entry and the best variant."""
+    return get_verdict(task, entry) in (NOT_SIGNIFICANT, TOO_FEW_WINDOWS)
+
+
+def is_worse_than_baseline(task: Task, entry: Entry) -> bool:
+    """Return whether a variant has a higher MSE than the best baseline."""
+    return not (entry.is_baseline or task.beats_best_baseline(entry) or task.equals_best_baseline(entry))
+
+
+def collect_interval_scores(task: Task) -> dict[str, dict[str, dict[str, tuple[float, float]]]]:
+    """Return mean and standard deviation of the interval scores, by variant, method and score."""
+    found: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
+    for entry in task.variants:
+        known = [run.metrics.get("intervals") or {} for run in entry.runs]
+        for method in dict.fromkeys(name for intervals in known for name in intervals):
+            flat = [flatten_levels(intervals[method]) for intervals in known if method in intervals]
+            found.setdefault(entry.name, {})[method] = {
+                name: mean_and_std([scores.get(name) for scores in flat]) for name in flat[0]
+            }
+    return found
+
+
+def flatten_levels(scores: dict[str, Any]) -> dict[str, float | None]:
+    """Return `{"80": {"coverage": c}, "crps": s}` as `{"coverage_80": c, "crps": s}`."""
+    flat = {}
+    for name, value in scores.items():
+        flat |= {f"{k}_{name}": v for k, v in value.items()} if isinstance(value, dict) else {name: value}
+    return flat

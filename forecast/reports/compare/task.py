@@ -1,0 +1,160 @@
+"""A forecasting task: the variants and baselines that forecast the same test windows, and the tests between them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from forecast.evaluation.significance import LossDifference, compare_to_best, sum_losses_by_date
+from forecast.reports.compare.run_folders import FinishedRun
+from forecast.runs.summary import describe_linear_only, mean_and_std
+
+ROUND_OFF = 1e-6  # relative difference of MSE that comes from float32 arithmetic
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A row of the comparison: a variant or a baseline.
+
+    name: its name, unique in the task.
+    runs: the runs of a variant, which differ only in the seed; for a baseline, one run that measured it.
+    column: prefix of its columns in the tables of the runs.
+    """
+
+    name: str
+    runs: Sequence[FinishedRun]
+    column: str = "model"
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.column != "model"
+
+    def values(self, score: str) -> list[float]:
+        """Return a test score or cost of each run, NaN where it is unknown."""
+        found = []
+        for run in self.runs:
+            scores = run.metrics["baselines"][self.column] if self.is_baseline else run.metrics["test"]
+            value = scores.get(score) if self.is_baseline else scores.get(score, run.metrics.get(score))
+            found.append(math.nan if value is None else float(value))
+        return found
+
+    def mean_and_deviation(self, score: str) -> tuple[float, float]:
+        """Return the mean and the standard deviation of a score over the seeds."""
+        return mean_and_std(self.values(score))
+
+    def mean(self, score: str) -> float:
+        """Return the mean of a score over the seeds."""
+        return self.mean_and_deviation(score)[0]
+
+    @cached_property
+    def losses(self) -> np.ndarray:
+        """MSE of each test window, averaged over the seeds (n_windows,)."""
+        return np.mean([run.windows[f"{self.column}_mse"].to_numpy(float) for run in self.runs], axis=0)
+
+    @cached_property
+    def tested_losses(self) -> np.ndarray:
+        """Losses that the significance test uses, in chronological order.
+
+        For one table they are `losses` (n_windows,); for many series, their sums by forecast start (n_dates,).
+        """
+        windows = self.runs[0].windows
+        if "unique_id" not in windows:
+            return self.losses
+        return sum_losses_by_date(self.losses, windows["forecast_start"].to_numpy())
+
+    @cached_property
+    def by_step(self) -> np.ndarray:
+        """MSE at each step of the horizon, averaged over the seeds (pred_len,)."""
+        return np.mean([run.steps[f"{self.column}_mse"].to_numpy(float) for run in self.runs], axis=0)
+
+    @cached_property
+    def by_variable(self) -> np.ndarray:
+        """MSE of each variable, averaged over the seeds (n_targets,)."""
+        return np.mean([run.variables[f"{self.column}_mse"].to_numpy(float) for run in self.runs], axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Runs that forecast the same test windows of the same scaled values.
+
+    title: data, horizon and features.
+    variants, baselines: in ascending order of their MSE.
+    settings: by variant, the settings in which the variants differ, by short name.
+    shared: the settings that all runs have in common.
+    """
+
+    title: str
+    variants: list[Entry]
+    baselines: list[Entry]
+    settings: dict[str, dict[str, str]]
+    shared: dict[str, str]
+
+    @property
+    def best(self) -> Entry:
+        """The variant with the lowest MSE."""
+        return self.variants[0]
+
+    @property
+    def best_baseline(self) -> Entry:
+        """The baseline with the lowest MSE."""
+        return self.baselines[0]
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Variants and baselines in ascending order of their MSE."""
+        return sorted([*self.variants, *self.baselines], key=lambda entry: entry.mean("mse"))
+
+    @property
+    def first_run(self) -> FinishedRun:
+        return self.best.runs[0]
+
+    @property
+    def pred_len(self) -> int:
+        return int(self.first_run.metrics["pred_len"])
+
+    @property
+    def has_many_series(self) -> bool:
+        return "unique_id" in self.first_run.windows
+
+    @property
+    def overlap(self) -> int:
+        """Number of neighbouring losses that share steps: the horizon divided by the stride of the test windows.
+
+        Test windows of many series may start one step apart whatever the stride, so the stride is ignored there.
+        """
+        stride = 1 if self.has_many_series else int(self.first_run.metrics.get("eval_stride") or 1)
+        return math.ceil(self.pred_len / stride)
+
+    @property
+    def linear_only_note(self) -> str:
+        """A sentence on runs that kept only their linear model, so that attention does not affect their scores."""
+        return describe_linear_only([run.metrics for entry in self.variants for run in entry.runs])
+
+    def skill(self, entry: Entry) -> list[float]:
+        """Return 1 − MSE / the best baseline's MSE of each run; NaN where that baseline makes no error."""
+        baseline_mse = self.best_baseline.mean("mse")
+        return [1 - mse / baseline_mse if baseline_mse > 0 else math.nan for mse in entry.values("mse")]
+
+    def equals_best_baseline(self, entry: Entry) -> bool:
+        """Return whether the MSE equals the best baseline's up to round-off: the model is that baseline."""
+        return math.isclose(entry.mean("mse"), self.best_baseline.mean("mse"), rel_tol=ROUND_OFF)
+
+    def beats_best_baseline(self, entry: Entry) -> bool:
+        """Return whether the MSE is lower than the best baseline's by more than round-off."""
+        return entry.mean("mse") < self.best_baseline.mean("mse") and not self.equals_best_baseline(entry)
+
+    @cached_property
+    def differences(self) -> dict[str, LossDifference]:
+        """By name, the test of each other variant against the best variant, and of each baseline against it.
+
+        p-values are corrected for the number of variants and for the number of baselines separately.
+        """
+        best = {self.best.name: self.best.tested_losses}
+        variants = {entry.name: entry.tested_losses for entry in self.variants}
+        baselines = {entry.name: entry.tested_losses for entry in self.baselines}
+        return {
+            **compare_to_best(self.best.name, variants, self.overlap),
+            **compare_to_best(self.best.name, best | baselines, self.overlap),
+        }

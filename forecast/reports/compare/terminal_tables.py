@@ -1,0 +1,42 @@
+"""The comparison on the terminal: one compact table per task."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from forecast.reports.compare.paper_tables import HEADINGS, count_seeds, make_cells
+from forecast.reports.compare.run_folders import ExcludedRun
+from forecast.reports.compare.scores import get_verdict, is_worse_than_baseline
+from forecast.reports.compare.task import Task
+from forecast.system.formatting import plural
+
+LEFT_ALIGNED = ("variant", "verdict")
+
+
+def print_tables(tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> None:
+    """Print the tables and the excluded runs. The best variant is bold, baselines are dim."""
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 200  # keep rows on one line in a file
+    for task in tasks:
+        console.print(make_table(task))
+        if note := task.linear_only_note:
+            console.print(Text(note), soft_wrap=True)
+    for run in excluded:
+        console.print(Text(f"excluded: {run.folder.name}: {run.reason}"), soft_wrap=True)
+
+
+def make_table(task: Task) -> Table:
+    table = Table(title=Text(f"{task.title}: {plural(len(task.best.losses), 'test window')}"))
+    for heading in (*HEADINGS, "verdict"):
+        table.add_column(heading, justify="left" if heading in LEFT_ALIGNED else "right")
+    for entry, found in make_cells(task):
+        verdict = get_verdict(task, entry)
+        if is_worse_than_baseline(task, entry):
+            verdict += f"; beaten by {task.best_baseline.name}"
+        cells = [entry.name, count_seeds(entry), *(text for text, _ in found), verdict]
+        style = "bold" if entry is task.best else "dim" if entry.is_baseline else None
+        table.add_row(*map(Text, cells), style=style)
+    return table

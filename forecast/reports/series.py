@@ -1,0 +1,39 @@
+"""Scores of each of several series: as a table, and in lines for the terminal."""
+
+import numpy as np
+import pandas as pd
+
+from forecast.data import DataModule
+from forecast.evaluation.errors import SCORES, over_variables
+from forecast.evaluation.results import LABELS, MODEL, Results
+
+WORST = 5
+"""Series that are named in the terminal."""
+
+
+def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame:
+    """One row for each tested series: its windows, and each score of the model and the baselines, as `model_mse`."""
+    windows = results.errors[MODEL].windows
+    table: dict[str, object] = {"unique_id": data.panel.ids, "windows": windows.numpy().astype(np.int64)}
+    for name, errors in results.errors.items():
+        scores = errors.by_series()
+        table |= {f"{name}_{score}": over_variables(score, scores[score]).numpy() for score in SCORES}
+    frame = pd.DataFrame(table)
+    return frame.loc[frame["windows"] > 0].reset_index(drop=True)
+
+
+def describe_series(data: DataModule, results: Results) -> list[str]:
+    """How the series differ, and the worst of them; nothing for a table."""
+    if not data.panel.has_ids:
+        return []
+    table, rival = tabulate_series(data, results), results.best_baseline
+    better = np.count_nonzero(table[f"{MODEL}_mse"] < table[f"{rival}_mse"])
+    lines = [
+        f"series     {len(table):,} tested; the model has less squared error than {LABELS[rival]} in {better:,} "
+        f"({100 * better / len(table):.0f}%)"
+    ]
+    mase = table.set_index("unique_id").pop(f"{MODEL}_mase").dropna()
+    if len(mase):
+        named = ", ".join(f"{name} {value:.2f}" for name, value in mase.nlargest(WORST).items())
+        lines.append(f"           MASE median {mase.median():.3f}; worst {named}")
+    return lines

@@ -1,0 +1,75 @@
+"""A run's folder: its lock and the files that say how it was configured. Imports no torch."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from omegaconf import DictConfig, OmegaConf
+
+from forecast.system.errors import ConfigError
+from forecast.system.files import whole_file
+
+
+class InUse(ConfigError):
+    """Another process writes in a folder."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Lock the folder for the run that writes in it. The lock ends with the process, however the process ends.
+
+    Raises:
+        InUse: another process holds the lock.
+    """
+    lock = FileLock(folder / "run.lock")
+    try:
+        lock.acquire(timeout=0.5)  # `is_running` of another process may hold it for a moment
+    except Timeout:
+        raise InUse(f"{folder}: a run is still writing in this folder; wait for it or stop it") from None
+    try:
+        yield
+    finally:
+        (folder / "run.lock").unlink(missing_ok=True)
+        lock.release()
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a process holds the folder's lock."""
+    lock = folder / "run.lock"
+    if not lock.exists():
+        return False
+    try:
+        with FileLock(lock, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def write_config(folder: Path, config: DictConfig, overrides: Sequence[str]) -> None:
+    """Write a run's configuration as `config.yaml` and its overrides as `overrides.yaml`."""
+    with whole_file(folder / "config.yaml") as temporary:
+        OmegaConf.save(config, temporary)
+    write_overrides(folder / "overrides.yaml", overrides)
+
+
+def write_overrides(path: Path, overrides: Sequence[str]) -> None:
+    with whole_file(path) as temporary:
+        OmegaConf.save(OmegaConf.create(list(overrides)), temporary)
+
+
+def read_config(path: Path) -> DictConfig:
+    """Raises ValueError for a file that holds something else than a run's settings, other errors for no YAML at all."""
+    config = OmegaConf.load(path)
+    if not isinstance(config, DictConfig) or "output_dir" not in config:
+        raise ValueError(f"{path} holds no run's settings")
+    return config
+
+
+def read_overrides(path: Path) -> list[str]:
+    """Raises ValueError for a file that holds something else than a list, other errors for no YAML at all."""
+    overrides: Any = OmegaConf.to_container(OmegaConf.load(path))
+    if not isinstance(overrides, list):
+        raise ValueError(f"{path} holds no overrides")
+    return [str(override) for override in overrides]

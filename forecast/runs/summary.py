@@ -1,0 +1,190 @@
+"""The summary of a sweep: one row per configuration, mean ± standard deviation over seeds, and the failed jobs."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from omegaconf import OmegaConf
+from rich.console import Console
+from rich.table import Table
+
+from forecast.runs.folder import is_running, read_overrides
+from forecast.system.files import whole_file
+from forecast.system.identity import OF_ONE_RUN, effect_of_override
+
+SUMMARISED = {"mse": 3, "mae": 3, "skill": 3, "seconds": 1, "windows_per_second": 0, "peak_memory_mb": 0}
+"""Scores in the summary, and the decimal places that the screen shows of them."""
+
+TASK = ["data", "path", "features", "pred_len", "naive"]
+"""Columns in which rows must agree to compete. The naive baseline's MSE tells scales and test splits apart."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A job of a sweep: the overrides it was given, and its final metrics, or why there are none."""
+
+    folder: Path
+    settings: dict[str, str]
+    metrics: dict[str, Any] | None
+    error: str | None
+    is_running: bool = False  # by another process
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the run was tested, and refitted where that was asked for: what follows the scores can fail too."""
+        return self.metrics is not None and self.error is None
+
+
+def read_jobs(folder: Path) -> list[Run]:
+    """The jobs in a sweep's folder, in the order of their numbers."""
+    return [
+        read_run(job) for job in sorted({p.parent for p in folder.glob("*/overrides.yaml")}, key=job_number)
+    ]
+
+
+def read_run(folder: Path) -> Run:
+    settings = {}
+    if (folder / "overrides.yaml").exists():
+        for override in read_overrides(folder / "overrides.yaml"):
+            key, _, value = override.partition("=")
+            settings[key.lstrip("+~")] = value.strip("'\"")
+    metrics, error = folder / "metrics.json", folder / "error.txt"
+    scores = json.loads(metrics.read_text()) if metrics.exists() else None
+    if error.exists():
+        return Run(folder, settings, scores, error.read_text().strip())
+    return Run(folder, settings, scores, None, is_running=scores is None and is_running(folder))
+
+
+def job_number(folder: Path) -> tuple[int, str]:
+    number = folder.name.split("_")[0]
+    return (int(number) if number.isdigit() else -1, folder.name)
+
+
+# ---- rows
+
+
+def differing(runs: Sequence[Run]) -> list[str]:
+    """The settings in which the runs differ, except the seed and where the runs are written."""
+    keys = dict.fromkeys(
+        key for run in runs for key in run.settings if key != "seed" and effect_of_override(key) in OF_ONE_RUN
+    )
+    return [key for key in keys if len({run.settings.get(key) for run in runs}) > 1]
+
+
+def headings(keys: Sequence[str]) -> dict[str, str]:
+    """A short name for each setting: its last part, or all of it where two settings share that part."""
+    last = [key.rsplit(".", 1)[-1] for key in keys]
+    taken = {name for name in last if last.count(name) > 1} | {"seeds", *SUMMARISED}
+    return {key: key if name in taken else name for key, name in zip(keys, last, strict=True)}
+
+
+def summarise(runs: Sequence[Run]) -> pd.DataFrame:
+    """One row per configuration: its settings, its number of seeds, and each score's mean and standard deviation.
+
+    `best` marks the rows with the lowest test MSE of their task.
+    """
+    names = headings(differing(runs) or ["attention"])
+    tested = [run for run in runs if run.metrics is not None]
+    scores = pd.DataFrame([scores_of(run) for run in tested])
+    chosen = pd.DataFrame(
+        {
+            name: [str(run.settings.get(key, (run.metrics or {}).get(key, ""))) for run in tested]
+            for key, name in names.items()
+        }
+    )
+    if scores.empty:
+        return scores
+    configuration = chosen.groupby(list(chosen), sort=False).ngroup().rename("configuration")
+    last = ~pd.concat([configuration, scores["seed"]], axis=1).duplicated(
+        keep="last"
+    )  # each seed counts once
+    groups = scores[last].groupby(configuration[last])
+    rows = chosen.groupby(configuration).first().assign(seeds=groups.size())
+    for score in SUMMARISED:
+        values = groups[score]
+        rows[score] = values.agg(lambda found: found.mean(skipna=False))
+        rows[f"{score}_dev"] = values.agg(lambda found: found.std(skipna=False))
+    lowest = rows["mse"].groupby([groups[name].first() for name in TASK], dropna=False).transform("min")
+    return rows.assign(best=rows["mse"] == lowest)
+
+
+def scores_of(run: Run) -> dict[str, Any]:
+    assert run.metrics is not None
+    found = {**run.metrics, **run.metrics["test"], "path": run.settings.get("data.path", "")}
+    task = {"naive": f"{run.metrics['baselines']['naive']['mse']:.5g}"}
+    numbers = {score: np.nan if found.get(score) is None else float(found[score]) for score in SUMMARISED}
+    return {**{name: found.get(name) for name in ("seed", *TASK)}, **task, **numbers}
+
+
+def mean_and_std(values: Iterable[float | None]) -> tuple[float, float]:
+    """Mean and sample standard deviation, NaN where they have no value. None, JSON's NaN, counts as NaN."""
+    numbers = np.array([np.nan if value is None else value for value in values], dtype=float)
+    return float(numbers.mean()), float(numbers.std(ddof=1)) if len(numbers) > 1 else np.nan
+
+
+def describe_linear_only(metrics: Sequence[dict[str, Any]]) -> str:
+    """A sentence on the runs whose tested model is the linear model only; empty if there are none."""
+    count = sum(run.get("best_epoch") == 0 for run in metrics)
+    which = "The run" if len(metrics) == 1 else f"{count} of {len(metrics)} runs"
+    why = "no epoch lowered the validation error, so attention has no part in the scores"
+    return f"{which} kept only the linear model: {why}." if count else ""
+
+
+# ---- output
+
+
+def report(folder: Path, runs: Sequence[Run]) -> None:
+    """Print the summary, save it as `summary.csv`, and name the jobs that failed or still run."""
+    rows = summarise(runs)
+    if len(rows):
+        tested = [run.metrics for run in runs if run.metrics is not None]
+        show(rows, len(tested))
+        if sentence := describe_linear_only(tested):
+            print(sentence)
+        with whole_file(folder / "summary.csv") as temporary:
+            rows.to_csv(temporary, index=False)
+        print(f"saved {folder / 'summary.csv'}")
+    for run in runs:
+        if run.is_running:
+            print(f"still running, by another process: {run.folder.name}")
+        elif not run.is_done:
+            print(f"failed: {run.folder.name}: {run.error or 'stopped before its end'}")
+    found = folder / "optimization_results.yaml"  # Optuna's
+    if found.exists():
+        best = OmegaConf.to_container(OmegaConf.load(found))
+        assert isinstance(best, dict)
+        settings = " ".join(f"{key}={value}" for key, value in best["best_params"].items())
+        print(f"best validation MSE {best['best_value']:.4f}: {settings}")
+
+
+def show(rows: pd.DataFrame, n_runs: int) -> None:
+    """Print the table, the best row of each task in bold."""
+    table = Table(title=f"{n_runs} runs, test scores, mean ± standard deviation over seeds")
+    hidden = {"best", *(f"{score}_dev" for score in SUMMARISED)}
+    names = [str(name) for name in rows if name not in hidden]
+    for name in names:
+        table.add_column(name, justify="right" if name in {"seeds", *SUMMARISED} else "left")
+    for row in rows.to_dict("records"):
+        cells = [score_cell(row, name) if name in SUMMARISED else shortened(str(row[name])) for name in names]
+        table.add_row(*cells, style="bold" if row["best"] else None)
+    console = Console(markup=False)
+    if not console.is_terminal:
+        console.width = 200  # rows in a file are not folded
+    console.print(table)
+
+
+def score_cell(row: dict[Any, Any], score: str) -> str:
+    digits, deviation = SUMMARISED[score], row[f"{score}_dev"]
+    return f"{row[score]:.{digits}f}" + ("" if np.isnan(deviation) else f" ± {deviation:.{digits}f}")
+
+
+def shortened(value: str) -> str:
+    """A number of many digits, such as one drawn by Optuna, with four."""
+    try:
+        return value if len(value) < 8 else f"{float(value):.4g}"
+    except ValueError:
+        return value

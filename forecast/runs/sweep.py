@@ -1,0 +1,152 @@
+"""A sweep's folder: its lock, its command, and how `resume=auto` resumes an interrupted sweep in it.
+
+Imports no torch: `forecast.cli.main` imports this module before every command.
+"""
+
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+
+from forecast.runs.folder import InUse, is_running, locked, read_overrides, write_overrides
+from forecast.runs.resume import UNREADABLE
+from forecast.system.errors import ConfigError
+from forecast.system.hydra_internals import forget_launcher_schemas
+from forecast.system.identity import OF_ONE_RUN, effect_of_override
+from forecast.system.paths import CONF
+
+COMMAND = "command.yaml"
+"""The file in a sweep's folder that holds the command's overrides."""
+
+_folders: list[Path] = []
+_locks = ExitStack()
+
+
+def prefer_own_launchers() -> None:
+    """Let the launchers of conf/ replace plugins' launchers of the same name."""
+    forget_launcher_schemas(path.name for path in (CONF / "hydra" / "launcher").glob("*.yaml"))
+
+
+class SweepCallback(Callback):
+    """Record the sweep's folder when the sweep starts: Hydra names it only then, and reports nothing after a failure.
+
+    The folder is locked while the sweep runs, unless another command's sweep has locked the same folder.
+    """
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        folder = Path(config.hydra.sweep.dir)
+        folder.mkdir(parents=True, exist_ok=True)  # Optuna writes its study there before the first job
+        with suppress(InUse):
+            _locks.enter_context(locked(folder))
+        if not (folder / COMMAND).exists():  # the first command stays, where several share a folder
+            typed = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
+            write_overrides(folder / COMMAND, typed)
+        _folders.append(folder)
+
+
+def finish(*, is_alone: bool = True) -> int:
+    """Print and save the summary of the sweep that this process ran, if it ran one.
+
+    Args:
+        is_alone: Whether no other command shares the sweep's folder. Then a job that another process runs has failed.
+
+    Returns:
+        The number of failed jobs.
+    """
+    failed = 0
+    for folder in _folders:
+        from forecast.runs import summary  # pandas takes half a second, which --help need not wait for
+
+        jobs = summary.read_jobs(folder)
+        if jobs:
+            summary.report(folder, jobs)
+        failed += sum(not job.is_done and (is_alone or not job.is_running) for job in jobs)
+    _folders.clear()
+    _locks.close()
+    return failed
+
+
+# ---- resuming
+
+
+def find_sweep(config: DictConfig, arguments: Sequence[str]) -> dict[str, Any]:
+    """The settings that make Hydra resume a sweep of the same command; none if there is no such sweep.
+
+    Args:
+        config: The composed configuration, Hydra's part included.
+        arguments: The command's overrides.
+
+    Raises:
+        ConfigError: that sweep is still running.
+    """
+    is_named = any(argument.startswith("hydra.sweep.dir=") for argument in arguments)
+    folder = Path(config.hydra.sweep.dir) if is_named else find(Path(config.output_root), arguments)
+    if folder is None or not folder.exists():
+        where = folder or config.output_root
+        print(f"resume=auto: no sweep of this command under {where}; starting a new one")
+        return {}
+    if is_running(folder):
+        raise ConfigError(f"{folder}: this sweep is still running; wait for it or stop it")
+    finished = len(list(folder.glob("*/metrics.json")))
+    print(f"resume=auto: going on in {folder}, {finished} of its runs finished before")
+    config.hydra.sweep.dir = str(folder)
+    is_search = config.hydra.runtime.choices["hydra/sweeper"] == "optuna"
+    trials = remaining_trials(config.hydra.sweeper) if is_search else {}
+    return ({} if is_named else {"hydra.sweep.dir": str(folder)}) | trials
+
+
+def find(root: Path, arguments: Sequence[str]) -> Path | None:
+    """The newest folder below `root` of a sweep of the same command."""
+    wanted = compared(arguments)
+    for path in sorted(root.glob(f"*/{COMMAND}"), key=lambda p: p.stat().st_mtime, reverse=True):
+        try:
+            if compared(read_overrides(path)) == wanted:
+                return path.parent
+        except UNREADABLE:  # a file of another program
+            continue
+    return None
+
+
+def compared(arguments: Sequence[str]) -> list[str]:
+    """The overrides in which two commands must agree to be the same sweep."""
+    return sorted(argument for argument in arguments if effect_of_override(argument) in OF_ONE_RUN)
+
+
+def remaining_trials(sweeper: DictConfig) -> dict[str, Any]:
+    """Prepare an interrupted Optuna study, and give the settings that draw only its remaining trials.
+
+    A trial that was running waits again, with its number and its values. A failed trial is enqueued again as a new
+    trial of the same values. `n_trials` counts the trials that have a result.
+    """
+    import optuna
+    from hydra.utils import instantiate
+    from optuna.trial import TrialState
+
+    if sweeper.storage is None:  # the study was in the memory of the ended process
+        return {}
+    storage = instantiate(sweeper.storage)
+    try:
+        study = optuna.load_study(study_name=sweeper.study_name, storage=storage)
+    except KeyError:  # stopped before it began
+        return {}
+    trials = study.get_trials(deepcopy=False)
+    for trial in trials:
+        if trial.state == TrialState.RUNNING:
+            storage.set_trial_state(trial._trial_id, TrialState.WAITING)
+    others = [trial for trial in trials if trial.state != TrialState.FAIL]
+    retried = [trial.system_attrs.get("fixed_params", trial.params) for trial in others]
+    for trial in trials:
+        if trial.state == TrialState.FAIL and trial.params not in retried:
+            with warnings.catch_warnings(action="ignore", category=optuna.exceptions.ExperimentalWarning):
+                study.enqueue_trial(trial.params)
+            retried.append(trial.params)
+    done = sum(trial.state == TrialState.COMPLETE for trial in trials)
+    settings = {"hydra.sweeper.n_trials": max(0, sweeper.n_trials - done)}
+    seed = sweeper.sampler.get("seed")
+    if seed is not None:  # the same seed would draw the first trials' numbers again
+        settings["hydra.sweeper.sampler.seed"] = seed + len(trials)
+    return settings

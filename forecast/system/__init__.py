@@ -1,0 +1,1 @@
+"""Files, memory, processes and signals. Importing this package imports no torch."""

@@ -1,0 +1,44 @@
+"""Exceptions for errors of the user, each shown as one line on stderr with exit status 2 (see `forecast.cli.main`)."""
+
+LONGEST_MESSAGE = 2_000
+
+
+class ForecastError(ValueError):
+    """An error in the input of the user. The message says what is wrong, where, and what to do."""
+
+
+class ConfigError(ForecastError):
+    """An invalid configuration."""
+
+
+class NotInstalled(ConfigError):
+    """A feature needs a package that is not installed; `extra` is the name of its extra in pyproject.toml."""
+
+    def __init__(self, what: str, extra: str, package: str = "a package") -> None:
+        super().__init__(
+            f"{what}: {package} is not installed: pip install -c constraints.txt -e '.[{extra}]'"
+        )
+
+
+class DataError(ForecastError):
+    """An invalid data file. The message names the file, the column and the first bad row."""
+
+
+class TrainingError(ForecastError):
+    """Training that cannot continue."""
+
+
+class CheckpointError(ForecastError):
+    """A checkpoint that is missing, damaged, or does not fit."""
+
+
+def printable(text: str) -> str:
+    """Return the text as one line that is safe to print.
+
+    Control characters of a file or a user could change what a terminal shows, so they are escaped. The middle of a text
+    of more than `LONGEST_MESSAGE` characters is left out.
+    """
+    line = " ".join(text.split())
+    if len(line) > LONGEST_MESSAGE:
+        line = f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 2 :]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

@@ -1,0 +1,95 @@
+"""Atomic writing: a file or folder appears complete or not at all."""
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from forecast.system.errors import ConfigError
+
+
+def check_free(*paths: Path, overwrite: bool) -> None:
+    """Raise ConfigError if one of the paths exists and may not be overwritten."""
+    for path in paths:
+        if path.is_dir() or (path.exists() and not overwrite):
+            advice = "give another output" + ("" if path.is_dir() else ", or overwrite=true")
+            raise ConfigError(f"{path}: is there already: {advice}")
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path` to write to. On success rename it to `path`, else delete it.
+
+    The content is synced to the disk before the rename, so that even a power failure leaves no partial file at `path`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        yield temporary
+        sync(temporary)
+        os.replace(temporary, path)
+        sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until the content of a file, or the entries of a folder, are on the disk."""
+    if os.name == "nt" and path.is_dir():  # Windows opens no folders
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def check_free_folder(path: Path, *, marks: set[str], suffix: str, overwrite: bool) -> None:
+    """Raise ConfigError if `path` exists and may not be replaced.
+
+    An empty folder may be replaced. With `overwrite`, so may a folder that contains the files `marks` and otherwise
+    only files whose names end in `suffix`.
+    """
+    if not path.is_dir():
+        check_free(path, overwrite=False)
+        return
+    there = {entry.name for entry in path.iterdir()}
+    ours = marks <= there and all(name.endswith(suffix) for name in there - marks)
+    if there and not (ours and overwrite):
+        advice = "give another output" + (", or overwrite=true" if ours else ": it holds other things")
+        raise ConfigError(f"{path}: is there already: {advice}")
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `path` to fill. On success it replaces `path`, else it is deleted."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary, former = (path.with_name(f".{path.name}.{os.getpid()}{end}") for end in ("", ".former"))
+    temporary.mkdir()
+    try:
+        yield temporary
+        if path.exists():
+            path.rename(former)
+        temporary.rename(path)
+    finally:
+        for folder in (temporary, former):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write `content` as indented JSON. NaN and infinity, which JSON lacks, become null."""
+    with whole_file(path) as temporary:
+        temporary.write_text(json.dumps(without_nan(content), indent=2, allow_nan=False) + "\n")
+
+
+def without_nan(content: Any) -> Any:
+    """Return nested dicts and lists with None in place of every float that is not finite."""
+    if isinstance(content, dict):
+        return {key: without_nan(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [without_nan(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content

@@ -1,0 +1,22 @@
+"""Formatting of numbers for people."""
+
+import math
+from collections.abc import Iterable
+
+
+def decimals(size: float) -> int:
+    """Return the number of decimals that show three or four significant digits of a number of this size."""
+    return 0 if size >= 1000 else 1 if size >= 10 else 3 if size >= 0.1 else 4
+
+
+def alike(values: Iterable[float]) -> list[str]:
+    """Format the numbers of a column with the decimals that the smallest one needs."""
+    values = list(values)
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    places = decimals(min(sizes, default=1.0))
+    return [f"{value:,.{places}f}" for value in values]
+
+
+def plural(count: int, what: str) -> str:
+    """Return the count with the noun in the singular or plural: `1 row`, `2 rows`."""
+    return f"{count:,} {what}{'s' * (count != 1)}"

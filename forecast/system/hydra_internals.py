@@ -1,0 +1,121 @@
+"""The parts of Hydra that have no public interface: its arguments, its jobs and its process-wide state.
+
+No other module uses them. The program composes a configuration itself and hands it to Hydra as a value, so nothing
+rewrites `sys.argv`. Imports no torch.
+"""
+
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from hydra import initialize_config_dir, version
+from hydra._internal.callbacks import Callbacks
+from hydra._internal.utils import _run_hydra, get_args_parser
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
+from hydra.core.singleton import Singleton
+from hydra.core.utils import configure_log, run_job, setup_globals
+from hydra.types import HydraContext, RunMode, TaskFunction
+from omegaconf import DictConfig
+
+from forecast.system.paths import CONF
+
+VERSION_BASE = "1.3"
+QUESTIONS = ("help", "hydra_help", "cfg", "info", "shell_completion", "resolve")
+"""Flags that print something in place of a run."""
+
+
+# ---- the command line
+
+
+def parse_arguments(arguments: Sequence[str]) -> Namespace:
+    """The flags and the overrides of a command line."""
+    # argparse takes -m only before the overrides.
+    return get_args_parser().parse_args(sorted(arguments, key=lambda a: a not in ("-m", "--multirun")))
+
+
+def is_question(arguments: Namespace) -> bool:
+    """Whether the flags ask for an answer in place of a run, or for two things at once, which Hydra refuses."""
+    return any(getattr(arguments, flag) for flag in QUESTIONS) or (arguments.run and arguments.multirun)
+
+
+def answer(config_name: str, arguments: Namespace) -> None:
+    """Print what --help, --cfg, --info and the other questions ask for."""
+    version.setbase(VERSION_BASE)
+    _run_hydra(
+        args=arguments,
+        args_parser=get_args_parser(),
+        task_function=lambda config: None,  # never called
+        config_path=str(CONF),
+        config_name=config_name,
+    )
+
+
+# ---- jobs
+
+
+def run_once(config: DictConfig, task: TaskFunction) -> None:
+    """Run `task` as one job in the folder `hydra.run.dir` of a composed configuration."""
+    config.hydra.mode = RunMode.RUN
+    with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
+        callbacks = Callbacks(config)
+        configure_log(config.hydra.hydra_logging, config.hydra.verbose)
+        name = config.hydra.job.config_name
+        callbacks.on_run_start(config=config, config_name=name)
+        result = run_job(
+            task_function=task,
+            config=config,
+            job_dir_key="hydra.run.dir",
+            job_subdir_key=None,
+            hydra_context=HydraContext(
+                config_loader=GlobalHydra.instance().config_loader(), callbacks=callbacks
+            ),
+        )
+        callbacks.on_run_end(config=config, config_name=name, job_return=result)
+        _ = result.return_value  # raises what the task raised
+
+
+def run_sweep(config_name: str, overrides: Sequence[str], task: TaskFunction) -> None:
+    """Run `task` once for each combination of the overrides' values."""
+    with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None
+        hydra.multirun(
+            config_name=config_name, task_function=task, overrides=[*overrides, "hydra.mode=MULTIRUN"]
+        )
+
+
+# ---- process-wide state
+
+
+def process_state() -> Any:
+    """Hydra's state in this process, for a process that runs a job of the same sweep."""
+    return Singleton.get_state()
+
+
+def restore_process_state(state: Any) -> None:
+    """Take over the state of the process that started this one."""
+    setup_globals()
+    Singleton.set_state(state)
+
+
+def forget_launcher_schemas(names: Iterable[str]) -> None:
+    """Remove the schemas of plugins' launchers that have these file names: the launchers of conf/ do not fit them."""
+    Plugins.instance()  # enters the schemas
+    known: dict[str, Any] = ConfigStore.instance().repo["hydra"]["launcher"]
+    for name in names:
+        known.pop(name, None)
+
+
+def plugin_targets() -> frozenset[str]:
+    """The targets in the configurations of Hydra and of its installed launchers and sweepers."""
+
+    def targets(store: dict[str, Any]) -> Iterator[str]:
+        for entry in store.values():
+            if isinstance(entry, dict):
+                yield from targets(entry)
+            elif isinstance(entry.node, DictConfig) and isinstance(target := entry.node.get("_target_"), str):
+                yield target
+
+    return frozenset(targets(ConfigStore.instance().repo))

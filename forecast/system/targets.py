@@ -1,0 +1,20 @@
+"""Classes that the YAML files below conf/ name as `_target_`: the ones that the project may instantiate.
+
+Imports no torch: `forecast.cli.main` uses it before every command.
+"""
+
+import os
+import re
+
+from forecast.system.paths import CONF
+
+
+def known_targets(*groups: str) -> frozenset[str]:
+    """Return the targets that the files of these configuration groups name, without arguments those of all groups.
+
+    The environment variable FORECAST_TARGETS adds its own, separated by colons.
+    """
+    files = [path for group in groups or [""] for path in (CONF / group).rglob("*.yaml")]
+    named = {name for path in files for name in re.findall(r"_target_: *([\w.]+)", path.read_text("utf-8"))}
+    added = os.environ.get("FORECAST_TARGETS", "").split(":")
+    return frozenset(named) | frozenset(filter(None, added))

@@ -1,0 +1,1 @@
+"""Time and memory of attention types, in one layer or in a whole model."""

@@ -1,0 +1,70 @@
+"""Results of a benchmark: a table on the terminal, and JSON, CSV and a picture in a folder."""
+
+from pathlib import Path
+
+import pandas as pd
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.table import Table
+
+from forecast.reports import figures
+from forecast.system.files import whole_file, write_json
+from forecast.tools.benchmark.measurement import REFERENCE, Row, describe_hardware, fit_growth
+from forecast.tools.benchmark.workloads import NO_MIXING
+
+COLUMNS = ("length", "batch", "kind", "ms", "fastest – slowest", "× full", "peak MiB")
+
+
+def save_results(folder: Path, config: DictConfig, rows: list[Row], device: str) -> None:
+    """Write benchmark.csv, benchmark.png and benchmark.json."""
+    settings = OmegaConf.to_container(config, resolve=True)
+    content = {
+        "hardware": describe_hardware(device), "rows": rows, "growth": fit_growth(rows), "config": settings,
+    }  # fmt: skip
+    with whole_file(folder / "benchmark.csv") as temporary:
+        pd.DataFrame(rows).to_csv(temporary, index=False)
+    figure = figures.growth_figure(pd.DataFrame(rows), make_title(config, device))
+    figures.save(figure, folder / "benchmark.png")
+    write_json(folder / "benchmark.json", content)
+
+
+def make_title(config: DictConfig, device: str) -> str:
+    settings = config.benchmark
+    what = "training steps" if settings.name == "model" else f"one {settings.role}-attention {settings.part}"
+    return f"{what}, {config.precision}, {describe_hardware(device)['device']}"
+
+
+def print_results(folder: Path, config: DictConfig, rows: list[Row], device: str) -> None:
+    """Print a table for each direction, and the growth of time and memory with the length."""
+    console = Console()
+    for backward in (False, True):
+        direction = "forward + backward" if backward else "forward"
+        title = f"{make_title(config, device)}: {direction}"
+        console.print(make_table(title, [row for row in rows if row["backward"] == backward]))
+    for growth in fit_growth(rows):
+        if growth["backward"] and growth["kind"] != NO_MIXING:
+            length = growth["faster_than_full_from"]
+            faster = f", faster than full from length {length}" if length else ""
+            console.print(
+                f"{growth['kind']}: time grows as n^{growth['time_exponent']:.2f}, "
+                f"memory as n^{growth['memory_exponent']:.2f}{faster}"
+            )
+    console.print(f"saved in {folder}", soft_wrap=True)
+
+
+def make_table(title: str, rows: list[Row]) -> Table:
+    """Return milliseconds, speed relative to full attention and peak memory of the cases of one direction."""
+    table = Table(title=title)
+    for name in COLUMNS:
+        table.add_column(
+            "attention type" if name == "kind" else name, justify="left" if name == "kind" else "right"
+        )
+    full = {row["length"]: row["median"] for row in rows if row["kind"] == REFERENCE}
+    for i, row in enumerate(rows):
+        speed = full[row["length"]] / row["median"] if row["length"] in full else float("nan")
+        table.add_row(
+            row["length"], str(row["batch"]), row["kind"], f"{1000 * row['median']:.1f}",
+            f"{1000 * row['fastest']:.1f} – {1000 * row['slowest']:.1f}", f"{speed:.2f}", f"{row['peak_mib']:.0f}",
+            end_section=i + 1 == len(rows) or rows[i + 1]["length"] != row["length"],
+        )  # fmt: skip
+    return table

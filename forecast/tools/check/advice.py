@@ -1,0 +1,142 @@
+"""Suggested settings, with a reason for each."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float64
+
+from forecast.data import Panel
+from forecast.data.options import AUTO, FEATURES, windows_an_epoch
+from forecast.data.time_features import season_length
+from forecast.system.errors import ConfigError
+from forecast.tools.check.columns import Column
+from forecast.tools.check.lengths import PATCH
+from forecast.tools.check.seasons import Season
+from forecast.tools.check.settings import Asked, Setting
+
+FULL, NYSTROM = 512 * PATCH, 4_096 * PATCH
+"""Longest windows for which attention=full and attention=nystrom are suggested."""
+LISTED = 20
+"""Most columns that a suggested command lists."""
+EPOCHS, STEPS = 5, 640
+"""Default epochs of the trainer, and the fewest training steps that are suggested."""
+LESS_ERROR = 0.95
+"""Error of another season, as a share of the default season's, below which it is suggested."""
+
+
+def suggest_season(
+    train: Sequence[Float64[np.ndarray, "_ columns"]], seasons: Sequence[Season], freq: str, asked: Asked
+) -> list[Setting]:
+    """Suggest data.season if another season than the default has a lower seasonal-naive error.
+
+    `train` has the training rows of one or several series.
+    """
+    shortest, usual = min(map(len, train), default=0), season_length(freq)
+    if asked.season is not None and asked.season < shortest:
+        return []
+    periods = {1, usual, *(season.rows for season in seasons)}
+    errors = {
+        period: float(np.mean([_repeat_error(rows, period) for rows in train]))
+        for period in periods
+        if period < shortest
+    }
+    if not errors:
+        return []
+    best = min(errors, key=lambda period: errors[period])
+    if usual >= shortest:
+        why = f"the training part is shorter than the season of {freq} data, {usual} rows"
+        return [Setting("data.season", best, why)]
+    if best == 1 or errors[best] >= LESS_ERROR * errors[usual]:
+        return []  # 1 is the naive baseline, which is measured anyway
+    less = f"{1 - errors[best] / errors[usual]:.0%}"
+    return [
+        Setting("data.season", best, f"its seasonal-naive training error is {less} less than that of {usual}")
+    ]
+
+
+def _repeat_error(rows: Float64[np.ndarray, "rows columns"], period: int) -> float:
+    """Mean |y(t) − y(t − period)| in standard deviations."""
+    deviation = rows.std(0)
+    scaled = rows / np.where(deviation > 0, deviation, 1)
+    return float(np.abs(scaled[period:] - scaled[:-period]).mean())
+
+
+def suggest_training(n_windows: int, lengths: Sequence[Setting], asked: Asked) -> list[Setting]:
+    """Suggest the attention type by window length, the batch size by windows and the epochs by training steps."""
+    longest = max(setting.value for setting in lengths)
+    attention, why = "linear", "its cost is linear in the length"
+    if longest <= FULL:
+        attention, why = "full", f"exact, and fast up to about {FULL:,} steps"
+    elif longest <= NYSTROM:
+        attention, why = "nystrom", f"close to softmax, and faster beyond {FULL:,} steps"
+    batch = asked.batch_size or (16 if n_windows < 1_000 else 32)
+    steps = -(-windows_an_epoch(AUTO, n_windows) // batch)
+    epochs = min(50, max(EPOCHS, -(-STEPS // steps)))
+    settings = [Setting("attention", attention, why)]
+    if asked.batch_size is None:
+        settings.append(Setting("data.batch_size", batch, f"{n_windows:,} training windows"))
+    return [
+        *settings,
+        Setting(
+            "trainer.max_epochs", epochs, f"at most, {steps:,} steps each; early stopping may end sooner"
+        ),
+    ]
+
+
+def suggest_features(panel: Panel, asked: Asked) -> Setting:
+    """Suggest `features`. Raises ConfigError for a target that does not exist, or is missing where it is needed."""
+    targets = panel.targets
+    listed = ", ".join(targets[:20]) + (", ..." if len(targets) > 20 else "")
+    if asked.target is not None and asked.target not in targets:
+        raise ConfigError(f"data.target={asked.target} is not a column: there are {listed}")
+    if asked.features is not None:
+        if asked.features not in FEATURES:
+            raise ConfigError(f"features={asked.features} is not one of {', '.join(FEATURES)}")
+        if asked.features != "M" and asked.target is None and len(targets) > 1:
+            raise ConfigError(f"features={asked.features} needs data.target, one of: {listed}")
+        return Setting("features", asked.features, "as asked")
+    if len(targets) == 1:
+        covariates = (*panel.past_covariates, *panel.future_covariates)
+        read = " and the covariates" if covariates else ""
+        return Setting("features", "M", f"the one target from its own past{read}")
+    if asked.target_typed:
+        return Setting("features", "MS", f"{asked.target} from all columns")
+    return Setting("features", "M", "all columns from all; for one of them features=MS data.target=NAME")
+
+
+def suggest_columns(columns: Sequence[Column], asked: Asked) -> list[Setting]:
+    """Suggest data.columns without the targets that are useless or cannot be filled, if a command can list the rest."""
+    left_out = {
+        column.name: reason
+        for column in columns
+        if column.name != asked.target and (reason := _reason_to_leave_out(column, asked))
+    }
+    rest = [column.name for column in columns if column.name not in left_out]
+    if asked.columns or not left_out or not 0 < len(rest) <= LISTED:
+        return []
+    named = [f"{name} ({reason})" for name, reason in left_out.items()]
+    return [
+        Setting("data.columns", rest, f"without {', '.join(named[:3])}{', ...' if len(named) > 3 else ''}")
+    ]
+
+
+def _reason_to_leave_out(column: Column, asked: Asked) -> str:
+    if np.isnan(column.mean):
+        return "empty"
+    if column.constant:
+        return "constant"
+    if column.leading_missing and asked.fill != "zero":
+        return f"no number in its first {column.leading_missing:,} rows: cut them to keep it"
+    return ""
+
+
+def suggest_fill(fill: str | None, asked: Asked) -> list[Setting]:
+    """Suggest data.fill; `fill` is the one that works, None if there are no gaps. Zeros are never suggested."""
+    if fill != "previous" or fill == asked.fill:
+        return []
+    return [Setting("data.fill", fill, "each gap repeats the last value before it")]
+
+
+def select_unfillable(columns: Sequence[Column], asked: Asked) -> list[Column]:
+    """The columns that begin with missing numbers, which data.fill=previous cannot fill."""
+    return [column for column in columns if column.leading_missing and asked.fill != "zero"]

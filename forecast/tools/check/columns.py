@@ -1,0 +1,211 @@
+"""Facts about each column, and what is unusual about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from forecast.data.files.unfilled import UnfilledPanel
+from forecast.tools.check.gaps import date_at, runs
+from forecast.tools.check.windows import Part
+
+OUTLIER = 10
+"""Interquartile ranges beyond the quartiles."""
+LARGE_DRIFT, DRIFT = 1.0, 0.5
+"""In standard deviations of the training rows."""
+STUCK = 0.01
+"""Share of the rows in one run of equal values that is noted."""
+MANY_ZEROS = 0.3
+
+
+@dataclass(frozen=True)
+class Column:
+    """Facts about a column of all series, in the units of the data; missing numbers do not count.
+
+    Attributes:
+        minimum, mean, maximum: NaN in an empty column.
+        missing: missing numbers in rows that the file has.
+        leading_missing: rows before the first number, the most of any series.
+        zeros: share of the numbers that are zero.
+        leading_zeros: the most of any series.
+        longest_run: rows of the longest run of equal values; `series` and `run_from` say where it begins.
+        outliers: numbers more than `OUTLIER` interquartile ranges beyond the quartiles of their series; none if that
+            range is 0.
+        constant, constant_in_training: whether it is constant in every series.
+        drift: (mean of the test rows − mean of the training rows) / standard deviation of the training rows, the
+            median of the series; NaN if the training rows are constant.
+    """
+
+    name: str
+    minimum: float
+    mean: float
+    maximum: float
+    missing: int
+    leading_missing: int
+    zeros: float
+    leading_zeros: int
+    longest_run: int
+    run_from: pd.Timestamp
+    series: str
+    outliers: int
+    constant: bool
+    constant_in_training: bool
+    drift: float
+
+    def list_notes(self, rows: int) -> list[str]:
+        """What is unusual, the most serious first; `rows` is the length of the longest series."""
+        if np.isnan(self.mean):
+            return ["empty"]
+        notes = []
+        if self.constant:
+            notes.append("constant")
+        elif self.constant_in_training:
+            notes.append("constant in training")
+        if self.missing:
+            notes.append(f"{self.missing:,} missing")
+        if abs(self.drift) >= DRIFT:
+            notes.append("large drift" if abs(self.drift) >= LARGE_DRIFT else "drift")
+        if self.outliers:
+            notes.append(f"{self.outliers:,} outlier{'s' * (self.outliers > 1)}")
+        if not self.constant:
+            if self.leading_zeros > max(2, STUCK * rows):
+                notes.append(f"begins with {self.leading_zeros:,} zeros")
+            elif self.longest_run > max(4, STUCK * rows):
+                where = f" in {self.series}" if self.series else ""
+                notes.append(f"one value {self.longest_run:,} times from {format_date(self.run_from)}{where}")
+            if self.zeros >= MANY_ZEROS:
+                notes.append(f"{self.zeros:.0%} zeros")
+        return notes
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Facts about one column of one series; see `Column`."""
+
+    minimum: float
+    maximum: float
+    total: float
+    known: int
+    zeros: int
+    missing: int
+    leading_missing: int
+    leading_zeros: int
+    longest_run: int
+    run_start: int
+    outliers: int
+    constant: bool
+    constant_in_training: bool
+    drift: float
+
+
+def format_date(date: pd.Timestamp) -> str:
+    """A date, with the time and the seconds only if they are not zero."""
+    if date == date.normalize():
+        return f"{date:%Y-%m-%d}"
+    return f"{date:%Y-%m-%d %H:%M}" if date == date.floor("min") else str(date)
+
+
+def describe_columns(unfilled: UnfilledPanel, parts: Sequence[Part]) -> tuple[list[Column], list[list[Cell]]]:
+    """The facts about each column, and those about each column of each series (columns, series)."""
+    panel = unfilled.panel
+    train, test = parts[0], parts[-1]
+    borders = [
+        each.tolist() for each in (panel.starts, panel.ends, train.first, train.last, test.first, test.last)
+    ]
+    cells = []
+    for number in range(len(unfilled.columns)):
+        column = unfilled.values[:, number]
+        cells.append([
+            describe_cell(
+                column[start:end],
+                unfilled.in_file[start:end],
+                slice(train_first - start, train_last - start),
+                slice(test_first - start, test_last - start),
+            )
+            for start, end, train_first, train_last, test_first, test_last in zip(*borders, strict=True)
+        ])  # fmt: skip
+    columns = [pool_cells(name, each, unfilled) for name, each in zip(unfilled.columns, cells, strict=True)]
+    return columns, cells
+
+
+def describe_cell(
+    values: Float[np.ndarray, " rows"], in_file: Bool[np.ndarray, " rows"], train: slice, test: slice
+) -> Cell:
+    """The facts about one column of one series."""
+    known = values[~np.isnan(values)]
+    before, after = (part[~np.isnan(part)] for part in (values[train], values[test]))
+    run, start = find_longest_run(values)
+    empty = not len(known)
+    return Cell(
+        minimum=np.inf if empty else float(known.min()),
+        maximum=-np.inf if empty else float(known.max()),
+        total=float(known.sum()),
+        known=len(known),
+        zeros=int((known == 0).sum()),
+        missing=int(np.isnan(values[in_file]).sum()),
+        leading_missing=_count_leading(np.isnan(values)),
+        leading_zeros=_count_leading(values == 0),
+        longest_run=run,
+        run_start=start,
+        outliers=_count_outliers(known),
+        constant=not empty and bool(known.min() == known.max()),
+        constant_in_training=len(before) > 0 and bool(before.min() == before.max()),
+        drift=_measure_drift(before, after),
+    )
+
+
+def pool_cells(name: str, cells: Sequence[Cell], unfilled: UnfilledPanel) -> Column:
+    """The facts about one column of all series."""
+    panel = unfilled.panel
+    known = sum(cell.known for cell in cells)
+    filled = [cell for cell in cells if cell.known]
+    stuck = max(range(len(cells)), key=lambda series: cells[series].longest_run)
+    row = int(panel.starts[stuck]) + cells[stuck].run_start
+    drifts = [cell.drift for cell in cells if not np.isnan(cell.drift)]
+    return Column(
+        name=name,
+        minimum=min(cell.minimum for cell in cells) if known else np.nan,
+        mean=sum(cell.total for cell in cells) / known if known else np.nan,
+        maximum=max(cell.maximum for cell in cells) if known else np.nan,
+        missing=sum(cell.missing for cell in cells),
+        leading_missing=max(cell.leading_missing for cell in cells),
+        zeros=sum(cell.zeros for cell in cells) / known if known else 0.0,
+        leading_zeros=max(cell.leading_zeros for cell in cells),
+        longest_run=cells[stuck].longest_run,
+        run_from=date_at(panel.dates(np.array([row])), 0),
+        series=str(panel.ids[stuck]),
+        outliers=sum(cell.outliers for cell in cells),
+        constant=known > 0 and all(cell.constant for cell in filled),
+        constant_in_training=known > 0 and all(cell.constant_in_training for cell in filled),
+        drift=float(np.median(drifts)) if drifts else np.nan,
+    )
+
+
+def find_longest_run(values: Float[np.ndarray, " rows"]) -> tuple[int, int]:
+    """Rows in the longest run of equal values, and its first row; a missing value is equal to nothing."""
+    starts, lengths = runs(values[1:] == values[:-1])
+    if not len(starts):
+        return 1, 0
+    longest = int(lengths.argmax())
+    return int(lengths[longest]) + 1, int(starts[longest])
+
+
+def _count_leading(mask: Bool[np.ndarray, " rows"]) -> int:
+    """Rows before the first one where `mask` is false."""
+    return len(mask) if mask.all() else int(mask.argmin())
+
+
+def _count_outliers(known: Float[np.ndarray, " known"]) -> int:
+    if not len(known):
+        return 0
+    low, high = np.quantile(known, (0.25, 0.75))
+    reach = OUTLIER * (high - low)
+    return int(((known < low - reach) | (known > high + reach)).sum()) if reach > 0 else 0
+
+
+def _measure_drift(before: Float[np.ndarray, " train"], after: Float[np.ndarray, " test"]) -> float:
+    if not len(before) or not len(after) or before.min() == before.max():
+        return np.nan
+    return float((after.mean() - before.mean()) / before.std())

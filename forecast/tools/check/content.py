@@ -1,0 +1,90 @@
+"""The findings as JSON."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecast.data.panel import TABLE_ID
+from forecast.tools.check.diagnosis import Diagnosis
+from forecast.tools.check.gaps import Gaps
+from forecast.tools.check.suggestion import write_command
+from forecast.tools.check.windows import Part
+
+
+def collect_findings(found: Diagnosis, typed: Mapping[str, Any]) -> dict[str, Any]:
+    """The findings as plain values, for check.json. `series` is there only if the source has ids."""
+    panel = found.unfilled.panel
+    has_command = bool(found.settings) and not found.unfillable
+    longest = found.series.longest
+    return to_plain(
+        {
+            "name": found.name,
+            "rows": panel.n_rows,
+            "freq": panel.freq,
+            "first": panel.first_date,
+            "last": panel.last_date,
+            **({"series": found.series} if panel.has_ids else {}),
+            "refused_for_gaps": found.refused,
+            "fill": found.fill,
+            "gaps": describe_gaps(found.gaps),
+            "columns": [to_dict(column) | {"notes": column.list_notes(longest)} for column in found.columns],
+            "seasons": [
+                {
+                    "rows": season.rows,
+                    "name": season.name,
+                    "strength": season.strength,
+                    "word": season.word,
+                    "by_column": dict(zip(found.targets, season.by_target(len(found.targets)), strict=True)),
+                }
+                for season in found.seasons
+            ],
+            "baseline_season": found.season,
+            "seq_len": found.lengths[0],
+            "pred_len": found.lengths[1],
+            "split": {part.name: describe_part(part, *found.lengths) for part in found.parts},
+            "baselines": found.baselines,
+            "suggested": {setting.key: setting.value for setting in found.settings},
+            "why": {setting.key: setting.why for setting in found.settings},
+            "unfillable": [column.name for column in found.unfillable],
+            "command": write_command(typed, found.settings) if has_command else None,
+        }
+    )
+
+
+def describe_gaps(gaps: Gaps) -> dict[str, Any]:
+    places = [[place.series, place.column, place.date] for place in gaps.places]
+    content = to_dict(gaps)
+    del content["by_series"]
+    return content | {"places": [[part for part in place if part != TABLE_ID] for place in places]}
+
+
+def describe_part(part: Part, seq_len: int, pred_len: int) -> dict[str, Any]:
+    return {
+        "first": part.begins,
+        "last": part.ends,
+        "rows": part.n_rows,
+        "windows": part.windows(seq_len, pred_len).sum(),
+    }
+
+
+def to_dict(value: Any) -> dict[str, Any]:
+    """A dataclass as a dictionary, without the id of a table's single series."""
+    return asdict(
+        value, dict_factory=lambda items: {k: v for k, v in items if (k, v) != ("series", TABLE_ID)}
+    )
+
+
+def to_plain(value: Any) -> Any:
+    """Convert dates to ISO 8601, dataclasses to dictionaries and NumPy numbers to Python numbers."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return to_plain(to_dict(value))
+    if isinstance(value, dict):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if isinstance(value, pd.Timestamp):
+        return value.isoformat()
+    return value.item() if isinstance(value, np.generic) else value

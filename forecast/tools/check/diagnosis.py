@@ -1,0 +1,188 @@
+"""The examination of a panel before training."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from forecast.data import DataModule, Panel
+from forecast.data.files.unfilled import UnfilledPanel, UnfilledSource
+from forecast.data.store.format import check_fits_memory
+from forecast.data.time_features import season_length
+from forecast.tools.check import advice
+from forecast.tools.check.columns import Column, describe_columns
+from forecast.tools.check.gaps import Gaps, fill_gaps, fill_that_works, find_gaps
+from forecast.tools.check.lengths import PAST, suggest_lengths
+from forecast.tools.check.seasons import Season, find_seasons
+from forecast.tools.check.series import (
+    SeriesFacts,
+    choose_longest,
+    describe_series,
+    last_rows,
+    training_rows,
+)
+from forecast.tools.check.settings import Asked, Setting
+from forecast.tools.check.windows import BaselineScores, Part, cut_windows, score_baselines, split_parts
+
+STAGES = ("reading", "columns", "seasons", "baselines", "picture")
+
+DEFAULT_HORIZON = 24
+"""pred_len in the report if none was given and none can be suggested."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The findings about a panel.
+
+    Attributes:
+        unfilled: the panel of the file.
+        panel: the panel that the suggested training reads: gaps filled, useless columns left out.
+        fill: how `panel` was filled; None if there are no gaps.
+        refused: whether training refuses the file with the given settings.
+        unfillable: columns that begin with missing numbers; they are left out of `panel` if possible.
+        columns: facts about the columns of the file.
+        seasons: of the targets; strengths are those of the targets of the longest series, one series after another.
+        season_rows: rows that seasons were looked for in.
+        season: rows that the seasonal-naive baseline repeats by default.
+        lengths: seq_len and pred_len that were given, else suggested, else training's defaults.
+        settings: empty if the panel is too short for any windows; `baselines` is None then.
+    """
+
+    name: str
+    unfilled: UnfilledPanel
+    panel: Panel
+    gaps: Gaps
+    fill: str | None
+    refused: bool
+    unfillable: list[Column]
+    columns: list[Column]
+    series: SeriesFacts
+    targets: tuple[str, ...]
+    seasons: list[Season]
+    season_rows: int
+    season: int
+    parts: list[Part]
+    lengths: tuple[int, int]
+    settings: list[Setting]
+    baselines: BaselineScores | None
+
+    def suggestion(self, key: str) -> object:
+        """The suggested value of a key; None if there is none."""
+        return {setting.key: setting.value for setting in self.settings}.get(key)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the suggested training reads; see `Diagnosis`."""
+
+    panel: Panel
+    fill: str | None
+    unfillable: list[Column]
+    settings: list[Setting]
+
+
+def diagnose(data: DataModule, asked: Asked, stage: Callable[[str], object]) -> Diagnosis:
+    """Read and examine the panel of `data`, whose window lengths and `features` do not matter.
+
+    `stage` is called with each of STAGES as it begins.
+
+    Raises:
+        DataError, ConfigError: as training does, except for gaps, missing numbers and splits that are too short.
+    """
+    stage("reading")
+    unfilled = read_unfilled(data)
+    stage("columns")
+    parts = split_parts(unfilled.panel, data.split, data.scale_by)
+    columns, cells = describe_columns(unfilled, parts)
+    gaps = find_gaps(unfilled)
+    features = advice.suggest_features(unfilled.panel, asked)
+    prepared = prepare(unfilled, columns, asked)
+    panel = prepared.panel
+    targets = panel.targets if features.value == "M" else (asked.target or panel.targets[0],)
+    stage("seasons")
+    index, longest = [panel.columns.index(name) for name in targets], choose_longest(panel)
+    values = last_rows(panel, longest, index)
+    seasons = find_seasons(values, panel.freq)
+    lengths = suggest_lengths(parts, seasons, panel.freq, asked)
+    baselines, settings = None, []
+    if lengths:
+        season = advice.suggest_season(
+            training_rows(panel, longest, index, parts[0]), seasons, panel.freq, asked
+        )
+        settings = [*prepared.settings, features, *lengths, *season]
+        stage("baselines")
+        baselines, n_windows = measure(panel, data, settings, asked)
+        settings += advice.suggest_training(n_windows, lengths, asked)
+    chosen = choose_lengths(lengths, asked)
+    return Diagnosis(
+        name=name_source(data),
+        unfilled=unfilled,
+        panel=panel,
+        gaps=gaps,
+        fill=prepared.fill,
+        refused=bool(gaps) and asked.fill != fill_that_works(unfilled, asked.fill),
+        unfillable=prepared.unfillable,
+        columns=columns,
+        series=describe_series(unfilled.panel, gaps, cells, parts, chosen),
+        targets=tuple(targets),
+        seasons=seasons,
+        season_rows=len(values),
+        season=asked.season or season_length(panel.freq),
+        parts=parts,
+        lengths=chosen,
+        settings=settings,
+        baselines=baselines,
+    )
+
+
+def prepare(unfilled: UnfilledPanel, columns: list[Column], asked: Asked) -> Prepared:
+    """Leave out the targets that cannot be used, and fill the gaps of the rest."""
+    panel = unfilled.panel
+    useful = advice.suggest_columns([c for c in columns if c.name in panel.targets], asked)
+    names = useful[0].value if useful else list(panel.targets)
+    covariates = [*panel.past_covariates, *panel.future_covariates]
+    unfillable = advice.select_unfillable([c for c in columns if c.name in [*names, *covariates]], asked)
+    open_names = {column.name for column in unfillable}
+    if asked.target not in open_names:
+        names = [name for name in names if name not in open_names] or names
+    kept = replace(unfilled, panel=panel.select_columns([*names, *panel.past_covariates]))
+    fill = fill_that_works(kept, asked.fill) if find_gaps(kept) else None
+    return Prepared(fill_gaps(kept, fill), fill, unfillable, [*useful, *advice.suggest_fill(fill, asked)])
+
+
+def measure(
+    panel: Panel, data: DataModule, settings: list[Setting], asked: Asked
+) -> tuple[BaselineScores, int]:
+    """Score the baselines with these settings; also the number of training windows."""
+    values = {setting.key: setting.value for setting in settings}
+    options = {
+        **{key: values[key] for key in ("seq_len", "pred_len", "features")},
+        "target": asked.target,
+        "season": values.get("data.season", asked.season),
+        "eval_stride": asked.eval_stride,
+    }
+    windows = cut_windows(panel, data, options)
+    return score_baselines(windows), windows.n_windows["train"]
+
+
+def choose_lengths(lengths: list[Setting], asked: Asked) -> tuple[int, int]:
+    """seq_len and pred_len that were given, else suggested, else the defaults of training."""
+    suggested = {setting.key: setting.value for setting in lengths}
+    default = {"seq_len": PAST, "pred_len": DEFAULT_HORIZON}
+    chosen = {key: getattr(asked, key) or suggested.get(key, default[key]) for key in default}
+    return chosen["seq_len"], chosen["pred_len"]
+
+
+def name_source(data: DataModule) -> str:
+    return f"{data.name} (synthetic)" if data.source.path is None else str(data.source.path)
+
+
+def read_unfilled(data: DataModule) -> UnfilledPanel:
+    """The panel of `data` in memory, before gaps are filled. Raises DataError for a store that memory cannot hold."""
+    data.prepare_data()
+    if isinstance(data.source, UnfilledSource):
+        return data.source.read_unfilled()
+    panel = data.source.read()
+    check_fits_memory(panel)
+    panel = replace(panel, values=np.asarray(panel.values))
+    return UnfilledPanel(panel, np.ones(len(panel.values), dtype=bool))

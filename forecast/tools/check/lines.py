@@ -1,0 +1,179 @@
+"""The lines of the report."""
+
+import numpy as np
+
+from forecast.evaluation.results import LABELS
+from forecast.system.formatting import plural
+from forecast.tools.check.columns import format_date
+from forecast.tools.check.diagnosis import Diagnosis
+from forecast.tools.check.gaps import Place, Stretch
+from forecast.tools.check.seasons import CYCLES, Season, calendar_periods
+
+NAMED = 4
+"""Most columns in a line."""
+
+
+def describe_data(found: Diagnosis) -> str:
+    """Rows, columns, step and dates in one line."""
+    panel, columns = found.unfilled.panel, plural(len(found.columns), "column")
+    series = f"{len(panel):,} series, " if panel.has_ids else ""
+    return (
+        f"{found.name}: {series}{panel.n_rows:,} rows × {columns}, every {panel.freq}, "
+        f"{format_date(panel.first_date)} to {format_date(panel.last_date)}"
+    )
+
+
+def describe_series(found: Diagnosis) -> list[str]:
+    """Lengths of the series, and how many have gaps or constant columns."""
+    facts = found.series
+    lines = [f"{facts.shortest:,} to {facts.longest:,} rows each (median {facts.median:,})"]
+    if facts.with_gaps:
+        worst = ", ".join(f"{name} ({count:,})" for name, count in facts.most_gaps)
+        lines.append(
+            f"{facts.with_gaps:,} of {facts.count:,} have gaps; most missing rows and numbers: "
+            f"{abbreviate(worst, facts.with_gaps, len(facts.most_gaps))}"
+        )
+    for what, (count, names) in {
+        "a constant column": facts.constant,
+        "a column that is constant in training": facts.constant_in_training,
+    }.items():
+        if count:
+            lines.append(
+                f"{count:,} of {facts.count:,} have {what}: {abbreviate(', '.join(names), count, len(names))}"
+            )
+    return lines
+
+
+def abbreviate(text: str, count: int, shown: int) -> str:
+    """The text, with an ellipsis if it shows only some of `count`."""
+    return f"{text}, ..." if count > shown else text
+
+
+def describe_gaps(found: Diagnosis) -> list[str]:
+    gaps, lines = found.gaps, []
+    if not gaps:
+        return ["none: no date and no number is missing"]
+    if gaps.missing_rows and gaps.longest:
+        share = gaps.missing_rows / found.unfilled.panel.n_rows
+        named = abbreviate(
+            ", ".join(map(describe_stretch, gaps.first_stretches)), gaps.stretches, len(gaps.first_stretches)
+        )
+        lines.append(
+            f"{gaps.missing_rows:,} rows are missing ({share:.1%}), in {gaps.stretches:,} places: {named}"
+        )
+        if gaps.stretches > 1:
+            lines.append(f"the longest: {describe_stretch(gaps.longest)}")
+    if gaps.missing_numbers:
+        places = ", ".join(map(describe_place, gaps.places))
+        places = abbreviate(places, gaps.missing_numbers, len(gaps.places))
+        lines.append(f"{gaps.missing_numbers:,} numbers are missing or infinite: {places}")
+    if found.unfillable:
+        left_out = found.unfillable[0].name not in found.panel.columns
+        follows = "these columns are left out below" if left_out else "they count as zero below"
+        lines.append(f"training refuses this: {advise_on_beginning(found)}; {follows}")
+    elif found.refused:
+        lines.append(
+            "training refuses this; with the suggested settings it does not, and they are used below"
+        )
+    elif found.fill:
+        lines.append(f"filled as given (data.fill={found.fill}) below")
+    return lines
+
+
+def advise_on_beginning(found: Diagnosis) -> str:
+    """What to do about columns that begin with missing numbers."""
+    panel, columns = found.unfilled.panel, found.unfillable
+    names = abbreviate(", ".join(column.name for column in columns[:NAMED]), len(columns), NAMED)
+    rows = max(column.leading_missing for column in columns)
+    if panel.has_ids:
+        return (
+            f"{names}: up to {rows:,} rows of a series begin without a number: cut these rows, or leave the column or "
+            "the series out (data.ids)"
+        )
+    if rows == panel.n_rows:
+        return f"{names}: no number at all, or none at first: leave the columns out (data.columns)"
+    first = f"the first {rows:,} rows"
+    return f"{names}: no number in {first}: cut {first}, or leave the columns out (data.columns)"
+
+
+def describe_stretch(gap: Stretch) -> str:
+    series = f"{gap.series} " if gap.series else ""
+    if gap.rows == 1:
+        return series + format_date(gap.first)
+    return f"{series}{format_date(gap.first)} to {format_date(gap.last)} ({gap.rows:,} rows)"
+
+
+def describe_place(place: Place) -> str:
+    return " ".join(filter(None, (place.series, place.column, format_date(place.date))))
+
+
+def describe_seasons(found: Diagnosis) -> list[str]:
+    lines = []
+    for season in found.seasons:
+        spread = ""
+        known = season.by_column[~np.isnan(season.by_column)]
+        if len(known) > 1:
+            spread = f" ({known.min():.0%} to {known.max():.0%})"
+        lines.append(
+            f"{name_season(season)}: {season.word}, explains {season.strength:.0%} of the variance about the moving "
+            f"mean{spread}"
+        )
+    if not lines:
+        lines.append("none found among the periods of the calendar and of the autocorrelation")
+    rows = found.season_rows
+    lines += [
+        f"{length:,} rows ({name}): cannot be recognised in {rows / length:.1f} cycles; {CYCLES} are needed"
+        for length, name in calendar_periods(found.panel.freq).items()
+        if length <= rows < CYCLES * length
+    ]
+    sampled = len(found.seasons[0].by_column) // len(found.targets) if found.seasons else 1
+    if sampled > 1:
+        lines.append(f"measured on the last {rows:,} rows of the {sampled} longest series")
+    suggested = found.suggestion("data.season")
+    repeats = f"the seasonal-naive baseline repeats {plural(found.season, 'row')} by default"
+    return [*lines, repeats if suggested is None else f"{repeats}; {suggested} is better (data.season)"]
+
+
+def name_season(season: Season) -> str:
+    return f"{season.rows:,} rows" + (f" ({season.name})" if season.name else "")
+
+
+def describe_split(found: Diagnosis) -> list[str]:
+    """Dates, rows and windows of each split, and the longest windows that it holds."""
+    seq_len, pred_len = found.lengths
+    lines = []
+    for part in found.parts:
+        count = int(part.windows(seq_len, pred_len).sum())
+        windows = (
+            f"{count:,} windows of {seq_len} → {pred_len}"
+            if count
+            else f"TOO SHORT for {seq_len} → {pred_len}"
+        )
+        short, names = found.series.without_windows[part.name]
+        if count and short:
+            named = abbreviate(", ".join(names), short, len(names))
+            windows += f"; too short for one: {short:,} of {found.series.count:,} series ({named})"
+        dates = f"{format_date(part.begins)} to {format_date(part.ends)}"
+        lines.append(f"{part.name:<5} {dates}: {part.n_rows:,} rows, {windows}")
+    train, *others = found.parts
+    horizon = min(part.longest for part in others)
+    of_series = " in the longest series" if found.series.count > 1 else ""
+    lines.append(
+        f"at most pred_len={horizon:,}, and seq_len + pred_len={train.longest:,}, fit into this split{of_series}"
+    )
+    unused = int((found.unfilled.panel.ends - found.parts[-1].last).sum())
+    return lines + ([f"the {unused:,} rows after it are not used"] if unused else [])
+
+
+def describe_baselines(found: Diagnosis) -> list[str]:
+    if found.baselines is None:
+        return ["nothing to measure: no window fits"]
+    baselines = found.baselines
+    which = f"{baselines.windows:,} test windows" + (
+        f" (one in {baselines.every})" if baselines.every > 1 else ""
+    )
+    scores = "; ".join(
+        f"{LABELS[name]} MSE {score['mse']:.3f}, MASE {score['mase']:.2f}"
+        for name, score in baselines.scores.items()
+    )
+    return [f"{found.suggestion('seq_len')} → {found.suggestion('pred_len')}, {which}: {scores}"]

@@ -1,0 +1,115 @@
+"""The findings on the screen."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from forecast.tools.check.columns import Column
+from forecast.tools.check.diagnosis import Diagnosis
+from forecast.tools.check.lines import (
+    advise_on_beginning,
+    describe_baselines,
+    describe_data,
+    describe_gaps,
+    describe_seasons,
+    describe_series,
+    describe_split,
+)
+from forecast.tools.check.seasons import Season
+from forecast.tools.check.suggestion import write_command
+
+SHOWN = 16
+"""Most columns in the table."""
+
+
+def print_report(found: Diagnosis, typed: Mapping[str, Any]) -> None:
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = 140
+    console.print(describe_data(found))
+    if found.unfilled.panel.has_ids:
+        print_section(console, "series", describe_series(found))
+    print_section(console, "gaps", describe_gaps(found))
+    console.print(tabulate_columns(found))
+    print_section(console, "seasons", describe_seasons(found))
+    print_section(console, "split", describe_split(found))
+    print_section(
+        console, "drift", ["test mean minus training mean, in standard deviations of the training rows"]
+    )
+    print_section(console, "to beat", describe_baselines(found))
+    if not found.settings:
+        console.print("\nsuggested  none: too few rows for any window: give more rows, or another data.split")
+        return
+    console.print("\nsuggested settings, to begin with")
+    for setting in found.settings:
+        value = ",".join(setting.value) if isinstance(setting.value, list) else setting.value
+        console.print(f"  {setting.key}={value}".ljust(27) + f"  {setting.why}")
+    if any(season.name == "a week" for season in found.seasons) and "data.holidays" not in typed:
+        console.print(
+            "if public holidays matter, also data.holidays=TR (a country or state such as DE, DE-BY; extra holidays)"
+        )
+    if found.unfillable:
+        console.print(f"\nno command yet: {advise_on_beginning(found)}\n")
+    else:
+        console.print(f"\n{write_command(typed, found.settings)}\n")
+
+
+def print_section(console: Console, name: str, lines: list[str]) -> None:
+    for number, line in enumerate(lines):
+        console.print(f"{name if number == 0 else '':<10}{line}")
+
+
+def tabulate_columns(found: Diagnosis) -> Grid:
+    """A table with one row for each column; of very many columns, those with the most notes."""
+    notes = {column.name: column.list_notes(found.series.longest) for column in found.columns}
+    shown = found.columns
+    if len(shown) > SHOWN:
+        shown = sorted(shown, key=lambda column: -rank_column(column, notes[column.name]))[:SHOWN]
+    main = max(found.seasons, key=lambda season: season.strength, default=None)
+    grid = Grid(title=None, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    grid.add_column("column", overflow="fold", max_width=24, min_width=12)
+    for heading in ("min", "mean", "max", "zeros", "longest run", "drift"):
+        grid.add_column(heading, justify="right", no_wrap=True)
+    if main:
+        grid.add_column(f"season {main.rows}", justify="right", no_wrap=True)
+    grid.add_column("notes", overflow="fold")
+    for column in shown:
+        strength = format_strength(main, found, column.name) if main else ()
+        grid.add_row(
+            column.name,
+            *(format_number(value) for value in (column.minimum, column.mean, column.maximum)),
+            f"{column.zeros:.1%}" if column.zeros else "0",
+            f"{column.longest_run:,}",
+            "" if math.isnan(column.drift) else f"{column.drift:+.2f}",
+            *strength,
+            "; ".join(notes[column.name]),
+        )
+    if len(found.columns) > SHOWN:
+        rest = [notes[column.name] for column in found.columns if column not in shown]
+        noted = sum(map(bool, rest))
+        grid.add_row(
+            f"... and {len(rest):,} more", *[""] * (len(grid.columns) - 2), f"{noted:,} of them with notes"
+        )
+    return grid
+
+
+def rank_column(column: Column, notes: Sequence[str]) -> float:
+    """A number that is higher for more notes, then for more drift."""
+    return 10 * len(notes) + min(9.0, 0.0 if math.isnan(column.drift) else abs(column.drift))
+
+
+def format_strength(season: Season, found: Diagnosis, name: str) -> tuple[str]:
+    """The strength of a season in a column; empty if it is no target."""
+    if name not in found.targets:
+        return ("",)
+    strength = season.by_target(len(found.targets))[found.targets.index(name)]
+    return ("" if math.isnan(strength) else f"{strength:.2f}",)
+
+
+def format_number(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"

@@ -1,0 +1,92 @@
+"""Facts about the series of a panel: lengths, gaps, constant series, and series without windows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from forecast.data import Panel
+from forecast.tools.check.columns import Cell
+from forecast.tools.check.gaps import Gaps
+from forecast.tools.check.windows import Part
+
+SAMPLED = 8
+"""Longest series in which seasons are looked for."""
+NAMED = 4
+"""Series named in a line."""
+
+
+@dataclass(frozen=True)
+class SeriesFacts:
+    """Counts of series, and the names of the first or worst of them.
+
+    Attributes:
+        shortest, median, longest: rows up to the end of a series.
+        with_gaps: series with missing rows or numbers; `most_gaps` are those with the most, and how many.
+        constant, constant_in_training: series with such a column; they are counted once, under the first that holds.
+        without_windows: by split, the series that are too short for a window.
+    """
+
+    count: int
+    shortest: int
+    median: int
+    longest: int
+    with_gaps: int
+    most_gaps: tuple[tuple[str, int], ...]
+    constant: tuple[int, tuple[str, ...]]
+    constant_in_training: tuple[int, tuple[str, ...]]
+    without_windows: dict[str, tuple[int, tuple[str, ...]]]
+
+
+def describe_series(
+    panel: Panel,
+    gaps: Gaps,
+    cells: Sequence[Sequence[Cell]],
+    parts: Sequence[Part],
+    lengths: tuple[int, int],
+) -> SeriesFacts:
+    """The facts about the series of `panel`; `cells` are those of its columns, `lengths` are seq_len and pred_len."""
+
+    def name(chosen: Sequence[bool] | np.ndarray) -> tuple[int, tuple[str, ...]]:
+        numbers = np.flatnonzero(np.asarray(chosen))
+        return len(numbers), tuple(str(each) for each in panel.ids[numbers[:NAMED]])
+
+    rows = np.sort(panel.lengths)
+    worst = np.argsort(-gaps.by_series, kind="stable")[:NAMED]
+    constant = np.any([[cell.constant for cell in column] for column in cells], axis=0)
+    in_training = np.any([[cell.constant_in_training for cell in column] for column in cells], axis=0)
+    return SeriesFacts(
+        count=len(panel),
+        shortest=int(rows[0]),
+        median=int(rows[(len(rows) - 1) // 2]),
+        longest=int(rows[-1]),
+        with_gaps=int((gaps.by_series > 0).sum()),
+        most_gaps=tuple((str(panel.ids[s]), int(gaps.by_series[s])) for s in worst if gaps.by_series[s]),
+        constant=name(constant),
+        constant_in_training=name(in_training & ~constant),
+        without_windows={part.name: name(part.windows(*lengths) == 0) for part in parts},
+    )
+
+
+def choose_longest(panel: Panel) -> Int64[np.ndarray, " chosen"]:
+    """The numbers of the longest series, at most `SAMPLED`; none is shorter than half of the longest."""
+    longest = np.argsort(-panel.lengths, kind="stable")[:SAMPLED]
+    return longest[2 * panel.lengths[longest] >= panel.lengths.max()]
+
+
+def last_rows(
+    panel: Panel, series: Int64[np.ndarray, " chosen"], columns: Sequence[int]
+) -> Float64[np.ndarray, "rows series_columns"]:
+    """These columns of these series side by side, series after series: as many last rows as the shortest one has."""
+    rows, values = int(panel.lengths[series].min()), np.asarray(panel.values)
+    return np.hstack([values[end - rows : end, list(columns)] for end in panel.ends[series].tolist()])
+
+
+def training_rows(
+    panel: Panel, series: Int64[np.ndarray, " chosen"], columns: Sequence[int], train: Part
+) -> list[Float64[np.ndarray, "_ columns"]]:
+    """These columns in the training rows of each of these series; series without training rows are left out."""
+    values = np.asarray(panel.values)
+    borders = zip(train.first[series].tolist(), train.last[series].tolist(), strict=True)
+    return [values[first:last, list(columns)] for first, last in borders if last > first]

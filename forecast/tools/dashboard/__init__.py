@@ -1,0 +1,1 @@
+"""The Weights & Biases workspace and report that compare logged runs."""

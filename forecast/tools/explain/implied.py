@@ -1,0 +1,86 @@
+"""The attention map, or the poolings, that an attention layer implies for given queries and keys."""
+
+from functools import singledispatch
+
+from torch import Tensor
+
+from forecast.attention import (
+    Attention,
+    FastformerAttention,
+    FullAttention,
+    LinearAttention,
+    NystromAttention,
+    ProbSparseAttention,
+)
+from forecast.system.errors import ConfigError
+from forecast.tools.explain import maps
+
+
+@singledispatch
+def implied_map(attention: Attention, q: Tensor, k: Tensor) -> Tensor:
+    """The weights (batch, heads, query_len, memory_len) with which the layer mixes the values.
+
+    Raises ConfigError for an attention type without such a map.
+    """
+    name = type(attention).__name__
+    raise ConfigError(
+        f"{name} has no attention map to draw: choose other layers by slot=encoder, decoder or cross, and layer="
+    )
+
+
+@implied_map.register
+def _full(attention: FullAttention, q: Tensor, k: Tensor) -> Tensor:
+    return maps.softmax_map(q, k, causal=attention.role == "causal")
+
+
+@implied_map.register
+def _probsparse(attention: ProbSparseAttention, q: Tensor, k: Tensor) -> Tensor:
+    selected = maps.top_queries(ranking_measure(attention, q, k), attention.factor)
+    return maps.probsparse_map(q, k, selected, causal=attention.role == "causal")
+
+
+@implied_map.register
+def _linear(attention: LinearAttention, q: Tensor, k: Tensor) -> Tensor:
+    return maps.linear_map(
+        q,
+        k,
+        causal=attention.role == "causal",
+        feature_map=attention.feature_map,
+        eps=attention.eps,
+        projection=attention.projection,
+    )
+
+
+@implied_map.register
+def _nystrom(attention: NystromAttention, q: Tensor, k: Tensor) -> Tensor:
+    return maps.nystrom_map(
+        q, k, num_landmarks=attention.num_landmarks, pinv_iterations=attention.pinv_iterations
+    )
+
+
+def ranking_measure(attention: ProbSparseAttention, q: Tensor, k: Tensor) -> Tensor:
+    """The measure by which the layer ranks its queries in evaluation mode (batch, heads, query_len)."""
+    return maps.sampled_measure(
+        q, k, causal=attention.role == "causal", factor=attention.factor, sampling=attention.sampling
+    )
+
+
+def fastformer_poolings(
+    attention: FastformerAttention, head: int, q: Tensor, k: Tensor
+) -> tuple[Tensor, Tensor]:
+    """α and β of one head, from its q and k: (batch, 1, 1, length), or (batch, 1, length, length) if causal."""
+    concat = attention.concat_weight
+    return maps.pooling_weights(
+        q,
+        k,
+        query_logit=_head_weight(attention.query_logit, head),
+        key_logit=_head_weight(attention.key_logit, head),
+        causal=attention.role == "causal",
+        interaction=attention.interaction,
+        concat_weight=None if concat is None else _head_weight(concat, head),
+    )
+
+
+def _head_weight(weight: Tensor, head: int) -> Tensor:
+    """The weight of one head (1, ...); heads may share one weight."""
+    return weight[min(head, len(weight) - 1)][None].detach()

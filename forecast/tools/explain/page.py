@@ -1,0 +1,47 @@
+"""The output folder: one PNG file per picture, the numbers as CSV, and an HTML page with everything."""
+
+import base64
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from forecast.tools.explain.layer import Explanation, Picture
+
+HERE = Path(__file__).parent
+
+
+def write_page(
+    folder: Path, title: str, facts: Sequence[str], window: Picture, explained: Sequence[Explanation]
+) -> None:
+    """Write the pictures, index.html and numbers.csv into `folder`."""
+    pictures = [window, *(picture for explanation in explained for picture in explanation.pictures)]
+    images = {picture.name: _save_picture(folder, picture) for picture in pictures}
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    page = environment.get_template("page.html").render(
+        title=title, facts=facts, window=window, explained=explained, images=images
+    )
+    (folder / "index.html").write_text(page, encoding="utf-8")
+    _write_numbers(folder / "numbers.csv", explained)
+
+
+def _save_picture(folder: Path, picture: Picture) -> str:
+    """Save the picture as a PNG file. Returns the file in base64."""
+    path = folder / f"{picture.name}.png"
+    picture.figure.savefig(path, dpi=110)
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def _write_numbers(path: Path, explained: Sequence[Explanation]) -> None:
+    """Write one row for each number, and one for each reference value of a number (column `beside`)."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["layer", "kind", "number", "beside", "value"])
+        for explanation in explained:
+            layer = explanation.layer
+            for number in explanation.numbers:
+                for beside, value in {"": number.value, **number.beside}.items():
+                    rows.writerow([layer.call.name, layer.attention_type, number.what, beside, value])

@@ -1,0 +1,160 @@
+"""The window that is explained: how it is chosen, and a figure of its history, forecast and truth."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from forecast.data import Batch, DataModule
+from forecast.inference.model import TrainedModel
+from forecast.models.quantile_head import arrange_quantiles
+from forecast.reports.figures import TRUTH, subplots
+from forecast.system.errors import ConfigError
+from forecast.tools.explain.figures import FIRST
+from forecast.tools.explain.layer import Picture
+
+SHOWN_VARIABLES = 3
+
+Values = Float[np.ndarray, "steps n_targets"]
+Ahead = Float[np.ndarray, "pred_len n_targets"]
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window of a split.
+
+    Attributes:
+        number: of the window within its split.
+        split: train, val or test.
+        series: id of the series that the window lies in; empty if the data have no ids.
+        dates: of the past and the horizon (seq_len + pred_len).
+        batch: the window as a batch of one, scaled.
+    """
+
+    number: int
+    split: str
+    series: str
+    dates: pd.DatetimeIndex
+    batch: Batch
+
+    @property
+    def origin(self) -> pd.Timestamp:
+        """The date of the first forecast step."""
+        return pd.Timestamp(self.dates[self.batch.past.shape[1]])  # type: ignore[return-value]
+
+
+def choose_window(data: DataModule, split: str, wanted: str | int) -> Window:
+    """The window that `wanted` names: last, first, its number, or the date of its first forecast step.
+
+    Windows are numbered through the series, one after the other. A date means the first series that has such a window.
+
+    Raises:
+        ConfigError: a split or window that does not exist; the message lists the possible values.
+    """
+    if split not in data.windows:
+        raise ConfigError(
+            f"split={split}: the data have no such split; choose one of {', '.join(data.windows)}"
+        )
+    windows, panel = data.windows[split], data.panel
+    origins = windows.origins(torch.arange(len(windows), device=windows.device)).cpu().numpy()
+    dates = panel.dates(origins)
+    number = find_number(str(wanted).strip(), dates)
+    if number is None or not 0 <= number < len(windows):
+        of_series = f" of {len(panel):,} series" if len(panel) > 1 else ""
+        raise ConfigError(
+            f"window={wanted}: the {split} split has the windows 0 to {len(windows) - 1}{of_series}, whose forecasts "
+            f"begin from {dates.min()} to {dates.max()}, every {data.freq}; give first, last, a number or such a date"
+        )
+    batch = windows.gather(torch.tensor([number], device=windows.device))
+    rows = origins[number] + np.arange(-windows.seq_len, windows.pred_len)
+    series = str(panel.ids[int(batch.series)]) if panel.has_ids else ""
+    return Window(number, split, series, panel.dates(rows), batch)
+
+
+def find_number(wanted: str, origins: pd.DatetimeIndex) -> int | None:
+    """The number of the window that `wanted` names; None if no window begins its forecast on that date."""
+    if wanted in ("first", "last"):
+        return 0 if wanted == "first" else len(origins) - 1
+    try:
+        return int(wanted)
+    except ValueError:
+        found = np.flatnonzero(origins == pd.to_datetime(wanted, errors="coerce"))
+    return int(found[0]) if len(found) else None
+
+
+def draw_window(
+    trained: TrainedModel, data: DataModule, window: Window, output: Float[Tensor, "1 pred_len outputs"]
+) -> Picture:
+    """A picture of the window, with the forecast that the network gave.
+
+    The forecast of a quantile model is its median, with its widest interval.
+    """
+
+    def unscale(values: Float[Tensor, "1 steps n_targets"]) -> Values:
+        return data.unscale_targets(values.float(), window.batch.series).cpu().numpy()[0]
+
+    band, band_name, forecast = None, "", output
+    if trained.quantiles is not None:
+        quantiles = arrange_quantiles(output, data.n_targets)  # (1, pred_len, n_targets, quantiles)
+        forecast = quantiles[..., len(trained.quantiles) // 2]
+        band = unscale(quantiles[..., 0]), unscale(quantiles[..., -1])
+        band_name = f"{100 * (trained.quantiles[-1] - trained.quantiles[0]):g}% interval"
+    past = window.batch.past[..., data.target_index]
+    truth = unscale(torch.cat([past, window.batch.future], dim=1))
+    columns, label_len = list(data.target_columns), trained.network.label_len
+    figure = window_figure(window, truth, unscale(forecast), band, columns, label_len, band_name)
+    caption = (
+        "The window in the units of the data. The dashed line marks the origin: the model did not read the truth "
+        "after it."
+    )
+    return Picture("window", figure, caption)
+
+
+def window_figure(
+    window: Window,
+    truth: Values,
+    forecast: Ahead,
+    band: tuple[Ahead, Ahead] | None,
+    columns: list[str],
+    label_len: int,
+    band_name: str,
+) -> Figure:
+    """A figure of up to `SHOWN_VARIABLES` variables over the dates of the window, in the units of the data.
+
+    Args:
+        truth: of all steps of the window (seq_len + pred_len, n_targets).
+        forecast, band: of the horizon (pred_len, n_targets); `band` holds the lower and upper bounds, if there are any.
+        columns: names of the targets.
+        label_len: steps of history that the decoder reads.
+        band_name: label of the band in the legend.
+    """
+    n = len(columns)
+    shown = sorted({n - 1, *range(0, n, -(-n // SHOWN_VARIABLES))})[-SHOWN_VARIABLES:]
+    figure, table = subplots(
+        len(shown), 1, figsize=(10, 2 * len(shown) + 1), squeeze=False, sharex=True, layout="constrained"
+    )
+    pred_len = len(forecast)
+    when, ahead = window.dates, window.dates[-pred_len - 1 :]
+    for axis, column in zip(table[:, 0], shown, strict=True):
+        axis.plot(when, truth[:, column], color=TRUTH, linewidth=1.1, label="history and truth")
+        known = truth[-pred_len - 1, column]  # the forecast line begins at the last known value
+        axis.plot(ahead, np.append(known, forecast[:, column]), color=FIRST, linewidth=1.8, label="forecast")
+        if band is not None:
+            low, high = (np.append(known, side[:, column]) for side in band)
+            axis.fill_between(ahead, low, high, color=FIRST, alpha=0.2, linewidth=0, label=band_name)
+        if label_len:
+            label_steps = (when[-pred_len - label_len], window.origin)
+            axis.axvspan(*label_steps, color="#eeeeee", zorder=0, label="history read by the decoder")  # type: ignore[arg-type]
+        axis.axvline(window.origin, color="black", linewidth=1, linestyle="--", label="origin")  # type: ignore[arg-type]
+        axis.set_ylabel(columns[column], parse_math=False)
+        axis.margins(x=0.01)
+        axis.spines[["top", "right"]].set_visible(False)
+    handles, labels = table[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    if window.series:
+        figure.suptitle(f"series {window.series}", fontsize=11, parse_math=False)
+    return figure

@@ -1,0 +1,165 @@
+"""Differences between the forecasts of an exported file and those of PyTorch on test windows."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int64
+from torch import Tensor, nn
+
+from forecast.attention import ProbSparseAttention
+from forecast.data import Batch, DataModule
+from forecast.data.time_features import time_features
+from forecast.inference.model import TrainedModel
+from forecast.models.quantile_head import arrange_quantiles
+from forecast.system.errors import ConfigError, DataError
+from forecast.tools.export.metadata import has_ids
+
+FLIPS = 1_000
+"""With ProbSparse, one window in this many may differ by more than the tolerance."""
+
+Run = Callable[[dict[str, Tensor]], dict[str, Tensor]]
+"""An exported file as a function from inputs by name to outputs by name, all float64 (`ForecastGraph`)."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Largest differences and largest forecasts of each target over all windows, steps and outputs.
+
+    They are NaN where a forecast was not a number.
+
+    Attributes:
+        windows, series: how many were compared.
+        beyond: windows that differ by more than the tolerance.
+        scaled, in_units: largest differences, in scaled units and in the units of the data.
+        largest_scaled, largest_in_units: largest absolute forecasts.
+    """
+
+    windows: int
+    series: int
+    beyond: int
+    scaled: Float64[Tensor, " n_targets"]
+    in_units: Float64[Tensor, " n_targets"]
+    largest_scaled: Float64[Tensor, " n_targets"]
+    largest_in_units: Float64[Tensor, " n_targets"]
+
+
+@torch.no_grad()
+def compare_with_pytorch(
+    run: Run,
+    trained: TrainedModel,
+    data: DataModule,
+    chosen: Int64[Tensor, " windows"],
+    tolerance: float,
+    shown: Callable[[Sequence[Tensor]], Iterable[Tensor]] = list,
+) -> Difference:
+    """Compare an exported file on raw values with the network on scaled values.
+
+    The first window is a batch of its own, so that the file runs with two batch sizes.
+
+    Args:
+        run: the exported file.
+        trained: the model.
+        data: the data to compare on.
+        chosen: numbers of test windows.
+        tolerance: largest accepted difference, in scaled units.
+        shown: wraps the batches, such as in a progress bar.
+    """
+    windows, scaler = data.windows["test"], data.target_scaler
+    largest, beyond = torch.zeros(4, data.n_targets, dtype=torch.float64), 0
+    batches = [chosen[:1], *chosen[1:].split(data.eval_batch_size)] if len(chosen) > 1 else [chosen]
+    for index in shown(batches):
+        batch = windows.gather(index)
+        found = stack_outputs(run(raw_inputs(trained, data, batch)))
+        expected = stack_outputs(pytorch_forecast(trained, data, batch))
+        center, scale = (part[batch.series][:, None, None] for part in (scaler.center, scaler.scale))
+        difference = (found - expected).abs()
+        beyond += int((~(difference / scale <= tolerance)).flatten(1).any(1).sum())  # NaN is beyond
+        sizes = (difference / scale, difference, ((expected - center) / scale).abs(), expected.abs())
+        largest = torch.maximum(largest, torch.stack([size.flatten(0, -2).amax(0) for size in sizes]))
+    return Difference(len(chosen), len(windows.series(chosen).unique()), beyond, *largest)
+
+
+def prepare_test_data(trained: TrainedModel, given: Mapping[str, Any]) -> DataModule:
+    """The data to compare on: those of the training run, or those that are given instead.
+
+    Raises:
+        ConfigError, DataError: there are no test windows.
+    """
+    try:
+        data = trained.data(given)
+    except (DataError, OSError) as error:
+        if given["path"] is not None:
+            raise
+        raise DataError(
+            f"{error}: before it is written, the file is compared with PyTorch on test windows: "
+            "name the data with data.path=FILE"
+        ) from None
+    if "test" not in data.windows:
+        raise ConfigError(f"data.split={given['split']}: there are no test windows to compare on")
+    if data.panel.has_ids != has_ids(trained):
+        kind = "many series" if has_ids(trained) else "one table"
+        raise ConfigError(
+            f"{data.title}: the model was trained on {kind}: compare on such data (data.path=FILE)"
+        )
+    return data
+
+
+def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:
+    """The inputs of an exported file for some test windows, from values and dates, in float64."""
+    scaled, windows = data.scaled, data.windows["test"]
+    panel, series = scaled.panel, batch.series
+    steps = torch.arange(-windows.seq_len, windows.pred_len)
+    rows = (windows.origins(batch.index)[:, None] + steps).numpy()
+    calendar = time_features(panel.dates(rows.ravel()), data.freq, data.holidays)
+    time = torch.from_numpy(calendar).unflatten(0, rows.shape)
+    inputs = {
+        "past": torch.from_numpy(np.asarray(panel.values[rows[:, : windows.seq_len]], dtype=np.float64)),
+        "past_time": time[:, : windows.seq_len],
+        "future_time": time[:, windows.seq_len :],
+    }
+    if not has_ids(trained):
+        return inputs
+    scalers = scaled.scaler, scaled.future_scaler
+    inputs["center"] = torch.cat([scaler.center[series] for scaler in scalers], dim=1)
+    inputs["scale"] = torch.cat([scaler.scale[series] for scaler in scalers], dim=1)
+    if panel.future is not None and panel.future_covariates:
+        inputs["future_covariates"] = torch.from_numpy(panel.future[rows].astype(np.float64))
+    if scaled.time.static.shape[1]:
+        inputs["static"] = scaled.time.static[series].double()
+    return inputs
+
+
+def pytorch_forecast(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:
+    """The forecast of the network on scaled windows, and its quantiles, in the units of the data."""
+    output, series = trained.network(batch.past, batch.past_time, batch.future_time), batch.series
+    forecast, quantiles = output, None
+    if trained.quantiles is not None:
+        quantiles = arrange_quantiles(output, data.n_targets)
+        forecast = quantiles[..., trained.quantiles.index(0.5)]
+    elif trained.calibration is not None:
+        quantiles = trained.calibration.around(output)
+    outputs = {"forecast": data.unscale_targets(forecast, series)}
+    if quantiles is not None:
+        each = [data.unscale_targets(one, series) for one in quantiles.unbind(-1)]
+        outputs["quantiles"] = torch.stack(each, dim=-1)
+    return outputs
+
+
+def stack_outputs(outputs: dict[str, Tensor]) -> Float64[Tensor, "batch pred_len outputs n_targets"]:
+    """The forecast and its quantiles in one tensor."""
+    parts = [outputs["forecast"][..., None, :]]
+    parts += [outputs["quantiles"].mT] if "quantiles" in outputs else []
+    return torch.cat(parts, dim=2)
+
+
+def count_allowed_beyond(network: nn.Module, windows: int) -> int:
+    """Number of windows that may differ by more than the tolerance.
+
+    ProbSparse selects the queries with the largest measure. Where two measures are almost equal, rounding can change
+    the selection. All other operations are continuous.
+    """
+    selects = any(isinstance(module, ProbSparseAttention) for module in network.modules())
+    return windows // FLIPS if selects else 0

@@ -1,0 +1,168 @@
+"""The whole forecast as one graph: values in the units of the data in, values in the units of the data out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from forecast.data.scaling import Scaler
+from forecast.evaluation.conformal import Calibration
+from forecast.inference.model import TrainedModel
+from forecast.models.quantile_head import arrange_quantiles
+from forecast.system.errors import ConfigError
+from forecast.tools.export.metadata import has_ids
+
+TRACED_BATCH = 3  # tracing may take a size of 1 for a constant
+
+WINDOW_INPUTS = ("past", "past_time", "future_time")
+"""Inputs of every exported file: positional arguments in a .pt2 file, where all other inputs are keywords."""
+
+
+class ForecastGraph(nn.Module):
+    """Scaling, network, inverse scaling and quantiles in one module.
+
+    All inputs and outputs are float64, because float32 has no digits left for a column of mean 10⁷ and standard
+    deviation 1. Scaling is in float64 too, as in training; the network runs in float32.
+
+    For a table, the scaler is part of the graph. For many series, the scale of each window's series is an input, as
+    are the future covariates and static features that the model reads.
+
+    Args:
+        network: the model, on scaled values.
+        scaler: of the feature columns of a table (1, n_features); None: the scale is an input.
+        target_index: positions of the targets among the feature columns.
+        trained_for: quantiles that the network was trained for; None for a point forecast.
+        calibration: conformal offsets of a point forecast, if there are any.
+    """
+
+    target_index: Tensor
+    table_center: Tensor | None
+    table_scale: Tensor | None
+
+    def __init__(
+        self,
+        network: nn.Module,
+        scaler: Scaler | None,
+        target_index: Sequence[int],
+        *,
+        trained_for: tuple[float, ...] | None,
+        calibration: Calibration | None,
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.n_targets = len(target_index)
+        self.trained_for, self.calibration = trained_for, calibration
+        self.register_buffer("target_index", torch.tensor(list(target_index)))
+        self.register_buffer("table_center", None if scaler is None else scaler.center)
+        self.register_buffer("table_scale", None if scaler is None else scaler.scale)
+
+    @classmethod
+    def of_model(cls, trained: TrainedModel) -> "ForecastGraph":
+        graph = cls(
+            trained.network,
+            None if has_ids(trained) else trained.scaler,
+            trained.target_index,
+            trained_for=trained.quantiles,
+            calibration=trained.calibration,
+        )
+        return graph.eval()
+
+    def forward(
+        self,
+        past: Float64[Tensor, "batch seq_len n_features"],
+        past_time: Float64[Tensor, "batch seq_len n_calendar"],
+        future_time: Float64[Tensor, "batch pred_len n_calendar"],
+        center: Float64[Tensor, "batch n_scaled"] | None = None,
+        scale: Float64[Tensor, "batch n_scaled"] | None = None,
+        future_covariates: Float64[Tensor, "batch steps n_future"] | None = None,
+        static: Float64[Tensor, "batch n_static"] | None = None,
+    ) -> dict[str, Tensor]:
+        """Forecast some windows.
+
+        Args:
+            past: values in the units of the data.
+            past_time, future_time: calendar features.
+            center, scale: of the columns of `past`, then of the future covariates; for many series only.
+            future_covariates: in the units of the data, steps = seq_len + pred_len.
+            static: encoded static features.
+
+        Returns:
+            `forecast` (batch, pred_len, n_targets), and if the model has quantiles, `quantiles`
+            (batch, pred_len, n_targets, n_quantiles) in increasing order. The forecast of a model with trained
+            quantiles is their median; otherwise the quantiles are the forecast plus conformal offsets.
+        """
+        center = self.table_center if center is None else center
+        scale = self.table_scale if scale is None else scale
+        assert center is not None
+        assert scale is not None
+        n_features, seq_len = past.shape[2], past.shape[1]
+        scaled = ((past - center[:, None, :n_features]) / scale[:, None, :n_features]).float()
+        time = torch.cat([past_time, future_time], dim=1)
+        if future_covariates is not None:
+            shifted = future_covariates - center[:, None, n_features:]
+            time = torch.cat([time, shifted / scale[:, None, n_features:]], dim=2)
+        if static is not None:
+            time = torch.cat([time, static[:, None].expand(-1, time.shape[1], -1)], dim=2)
+        time = time.float()
+        output = self.network(scaled, time[:, :seq_len], time[:, seq_len:])
+        target = [part.index_select(1, self.target_index)[:, None] for part in (center, scale)]
+        if self.trained_for is not None:
+            quantiles = arrange_quantiles(output, self.n_targets)
+            quantiles = unscale(quantiles, *(part[..., None] for part in target))
+            return {"forecast": quantiles[..., len(self.trained_for) // 2], "quantiles": quantiles}
+        outputs = {"forecast": unscale(output, *target)}
+        if self.calibration is not None:
+            around = self.calibration.around(output)
+            outputs["quantiles"] = unscale(around, *(part[..., None] for part in target))
+        return outputs
+
+
+def unscale(
+    values: Float[Tensor, "*shape"], center: Float64[Tensor, "..."], scale: Float64[Tensor, "..."]
+) -> Float64[Tensor, "*shape"]:
+    return values.double() * scale + center
+
+
+def trace_forecast(graph: ForecastGraph, shapes: Mapping[str, Sequence[int | str]]) -> ExportedProgram:
+    """Trace the forecast for any batch size.
+
+    Args:
+        graph: the forecast.
+        shapes: of the inputs by name, the batch first.
+
+    Raises:
+        ConfigError: the graph would draw random numbers.
+    """
+    inputs = {
+        name: torch.ones((TRACED_BATCH, *map(int, shape[1:])), dtype=torch.float64)
+        for name, shape in shapes.items()
+    }
+    batch, args = Dim("batch", min=1), tuple(inputs.pop(name) for name in WINDOW_INPUTS)
+    with torch.no_grad():
+        program = torch.export.export(
+            graph, args, kwargs=inputs, dynamic_shapes={name: {0: batch} for name in shapes}
+        )
+    check_deterministic(program)
+    return program
+
+
+def check_deterministic(program: ExportedProgram) -> None:
+    """Raises ConfigError naming the operations that PyTorch marks as drawing random numbers."""
+    random = {
+        str(node.target)
+        for node in program.graph.nodes
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        and not is_attention_without_dropout(node)
+    }
+    if random:
+        raise ConfigError(f"the exported graph would draw random numbers: {', '.join(sorted(random))}")
+
+
+def is_attention_without_dropout(node: Any) -> bool:
+    """Whether a node is PyTorch's attention, which is marked as random for its dropout, with a dropout of 0."""
+    attention = torch.ops.aten.scaled_dot_product_attention.default
+    dropout = node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0)
+    return node.target is attention and dropout == 0

@@ -1,0 +1,130 @@
+"""What a user needs to know to run an exported file without this package: columns, inputs, scales, quantiles."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from forecast import __version__
+from forecast.data.holidays import NAMES as HOLIDAYS
+from forecast.data.holidays import split_code
+from forecast.data.panel import TABLE_ID
+from forecast.data.time_features import time_feature_names
+from forecast.inference.model import TrainedModel
+
+PANDAS = {
+    "second": "dates.second / 59 - 0.5",
+    "minute": "dates.minute / 59 - 0.5",
+    "hour": "dates.hour / 23 - 0.5",
+    "day of week": "dates.day_of_week / 6 - 0.5",
+    "day of month": "(dates.day - 1) / 30 - 0.5",
+    "day of year": "(dates.day_of_year - 1) / 365 - 0.5",
+    "week of year": "(dates.isocalendar().week - 1) / 52 - 0.5",
+    "month of year": "(dates.month - 1) / 11 - 0.5",
+}
+"""Each feature of `forecast.data.time_features` in pandas alone; `dates` is a DatetimeIndex."""
+
+DAY = "(dates + pd.Timedelta(days={ahead})).date"
+HOLIDAY = f"np.array([*map(holidays.country_holidays({{country}}).__contains__, {DAY})]) - 0.5"
+
+
+def describe_model(trained: TrainedModel) -> dict[str, Any]:
+    """The metadata of an exported file, in values that JSON can hold. They are saved in the file and next to it."""
+    quantiles, source = trained.quantiles, "trained for"
+    if quantiles is None and trained.calibration is not None:
+        quantiles, source = trained.calibration.quantiles, "conformal, from validation windows"
+    seq_len, pred_len = trained.seq_len, trained.pred_len
+    n_features, n_targets = len(trained.feature_columns), len(trained.target_columns)
+    names = time_feature_names(trained.freq, trained.holidays)
+    inputs = {
+        "past": ["batch", seq_len, n_features],
+        "past_time": ["batch", seq_len, len(names)],
+        "future_time": ["batch", pred_len, len(names)],
+    }
+    outputs = {"forecast": ["batch", pred_len, n_targets]}
+    if quantiles:
+        outputs["quantiles"] = ["batch", pred_len, n_targets, len(quantiles)]
+    series = describe_series(trained) if has_ids(trained) else {}
+    return {
+        "forecast_version": __version__,
+        "attention": trained.config["model"]["attention"]["name"],
+        "feature_columns": trained.feature_columns,
+        "target_columns": trained.target_columns,
+        "freq": trained.freq,
+        "seq_len": seq_len,
+        "pred_len": pred_len,
+        "time_features": [
+            {"name": name, "pandas": calendar_expression(name, trained.holidays)} for name in names
+        ],
+        "quantiles": list(quantiles) if quantiles else None,
+        "quantiles_are": source if quantiles else None,
+        "inputs": inputs | series_inputs(trained) if series else inputs,
+        "outputs": outputs,
+        "type": "float64, past and outputs in data units",
+        **series,
+    }
+
+
+def has_ids(trained: TrainedModel) -> bool:
+    """Whether the model was trained on series with ids; a table has none."""
+    return trained.data_state["ids"] != [TABLE_ID]
+
+
+def series_inputs(trained: TrainedModel) -> dict[str, list[int | str]]:
+    """The shapes of the inputs that only a model of many series has."""
+    state = trained.data_state
+    n_future, n_static = len(state["future_covariates"]), len(state["static_features"])
+    n_scaled = len(trained.feature_columns) + n_future
+    shapes: dict[str, list[int | str]] = {"center": ["batch", n_scaled], "scale": ["batch", n_scaled]}
+    if n_future:
+        shapes["future_covariates"] = ["batch", trained.seq_len + trained.pred_len, n_future]
+    if n_static:
+        shapes["static"] = ["batch", n_static]
+    return shapes
+
+
+def describe_series(trained: TrainedModel) -> dict[str, Any]:
+    """What a model of many series reads beside the windows, and the scale of each trained series by its id."""
+    state = trained.data_state
+    center, scale = (
+        torch.cat([state["scaler"][part], state["future_scaler"][part]], dim=1).tolist()
+        for part in ("center", "scale")
+    )
+    return {
+        "id_column": trained.config["data"]["id_column"],
+        "future_covariates": state["future_covariates"],
+        "static_features": static_expressions(state["static"]),
+        "scaler": trained.config["data"]["scaler"],
+        "scaled_columns": [*trained.feature_columns, *state["future_covariates"]],
+        "scale_is": "the graph computes (value - center) / scale; center and scale have one number for each of "
+        "scaled_columns; for a new series, compute them from its own rows as the scaler does",
+        "series": {
+            name: {"center": center[s], "scale": scale[s]}
+            for s, name in enumerate(state["ids"])
+            if state["has_scale"][s]
+        },
+    }
+
+
+def static_expressions(encoding: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Each static feature as an expression in pandas; `static` is a DataFrame with one row per series."""
+    features = []
+    for column, how in encoding.items():
+        for text in how.get("texts", ()):
+            features.append(
+                {"name": f"{column}={text}", "pandas": f"static[{column!r}].astype(str) == {text!r}"}
+            )
+        if "texts" not in how:
+            mean, deviation = how["mean"], how["deviation"]
+            divisor = "np.inf" if math.isinf(deviation) else repr(deviation)
+            features.append({"name": column, "pandas": f"(static[{column!r}] - {mean!r}) / {divisor}"})
+    return features
+
+
+def calendar_expression(name: str, country: str | None) -> str:
+    """A time feature as an expression in pandas; one of a holiday needs the `holidays` package too."""
+    if name in PANDAS:
+        return PANDAS[name]
+    code, subdivision = split_code(str(country))
+    return HOLIDAY.format(country=f"{code!r}, {subdivision!r}", ahead=HOLIDAYS[name])

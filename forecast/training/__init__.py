@@ -1,0 +1,1 @@
+"""Training one model: the Lightning module, callbacks, warm start, refit."""

@@ -1,0 +1,217 @@
+"""Checkpoints of training: the newest state, the one before it, and the best epoch's."""
+
+import math
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+from lightning.fabric.plugins import CheckpointIO
+from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.strategies import ModelParallelStrategy
+from lightning.pytorch.trainer.states import TrainerFn
+from torch import Tensor
+
+from forecast.checkpoints.file import load_checkpoint, save_checkpoint
+from forecast.data import DataModule
+from forecast.system import signals
+from forecast.system.files import whole_file
+from forecast.training.shrinkage import losses_by_date, set_shrinkage, shrinkage_and_error
+
+STEPS_BETWEEN_VOTES = 10
+"""Steps between two votes of several processes on saving: each vote is a message."""
+
+
+class CheckpointFiles(CheckpointIO):
+    """Lightning's checkpoints, written whole and loaded safely.
+
+    loaded: content by path that was read before; it is restored once without reading the file again.
+    added: entries that are added to every checkpoint.
+    """
+
+    def __init__(self) -> None:
+        self.loaded: dict[Path, dict[str, Any]] = {}
+        self.added: dict[str, Any] = {}
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        save_checkpoint({**checkpoint, **self.added}, Path(path))
+
+    def load_checkpoint(self, path: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        content = self.loaded.pop(Path(path), None)
+        return load_checkpoint(Path(path)) if content is None else content
+
+    def remove_checkpoint(self, path: Any) -> None:
+        Path(path).unlink(missing_ok=True)
+
+
+def pass_on(trainer: L.Trainer, path: Path, content: dict[str, Any]) -> Path:
+    """Let the trainer restore `content` when it next loads the checkpoint at `path`; return `path`.
+
+    With FSDP this does nothing: Lightning maps the file itself, so that each process reads its shard alone.
+    """
+    files = trainer.strategy.checkpoint_io
+    if isinstance(files, CheckpointFiles) and not isinstance(trainer.strategy, ModelParallelStrategy):
+        files.loaded[path] = {**content}  # Lightning may add keys
+    return path
+
+
+def save_weights(trainer: L.Trainer, path: Path, **added: Any) -> None:
+    """Save a checkpoint without optimizer state, with the entries `added`."""
+    files = trainer.strategy.checkpoint_io
+    assert isinstance(files, CheckpointFiles)
+    files.added = added
+    trainer.save_checkpoint(path, weights_only=True)
+
+
+class Checkpointing(Checkpoint):
+    """Save `<name>.ckpt`, the newest state, `<name>-1.ckpt`, the one before it, and `best.ckpt`.
+
+    A state is saved after each epoch, within an epoch every `every_minutes` (0: after every step), and when the run is
+    told to stop; the run then exits with status 75. Training resumes from each of them bit for bit.
+
+    The best epoch has the lowest validation MSE. A model with a warm start is validated before its first step too, and
+    stays the best until an epoch improves on it. Of such an epoch, the weights are saved with the shrinkage weight that
+    validation supports, and its score is the upper bound of the error with that weight (`training.shrinkage`).
+
+    Args:
+        dirpath: folder of the checkpoints.
+        name: name of the newest state.
+        keep_best: False writes no `best.ckpt`.
+        every_minutes: time between two states within an epoch.
+    """
+
+    def __init__(
+        self,
+        dirpath: str,
+        *,
+        name: str = "last",
+        keep_best: bool = True,
+        every_minutes: int | float = 10,
+    ) -> None:
+        self.folder, self.name, self.keep_best = Path(dirpath), name, keep_best
+        self.every_seconds = 60 * every_minutes
+        self.best_score = math.inf
+        self.start: Tensor | None = None  # validation MSE by date before training, with a warm start
+        self._shrinkage = 1.0  # shrinkage weight of the epoch last validated
+        self._is_best = self._is_finished = self._is_between_epochs = False
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best_score": self.best_score, "start": self.start, "is_finished": self._is_finished}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        if (self.folder / "best.ckpt").exists():  # not in the folder of a new run
+            self.best_score, self.start = state_dict["best_score"], state_dict["start"]
+
+    def on_save_checkpoint(
+        self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        if self._is_between_epochs or self._is_finished:
+            checkpoint["epoch"] -= 1  # the last one trained; Lightning counts the next one already
+        if self._is_between_epochs:
+            for counts in checkpoint["loops"]["fit_loop"]["epoch_progress"].values():
+                counts["ready"] = counts["completed"]
+
+    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        set_shrinkage(module, 1.0)  # a restored state may be the best epoch's, with its own shrinkage weight
+        self._saved_at, self._first_epoch = time.monotonic(), trainer.current_epoch
+        if trainer.is_global_zero and self.folder.exists():
+            for temporary in self.folder.glob(".*.ckpt"):  # of a process that was killed while it wrote
+                temporary.unlink()
+        if self._is_best:  # the warm start, before the first step
+            self._save(trainer)
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        n_batches = batch_idx + 1
+        if n_batches == trainer.num_training_batches or n_batches % trainer.accumulate_grad_batches:
+            return  # the epoch's end saves; accumulated gradients are not part of a checkpoint
+        if self._vote(trainer, signals.received() or self._is_due(), n_batches):
+            if self._vote(trainer, not math.isfinite(float(outputs["loss"])), STEPS_BETWEEN_VOTES):
+                return  # no state to resume from; StopOnNonFiniteLoss reports it
+            self._save(trainer)
+            if self._vote(trainer, signals.received(), STEPS_BETWEEN_VOTES):
+                signals.leave(f" after step {trainer.global_step:,}, whose state is saved")
+
+    def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        if self.keep_best and trainer.state.fn == TrainerFn.FITTING:
+            score = trainer.callback_metrics["val/mse"].item()
+            data: DataModule = trainer.datamodule  # type: ignore[attr-defined]
+            if trainer.sanity_checking:
+                self.start = losses_by_date(module, data)
+            elif self.start is not None:
+                losses, overlap = losses_by_date(module, data), data.windows["val"].overlap
+                self._shrinkage, score = shrinkage_and_error(losses, self.start, overlap)
+            self._is_best = score < self.best_score or not (self.folder / "best.ckpt").exists()
+            self.best_score = min(score, self.best_score)
+
+    def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        if trainer.current_epoch > self._first_epoch:
+            # not at the end of the epoch before: only now its schedule has advanced and its scores are logged
+            self._is_between_epochs = True
+            self._save(trainer)
+            self._is_between_epochs = False
+            if self._vote(trainer, signals.received(), STEPS_BETWEEN_VOTES):
+                signals.leave(f" after epoch {trainer.current_epoch}, whose state is saved")
+
+    def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        # else Lightning keeps the score of a resumed epoch from schedule=plateau
+        trainer.fit_loop.restarting = False
+
+    def on_train_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self._is_finished = True
+        self._save(trainer)
+
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._saved_at >= self.every_seconds
+
+    def _vote(self, trainer: L.Trainer, wanted: bool, step: int) -> bool:
+        """Whether any process wants it; several processes vote at every `STEPS_BETWEEN_VOTES`-th step."""
+        if trainer.world_size == 1:
+            return wanted
+        return step % STEPS_BETWEEN_VOTES == 0 and trainer.strategy.reduce_boolean_decision(wanted, all=False)
+
+    def _save(self, trainer: L.Trainer) -> None:
+        for logger in trainer.loggers:
+            getattr(logger, "keep", logger.save)()  # a checkpoint's steps are in the logs too
+        new = self.folder / f"{self.name}-new.ckpt"
+        if self._is_best:
+            set_shrinkage(trainer.lightning_module, self._shrinkage)
+        trainer.save_checkpoint(new)
+        set_shrinkage(trainer.lightning_module, 1.0)
+        if trainer.is_global_zero:
+            self._rename(new)
+        trainer.strategy.barrier()  # no process looks for a file before it has its name
+        self._saved_at, self._is_best = time.monotonic(), False
+
+    def _rename(self, new: Path) -> None:
+        """Give the new file its names; at every moment `<name>.ckpt` is a whole state, newer than no `best.ckpt`."""
+        if self._is_best:
+            link(new, self.folder / "best.ckpt")
+        last = self.folder / f"{self.name}.ckpt"
+        if last.exists():
+            link(last, self.folder / f"{self.name}-1.ckpt")
+        os.replace(new, last)
+
+
+def copy_best(checkpoint: Path, folder: Path) -> bool:
+    """Copy `best.ckpt` beside the checkpoint into a new run's folder; return whether there is one."""
+    best = checkpoint.with_name("best.ckpt")
+    if not best.exists():
+        return False
+    with whole_file(folder / "checkpoints" / "best.ckpt") as temporary:
+        shutil.copyfile(best, temporary)
+    return True
+
+
+def link(path: Path, name: Path) -> None:
+    """Give the file a second name, replacing a file of that name; copy it where the file system has no links."""
+    temporary = name.with_name(f".{name.name}")
+    temporary.unlink(missing_ok=True)
+    try:
+        os.link(path, temporary)
+    except OSError:
+        shutil.copyfile(path, temporary)
+    os.replace(temporary, name)

@@ -1,0 +1,49 @@
+"""Construction of a model from the configuration's group `model`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hydra.utils import get_object, instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from forecast.models import ForecastModel
+from forecast.system.errors import ConfigError
+
+
+def model_class(settings: Mapping[str, Any]) -> type[ForecastModel]:
+    """Import the class that `model._target_` names.
+
+    Raises:
+        ConfigError: it cannot be imported, or is not a subclass of `ForecastModel`.
+    """
+    target = settings["_target_"]
+    try:
+        found = get_object(target)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"model._target_={target}: {' '.join(str(error).split())}") from error
+    if not (isinstance(found, type) and issubclass(found, ForecastModel)):
+        raise ConfigError(
+            f"model._target_={target}: it is not a subclass of forecast.models.ForecastModel; derive your model from it"
+        )
+    return found
+
+
+def create_model(
+    settings: DictConfig | dict[str, Any],
+    *,
+    n_features: int,
+    n_targets: int,
+    n_time_features: int,
+    n_quantiles: int = 1,
+) -> ForecastModel:
+    """Construct a model with its settings and the sizes that follow from the data.
+
+    Raises:
+        ConfigError: `model._target_` is not a subclass of `ForecastModel`.
+        ValueError: the model refuses a size.
+    """
+    model_class(settings)
+    make = instantiate(settings if isinstance(settings, DictConfig) else OmegaConf.create(settings))
+    return make(
+        n_features=n_features, n_targets=n_targets, n_time_features=n_time_features, n_quantiles=n_quantiles
+    )

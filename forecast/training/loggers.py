@@ -1,0 +1,144 @@
+"""Loggers of a run: create them from the configuration, start them, log the final results, close them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from omegaconf import DictConfig
+
+from forecast.evaluation.results import Results
+from forecast.system.errors import ConfigError, NotInstalled
+from forecast.training.resumable_loggers import WandbLogger
+
+
+def make(config: DictConfig) -> list[Logger]:
+    """Create every logger that the configuration names (`logger=[wandb,csv]`).
+
+    Raises:
+        ConfigError: an unknown mode, or a logger whose package is not installed.
+    """
+    if config.mode not in ("offline", "online"):
+        raise ConfigError(f"logger.mode={config.mode} must be offline or online")
+    loggers = []
+    for name in config:
+        if name == "mode":
+            continue
+        try:
+            loggers.append(instantiate(config[name], _convert_="all"))
+        except InstantiationException as error:
+            if isinstance(error.__cause__, ModuleNotFoundError):
+                raise NotInstalled(f"logger={name}", str(name)) from None
+            raise
+    return loggers
+
+
+@contextmanager
+def running(loggers: list[Logger]) -> Iterator[None]:
+    """Start the loggers, and close them even after an error: else the next run of a sweep would write to them.
+
+    Raises:
+        ConfigError: W&B cannot be started (no account, no network).
+    """
+    status = "failed"
+    try:
+        for logger in loggers:
+            if isinstance(logger, WandbLogger):
+                start_wandb(logger)
+        yield
+        status = "success"
+    finally:
+        for logger in loggers:
+            logger.finalize(status)
+            if isinstance(logger, WandbLogger):
+                finish_wandb(logger, exit_code=0 if status == "success" else 1)
+
+
+def start_wandb(logger: WandbLogger) -> None:
+    import wandb
+
+    wandb.setup(wandb.Settings(silent=True))  # a run's own settings would take effect too late
+    try:
+        logger.begin()
+    except wandb.Error as error:
+        first_line = str(error).splitlines()[0]
+        raise ConfigError(
+            f"W&B cannot be reached ({first_line}); `wandb login` sets an account up, "
+            "and logger.mode=offline needs neither account nor network"
+        ) from error
+
+
+def finish_wandb(logger: WandbLogger, exit_code: int) -> None:
+    import wandb
+
+    run = wandb.run
+    if run is None:  # not the first process, or W&B could not be started
+        return
+    where = run.url or f"offline run; upload it with: wandb sync {Path(run.dir).parent}"
+    logger.attempt(lambda: run.finish(exit_code=exit_code))
+    print(f"W&B: {where}")
+
+
+def log_results(
+    loggers: list[Logger], content: dict[str, Any], results: Results, images: dict[str, Path], step: int
+) -> None:
+    """Log the final scores, skill and costs to every logger, and error by step and figures where it can show them."""
+    parts = {"test": "test", "baseline": "baselines", "intervals": "intervals"}
+    final = flat({name: content[part] for name, part in parts.items()})
+    costs = ("seconds", "windows_per_second", "ms_per_window", "peak_memory_mb", "n_parameters")
+    final |= {key: content[key] for key in ("skill", "validation_mse", *costs)}
+    for logger in loggers:
+        if isinstance(logger, WandbLogger):
+            steps = error_by_step(results)
+            logger.attempt(partial(log_results_to_wandb, logger, final, steps, images, step))
+            continue
+        logger.log_metrics(final, step=step)
+        if isinstance(logger, TensorBoardLogger):
+            from matplotlib import pyplot as plt
+
+            for name, path in images.items():
+                image = plt.imread(path)[..., :3]
+                logger.experiment.add_image(name, image, global_step=step, dataformats="HWC")
+
+
+def log_results_to_wandb(
+    logger: WandbLogger, final: dict[str, float], steps: pd.DataFrame, images: dict[str, Path], step: int
+) -> None:
+    logger.experiment.summary.update(final)  # single values: a curve of one point says nothing
+    logger.log_table("error_by_step", dataframe=steps, step=step)
+    log_horizon(logger.experiment, steps)
+    for name, path in images.items():
+        logger.log_image(f"pictures/{name}", [str(path)], step=step)
+
+
+def flat(nested: dict[str, Any]) -> dict[str, float]:
+    """Flatten `{"baseline": {"naive": {"mse": 1.0}}}` to `{"baseline/naive/mse": 1.0}`."""
+    final = {}
+    for name, value in nested.items():
+        below = (
+            {f"/{key}": each for key, each in flat(value).items()} if isinstance(value, dict) else {"": value}
+        )
+        final |= {f"{name}{key}": each for key, each in below.items()}
+    return final
+
+
+def log_horizon(run: Any, steps: pd.DataFrame) -> None:
+    """Log error by step as curves over `horizon/step`, which W&B can overlay and average over runs."""
+    run.define_metric("horizon/step", hidden=True)
+    rows = steps.rename(columns=lambda name: f"horizon/{name}" if name == "step" else f"horizon/{name}_mse")
+    for name in rows.columns.drop("horizon/step"):
+        run.define_metric(name, step_metric="horizon/step", summary="none")
+    for row in rows.to_dict("records"):
+        run.log(row)
+
+
+def error_by_step(results: Results) -> pd.DataFrame:
+    """MSE at each step of the horizon, one column for the model and each baseline."""
+    steps = pd.DataFrame({name: errors.by_step()["mse"].numpy() for name, errors in results.errors.items()})
+    steps.insert(0, "step", range(1, len(steps) + 1))
+    return steps

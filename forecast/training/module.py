@@ -1,0 +1,243 @@
+"""The Lightning module: loss, metrics, optimizer, nothing else."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.trainer.states import TrainerFn
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
+from torch import Tensor
+from torch.nn import functional as F
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from forecast import __version__
+from forecast.data import Batch, DataModule
+from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.conformal import Calibration, enough, every
+from forecast.evaluation.errors import SCORES, Errors, ErrorSums, window_errors
+from forecast.evaluation.intervals import IntervalSums
+from forecast.evaluation.quantiles import Level, check_levels, pinball, probabilities
+from forecast.evaluation.results import MODEL, Results
+from forecast.models import ForecastModel
+from forecast.models.quantile_head import arrange_quantiles
+from forecast.system.errors import ConfigError
+from forecast.training.fsdp import shard
+
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mse": F.mse_loss,
+    "mae": F.l1_loss,
+    "huber": F.huber_loss,
+}
+QUANTILE = "quantile"
+CHUNK = 1 << 24  # quantile forecasts scored at a time
+
+
+def trained_quantiles(loss: str, levels: Sequence[Level]) -> tuple[float, ...] | None:
+    """The probabilities that a model is trained for, with loss=quantile: deciles, and the bounds of the levels."""
+    return probabilities(levels) if loss == QUANTILE else None
+
+
+class Forecaster(L.LightningModule):
+    """Train `model(past, past_time, future_time)` and measure it on every window.
+
+    `trainer.validate` calibrates the intervals that `trainer.test` scores, unless they come from a checkpoint.
+
+    Args:
+        model: gives scaled forecasts (batch, pred_len, n_targets), or with loss=quantile the raw outputs
+            (batch, pred_len, n_targets · quantiles) that `models.quantile_head.arrange_quantiles` puts in order.
+        loss: one of `LOSSES`, or quantile; the point forecast is then the median.
+        levels: the intervals, in percent, that a test scores.
+        fitted: the baselines that a test measures beside the model, and what MASE divides by.
+        config: the run's whole configuration as plain values; kept in checkpoints, sent to the loggers.
+        optimizer: called with the parameters; None: for testing only.
+        schedule: called with the optimizer and the number of optimizer steps to come (see `training.schedules`).
+    """
+
+    errors: dict[str, Errors]
+    """Errors of the split measured last: of the model, and after a test of each baseline."""
+    validation_windows: Tensor
+    """MSE of each validation window (n_windows,), in training, of a model that starts from a linear model."""
+    test_windows: dict[str, Tensor]
+    """MSE and MAE of each test window (n_windows, 2), of the model and of each baseline."""
+    intervals: dict[str, dict[str, Any]]
+    """Scores of the intervals of the split tested last, by method: conformal, and quantile if trained for it."""
+
+    def __init__(
+        self,
+        model: ForecastModel,
+        *,
+        loss: str = "mse",
+        levels: Sequence[Level] = (),
+        fitted: FittedBaselines,
+        config: dict[str, Any],
+        optimizer: Callable[..., Optimizer] | None = None,
+        schedule: Callable[..., dict[str, Any]] | None = None,
+    ) -> None:
+        super().__init__()
+        self.save_hyperparameters(config)
+        if loss not in (*LOSSES, QUANTILE):
+            raise ConfigError(f"loss={loss} is unknown; choose one of {', '.join((*LOSSES, QUANTILE))}")
+        self.model = model
+        # true where the model before its first step is tested: its quantiles are no one's
+        self.is_untrained = False
+        self.levels, self.quantiles = check_levels(levels), trained_quantiles(loss, levels)
+        self.loss = LOSSES.get(loss, self._quantile_loss)
+        self.calibration: Calibration | None = None
+        self.make_optimizer, self.make_schedule, self.fitted = optimizer, schedule, fitted
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Scaled point forecasts (batch, pred_len, n_targets), or with loss=quantile quantiles, one more axis."""
+        raw = self.model(batch.past, batch.past_time, batch.future_time)
+        return raw if self.quantiles is None else arrange_quantiles(raw, batch.future.shape[-1])
+
+    def point(self, forecast: Tensor) -> Tensor:
+        """The point forecast, (batch, pred_len, n_targets): the median of quantiles."""
+        return forecast if self.quantiles is None else forecast[..., len(self.quantiles) // 2]
+
+    def configure_model(self) -> None:
+        shard(self.model, self.trainer)
+
+    def on_train_start(self) -> None:
+        """The rate that the schedule gives the next step: a run that goes on from another has more steps to come."""
+        schedule = self.lr_schedulers()
+        if isinstance(schedule, LambdaLR):
+            rates = zip(schedule.base_lrs, schedule.lr_lambdas, strict=True)
+            for group, (base, factor) in zip(schedule.optimizer.param_groups, rates, strict=True):
+                group["lr"] = base * factor(schedule.last_epoch)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        return self.loss(self(batch), batch.future)
+
+    def _quantile_loss(self, quantiles: Tensor, target: Tensor) -> Tensor:
+        assert self.quantiles is not None
+        return pinball(quantiles, target, self.quantiles).mean()
+
+    def on_validation_epoch_start(self) -> None:
+        self._sums = {MODEL: self._new_sums()}
+        if self._is_calibrating:
+            data = self.data
+            self._stride = every(data.n_windows["val"], size=data.pred_len * data.n_targets)
+            windows = -(-data.n_windows["val"] // self._stride)
+            self._validation_errors = torch.zeros(windows, data.pred_len, data.n_targets)
+        elif self.model.shrinkage is not None:
+            n_windows = self.data.n_windows["val"]
+            self.validation_windows = torch.zeros(n_windows)
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        prediction = self.point(self(batch))
+        self._sums[MODEL].update(prediction, batch.future, batch.series)
+        if self._is_calibrating:
+            stride, index = self._stride, batch.index.cpu()
+            kept = index % stride == 0
+            error = (batch.future - prediction).float().cpu()
+            self._validation_errors[index[kept] // stride] = error[kept]
+        elif self.model.shrinkage is not None:
+            mse = (prediction.float() - batch.future).square().flatten(1).mean(1)
+            self.validation_windows[batch.index.cpu()] = mse.float().cpu()
+
+    def on_validation_epoch_end(self) -> None:
+        self._compute_errors()
+        if self._is_calibrating:
+            errors = self._sum_over_processes(self._validation_errors)
+            self.calibration = Calibration.fit(errors, self.levels)
+            del self._validation_errors
+        else:
+            if self.model.shrinkage is not None:
+                self.validation_windows = self._sum_over_processes(self.validation_windows)
+            self._log_scores("val", ("mse", "mae"))
+
+    @property
+    def _is_calibrating(self) -> bool:
+        return self.trainer.state.fn == TrainerFn.VALIDATING
+
+    def on_test_epoch_start(self) -> None:
+        data = self.data
+        self._baselines = self.fitted.baselines()
+        names = (MODEL, *self._baselines)
+        self._sums = {name: self._new_sums() for name in names}
+        n_windows = data.n_windows[data.tested]
+        self.test_windows = {name: torch.zeros(n_windows, 2, dtype=torch.float64) for name in names}
+        assert self.calibration is not None, "trainer.validate calibrates, and comes before trainer.test"
+        own = None if self.is_untrained else self.quantiles
+        methods = {"conformal": self.calibration.quantiles, QUANTILE: own}
+        levels, scale = enough(self.calibration, self.levels), data.target_scaler.scale
+        self._interval_sums = {
+            name: IntervalSums(at, levels, scale).to(self._sums_device) for name, at in methods.items() if at
+        }
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        forecast = self(batch)
+        point = self.point(forecast)
+        windows = self.data.windows[self.data.tested]
+        with torch.autocast(self.device.type, enabled=False):
+            predictions = {name: baseline(windows, batch) for name, baseline in self._baselines.items()}
+        for name, prediction in {MODEL: point, **predictions}.items():
+            self._sums[name].update(prediction, batch.future, batch.series)
+            self.test_windows[name][batch.index.cpu()] = window_errors(prediction, batch.future)
+        assert self.calibration is not None
+        at_once = max(1, CHUNK // (point.shape[1:].numel() * len(self.calibration.quantiles)))
+        parts = (tensor.split(at_once) for tensor in (point, forecast, batch.future, batch.series))
+        for some, own, future, series in zip(*parts, strict=True):
+            self._interval_sums["conformal"].update(self.calibration.around(some.float()), future, series)
+            if QUANTILE in self._interval_sums:
+                self._interval_sums[QUANTILE].update(own, future, series)
+
+    def on_test_epoch_end(self) -> None:
+        self._compute_errors()
+        self._log_scores("test", SCORES)
+        self.test_windows = {name: self._sum_over_processes(each) for name, each in self.test_windows.items()}
+        self.intervals = {name: sums.compute() for name, sums in self._interval_sums.items()}
+
+    def results(self) -> Results:
+        """What the last test found."""
+        return Results(self.errors, self.test_windows, self.intervals, self._baselines)
+
+    @property
+    def data(self) -> DataModule:
+        return self.trainer.datamodule  # type: ignore[attr-defined]
+
+    @property
+    def _sums_device(self) -> torch.device:
+        """The device that adds up errors: the model's, if it has float64."""
+        return torch.device("cpu") if self.device.type == "mps" else self.device
+
+    def _new_sums(self) -> ErrorSums:
+        return self.fitted.new_errors(self.data).to(self._sums_device)
+
+    def _compute_errors(self) -> None:
+        self.errors = {name: sums.compute() for name, sums in self._sums.items()}
+
+    def _log_scores(self, split: str, names: Sequence[str]) -> None:
+        scores = self.errors[MODEL].scores()
+        for name in names:
+            self.log(f"{split}/{name}", scores[name], rank_zero_only=False, prog_bar=split == "val")
+
+    def _sum_over_processes(self, tensor: Tensor) -> Tensor:
+        if self.trainer.world_size == 1:
+            return tensor.cpu()
+        return self.trainer.strategy.reduce(tensor.to(self.device), reduce_op="sum").cpu()  # type: ignore[union-attr]
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        state = checkpoint.get("calibration")
+        self.calibration = Calibration.from_state_dict(state) if state else None
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["forecast_version"] = __version__
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        assert self.make_optimizer is not None
+        assert self.make_schedule is not None
+        optimizer = self.make_optimizer(self.parameters())
+        if (
+            self.trainer.precision == "bf16-mixed"
+        ):  # no loss scale to undo, so Lightning may clip a fused one's gradients
+            optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
+        # Lightning's own estimate would start the loader before its place in an interrupted epoch is known
+        batches = len(self.data.train_dataloader())
+        limit = self.trainer.limit_train_batches
+        batches = int(batches * limit) if isinstance(limit, float) else min(batches, limit)
+        steps = -(-batches // self.trainer.accumulate_grad_batches) * (self.trainer.max_epochs or 1)
+        schedule = self.make_schedule(optimizer, steps)
+        return {"optimizer": optimizer, "lr_scheduler": schedule}  # type: ignore[return-value]

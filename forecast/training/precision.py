@@ -1,0 +1,66 @@
+"""Settings that depend on the hardware (`auto`): the precision, and the fused form of the optimizer."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra.utils import get_class
+from omegaconf import DictConfig
+
+from forecast.system.errors import ConfigError
+from forecast.training.create_model import model_class
+
+AUTO = "auto"
+MIN_D_MODEL = 128
+"""d_model from which bfloat16 products save more time than its casts cost (docs/performance.md)."""
+
+
+def resolve_auto(config: DictConfig, checkpoint: dict[str, Any] | None) -> None:
+    """Replace `trainer.precision=auto` and `optimizer.fused=auto` by what suits this machine, in place.
+
+    With the content of a checkpoint, its precision is kept, except for float16, which needs a GPU.
+
+    Raises:
+        ConfigError: `optimizer.fused` is neither auto nor a truth value.
+    """
+    if config.trainer.precision == AUTO:
+        config.trainer.precision = best_precision(config.trainer.accelerator, model_width(config))
+        if checkpoint is not None:
+            saved = checkpoint["hyper_parameters"]["trainer"]["precision"]
+            if not str(saved).startswith("16"):
+                config.trainer.precision = saved
+    if config.optimizer.get("fused") not in (None, AUTO, True, False):
+        raise ConfigError(f"optimizer.fused={config.optimizer.fused} must be {AUTO}, true or false")
+    if config.optimizer.get("fused") == AUTO:
+        if "fused" in inspect.signature(get_class(config.optimizer._target_)).parameters:
+            # Lightning cannot clip gradients that a fused optimizer unscales.
+            config.optimizer.fused = not str(config.trainer.precision).startswith("16")
+        else:
+            del config.optimizer.fused
+
+
+def model_width(config: DictConfig) -> int:
+    """The width of the model's matrix products; 0 where the model does not say."""
+    return model_class(config.model).estimate_size(config.model, n_features=1, n_targets=1).width
+
+
+def best_precision(accelerator: str, d_model: int) -> str:
+    """Return bf16-mixed for wide models on hardware with bfloat16 matrix units, else 32-true.
+
+    Float16 is never chosen: it needs a scaled loss, and its range loses gradients.
+    """
+    has_gpu = accelerator in (AUTO, "gpu", "cuda") and torch.cuda.is_available()
+    if has_gpu:
+        multiplies_bfloat16 = torch.cuda.get_device_capability() >= (8, 0)
+    else:
+        runs_on_cpu = accelerator == "cpu" or (accelerator == AUTO and not torch.backends.mps.is_available())
+        multiplies_bfloat16 = runs_on_cpu and "amx_bf16" in cpu_flags()
+    return "bf16-mixed" if multiplies_bfloat16 and d_model >= MIN_D_MODEL else "32-true"
+
+
+def cpu_flags() -> set[str]:
+    """Return the processor's features as Linux names them; an empty set on other systems."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((set(line.split(":")[1].split()) for line in lines if line.startswith("flags")), set())

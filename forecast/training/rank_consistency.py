@@ -1,0 +1,126 @@
+"""Rank consistency: all processes of a run must read the same table and the same configuration.
+
+Each machine may have its own copy of a file, and its own command line. With different data or settings, every process
+would train on what it has, and the model would match neither.
+"""
+
+import hashlib
+import platform
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import numpy as np
+import pandas as pd
+
+from forecast.data import DataModule
+from forecast.data.stored_values import StoredValues
+from forecast.system.errors import ConfigError, DataError
+from forecast.system.identity import first_difference, identity
+from forecast.training.processes import gather
+
+CHUNK_ROWS = 1 << 16
+"""Rows hashed at a time."""
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """The data and the configuration of one process; `values` is a hash of all numbers and dates."""
+
+    host: str
+    rows: int
+    columns: tuple[str, ...]
+    first_date: str
+    last_date: str
+    values: str
+    config: dict[str, Any]
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        return self.rows, self.columns, self.first_date, self.last_date, self.values
+
+    def __str__(self) -> str:
+        names = ", ".join(self.columns[:5]) + (", ..." if len(self.columns) > 5 else "")
+        return (
+            f"{self.rows:,} rows of {names} from {self.first_date} to {self.last_date} with hash {self.values} "
+            f"on {self.host}"
+        )
+
+
+class RankConsistency(L.Callback):
+    """Compare the tables and configurations of all processes before training; save the table's extent in checkpoints.
+
+    Raises:
+        DataError: naming two processes and their tables.
+        ConfigError: naming the first key that differs.
+    """
+
+    def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
+        if stage != "fit":
+            return
+        data = trainer.datamodule  # type: ignore[attr-defined]
+        self._table = describe_table(data)
+        if trainer.world_size > 1:
+            compare(gather(trainer, fingerprint(data, dict(module.hparams))))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"table": self._table}
+
+
+def describe_table(data: DataModule) -> str:
+    """Return the panel's rows and dates, and a hash of its values except for stores, where it would take minutes."""
+    panel = data.panel
+    content = "" if panel.is_on_disk else f" with hash {digest(panel)}"
+    return f"{panel.n_rows:,} rows from {panel.first_date} to {panel.last_date}{content}"
+
+
+def check_same_table(checkpoint: Path, content: dict[str, Any], data: DataModule) -> None:
+    """Raise DataError if the checkpoint's run read another table than `data` has now."""
+    before, now = content["callbacks"]["RankConsistency"]["table"], describe_table(data)
+    if before != now:
+        raise DataError(
+            f"{checkpoint}: this run was started with {before}, and {data.title} has {now}: restore the old table, or "
+            "leave out resume=auto to start a new run"
+        )
+
+
+def fingerprint(data: DataModule, config: dict[str, Any]) -> Fingerprint:
+    """Return what this process reads, without the keys that may differ between machines."""
+    compared = identity(config, per_machine=False)
+    panel, columns = data.panel, tuple(data.columns)
+    first, last = str(panel.first_date), str(panel.last_date)
+    return Fingerprint(platform.node(), panel.n_rows, columns, first, last, digest(panel), compared)
+
+
+def digest(table: Any) -> str:
+    """Return a hash of all fields of a table, read in chunks of rows: a table on disk may be larger than memory."""
+    state = hashlib.sha256()
+    for field in fields(table):
+        value = getattr(table, field.name)
+        if isinstance(value, StoredValues):
+            value = value.mapped
+        if not isinstance(value, np.ndarray | pd.Index | pd.DataFrame):
+            state.update(repr(value).encode())
+            continue
+        for start in range(0, len(value), CHUNK_ROWS):
+            part = np.asarray(value[start : start + CHUNK_ROWS])
+            state.update(repr(part.tolist()).encode() if part.dtype == object else part.tobytes())
+    return state.hexdigest()[:12]
+
+
+def compare(found: list[Fingerprint]) -> None:
+    """Compare each process with the first; raise the errors of `RankConsistency`."""
+    first = found[0]
+    for rank, other in enumerate(found):
+        if other.data != first.data:
+            raise DataError(
+                f"process 0 reads {first}, process {rank} reads {other}: give every process the same table"
+            )
+        difference = first_difference(first.config, other.config)
+        if difference is not None:
+            key, one, another = difference
+            raise ConfigError(
+                f"process 0 on {first.host} has {key}={one}, process {rank} on {other.host} has {another}: "
+                "type the same command on every machine"
+            )

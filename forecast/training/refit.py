@@ -1,0 +1,124 @@
+"""`refit=full`: after the test, train the same model again on all rows."""
+
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+from lightning.pytorch.callbacks import Callback
+from omegaconf import DictConfig
+
+from forecast.checkpoints.contents import completed_epochs, is_finished
+from forecast.checkpoints.file import load_newest
+from forecast.data import DataModule
+from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.conformal import Calibration
+from forecast.system import signals
+from forecast.system.errors import ConfigError
+from forecast.training.build import make_forecaster, make_trainer
+from forecast.training.checkpointing import Checkpointing, pass_on, save_weights
+from forecast.training.compile import compile_where_possible
+from forecast.training.shrinkage import saved_shrinkage, set_shrinkage
+
+STATE = "refit-last"
+"""Name of the state from which an interrupted refit resumes."""
+
+
+class StopAfter(Callback):
+    """End training after a number of epochs, fewer than those that the schedule was made for."""
+
+    def __init__(self, epochs: int) -> None:
+        self.epochs = epochs
+
+    def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        trainer.should_stop = trainer.current_epoch + 1 >= self.epochs
+
+
+def check_refit(config: DictConfig) -> None:
+    """Raise ConfigError for an unknown value of `refit`, or a schedule that needs validation windows."""
+    if config.refit not in (None, "full"):
+        raise ConfigError(f"refit={config.refit} is unknown; use refit=full")
+    if config.refit and config.schedule._target_.endswith("plateau"):
+        raise ConfigError(
+            "schedule=plateau needs validation windows, and refit=full has none; use another schedule"
+        )
+
+
+def refit(
+    config: DictConfig, data: DataModule, fitted: FittedBaselines, best: Path, tested: dict[str, Any]
+) -> dict[str, Any]:
+    """Train from the start on all rows, for as many epochs as the tested model's best took; save `refit.ckpt`.
+
+    The scaler is fitted on all rows too. No windows are left to test this model or to calibrate it: its intervals
+    are as wide as the tested model's in the data's units (with many series: on each series' scale).
+
+    Args:
+        best: path of the tested checkpoint, beside which `refit.ckpt` is written.
+        tested: its content, with the calibration and the baselines.
+
+    Returns:
+        What metrics.json says of the refit.
+    """
+    signals.leave_if_received(" before the refit")
+    whole, epochs = data.resplit("train"), completed_epochs(tested)
+    L.seed_everything(config.seed, workers=True, verbose=False)
+    forecaster = make_forecaster(config, whole, fitted, chosen_on=data)
+    trainer = refit_trainer(config, best.parent, epochs)
+    if config.compile:
+        compile_where_possible(forecaster.model, trainer.strategy.root_device)
+    facts = describe_refit(whole, best, tested)
+    if trainer.is_global_zero:
+        print(
+            f"refit      on all {facts['rows']:,} rows, to {facts['last_date']}, {epochs} epochs; it is not tested"
+        )
+    state = load_newest(best.parent.parent, STATE) if config.resume == "auto" else None
+    if state is not None and is_finished(state[1]):
+        # no epoch is left, and Lightning does not know that these were to be the last
+        trainer.fit_loop.max_epochs = epochs
+    path = None if state is None else pass_on(trainer, *state)
+    del state  # as large as the model and its optimizer
+    with signals.deferred():
+        trainer.fit(forecaster, datamodule=whole, ckpt_path=path, weights_only=True)
+    set_shrinkage(forecaster, facts["share"])
+    calibration = Calibration.from_state_dict(tested["calibration"])
+    calibration = calibration.rescaled(data.target_scaler, whole.target_scaler)
+    save_weights(
+        trainer,
+        best.with_name("refit.ckpt"),
+        refitted=facts,
+        calibration=calibration.state_dict(),
+        baselines=tested["baselines"],
+    )
+    if trainer.is_global_zero:
+        for name in (STATE, f"{STATE}-1"):
+            best.with_name(f"{name}.ckpt").unlink(missing_ok=True)
+    return facts
+
+
+def refit_trainer(config: DictConfig, folder: Path, epochs: int) -> L.Trainer:
+    """Create a trainer without validation and loggers that saves its state to `folder` and stops after `epochs`."""
+    every_minutes = config.callbacks.checkpoint.every_minutes
+    return make_trainer(
+        config,
+        StopAfter(epochs),
+        Checkpointing(str(folder), name=STATE, keep_best=False, every_minutes=every_minutes),
+        names=("progress", "finite", "random_state"),
+        logger=False,
+        limit_val_batches=0,
+        # no epoch if the best model was the one before the first step
+        max_epochs=config.trainer.max_epochs if epochs else 0,
+    )
+
+
+def describe_refit(whole: DataModule, best: Path, tested: dict[str, Any]) -> dict[str, Any]:
+    """Return the refit's entry in metrics.json and in its checkpoint."""
+    panel = whole.panel
+    rows, first_date, last_date = panel.n_rows, panel.first_date, panel.last_date
+    return {
+        "checkpoint": "checkpoints/refit.ckpt",
+        "epochs": completed_epochs(tested),
+        "share": saved_shrinkage(tested),
+        "rows": rows,
+        "first_date": str(first_date),
+        "last_date": str(last_date),
+        "scores_are_of": f"checkpoints/{best.name}",
+    }

@@ -1,0 +1,241 @@
+"""What a run leaves behind: metrics, tables, pictures, and what it says on the screen."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import numpy as np
+import pandas as pd
+import torch
+from omegaconf import DictConfig
+from rich.console import Console
+from torch import Tensor
+
+from forecast.attention import Attention
+from forecast.data import Batch, DataModule
+from forecast.data.even_spacing import spread
+from forecast.evaluation.errors import SCORES
+from forecast.evaluation.least_squares import windows_fitted_on
+from forecast.evaluation.results import MODEL, Results, labels
+from forecast.models import ForecastModel
+from forecast.reports import figures
+from forecast.reports.series import describe_series, tabulate_series
+from forecast.reports.terminal import print_scores, which_windows
+from forecast.system import signals
+from forecast.system.files import whole_file
+from forecast.system.formatting import plural
+from forecast.training.module import Forecaster
+from forecast.training.shrinkage import MARGIN
+
+PICTURED_WINDOWS, PICTURED_VARIABLES = 3, 3
+TABLED_VARIABLES = 12  # in forecasts.parquet, which must stay small with hundreds of columns
+SHOWN_HISTORY = 120  # steps before a pictured forecast: three horizons up to here, of longer ones one
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """A few test windows in data units, evenly spread: the same ones whatever the model and its seq_len."""
+
+    numbers: list[int]  # of the windows in the split
+    dates: list[pd.DatetimeIndex]  # of each window, history and horizon
+    truth: list[np.ndarray]  # of each window (history + pred_len, n_targets)
+    forecasts: dict[str, np.ndarray]  # of the model and each baseline (windows, pred_len, n_targets)
+    pred_len: int
+    series: list[str]  # of each window, where the data is many series
+
+    def table(self, names: list[str], variables: list[int]) -> pd.DataFrame:
+        """Long form: a row a window, step (1 … pred_len; history up to 0) and variable; no forecast in history."""
+        parts = []
+        for w, number in enumerate(self.numbers):
+            history = len(self.dates[w]) - self.pred_len
+            for v in variables:
+                columns = {
+                    name: np.concatenate([np.full(history, np.nan), values[w, :, v]])
+                    for name, values in self.forecasts.items()
+                }
+                parts.append(
+                    pd.DataFrame(
+                        {
+                            "window": number,
+                            **({"unique_id": self.series[w]} if self.series else {}),
+                            "forecast_start": self.dates[w][history],
+                            "date": self.dates[w],
+                            "step": np.arange(1 - history, self.pred_len + 1),
+                            "variable": names[v],
+                            "truth": self.truth[w][:, v],
+                            **columns,
+                        }
+                    )
+                )
+        return pd.concat(parts, ignore_index=True)
+
+
+def introduce(config: DictConfig, data: DataModule, model: ForecastModel, trainer: L.Trainer) -> None:
+    """Say what is about to be trained, on what."""
+    attention = {
+        layer.slot: f"{layer.slot} {type(module).__name__.removesuffix('Attention')} ({module.role})"
+        for layer in model.attention_layers()
+        if isinstance(module := model.get_submodule(layer.name), Attention)
+    }
+    windows = ", ".join(f"{count:,} {split}" for split, count in data.n_windows.items())
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console.print(f"data       {data.title}: {data.describe()}")
+    shown = ", ".join(data.target_columns[:8]) + (", ..." if data.n_targets > 8 else "")
+    console.print(f"forecast   {shown} from {plural(data.n_features, 'column')} (features={config.features})")
+    if data.windows_per_epoch < data.n_windows["train"]:
+        windows += f"; {data.windows_per_epoch:,} training windows an epoch"
+    if data.eval_stride > 1:
+        windows += f"; validation and test at one in {data.eval_stride}"
+    console.print(f"windows    {windows}; {data.seq_len} steps → {data.pred_len}, season {data.season}")
+    for line in describe_inputs(data):
+        console.print(line)
+    if attention:
+        console.print(f"attention  {config.model.attention.name}: {', '.join(attention.values())}")
+    console.print(
+        f"model      {config.model._target_.rsplit('.', 1)[-1]}, {sum(p.numel() for p in model.parameters()):,} "
+        f"parameters; {trainer.world_size} × {trainer.strategy.root_device.type}, {config.trainer.precision}, "
+        f"seed {config.seed}"
+    )
+
+
+def describe_inputs(data: DataModule) -> list[str]:
+    """What is read beside the targets, and what the baselines are fitted to where that is not every window."""
+    panel, train, lines = data.panel, data.windows["train"], []
+    covariates = {
+        "past covariates": [name for name in data.feature_columns if name not in data.columns],
+        "future covariates": list(panel.future_covariates),
+        "static": list(map(str, panel.static.columns)),
+    }
+    if told := "; ".join(f"{kind} {', '.join(names)}" for kind, names in covariates.items() if names):
+        lines.append(f"covariates {told}")
+    if data.windows_per_epoch < min(len(panel), len(train)):
+        lines.append(
+            f"note: an epoch of {data.windows_per_epoch:,} windows misses many of {len(panel):,} series: "
+            f"data.windows_per_epoch={4 * len(panel)} draws about four of each"
+        )
+    if (fitted := windows_fitted_on(train)) < len(train):
+        lines.append(f"linear model fitted to {fitted:,} of {len(train):,} training windows, evenly spaced")
+    return lines
+
+
+def metrics(results: Results, data: DataModule, facts: dict[str, Any]) -> dict[str, Any]:
+    """The content of metrics.json."""
+    return {**results.content(), "n_windows": data.n_windows, **facts}
+
+
+def save(folder: Path, results: Results, data: DataModule, shown: Examples) -> None:
+    """Write the tables: errors by step, variable and window, and the pictured forecasts."""
+    steps = {f"{n}_{s}": e.by_step()[s].numpy() for n, e in results.errors.items() for s in ("mse", "mae")}
+    variables = {f"{n}_{s}": e.by_variable()[s].numpy() for n, e in results.errors.items() for s in SCORES}
+    test = data.windows["test"]
+    each = {
+        f"{name}_{s}": values[:, i].numpy()
+        for name, values in results.windows.items()
+        for i, s in enumerate(("mse", "mae"))
+    }
+    with whole_file(folder / "errors_by_step.csv") as temporary:
+        pd.DataFrame({"step": np.arange(1, data.pred_len + 1), **steps}).to_csv(temporary, index=False)
+    with whole_file(folder / "errors_by_variable.csv") as temporary:
+        pd.DataFrame({"variable": data.target_columns, **variables}).to_csv(temporary, index=False)
+    with whole_file(folder / "errors_by_window.parquet") as temporary:
+        index = torch.arange(len(test))
+        ids = data.panel.id_columns(test.series(index).numpy())
+        starts = data.panel.dates(test.origins(index).numpy())
+        pd.DataFrame({**ids, "forecast_start": starts, **each}).to_parquet(temporary, index=False)
+    if data.panel.has_ids:
+        with whole_file(folder / "errors_by_series.parquet") as temporary:
+            tabulate_series(data, results).to_parquet(temporary, index=False)
+    with whole_file(folder / "forecasts.parquet") as temporary:
+        table = shown.table(list(data.target_columns), spread(data.n_targets, TABLED_VARIABLES).tolist())
+        table.to_parquet(temporary, index=False)
+
+
+def examples(forecaster: Forecaster, data: DataModule, results: Results) -> Examples:
+    """Forecast a few test windows with the model and every baseline."""
+    test = data.windows["test"]
+    chosen = torch.linspace(0, len(test) - 1, min(PICTURED_WINDOWS, len(test)), device=test.device).long()
+    batch = test.gather(chosen)
+    scaled = {MODEL: predict(forecaster, batch)}
+    scaled |= {name: baseline(test, batch) for name, baseline in results.baselines.items()}
+    shown = min(test.seq_len, max(test.pred_len, min(3 * test.pred_len, SHOWN_HISTORY)))
+    rows = test.origins(chosen)[:, None] + torch.arange(-shown, test.pred_len, device=chosen.device)
+    series = test.series(chosen)
+
+    def units(values: Tensor) -> np.ndarray:
+        return data.unscale_targets(values.float(), series).cpu().numpy()
+
+    return Examples(
+        chosen.tolist(),
+        [data.panel.dates(r) for r in rows.cpu().numpy()],
+        list(units(test.targets(rows))),
+        {name: units(prediction) for name, prediction in scaled.items()},
+        test.pred_len,
+        data.panel.ids[series.cpu().numpy()].tolist() if data.panel.has_ids else [],
+    )
+
+
+def pictures(
+    folder: Path, forecaster: Forecaster, data: DataModule, results: Results, shown: Examples
+) -> dict[str, Path]:
+    """Draw the forecasts of a few test windows, and the error along the horizon."""
+    rival = results.best_baseline
+    called = labels(forecaster.hparams["model"]["attention"]["name"])
+    variables = spread(data.n_targets, PICTURED_VARIABLES).tolist()
+    drawn = {
+        "forecasts": figures.forecast_figure(
+            shown.dates,
+            [truth[:, variables] for truth in shown.truth],
+            {called[name]: list(shown.forecasts[name][..., variables]) for name in (MODEL, rival)},
+            [data.target_columns[v] for v in variables],
+            data.pred_len,
+            f"{data.title}: {data.pred_len} steps ahead, test windows",
+            shown.series,
+        ),
+        "error_by_step": figures.step_figure(
+            {
+                called[name]: results.errors[name].by_step()["mse"].numpy()
+                for name in (MODEL, "linear", "seasonal_naive", "naive")
+            },
+            f"{data.title}: error along the horizon, {len(data.windows['test']):,} test windows",
+        ),
+    }
+    paths = {name: folder / f"{name}.png" for name in drawn}
+    for name, figure in drawn.items():
+        figures.save(figure, paths[name])
+        signals.leave_if_received(" while it drew figures")
+    return paths
+
+
+@torch.no_grad()
+def predict(forecaster: Forecaster, batch: Batch) -> Tensor:
+    """Scaled forecasts, computed in the weights' own precision."""
+    forecaster.eval()
+    weights = next(forecaster.parameters())
+    device = batch.past.device
+    past, past_time, future, future_time = (part.to(weights) for part in batch[:4])
+    with torch.compiler.set_stance("force_eager"):  # a few windows, maybe on another device than in training
+        batch = Batch(past, past_time, future, future_time, batch.index, batch.series)
+        return forecaster.point(forecaster(batch)).to(device)
+
+
+def show(content: dict[str, Any], results: Results, data: DataModule, folder: Path) -> None:
+    """Print the test's scores, what the run took, and where everything is."""
+    print_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], results)
+    console = Console(markup=False)
+    for line in describe_series(data, results):
+        console.print(line, soft_wrap=True)
+    epoch, share = f"epoch {content['best_epoch']} of {content['epochs']}", content["share"]
+    if content["best_epoch"] == 0:
+        tested = f"the linear model alone, before training: no epoch was {MARGIN:.0%} better"
+    elif share < 0.995:
+        tested = f"the linear model and {share:.0%} of what {epoch} adds to it, the best epoch"
+    else:
+        tested = f"{epoch}, the best epoch"
+    console.print(f"tested: {tested} on validation windows", soft_wrap=True)
+    console.print(
+        f"{content['seconds']:.0f} s, {content['windows_per_second']:.0f} windows/s in training, "
+        f"{content['ms_per_window']:.3g} ms a window in the test, "
+        f"{content['n_parameters']:,} parameters, {content['peak_memory_mb']:.0f} MiB at the peak"
+    )
+    console.print(f"saved in {folder}", soft_wrap=True)

@@ -1,0 +1,122 @@
+"""How a run starts: new, resumed in its own folder, or continued from another run's checkpoint."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import lightning as L
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from forecast.checkpoints.compatibility import (
+    check_data_equal,
+    check_epochs_left,
+    check_resumable,
+    check_settings_equal,
+    has_same_validation,
+)
+from forecast.checkpoints.contents import is_finished, run_seconds
+from forecast.checkpoints.file import find_checkpoint, load_checkpoint, load_newest
+from forecast.data import DataModule
+from forecast.system import signals
+from forecast.system.errors import ConfigError
+from forecast.training.checkpointing import copy_best, pass_on
+from forecast.training.rank_consistency import check_same_table
+
+
+@dataclass
+class RunStart:
+    """Where training starts, and what follows from it.
+
+    kind: new, resumed (this run was interrupted) or continued (another run's training goes on in a new folder).
+    checkpoint: the file that training restores; None for a new run.
+    content: the checkpoint's content until `fit`, which releases it: it is as large as model and optimizer.
+    """
+
+    kind: Literal["new", "resumed", "continued"]
+    checkpoint: Path | None = None
+    content: dict[str, Any] | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that the run took before it was interrupted."""
+        return run_seconds(self.content) if self.kind == "resumed" and self.content is not None else 0.0
+
+    def check(self, settings: dict[str, Any], data: DataModule) -> None:
+        """Check that training with `settings` on `data` can start from the checkpoint.
+
+        Raises:
+            CheckpointError: the settings or the columns differ, or no epoch is left to continue with.
+            DataError: the run was started with another table.
+        """
+        if self.checkpoint is None or self.content is None:
+            return
+        check_settings_equal(self.checkpoint, self.content, settings)
+        check_data_equal(self.checkpoint, self.content, data.state_dict())
+        if self.kind == "resumed":
+            check_same_table(self.checkpoint, self.content, data)
+        else:
+            check_epochs_left(self.checkpoint, self.content, settings["trainer"]["max_epochs"])
+
+    def take_over_best(self, folder: Path, settings: dict[str, Any], data: DataModule) -> None:
+        """Copy the best epoch of the run that is continued, if both validate on the same windows, and say so."""
+        if self.kind != "continued" or self.checkpoint is None or self.content is None:
+            return
+        note = ""
+        if not has_same_validation(self.content, settings, data.state_dict()):
+            note = "; its best epoch is not used, because its validation windows differ"
+        elif not copy_best(self.checkpoint, folder):
+            note = "; it has no best.ckpt beside it"
+        print(f"continued  from {self.checkpoint}{note}")
+
+    def fit(self, trainer: L.Trainer, forecaster: L.LightningModule, data: DataModule) -> None:
+        """Train from here to the last epoch; a run that was interrupted after its training is not trained."""
+        content, self.content = self.content, None
+        path = self.checkpoint
+        if self.kind == "resumed" and content is not None and is_finished(content):
+            trainer.fit_loop.load_state_dict(content["loops"]["fit_loop"])
+            return
+        if path is not None and content is not None:
+            pass_on(trainer, path, content)
+            del content  # Lightning releases its copy once it is restored
+        with signals.deferred():
+            trainer.fit(forecaster, datamodule=data, ckpt_path=path, weights_only=True)
+
+
+def open_run(config: DictConfig) -> RunStart:
+    """Decide how the run starts: from its folder's newest state (`resume=auto`), from `checkpoint`, or anew.
+
+    Raises:
+        ConfigError: an unknown value of `resume`, or the command does not say which data to continue on.
+        CheckpointError: there is no readable checkpoint.
+    """
+    if config.resume not in (None, "auto"):
+        raise ConfigError(f"resume={config.resume} is unknown; use resume=auto, or checkpoint=FILE")
+    folder = Path(config.output_dir)
+    newest = load_newest(folder) if config.resume == "auto" else None
+    if newest is None and not config.checkpoint:
+        return RunStart("new")
+    if newest is not None:
+        path, content = newest
+    else:
+        path = find_checkpoint(config.checkpoint, prefer="last")
+        content = load_checkpoint(path)
+    if path.parent.parent == folder:
+        check_resumable(path, content)
+        return RunStart("resumed", path, content)
+    check_data_given(config, path, content)
+    return RunStart("continued", path, content)
+
+
+def check_data_given(config: DictConfig, checkpoint: Path, content: dict[str, Any]) -> None:
+    """Raise ConfigError if a command continues on the default data by omission, and the checkpoint has other data."""
+    if not HydraConfig.initialized():
+        return
+    given = {text.lstrip("+~").split("=")[0] for text in HydraConfig.get().overrides.task}
+    data, name = content["hyper_parameters"]["data"], config.data.name
+    if data["name"] != name and not given & {"data", "data.name", "data.path", "experiment"}:
+        path = f" ({data['path']})" if data.get("path") else ""
+        raise ConfigError(
+            f"{checkpoint}: it was trained on {data['name']}{path}, and this run would read {name}; repeat that run's "
+            "settings (its overrides.yaml), including data="
+        )

@@ -1,0 +1,58 @@
+"""Safe points of a trainer's validation and test, where a run may stop on a signal."""
+
+import signal
+from typing import Any
+
+import lightning as L
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.trainer.states import TrainerFn
+
+from forecast.system import signals
+
+
+class SafePoints(Callback):
+    """Leave between the batches of validation and test if a signal was received, and keep Lightning's handler out.
+
+    A trainer that starts puts its own SIGTERM handler around the one that is installed. Lightning's handler sends a
+    message to the other processes from inside the handler, and ends the trainer with status 0. So the handlers from
+    before the trainer started are put back once it runs. The safe points of training are in `training.checkpointing`.
+    """
+
+    def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
+        self._handlers = {number: signal.getsignal(number) for number in signals.SIGNALS}
+
+    def on_sanity_check_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self._restore_handlers()
+
+    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self._restore_handlers()
+
+    def on_validation_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self._restore_handlers()
+
+    def on_test_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self._restore_handlers()
+
+    def on_validation_batch_end(self, trainer: L.Trainer, *args: Any, **kwargs: Any) -> None:
+        if trainer.state.fn != TrainerFn.FITTING:
+            leave_together(trainer, " in validation")
+
+    def on_test_batch_end(self, trainer: L.Trainer, *args: Any, **kwargs: Any) -> None:
+        leave_together(trainer, " in the test")
+
+    def _restore_handlers(self) -> None:
+        if signals.in_main_thread():
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+
+
+def leave_together(trainer: L.Trainer, where: str) -> None:
+    """Leave if a signal was received, and pass it on to the processes that Lightning started.
+
+    Raises:
+        SystemExit: with status 75.
+    """
+    if signals.received():
+        if trainer.strategy.launcher is not None:
+            trainer.strategy.launcher.kill(signal.SIGTERM)
+        signals.leave_if_received(where)

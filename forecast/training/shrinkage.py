@@ -1,0 +1,61 @@
+"""Shrinkage of an epoch towards the model before training, as far as validation windows do not support the epoch."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import lightning as L
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from forecast.data import DataModule
+from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
+from forecast.models import ForecastModel
+
+MARGIN = 0.01
+"""Relative improvement over the model before training that an epoch needs; less is attributed to chance."""
+
+
+def shrinkage_and_error(
+    losses: Float64[Tensor, " n_dates"], start: Float64[Tensor, " other_dates"], overlap: int
+) -> tuple[float, float]:
+    """Compute the shrinkage weight of an epoch, and an upper bound of the mean loss with that weight.
+
+    The weight is 1 − p, p the p-value of the Diebold-Mariano test of the two models for windows that overlap. It is at
+    least ½, because the mean of two forecasts of equal accuracy is more accurate than either (Bates and Granger 1969,
+    The Combination of Forecasts); it is ½ where the test cannot be computed. Squared errors are convex, so the mean
+    loss of the combination is at most the weighted mean of the two losses. The bound is infinite where the epoch does
+    not improve on `start` by `MARGIN`.
+
+    Args:
+        losses: mean loss of the epoch's windows that begin on each date.
+        start: the same for the model before training. With another number of dates there is no test.
+        overlap: dates after which two windows have no step in common.
+    """
+    weight = 0.5
+    if len(losses) == len(start):
+        p_value = diebold_mariano(losses.numpy(), start.numpy(), overlap).p_value
+        weight = weight if math.isnan(p_value) else max(weight, 1 - p_value)
+    before, after = float(start.mean()), float(losses.mean())
+    is_better = after < (1 - MARGIN) * before
+    return weight, before - weight * (before - after) if is_better else math.inf
+
+
+def losses_by_date(module: L.LightningModule, data: DataModule) -> Float64[Tensor, " n_dates"]:
+    """Average the validation MSE of the last epoch over the windows whose forecasts begin on each date."""
+    losses, windows = cast(Tensor, module.validation_windows), data.windows["val"]
+    origins = windows.origins(torch.arange(len(windows), device=windows.device)).cpu().numpy()
+    return torch.from_numpy(sum_losses_by_date(losses.numpy(), data.panel.dates(origins).to_numpy()))
+
+
+def set_shrinkage(module: L.LightningModule, weight: float) -> None:
+    """Set the shrinkage weight of the module's model, if it has one."""
+    model = cast(ForecastModel, module.model)
+    if model.shrinkage is not None:
+        model.shrinkage.fill_(weight)
+
+
+def saved_shrinkage(checkpoint: Mapping[str, Any]) -> float:
+    """Read the shrinkage weight of the model in a checkpoint; 1 where it has none."""
+    return float(checkpoint["state_dict"].get("model.shrinkage", 1))

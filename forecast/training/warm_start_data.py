@@ -1,0 +1,75 @@
+"""What a model's warm start is fitted on: the linear model and the quantiles of its errors on training windows."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from forecast.data import DataModule
+from forecast.data.even_spacing import spread
+from forecast.data.time_features import time_feature_names
+from forecast.models.base import PointAndScale, WarmStart
+from forecast.training.warm_start import fit_linear
+
+MAX_ERRORS = 1 << 22
+"""Errors that quantiles are computed from, on training windows that are evenly spaced."""
+
+BATCH = 256
+
+
+class WarmStartData(WarmStart):
+    """Implementation of `forecast.models.base.WarmStart` on a data module.
+
+    Args:
+        data: what the model is fitted on, its training windows.
+        chosen_on: the data on whose validation windows the hyperparameters of the linear model are chosen.
+        quantiles: probabilities of the model's quantiles; None: it makes point forecasts.
+        gram: Gram matrix of the training windows of `chosen_on`, if it is known.
+    """
+
+    def __init__(
+        self,
+        data: DataModule,
+        chosen_on: DataModule,
+        quantiles: Sequence[float] | None,
+        gram: Float64[Tensor, "width width"] | None = None,
+    ) -> None:
+        self.data, self.chosen_on, self.quantiles, self.gram = data, chosen_on, quantiles, gram
+
+    @property
+    def target_index(self) -> Sequence[int]:
+        return self.data.target_index
+
+    @property
+    def time_feature_names(self) -> Sequence[str]:
+        return time_feature_names(self.data.freq, self.data.holidays)
+
+    def linear_weight(self) -> Float[Tensor, "seq_len pred_len"]:
+        return fit_linear(self.data, self.chosen_on, self.gram)
+
+    @torch.no_grad()
+    def error_quantiles(
+        self, forecast: Callable[[Float[Tensor, "batch seq_len n_features"]], PointAndScale]
+    ) -> Float64[Tensor, "n_targets n_quantiles"]:
+        """See `WarmStart.error_quantiles`. Without it, the first epochs would only learn the width of the intervals.
+
+        Raises:
+            ValueError: the model makes point forecasts.
+        """
+        if self.quantiles is None:
+            raise ValueError(
+                "a model of point forecasts has no quantiles to start from: train with loss=quantile"
+            )
+        windows = self.data.windows["train"]
+        count = max(1, MAX_ERRORS // (windows.pred_len * len(windows.target_index)))
+        index = torch.from_numpy(spread(len(windows), count)).to(windows.device)
+        errors = []
+        for part in index.split(BATCH):
+            batch = windows.gather(part)
+            future, columns = batch.future.cpu(), windows.target_index
+            point, scale = forecast(batch.past.cpu())
+            errors.append(((future - point[..., columns]) / scale[..., columns]).flatten(0, 1))
+        quantiles = np.quantile(torch.cat(errors).double().numpy(), self.quantiles, axis=0)
+        return torch.from_numpy(quantiles).T

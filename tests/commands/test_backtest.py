@@ -1,0 +1,276 @@
+"""Backtests of a table, of many series and of a store: each forecast is that of a model that knew no later row."""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast import load
+from forecast.cli.main import main
+from forecast.commands.backtest import backtest as task
+from tests.support.commands import SMALL, TINY, answer, finish, only, start, train_here
+from tests.support.csv_files import write_csv
+from tests.support.long_files import LENGTHS, long_frame
+
+COVARIATES = ("data.future_covariates=[price]", "data.static_covariates=[region,size]")
+LONG = (*TINY, "data=long", "data.path=long.csv", "callbacks.progress.refresh_rate=0", *COVARIATES)
+FORECASTS = ["model", "naive", "seasonal_naive", "linear"]
+
+
+def backtest(folder: Path, *overrides: str, settings: tuple[str, ...] = SMALL) -> Path:
+    result = finish(start(folder, *overrides, program=("-m", "forecast.backtest"), settings=settings))
+    assert result.returncode == 0, result.stderr
+    assert "saved in" in result.stdout
+    return only(folder, "runs/*_backtest_*")
+
+
+def test_a_checkpoint_forecasts_from_every_origin(run: Path, tmp_path: Path) -> None:
+    data = run.parents[1] / "load.csv"
+    folder = backtest(tmp_path, f"checkpoint={run}", f"data.path={data}", "steps=30", "stride=4", settings=())
+    frame: Any = pd.read_csv(data, parse_dates=["date"], index_col="date")
+    model = load(run)
+    table = pd.read_parquet(folder / "forecasts.parquet")
+    origins = frame.index[270:296:4]
+    assert table["forecast_start"].unique().tolist() == origins.tolist()
+    for origin in origins:
+        mine = table[table["forecast_start"] == origin].pivot(
+            index="date", columns="variable", values="model"
+        )
+        expected = model.predict(frame[frame.index < origin])
+        np.testing.assert_allclose(mine[["load", "temperature"]], expected, rtol=1e-5)
+    errors = pd.read_csv(folder / "errors_by_origin.csv")
+    scale = np.where(table["variable"] == "load", *model.scaler.scale[0].tolist())
+    squared = ((table["model"] - table["truth"]) / scale) ** 2
+    by_origin = [squared[table["forecast_start"] == origin].mean() for origin in origins]
+    np.testing.assert_allclose(errors["model_mse"], by_origin, rtol=1e-6)
+    content = json.loads((folder / "backtest.json").read_text())
+    assert content["model"]["mse"] == pytest.approx(errors["model_mse"].mean())
+    assert content["trainings"] == []
+    assert (folder / "backtest.png").stat().st_size > 10_000
+
+
+def test_a_model_trained_on_the_way_knows_no_later_row(tmp_path: Path) -> None:
+    """Change every row from the second training on: what was forecast before does not move at all."""
+    answers = []
+    for name, changed in (("as_it_was", False), ("changed", True)):
+        folder = tmp_path / name
+        folder.mkdir()
+        write_csv(folder / "load.csv", rows=300)
+        if changed:
+            frame = pd.read_csv(folder / "load.csv")
+            frame.loc[280:, ["load", "temperature"]] *= 7
+            frame.to_csv(folder / "load.csv", index=False)
+        found = backtest(folder, "steps=40", "refit_every=20", "trainer.max_epochs=1")
+        answers.append(pd.read_parquet(found / "forecasts.parquet"))
+        trainings = json.loads((found / "backtest.json").read_text())["trainings"]
+        assert trainings == ["2024-01-11 19:00:00", "2024-01-12 15:00:00"]
+        by_origin = pd.read_csv(found / "errors_by_origin.csv")
+        assert by_origin["trained_until"].tolist() == [trainings[0]] * 4 + [trainings[1]] * 4
+        assert len(list(found.glob("trainings/*/best.ckpt"))) == 2
+    before = [table[table["forecast_start"] < "2024-01-12 16:00"] for table in answers]
+    pd.testing.assert_frame_equal(before[0][FORECASTS], before[1][FORECASTS])
+    after = [table[table["forecast_start"] >= "2024-01-12 21:00"] for table in answers]
+    assert not np.allclose(after[0]["model"], after[1]["model"])
+
+
+def backtest_here(folder: Path, *overrides: str) -> Path:
+    """The same within this process; the folder of the backtest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["backtest", *overrides])
+        patch.setenv("HYDRA_FULL_ERROR", "0")
+        main("backtest", task)
+    return only(folder, "runs/*_backtest_*")
+
+
+def read(folder: Path) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
+    """backtest.json, the errors by origin, and the forecasts."""
+    return (
+        json.loads((folder / "backtest.json").read_text()),
+        pd.read_csv(folder / "errors_by_origin.csv", parse_dates=["forecast_start"]),
+        pd.read_parquet(folder / "forecasts.parquet"),
+    )
+
+
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on three of four series, to half of their rows."""
+    folder = tmp_path_factory.mktemp("long")
+    frame = long_frame()
+    frame[frame["unique_id"] != "é"].to_csv(folder / "long.csv", index=False)
+    given = [*LONG, "data.split=[0.5,0.25,0.25]", "trainer.max_epochs=1", "logger=[]"]
+    with pytest.MonkeyPatch.context() as patch:
+        assert train_here(patch, folder, *given) == 0
+    return only(folder, "runs/*")
+
+
+def test_a_checkpoint_forecasts_many_series_from_every_origin(
+    long_run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The last 12 rows of each series, of which `é` is new to the model and a fifth one too short."""
+    frame = long_frame()
+    short = frame[frame["unique_id"] == "a"].tail(20).assign(unique_id="short")
+    pd.concat([frame, short]).to_csv(tmp_path / "long.csv", index=False)
+    given = (f"checkpoint={long_run}", "data.path=long.csv", "steps=12", "stride=3")
+    with warnings.catch_warnings(action="always"):
+        content, errors, forecasts = read(backtest_here(tmp_path, *given))
+    assert "1 of 5 series left out" in capfd.readouterr().err
+    assert (content["series"], content["origins"]) == (4, 12)
+    assert content["trainings"] == []
+    assert "future covariates (price)" in content["notes"][0]
+    model = load(long_run)
+    for name in LENGTHS:
+        one = frame[frame["unique_id"] == name].reset_index(drop=True)
+        starts = one["ds"].iloc[-12:-4:3]
+        assert errors[errors["unique_id"] == name]["forecast_start"].tolist() == starts.tolist()
+        for first in starts if name != "é" else starts[:1]:
+            known = one.assign(y=one["y"].where(one["ds"] < first))
+            mine = forecasts[(forecasts["unique_id"] == name) & (forecasts["forecast_start"] == first)]
+            np.testing.assert_allclose(mine["model"], model.predict(known)["y"], rtol=1e-5)
+            true = one.set_index("ds")["y"][mine["date"]]
+            np.testing.assert_allclose(mine["truth"], true, rtol=1e-12)
+
+
+def test_scores_of_many_series_are_averaged_as_those_of_a_test(long_run: Path) -> None:
+    """Scaled errors over all windows; errors in units for each series alone, then averaged."""
+    folder = backtest_here(long_run.parents[1], f"checkpoint={long_run}", "steps=12", "stride=3")
+    content, errors, forecasts = read(folder)
+    steps = pd.read_csv(folder / "errors_by_step.csv")
+    saved = load(long_run)
+    assert saved.baselines is not None
+    names = list(saved.data_state["ids"])
+    scale, naive_mae = (
+        dict(zip(names, each[:, 0].tolist(), strict=True))
+        for each in (saved.target_scaler.scale, saved.baselines.naive_mae)
+    )
+    ids = forecasts["unique_id"].astype(str)
+    for name in FORECASTS:
+        found = content["model"] if name == "model" else content["baselines"][name]
+        error = forecasts[name] - forecasts["truth"]
+        scaled = error / ids.map(lambda series: scale[series])
+        assert found["mse"] == pytest.approx((scaled**2).mean(), rel=1e-6)
+        assert found["mae"] == pytest.approx(errors[f"{name}_mae"].mean(), rel=1e-6)
+        assert found["mse"] == pytest.approx(steps[f"{name}_mse"].mean(), rel=1e-6)
+        mae = error.abs().groupby(ids).mean()
+        assert found["mae_raw"] == pytest.approx(mae.mean(), rel=1e-6)
+        assert found["mase"] == pytest.approx((mae / pd.Series(naive_mae)).mean(), rel=1e-6)
+        rmse = np.sqrt(np.asarray((error**2).groupby(ids).mean()))
+        assert found["rmse_raw"] == pytest.approx(rmse.mean(), rel=1e-6)
+    assert content["intervals"]["conformal"]["80"]["coverage"] <= 1
+
+
+def test_refits_cut_every_series_at_one_date(tmp_path: Path) -> None:
+    """The series end on different dates; changing all of them from a later date moves no earlier forecast."""
+    changed, answers = pd.Timestamp("2024-02-25"), []
+    for name in ("as_it_was", "changed"):
+        folder, frame = tmp_path / name, long_frame()
+        folder.mkdir()
+        if name == "changed":
+            frame.loc[frame["ds"] >= changed, "y"] *= -5
+        frame.to_csv(folder / "long.csv", index=False)
+        given = ("steps=14", "stride=2", "refit_every=12", "trainer.max_epochs=1")
+        answers.append(read(backtest_here(folder, *LONG, *given)))
+        assert len(list(folder.glob("runs/*/trainings/*/best.ckpt"))) == len(answers[-1][0]["trainings"]) > 2
+    content, errors, before = answers[0]
+    after = answers[1][2]
+    assert (pd.to_datetime(errors["trained_until"]) < errors["forecast_start"]).all()
+    assert set(errors["trained_until"]) == {text[:10] for text in content["trainings"]}
+    firsts = errors.groupby("trained_until")[
+        "forecast_start"
+    ].min()  # of all series, the day after the training's last
+    assert (firsts == pd.to_datetime(firsts.index) + pd.Timedelta(days=1)).all()
+    known = before["forecast_start"] <= changed
+    assert 0.2 < known.mean() < 0.8
+    pd.testing.assert_frame_equal(before.loc[known, FORECASTS], after.loc[known, FORECASTS], check_exact=True)
+    assert not np.allclose(before.loc[~known, "model"], after.loc[~known, "model"])
+
+
+def test_later_rows_of_a_new_series_do_not_scale_it(long_run: Path, tmp_path: Path) -> None:
+    """The split makes training rows of rows after the first origin."""
+    answers = []
+    for name in ("as_it_was", "changed"):
+        folder, frame = tmp_path / name, long_frame()
+        folder.mkdir()
+        one = frame[frame["unique_id"] == "é"].reset_index(drop=True)
+        if name == "changed":
+            one.loc[30:, "y"] *= 9
+        one.to_csv(folder / "long.csv", index=False)
+        given = (f"checkpoint={long_run}", "data.path=long.csv", "data.split=[0.8,0.1,0.1]", "steps=35")
+        answers.append(read(backtest_here(folder, *given))[2])
+    before, after = (
+        table[table["forecast_start"] <= table["date"].min() + pd.Timedelta(days=5)] for table in answers
+    )
+    assert len(before) == 2 * 5
+    pd.testing.assert_frame_equal(before[FORECASTS], after[FORECASTS], check_exact=True)
+    assert not answers[0].equals(answers[1])
+
+
+@pytest.mark.parametrize("refit", [[], ["refit_every=20", "trainer.max_epochs=1"]])
+def test_a_store_is_backtested_as_its_file(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refit: list[str]
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    assert answer(monkeypatch, "convert", tmp_path, "data.path=load.csv") == 0
+    found = []
+    for name in ("csv", "store"):
+        folder = tmp_path / name
+        folder.mkdir()
+        given = [f"data.path={tmp_path}/load.{name}", "steps=40", *refit]
+        start_from = [f"checkpoint={run}"] if not refit else [*TINY, f"data={name}"]
+        found.append(read(backtest_here(folder, *start_from, *given)))
+    file, store = found
+    assert len(file[2]) == 8 * 5 * 2
+    for key in ("trainings", "origins", "series", "first_origin", "last_origin"):
+        assert store[0][key] == file[0][key]
+    for name in FORECASTS:
+        mine, theirs = (one if name == "model" else one["baselines"] for one in (store[0], file[0]))
+        assert mine[name] == pytest.approx(theirs[name], rel=1e-3)
+    pd.testing.assert_frame_equal(file[2], store[2], rtol=0.01, atol=1e-2)
+
+
+def test_series_that_are_all_too_short_are_refused(long_run: Path, tmp_path: Path, capfd) -> None:
+    long_frame().to_csv(tmp_path / "long.csv", index=False)
+    for steps, words in ((52, "give fewer steps"), (61, "the longest series of long.csv has 60 rows")):
+        with pytest.raises(SystemExit) as exit:
+            backtest_here(tmp_path, f"checkpoint={long_run}", "data.path=long.csv", f"steps={steps}")
+        assert exit.value.code == 2
+        assert words in capfd.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["steps=3"], "steps=3 is shorter than pred_len=5"),
+        (["steps=0"], "at least 1"),
+        (["steps=295"], "give fewer steps"),
+        (["steps=100000"], "steps=100,000: load.csv has 300 rows"),
+        (["refit_every=0"], "refit_every=0"),
+        (["refit=full"], "refit=full: a backtest has no refit"),
+        (["resume=auto"], "resume=auto: a backtest has no resume"),
+        (["callbacks.checkpoint=null"], "callbacks.checkpoint=null: every run needs this callback"),
+        (["checkpoint={run}"], "the settings are the checkpoint's"),
+    ],
+)
+def test_a_mistake_is_one_line(run: Path, tmp_path: Path, overrides: list[str], words: str) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    typed = [text.format(run=run) for text in overrides]
+    result = finish(start(tmp_path, *typed, program=("-m", "forecast.backtest")))
+    assert result.returncode == 2
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_was_not_tested_has_no_baselines_for_another_file(run: Path, tmp_path: Path) -> None:
+    write_csv(tmp_path / "new.csv", rows=300)
+    asked = (f"checkpoint={run}/checkpoints/last.ckpt", "data.path=new.csv")
+    result = finish(start(tmp_path, *asked, program=("-m", "forecast.backtest"), settings=()))
+    assert result.returncode == 2
+    assert "its run was not tested, so it holds no baselines" in result.stderr
+    assert not (tmp_path / "runs").exists()

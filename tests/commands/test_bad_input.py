@@ -1,0 +1,237 @@
+"""A user's mistake: one line on stderr, exit status 2, nothing half-written."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hydra.utils import instantiate
+
+from forecast.cli.compose import composed
+from forecast.cli.main import main
+from forecast.cli.quoting import quote
+from forecast.commands.train import train
+from malformed import files, settings, tables
+from malformed.case import Case
+from malformed.run import run
+from tests.support.commands import ROOT, TINY, finish, start
+from tests.support.csv_files import write_csv
+
+QUICK = (*TINY, "data=csv", "logger=[]", "callbacks.progress.refresh_rate=0")
+HOURS = [f"2024-01-{1 + h // 24:02d} {h % 24:02d}:00:00" for h in range(300)]
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "good.csv"
+    write_csv(path, rows=300)
+    return path
+
+
+@pytest.fixture
+def fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
+    """Run `python -m forecast.train` on these overrides and give its one line."""
+
+    def run(*overrides: str) -> str:
+        fixed = [*TINY, "logger=[]", "trainer.max_epochs=1", "callbacks.progress.refresh_rate=0"]
+        root = (
+            [] if any(o.startswith("output_root=") for o in overrides) else [f"output_root={tmp_path}/runs"]
+        )
+        monkeypatch.setattr(sys, "argv", ["train", *fixed, *root, *overrides])
+        monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+        with pytest.raises(SystemExit) as exit:
+            main("train", train)
+        assert exit.value.code == 2
+        error = capsys.readouterr().err
+        lines = [line for line in error.splitlines() if line.startswith("error: ")]
+        assert len(lines) == 1, error
+        assert "Traceback" not in error
+        assert "-m" in overrides or "became" in lines[0] or not (tmp_path / "runs").exists()
+        return lines[0]
+
+    return run
+
+
+def refused(case: Case, folder: Path) -> str:
+    """The one line that refuses the case, nothing written; the run is within this process."""
+    path = case.write(folder)
+    before = sorted(folder.iterdir())
+    settings = (*QUICK, f"data.path={path}") if case.program == "train" else (f"data.path={path}",)
+    status, errors = run(case.program, folder, *settings, *case.overrides)
+    assert status == 2, errors
+    (line,) = errors.splitlines()
+    assert line.isprintable()
+    assert sorted(folder.iterdir()) == before
+    return line
+
+
+@pytest.mark.parametrize("case", files.REFUSED, ids=lambda case: case.what)
+def test_a_malformed_file_is_refused_with_its_reason(case: Case, tmp_path: Path) -> None:
+    line = refused(case, tmp_path)
+    assert case.is_said(line, tmp_path / case.name), line
+
+
+@pytest.mark.parametrize("case", files.READ, ids=lambda case: case.what)
+@pytest.mark.filterwarnings("ignore:.*offset from UTC changes:UserWarning")
+def test_an_unusual_file_is_read_as_the_good_one(case: Case, tmp_path: Path) -> None:
+    given = [quote(override, sweep=False) for override in case.overrides]
+    data = instantiate(composed("data=csv", f"data.path={case.write(tmp_path)}", *given).data)
+    table = data.source.read()
+    assert table.dates.equals(tables.DATES)
+    assert table.columns == tables.COLUMNS
+    np.testing.assert_array_equal(table.values, tables.VALUES)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.what[:60], marks=[pytest.mark.long] if number % 5 else [])
+        for number, case in enumerate(settings.REFUSED)
+    ],
+)
+def test_malformed_settings_are_refused_with_their_reason(case: Case, tmp_path: Path) -> None:
+    line = refused(case, tmp_path)
+    assert case.is_said(line, tmp_path / case.name), line
+
+
+def test_a_case_that_says_something_else_would_be_seen(tmp_path: Path) -> None:
+    case = files.REFUSED[0]
+    assert not case.is_said("error: something else", tmp_path / case.name)
+
+
+def test_every_malformed_file_can_be_written_out(tmp_path: Path) -> None:
+    listed = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "bad_input"), str(tmp_path / "cases")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    cases = [*files.READ, *files.REFUSED, *settings.REFUSED]
+    assert len(listed.stdout.splitlines()) == len(cases) + 2
+    assert len(cases) > 60
+    assert len({case.what for case in cases}) == len(cases)
+
+
+BOMBS = [
+    case for case in files.REFUSED if "bomb" in case.what or "sparse" in case.what or "million" in case.what
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", BOMBS, ids=lambda case: case.what)
+def test_a_bomb_takes_no_memory(case: Case, tmp_path: Path) -> None:
+    """Peaks of real processes: of the bomb's, and of one that is given an empty file."""
+    (tmp_path / "empty.csv").touch()
+    quiet = peak_of_check(tmp_path / "empty.csv")
+    assert peak_of_check(case.write(tmp_path)) < quiet + 300
+
+
+def peak_of_check(path: Path) -> float:
+    """Run `python -m forecast.check` on a file that it refuses: its peak memory in MiB."""
+    process = start(path.parent, f"data.path={path}", program=("-m", "forecast.check"), settings=())
+    _, status, usage = os.wait4(process.pid, 0)
+    assert process.stderr is not None
+    assert os.waitstatus_to_exitcode(status) == 2, process.stderr.read()
+    return usage.ru_maxrss / 1024
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    path = files.REFUSED[0].write(tmp_path)
+    path.chmod(0)
+    assert run("check", tmp_path, f"data.path={path}") == (
+        2,
+        f"error: {path}: cannot be read: Permission denied\n",
+    )
+
+
+def test_real_processes_say_the_same(tmp_path: Path) -> None:
+    for case in (files.REFUSED[0], settings.REFUSED[0]):
+        path = case.write(tmp_path)
+        before = sorted(tmp_path.iterdir())
+        result = finish(
+            start(
+                tmp_path,
+                "data=csv",
+                f"data.path={path}",
+                *case.overrides,
+                program=("-m", f"forecast.{case.program}"),
+                settings=("model=informer",) if case.program == "train" else (),
+            )
+        )
+        assert result.returncode == 2
+        assert case.is_said(result.stderr.strip(), path), result.stderr
+        assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there(fails, good: Path) -> None:
+    assert "gpu" in fails("data=csv", f"data.path={good}", "trainer=gpu")
+
+
+def test_a_finished_run_has_no_epoch_left(fails, good: Path, tmp_path: Path) -> None:
+    config = composed(
+        *TINY,
+        "data=csv",
+        f"data.path={good}",
+        "logger=[]",
+        "trainer.max_epochs=1",
+        "callbacks.progress.refresh_rate=0",
+    )
+    config.output_dir = str(tmp_path / "done")
+    train(config)
+    again = ["data=csv", f"data.path={good}", f"checkpoint={tmp_path}/done"]
+    assert "trained for 1 epochs already" in fails(*again)
+    assert "optimizer.lr=0.001, this run has optimizer.lr=0.5" in fails(*again, "optimizer.lr=0.5")
+    assert "data.scaler=standard" in fails(*again, "data.scaler=minmax")
+    assert "other feature columns: load, temperature in the checkpoint, load in this run" in fails(
+        *again, "data.columns=[load]"
+    )
+    assert "model.attention.name=probsparse" in fails(*again, "attention=full")
+
+
+def test_checkpoints(fails, good: Path, tmp_path: Path) -> None:
+    data = ["data=csv", f"data.path={good}"]
+    assert "no such checkpoint" in fails(*data, "checkpoint=missing.ckpt")
+    assert "no checkpoints/last.ckpt" in fails(*data, f"checkpoint={tmp_path}")
+    (tmp_path / "text.ckpt").write_text("not a checkpoint")
+    assert "the file is damaged, or it is not a checkpoint" in fails(
+        *data, f"checkpoint={tmp_path}/text.ckpt"
+    )
+    torch.save({"weights": torch.zeros(3)}, tmp_path / "other.ckpt")
+    assert "not written by forecast.train" in fails(*data, f"checkpoint={tmp_path}/other.ckpt")
+    whole = (tmp_path / "other.ckpt").read_bytes()
+    (tmp_path / "torn.ckpt").write_bytes(whole[: len(whole) // 2])
+    assert "the file is damaged, or it is not a checkpoint" in fails(
+        *data, f"checkpoint={tmp_path}/torn.ckpt"
+    )
+
+
+def test_a_checkpoint_with_code_in_it_is_not_run(fails, good: Path, tmp_path: Path) -> None:
+    class Hostile:
+        def __reduce__(self):
+            return (Path.touch, (tmp_path / "ran",))
+
+    torch.save({"forecast_version": Hostile()}, tmp_path / "hostile.ckpt")
+    line = fails("data=csv", f"data.path={good}", f"checkpoint={tmp_path}/hostile.ckpt")
+    assert "not a checkpoint of this project: it contains" in line
+    assert not (tmp_path / "ran").exists()
+
+
+def test_an_output_folder_that_cannot_be_written(fails, good: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert str(tmp_path / "file") in fails(
+        "data=csv", f"data.path={good}", f"output_root={tmp_path}/file/runs"
+    )
+
+
+def test_a_loss_that_is_not_finite(fails, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"date": HOURS, "load": [1e30 * (-1) ** i for i in range(300)]})
+    frame.to_csv(tmp_path / "huge.csv", index=False)
+    line = fails("data=csv", f"data.path={tmp_path}/huge.csv", "data.scaler=none")
+    assert "the training loss became inf in epoch 0" in line or "became nan in epoch 0" in line
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert not list(folder.rglob("*.ckpt"))
+    assert "the training loss became" in (folder / "error.txt").read_text()

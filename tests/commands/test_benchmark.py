@@ -1,0 +1,126 @@
+"""The command `python -m forecast.benchmark`: cases, peak memory, growth and files."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from forecast.cli.compose import composed
+from forecast.system.errors import ConfigError
+from forecast.tools.benchmark.timing import (
+    find_crossover,
+    fit_growth_exponent,
+    measure_peak_memory,
+    start_memory_process,
+    time_in_turn,
+)
+from forecast.tools.benchmark.workloads import NO_MIXING, NoMixing, list_cases, make_work
+from tests.support.models import ATTENTION_TYPES
+
+SMALL = ("benchmark.lengths=[16,48]", "benchmark.tokens=96", "benchmark.n_heads=2", "benchmark.head_dim=4")
+
+
+def allocate(mib: int) -> float:
+    return measure_peak_memory(lambda: lambda: torch.ones(mib * 2**18), cuda=False)
+
+
+def hold_one_and_one(mib: int) -> float:
+    """Hold two tensors at once, then a third after they are freed: the peak is two."""
+
+    def work() -> None:
+        tensors = [torch.ones(mib * 2**18), torch.ones(mib * 2**18)]
+        tensors.clear()
+        torch.ones(mib * 2**18)
+
+    return measure_peak_memory(lambda: work, cuda=False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measured on Linux only")
+def test_peak_memory_is_the_largest_memory_held_at_once() -> None:
+    with start_memory_process(1) as elsewhere:
+        for mib in (4, 64):
+            assert elsewhere.submit(allocate, mib).result() == pytest.approx(mib, rel=0.1, abs=0.5)
+        assert elsewhere.submit(hold_one_and_one, 32).result() == pytest.approx(64, rel=0.1)
+
+
+def test_functions_are_timed_in_turn_after_one_warm_up() -> None:
+    calls: list[str] = []
+    spreads = time_in_turn([lambda: calls.append("a"), lambda: calls.append("b")], repeats=3)
+    assert "".join(calls) == "ab" * 4
+    assert all(0 < s.fastest <= s.median <= s.slowest for s in spreads)
+
+
+def test_growth_and_crossing() -> None:
+    lengths = [10, 100, 1000]
+    assert fit_growth_exponent(lengths, [3 * n**1.5 for n in lengths]) == pytest.approx(1.5)
+    assert pd.isna(fit_growth_exponent([10], [1.0]))
+    assert find_crossover(lengths, [1.0, 1.0, 1.0], [2.0] * 3) == 10
+    assert find_crossover(lengths, [3.0, 1.0, 1.0], [2.0] * 3) == 100
+    assert find_crossover(lengths, [1.0, 3.0, 1.0], [2.0] * 3) == 1000
+    assert find_crossover(lengths, [1.0, 1.0, 3.0], [2.0] * 3) is None
+
+
+def test_types_that_cannot_serve_a_role_are_omitted() -> None:
+    def kinds(role: str) -> set[str]:
+        return {case.kind for case in list_cases(composed(f"benchmark.role={role}", config_name="benchmark"))}
+
+    assert kinds("self") == {*ATTENTION_TYPES, NO_MIXING}
+    assert kinds("causal") == {*ATTENTION_TYPES, NO_MIXING} - {"nystrom"}
+    assert kinds("cross") == set(ATTENTION_TYPES) - {"fastformer"}
+
+
+@pytest.mark.parametrize("part", ["layer", "mixing"])
+@pytest.mark.parametrize("role", ["self", "causal", "cross"])
+def test_every_case_of_a_layer_runs(part: str, role: str) -> None:
+    config = composed(*SMALL, f"benchmark.part={part}", f"benchmark.role={role}", config_name="benchmark")
+    for case in list_cases(config):
+        make_work(config, case, "cpu")()
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_every_step_of_a_model_runs(precision: str) -> None:
+    sizes = ("benchmark.lengths=[24/12/6]", "benchmark.batch_size=2", "model.d_model=8", "model.n_heads=2")
+    config = composed("benchmark=model", *sizes, f"precision={precision}", config_name="benchmark")
+    for case in list_cases(config):
+        make_work(config, case, "cpu")()
+
+
+def test_no_mixing_has_every_projection_and_returns_the_values() -> None:
+    layer = NoMixing(6, 2, role="self")
+    x = torch.randn(2, 5, 6)
+    value = torch.nn.functional.linear(x, layer.in_projection.weight[12:], layer.in_projection.bias[12:])
+    torch.testing.assert_close(layer(x, x), layer.out_projection(value))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("kinds=[full,sparse]", "kinds: sparse is unknown"),
+        ("benchmark.lengths=[12/6/3]", "whole number such as 512"),
+        ("benchmark.lengths=[0]", "whole number such as 512"),
+        ("benchmark.part=all", "benchmark.part=all must be one of layer, mixing"),
+    ],
+)
+def test_mistakes_are_refused(override: str, message: str) -> None:
+    config = composed(override, config_name="benchmark")
+    with pytest.raises(ConfigError, match=message):
+        make_work(config, list_cases(config)[0], "cpu")
+
+
+def test_the_command_leaves_a_table_and_a_picture(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "forecast.benchmark", *SMALL, "repeats=2", "kinds=[full,linear]"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    (folder,) = (tmp_path / "runs").iterdir()
+    content = json.loads((folder / "benchmark.json").read_text())
+    rows = pd.read_csv(folder / "benchmark.csv")
+    assert len(rows) == len(content["rows"]) == 2 * 2 * 3  # passes, lengths, kinds with the floor
+    assert set(rows["kind"]) == {"full", "linear", NO_MIXING}
+    assert rows["batch"].tolist() == [6] * 6 + [2] * 6
+    assert content["hardware"]["torch"] == torch.__version__
+    assert (folder / "benchmark.png").stat().st_size > 10_000
+    assert "linear: time grows as n^" in result.stdout
+    assert str(folder.relative_to(tmp_path)) in result.stdout

@@ -1,0 +1,405 @@
+"""`python -m forecast.check`: what it says of files with known faults, and that its suggested command runs."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from forecast.cli.main import command, main
+from forecast.commands.check import check
+from forecast.commands.convert import convert
+from forecast.commands.train import train
+from forecast.evaluation.baselines import FittedBaselines
+from tests.support.commands import ROOT
+from tests.support.csv_files import write_csv
+
+TINY = (
+    "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "trainer.max_epochs=1", "+trainer.limit_train_batches=2",
+    "callbacks.progress.refresh_rate=0", "logger=[]",
+)  # fmt: skip
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str, name: str = "check"
+) -> int | str | None:
+    """Run check or convert within this process; return its exit status."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", [name, *overrides])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    try:
+        command(name, {"check": check, "convert": convert}[name])
+    except SystemExit as exit:
+        return exit.code
+    return 0
+
+
+def run_command(suggested: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict:
+    """Run a suggested training command for two batches of a tiny model; return its metrics."""
+    python, _, module, *arguments = shlex.split(suggested)
+    assert (python, module) == ("python", "forecast.train")
+    monkeypatch.setattr(sys, "argv", ["train", *arguments, *TINY])
+    main("train", train)
+    (path,) = folder.glob("runs/*/metrics.json")
+    return json.loads(path.read_text())
+
+
+def found(folder: Path) -> dict:
+    return json.loads((folder / "check.json").read_text())
+
+
+def table(rows: int, freq: str, period: int, start: str = "2021-03-01") -> pd.DataFrame:
+    random = np.random.default_rng(rows)
+    t = np.arange(rows)
+    dates = pd.date_range(start, periods=rows, freq=freq)
+    load = 100 + 10 * np.sin(2 * np.pi * t / period) + 2 * random.normal(size=rows)
+    return pd.DataFrame({"date": dates, "load": load, "walk": random.normal(size=rows).cumsum()})
+
+
+def with_gaps() -> pd.DataFrame:
+    """Rows 200–249 and 400 missing, three numbers of `load`, one infinite number of `walk`."""
+    frame = table(1_000, "h", 24)
+    frame.loc[[10, 11, 700], "load"] = np.nan
+    frame.loc[20, "walk"] = np.inf
+    return frame.drop(index=[*range(200, 250), 400])
+
+
+def test_from_a_shell(tmp_path: Path) -> None:
+    write_csv(tmp_path / "my.csv", rows=400)
+    arguments = [sys.executable, "-m", "forecast.check", "data.path=my.csv"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "my.csv: 400 rows × 2 columns, every h, 2024-01-01 to 2024-01-17 15:00" in result.stdout
+    assert "24 rows (a day): strong" in result.stdout
+    assert found(tmp_path)["command"] in result.stdout
+    assert Image.open(tmp_path / "check.png").width > 1_000
+    again = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert again.returncode == 2
+    assert again.stderr == "error: check.png: is there already: give another output, or overwrite=true\n"
+
+
+def test_the_real_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, etth1, data_root: Path) -> None:
+    assert (
+        run(monkeypatch, tmp_path, "data=etth1", f"data.root={data_root}", "seq_len=48", "pred_len=24") == 0
+    )
+    content = found(tmp_path)
+    assert (content["rows"], content["freq"], content["gaps"]["missing_rows"]) == (17_420, "h", 0)
+    assert {name: part["windows"] for name, part in content["split"].items()} == etth1.n_windows
+    frame = pd.read_csv(data_root / "ETTh1.csv")
+    training, test = frame[:8_640], frame[11_520:14_400]
+    for column in content["columns"]:
+        name = column["name"]
+        assert column["mean"] == pytest.approx(frame[name].mean())
+        expected = (test[name].mean() - training[name].mean()) / training[name].std(ddof=0)
+        assert column["drift"] == pytest.approx(expected)
+    assert [season["rows"] for season in content["seasons"]] == [24]
+    fitted = FittedBaselines.fit(etth1)
+    windows = etth1.windows["test"]
+    batch = windows.gather(torch.arange(len(windows)))
+    for name, baseline in fitted.baselines().items():
+        errors = fitted.new_errors(etth1)
+        errors.update(baseline(windows, batch), batch.future, batch.series)
+        expected = errors.compute().scores()
+        assert content["baselines"]["scores"][name] == pytest.approx(
+            {s: expected[s] for s in ("mse", "mae", "mase")}
+        )
+
+
+def test_gaps_are_counted_and_mended(monkeypatch, tmp_path: Path, capsys) -> None:
+    with_gaps().to_csv(tmp_path / "my.csv", index=False)
+    assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
+    content, out = found(tmp_path), capsys.readouterr().out
+    gaps = content["gaps"]
+    assert (gaps["missing_rows"], gaps["stretches"], gaps["missing_numbers"]) == (51, 2, 4)
+    assert gaps["longest"] == {"first": "2021-03-09T08:00:00", "last": "2021-03-11T09:00:00", "rows": 50}
+    assert gaps["places"][0] == ["load", "2021-03-01T10:00:00"]
+    assert content["refused_for_gaps"]
+    assert content["suggested"]["data.fill"] == "previous"
+    assert "training refuses this; with the suggested settings it does not" in out
+    assert "2021-03-09 08:00 to 2021-03-11 09:00 (50 rows)" in out
+    options = ("data.path=my.csv", "data.fill=zero", "overwrite=true")
+    assert run(monkeypatch, tmp_path, *options) == 0
+    assert not found(tmp_path)["refused_for_gaps"]
+    assert "data.fill=zero" in found(tmp_path)["command"]
+
+
+def many_series() -> pd.DataFrame:
+    """Hourly series: a whole, b with 12 missing rows and 3 missing prices, c of 90 rows, d constant, e of 12 rows."""
+    lengths = {"a": 500, "b": 600, "c": 90, "d": 500, "e": 12}
+    parts = []
+    for name, rows in lengths.items():
+        frame = table(rows, "h", 24).rename(columns={"date": "ds", "load": "y", "walk": "price"})
+        parts.append(frame.assign(unique_id=name))
+    parts[1].loc[[30, 40, 41], "price"] = np.nan
+    parts[1] = parts[1].drop(index=[*range(100, 110), 200, 201])
+    parts[3]["y"] = 5.0
+    return pd.concat(parts, ignore_index=True)
+
+
+LONG = ("data=long", "data.path=long.csv", "data.future_covariates=[price]", "seq_len=48", "pred_len=12")
+
+
+def test_many_series(monkeypatch, tmp_path: Path, capsys) -> None:
+    many_series().to_csv(tmp_path / "long.csv", index=False)
+    assert run(monkeypatch, tmp_path, *LONG) == 0
+    content, out = found(tmp_path), capsys.readouterr().out
+    series, gaps = content["series"], content["gaps"]
+    lengths = {key: series[key] for key in ("count", "shortest", "median", "longest")}
+    assert lengths == {"count": 5, "shortest": 12, "median": 500, "longest": 600}
+    assert (series["with_gaps"], series["most_gaps"]) == (1, [["b", 15]])
+    assert series["constant"] == [1, ["d"]]
+    assert series["without_windows"] == {"train": [1, ["e"]], "val": [2, ["c", "e"]], "test": [1, ["e"]]}
+    assert (gaps["missing_rows"], gaps["stretches"], gaps["missing_numbers"]) == (12, 2, 3)
+    assert gaps["longest"] == {
+        "series": "b", "first": "2021-03-05T04:00:00", "last": "2021-03-05T13:00:00", "rows": 10
+    }  # fmt: skip
+    assert gaps["places"][0] == ["b", "price", "2021-03-02T06:00:00"]
+    assert content["suggested"]["data.fill"] == "previous"
+    assert [season["rows"] for season in content["seasons"]] == [24]
+    assert {column["name"]: column["constant"] for column in content["columns"]} == {
+        "y": False,
+        "price": False,
+    }
+    assert "5 series, 1,702 rows × 2 columns, every h" in out
+    assert "1 of 5 have gaps; most missing rows and numbers: b (15)" in out
+    assert "too short for one: 2 of 5 series (c, e)" in out
+    assert Image.open(tmp_path / "check.png").width > 1_000
+
+
+def test_the_command_for_many_series_runs(monkeypatch, tmp_path: Path) -> None:
+    many_series().to_csv(tmp_path / "long.csv", index=False)
+    assert run(monkeypatch, tmp_path, *LONG) == 0
+    content = found(tmp_path)
+    metrics = run_command(content["command"], monkeypatch, tmp_path)
+    for name, scores in metrics["baselines"].items():
+        for score in ("mse", "mae", "mase"):
+            assert content["baselines"]["scores"][name][score] == pytest.approx(scores[score], rel=1e-6)
+    assert content["split"]["test"]["windows"] == content["baselines"]["windows"]
+
+
+def test_one_series_of_a_long_file_is_a_table(monkeypatch, tmp_path: Path) -> None:
+    frame = with_gaps()
+    frame.to_csv(tmp_path / "wide.csv", index=False)
+    frame.assign(unique_id="only").rename(columns={"date": "ds"}).to_csv(tmp_path / "long.csv", index=False)
+    long = ("data=long", "data.path=long.csv", "data.columns=[load,walk]", "data.target=load", "features=M")
+    assert run(monkeypatch, tmp_path, "data.path=wide.csv", "data.target=load", "features=M") == 0
+    table_content = found(tmp_path)
+    assert run(monkeypatch, tmp_path, *long, "overwrite=true") == 0
+    content = found(tmp_path)
+    same = (
+        "rows",
+        "freq",
+        "first",
+        "last",
+        "refused_for_gaps",
+        "fill",
+        "seasons",
+        "split",
+        "suggested",
+        "why",
+    )
+    assert {key: content[key] for key in same} == {key: table_content[key] for key in same}
+    assert content["gaps"]["missing_numbers"] == table_content["gaps"]["missing_numbers"]
+    assert [{**column, "series": "only"} for column in table_content["columns"]] == content["columns"]
+    for name, scores in table_content["baselines"]["scores"].items():
+        assert content["baselines"]["scores"][name] == pytest.approx(scores, rel=1e-6)
+
+
+def test_many_series_that_begin_with_missing_numbers(monkeypatch, tmp_path: Path, capsys) -> None:
+    frame = many_series()
+    frame.loc[:4, "y"] = np.nan
+    frame.to_csv(tmp_path / "long.csv", index=False)
+    assert run(monkeypatch, tmp_path, *LONG) == 0
+    assert (found(tmp_path)["unfillable"], found(tmp_path)["command"]) == (["y"], None)
+    assert "y: up to 5 rows of a series begin without a number" in capsys.readouterr().out
+
+
+def test_a_store_is_described_as_its_table(monkeypatch, tmp_path: Path) -> None:
+    table(600, "h", 24).to_csv(tmp_path / "my.csv", index=False)
+    assert run(monkeypatch, tmp_path, "data.path=my.csv", "output=my.store", name="convert") == 0
+    assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
+    expected = found(tmp_path)
+    assert run(monkeypatch, tmp_path, "data=store", "data.path=my.store", "overwrite=true") == 0
+    content = found(tmp_path)
+    same = ("rows", "freq", "first", "last", "gaps", "split", "suggested", "why")
+    assert {key: content[key] for key in same} == {key: expected[key] for key in same}
+    for name, scores in expected["baselines"]["scores"].items():
+        assert content["baselines"]["scores"][name] == pytest.approx(scores, rel=1e-4)  # float32 on disk
+    assert content["command"].startswith("python -m forecast.train data=store data.path=my.store")
+
+
+def test_useless_columns_are_left_out(monkeypatch, tmp_path: Path, capsys) -> None:
+    frame = table(1_000, "h", 24).assign(flat=7.0, empty=np.nan)
+    frame["late"] = frame["load"].where(frame.index > 30)
+    frame["begun"] = frame["load"].where(frame.index >= 300, 0)
+    frame.loc[[5, 900], "walk"] = 1e6
+    frame.loc[500:540, "load"] = 111.0
+    frame.to_csv(tmp_path / "my.csv", index=False)
+    assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
+    content = found(tmp_path)
+    assert content["suggested"]["data.columns"] == ["load", "walk", "begun"]
+    assert "data.fill" not in content["suggested"]  # the columns that are left have no gap
+    facts = {column["name"]: column for column in content["columns"]}
+    assert facts["flat"]["notes"] == ["constant"]
+    assert facts["empty"]["notes"] == ["empty"]
+    assert facts["late"]["leading_missing"] == 31
+    assert facts["begun"]["leading_zeros"] == 300
+    assert facts["walk"]["outliers"] == 2
+    assert (facts["load"]["longest_run"], facts["load"]["run_from"]) == (41, "2021-03-21T20:00:00")
+    assert (
+        "without flat (constant), empty (empty), late (no number in its first 31 rows"
+        in capsys.readouterr().out
+    )
+
+
+def with_late_columns(count: int) -> pd.DataFrame:
+    """`count` columns, of which c3 begins after 31 rows and c7 after 12; c9 lacks one number."""
+    load = table(500, "h", 24)
+    columns = {f"c{i}": load["load"] * (i + 1) for i in range(count)}
+    frame = pd.DataFrame({"date": load["date"], **columns})
+    frame.loc[:30, "c3"] = np.nan
+    frame.loc[:11, "c7"] = np.nan
+    frame.loc[50, "c9"] = np.nan
+    return frame
+
+
+def test_zeros_are_not_advised_for_columns_that_begin_late(monkeypatch, tmp_path: Path, capsys) -> None:
+    """With so many columns no command can list those to keep."""
+    with_late_columns(30).to_csv(tmp_path / "my.csv", index=False)
+    assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
+    content, out = found(tmp_path), capsys.readouterr().out
+    assert content["command"] is None
+    assert content["unfillable"] == ["c3", "c7"]
+    assert content["suggested"]["data.fill"] == "previous"  # for c9
+    assert "fill=zero" not in out
+    assert "python -m forecast.train" not in out
+    advice = "c3, c7: no number in the first 31 rows: cut the first 31 rows, or leave the columns out (data.columns)"
+    assert f"training refuses this: {advice}; these columns are left out below" in out
+    with_late_columns(30)[31:].to_csv(tmp_path / "my.csv", index=False)  # as advised
+    assert run(monkeypatch, tmp_path, "data.path=my.csv", "overwrite=true") == 0
+    assert "data.fill=previous" in found(tmp_path)["command"]
+
+
+def test_zeros_are_not_advised_for_a_target_that_begins_late(monkeypatch, tmp_path: Path, capsys) -> None:
+    with_late_columns(10).to_csv(tmp_path / "my.csv", index=False)
+    assert run(monkeypatch, tmp_path, "data.path=my.csv", "data.target=c3") == 0
+    assert found(tmp_path)["command"] is None
+    assert found(tmp_path)["unfillable"] == ["c3"]
+    assert "c3: no number in the first 31 rows" in capsys.readouterr().out
+    options = ("data.path=my.csv", "data.target=c3", "data.fill=zero", "overwrite=true")
+    assert run(monkeypatch, tmp_path, *options) == 0
+    assert "data.fill=zero" in found(tmp_path)["command"]  # as asked
+
+
+def test_a_failure_leaves_neither_file(monkeypatch, tmp_path: Path, capsys) -> None:
+    table(300, "h", 24).to_csv(tmp_path / "my.csv", index=False)
+    for part in ("collect_findings", "save_figure", "write_json"):
+        with monkeypatch.context() as patch:
+
+            def fail(*_: object) -> None:
+                raise OSError("no space left")
+
+            patch.setattr(f"forecast.commands.check.{part}", fail)
+            assert run(patch, tmp_path, "data.path=my.csv") == 2
+        assert "no space left" in capsys.readouterr().err
+        assert [path.name for path in tmp_path.iterdir()] == ["my.csv"]
+
+
+def test_steps_of_seconds(monkeypatch, tmp_path: Path, capsys) -> None:
+    table(500, "10s", 36).to_csv(tmp_path / "my.csv", index=False)
+    assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
+    assert "500 rows × 2 columns, every 10s, 2021-03-01 to 2021-03-01 01:23:10" in capsys.readouterr().out
+
+
+def write_german(path: Path) -> None:
+    frame = table(1_500, "15min", 96).rename(columns={"date": "Zeit", "load": "Last, MW", "walk": "Ziel[1]"})
+    frame["Zeit"] = frame["Zeit"].dt.strftime("%d.%m.%Y %H:%M")
+    frame["still"] = 1
+    frame.to_csv(path, index=False, sep=";", decimal=",")
+
+
+FILES = {
+    "gaps": (with_gaps, ()),
+    "monthly": (lambda: table(60, "MS", 12), ()),
+    "business days": (lambda: table(300, "B", 5), ("data.target=load",)),
+    "twelve rows": (lambda: table(12, "h", 24), ()),
+    "too long a wish": (lambda: table(300, "h", 24), ("seq_len=500", "pred_len=96", "label_len=400")),
+    "german": (
+        None, ("data.separator=;", "data.decimal=,", "data.date_column=Zeit", "data.target=Ziel[1]",
+               "data.date_format=%d.%m.%Y %H:%M", "seq_len=24", "pred_len=8"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_suggested_command_runs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make, options = FILES[name]
+    if make is None:
+        write_german(tmp_path / "my file.csv")
+    else:
+        make().to_csv(tmp_path / "my file.csv", index=False)
+    assert run(monkeypatch, tmp_path, "data.path=my file.csv", *options) == 0
+    content = found(tmp_path)
+    metrics = run_command(content["command"], monkeypatch, tmp_path)
+    suggested, baselines = content["suggested"], content["baselines"]
+    assert (metrics["seq_len"], metrics["pred_len"]) == (suggested["seq_len"], suggested["pred_len"])
+    for name, scores in metrics["baselines"].items():  # as training reports them
+        assert baselines["scores"][name]["mse"] == pytest.approx(scores["mse"], rel=1e-6)
+
+
+def test_what_fits_is_suggested_in_place_of_what_does_not(monkeypatch, tmp_path: Path, capsys) -> None:
+    table(300, "h", 24).to_csv(tmp_path / "my.csv", index=False)
+    assert run(monkeypatch, tmp_path, "data.path=my.csv", "pred_len=96") == 0
+    content = found(tmp_path)
+    assert content["pred_len"] == 96
+    assert content["split"]["val"]["windows"] == 0
+    assert content["suggested"]["pred_len"] == 30  # rows of the validation part
+    assert "TOO SHORT" in capsys.readouterr().out
+
+
+def test_many_columns_stay_readable(monkeypatch, tmp_path: Path, capsys) -> None:
+    frame = table(500, "h", 24)
+    many = pd.DataFrame({f"c{i}": frame["load"] * (i + 1) for i in range(321)})
+    many.loc[3, "c200"] = 1e9
+    many.insert(0, "date", frame["date"])
+    many.to_csv(tmp_path / "my.csv", index=False)
+    assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) < 55
+    assert "c200" in out
+    assert "... and 305 more" in out
+    assert len(found(tmp_path)["columns"]) == 321
+
+
+@pytest.mark.parametrize(
+    ("spoil", "options", "message"),
+    [
+        (lambda f: f.assign(load="much"), (), "my.csv, line 2, column 'load': 'much' is not a number"),
+        (
+            lambda f: f.iloc[[0, 1, 1, 2, 3]],
+            (),
+            "my.csv, line 4, column 'date': 2021-03-01 01:00:00 is in line 3",
+        ),
+        (lambda f: f[:4], (), "4 rows leave none for the test part"),
+        (lambda f: f, ("data.target=lod",), "data.target=lod is not a column: there are load, walk"),
+        (lambda f: f, ("features=MS",), "features=MS needs data.target, one of: load, walk"),
+        (lambda f: f, ("output=check.doc",), "output=check.doc: the picture must end in .png, .svg, .pdf"),
+        (lambda f: f, ("output=null",), "output=null: a name is needed"),
+        (lambda f: f, ("data.split=test",), "data.split=test is one part"),
+    ],
+)
+def test_other_mistakes_end_in_one_line(spoil, options, message, monkeypatch, tmp_path: Path, capsys) -> None:
+    spoil(table(100, "h", 24)).to_csv(tmp_path / "my.csv", index=False)
+    assert run(monkeypatch, tmp_path, "data.path=my.csv", *options) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert message in error
+    assert [path.name for path in tmp_path.iterdir()] == ["my.csv"]

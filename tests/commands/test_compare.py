@@ -1,0 +1,189 @@
+"""The command `python -m forecast.compare` and its files."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from omegaconf import OmegaConf
+
+from forecast.commands import compare as command
+from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.paper_tables import (
+    HEADINGS,
+    NOTE,
+    escape_latex,
+    escape_markdown,
+    format_latex,
+    format_markdown,
+)
+from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from tests.support.synthetic_runs import configuration, make_many, make_run
+
+FILES = ["comparison.csv", "comparison.html", "comparison.md", "comparison.tex"]
+
+
+def compare(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "forecast.compare", *arguments], cwd=folder, capture_output=True, text=True,
+        timeout=200, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+def test_the_page_and_the_tables_are_written_and_named(pair: Path, tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "stopped", configuration(), mse=1.0)
+    (tmp_path / "runs" / "stopped" / "metrics.json").unlink()
+    result = compare(tmp_path, "runs", "title=Load, next day")
+    assert result.returncode == 0, result.stderr
+    assert files(tmp_path) == FILES
+    for text in (
+        "sample, 24 steps ahead",
+        "full",
+        "linear model",
+        "0.415 ± 0.007",
+        "excluded: stopped: did not finish",
+    ):
+        assert text in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("saved comparison.html")
+    page = (tmp_path / "comparison.html").read_text()
+    assert "<h1>Load, next day</h1>" in page
+    assert "<code>stopped</code>: did not finish" in page
+    assert str(tmp_path) not in page
+
+
+def test_existing_files_are_replaced_only_with_overwrite(pair: Path, tmp_path: Path) -> None:
+    (tmp_path / "comparison.tex").write_text("mine")
+    refused = compare(tmp_path, "runs")
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert "comparison.tex: is there already" in refused.stderr
+    assert files(tmp_path) == ["comparison.tex"]
+    assert compare(tmp_path, "runs/*", "overwrite=true").returncode == 0
+    assert files(tmp_path) == FILES
+    assert (tmp_path / "comparison.tex").read_text() != "mine"
+
+
+def test_either_all_files_are_written_or_none(
+    pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {
+        "runs": [str(pair)],
+        "output": str(tmp_path / "comparison.html"),
+        "overwrite": False,
+        "title": "x",
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "format_latex", lambda tasks: "\udc00")  # not encodable: the last file fails
+        with pytest.raises(UnicodeEncodeError):
+            command.compare(OmegaConf.create(config))
+    assert files(tmp_path) == []
+    command.compare(OmegaConf.create(config))
+    assert files(tmp_path) == FILES
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no runs given; name their folders"),
+        (["nowhere"], "nowhere: no such folder"),
+        (["empty/notes.txt"], "no finished run in empty/notes.txt (no folders)"),
+        (["runs/full-1", "output=page.pdf"], "the page is an HTML file"),
+        (["empty"], "no finished run in empty (empty: not a run folder)"),
+        (["stopped"], "no finished run in stopped (stopped: did not finish)"),
+    ],
+)
+def test_mistakes_are_refused_in_one_line(
+    pair: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "notes.txt").touch()
+    make_run(tmp_path / "stopped", configuration(), mse=1.0)
+    (tmp_path / "stopped" / "metrics.json").unlink()
+    result = compare(tmp_path, *arguments)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+    assert files(tmp_path) == []
+
+
+def test_the_csv_contains_scores_costs_and_tests(pair: Path, tmp_path: Path) -> None:
+    compare(tmp_path, "runs")
+    table = pd.read_csv(tmp_path / "comparison.csv").set_index("name")
+    (task,) = group_into_tasks(read_runs(find_run_folders([str(pair)]))[0])
+    assert list(table.index) == ["full", "linear", "linear model", "seasonal naive", "naive"]
+    for entry in (*task.variants, *task.baselines):
+        assert table.loc[entry.name, "mse"] == pytest.approx(entry.mean("mse"))
+        assert table.loc[entry.name, "kind"] == ("baseline" if entry.is_baseline else "variant")
+    assert table.loc["linear", "p_adjusted"] == pytest.approx(task.differences["linear"].adjusted_p_value)
+    assert table.loc["full", "n_parameters"] == 32000
+    assert table["attention"].iloc[:2].tolist() == ["full", "linear"]
+
+
+def test_the_paper_tables(pair: Path) -> None:
+    (task,) = group_into_tasks(read_runs(find_run_folders([str(pair)]))[0])
+    markdown = format_markdown([task]).splitlines()
+    table = [line for line in markdown if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {len(HEADINGS) + 1}
+    assert table[2].startswith("| full | 2 | **0.415 ± 0.007** |")
+    assert table[4].startswith("| *linear model* | – | 0.500 |")
+    latex = format_latex([task])
+    body = latex[latex.index(r"\midrule") : latex.index(r"\bottomrule")].splitlines()[1:-1]
+    assert {line.count(" & ") for line in body} == {len(HEADINGS) - 1}
+    assert all(line.endswith(r" \\") for line in body)
+    assert body[0].startswith(r"    full & 2 & \textbf{0.415 $\pm$ 0.007} &")
+    assert latex.count("{") == latex.count("}")
+    assert latex.isascii()
+
+
+def test_the_best_of_each_column_is_bold(tmp_path: Path) -> None:
+    for name, mse, mae, ms in (("full", 0.40, 0.5, 9.0), ("linear", 0.45, 0.4, 1.0)):
+        folder = make_run(tmp_path / name, configuration(f"attention={name}"), mse=mse, ms_per_window=ms)
+        content = json.loads((folder / "metrics.json").read_text())
+        content["test"]["mae"] = mae
+        (folder / "metrics.json").write_text(json.dumps(content))
+    (task,) = group_into_tasks(read_runs(find_run_folders([str(tmp_path)]))[0])
+    full, linear = format_markdown([task]).splitlines()[4:6]
+    assert full.startswith("| full | 1 | **0.400** | 0.500 | **0.200** | – | 9 |")
+    assert linear.startswith("| linear | 1 | 0.450 | **0.400** | 0.1000 | 0.001 | **1** |")
+    body = format_latex([task]).splitlines()
+    (full,), (linear,) = ([line for line in body if line.startswith(f"    {n} ")] for n in ("full", "linear"))
+    assert r"\textbf{0.400} & 0.500 & \textbf{0.200} & -- & 9 &" in full
+    assert r" & \textbf{0.400} & 0.1000 & " in linear
+    assert r" & \textbf{1} & " in linear
+    assert "Bold: best variant of the column" in NOTE
+
+
+def test_names_are_escaped_in_the_paper_tables() -> None:
+    assert escape_latex(r"a_b & 50% {x} \y ~ ^ < #$") == (
+        r"a\_b \& 50\% \{x\} \textbackslash{}y \textasciitilde{} \textasciicircum{} $<$ \#\$"
+    )
+    assert escape_markdown("a|b *c* <i> [d](e)\nf") == r"a\|b \*c\* \<i\> \[d\](e) f"
+
+
+def test_help_loads_no_pandas() -> None:
+    code = (
+        "import runpy, sys; sys.argv = ['compare', '--help']\n"
+        "try: runpy.run_module('forecast.compare', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "assert not {'torch', 'pandas', 'plotly', 'jinja2'} & set(sys.modules)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "python -m forecast.compare RUNS" in result.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("widths", "seeds"), [(8, 5), (40, 1)])
+def test_two_hundred_runs(tmp_path: Path, widths: int, seeds: int) -> None:
+    assert len(make_many(tmp_path / "runs", widths=widths, seeds=seeds)) == 200
+    result = compare(tmp_path, "runs")
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "comparison.html").stat().st_size < 15e6

@@ -1,0 +1,339 @@
+"""python -m forecast.convert: the store is what the table reader reads, whatever the chunks, and whoever is killed."""
+
+import gzip
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from filelock import FileLock
+
+from forecast.data import Panel, read_table
+from forecast.data.store.format import PARTS, open_store
+from forecast.data.stored_values import StoredValues
+from forecast.system.errors import ForecastError
+from tests.support.commands import answer, finish, start
+from tests.support.csv_files import numbers, write
+
+ROWS = 400
+
+Convert = Callable[..., str]
+
+
+@pytest.fixture
+def convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Convert:
+    """Run the command on a.csv in `tmp_path`, unless told otherwise; give what it printed, or its one line of error."""
+
+    def run(*overrides: str, status: int = 0) -> str:
+        given = [] if any(o.startswith("data.path=") for o in overrides) else ["data.path=a.csv"]
+        code = answer(monkeypatch, "convert", tmp_path, *given, "output=a.store", *overrides)
+        said = capsys.readouterr()
+        assert code == status, said
+        if status == 0:
+            return said.out
+        lines = [line for line in said.err.splitlines() if line.startswith("error: ")]
+        assert len(lines) == 1, said
+        assert "Traceback" not in said.err
+        return lines[0].removeprefix("error: ")
+
+    return run
+
+
+def check_same(store: Path, table: Panel) -> None:
+    found = open_store(store)
+    assert (found.columns, found.freq, found.grid.unit) == (table.columns, table.freq, "us")
+    assert found.grid.equals(table.grid)
+    values = np.asarray(table.values)
+    assert isinstance(found.values, StoredValues)
+    np.testing.assert_array_equal(found.values.mapped, values.astype(found.values.mapped.dtype))
+    np.testing.assert_array_equal(found.values.minimum, values.min(0))
+    np.testing.assert_array_equal(found.values.maximum, values.max(0))
+
+
+DIALECTS = {
+    "plain": ({}, {}),
+    "german": (
+        {"sep": ";", "decimal": ","},
+        {"separator": ";", "decimal": ",", "date_format": "%d.%m.%Y %H:%M"},
+    ),
+    "some columns": ({}, {"columns": ["wind", "load"]}),
+    "crlf": ({"lineterminator": "\r\n"}, {}),
+}
+
+
+@pytest.mark.parametrize("chunk", [300, 900, 10_000_000])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_store_holds_what_the_reader_reads(tmp_path: Path, convert: Convert, dialect: str, chunk: int):
+    writing, reading = DIALECTS[dialect]
+    frame = numbers(ROWS if chunk > 300 else 60)
+    if "date_format" in reading:
+        frame["date"] = pd.to_datetime(frame["date"]).dt.strftime(reading["date_format"])
+    frame.to_csv(tmp_path / "a.csv", index=False, **writing)
+    options = [f"data.{k}={v if k != 'columns' else '[wind,load]'}" for k, v in reading.items()]
+    said = convert(f"chunk={chunk}", *options)
+    assert f"{len(frame):,} rows" in said
+    check_same(tmp_path / "a.store", read_table(tmp_path / "a.csv", **reading))
+
+
+def test_packed_files_and_byte_order_marks(tmp_path: Path, convert: Convert):
+    text = numbers(ROWS).to_csv(index=False).encode()
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf" + text)
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text))
+    for name in ("a.csv", "a.csv.gz"):
+        convert(f"data.path={name}", "chunk=900", "overwrite=true")
+        check_same(tmp_path / "a.store", read_table(tmp_path / name))
+
+
+@pytest.mark.parametrize("fill", ["previous", "zero"])
+@pytest.mark.parametrize("chunk", [60, 200, 333, 5000])
+def test_gaps_are_filled_across_chunks(tmp_path: Path, convert: Convert, fill: str, chunk: int):
+    frame = numbers(120)
+    random = np.random.default_rng(chunk)
+    frame.iloc[1:, 1:] = frame.iloc[1:, 1:].mask(random.random((119, 3)) < 0.3)
+    frame = frame.drop(index=[*random.choice(np.arange(1, 119), 30, replace=False)])
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    said = convert(f"chunk={chunk}", f"data.fill={fill}", "data.freq=h")
+    with pytest.warns(UserWarning, match=r"missing numbers filled") as told:
+        table = read_table(tmp_path / "a.csv", fill=fill, freq="h")
+    check_same(tmp_path / "a.store", table)
+    (count,) = {str(w.message).split(": ")[1].split(" ")[0] for w in told}
+    assert f"filled     {count} missing numbers" in said
+
+
+def faulty(fault: str, row: int) -> bytes:
+    """A file with a fault in a row, from 0."""
+    lines = numbers(ROWS).to_csv(index=False).encode().splitlines(keepends=True)
+    date, *fields = lines[row + 1].split(b",")
+    other = {
+        "text": b"much",
+        "missing": b"",
+        "infinite": b"inf",
+        "zero byte": b"1\x002",
+        "latin": b"\xe9",
+        "open quote": b'"1',
+    }
+    if fault in other:
+        lines[row + 1] = b",".join([date, fields[0], other[fault], fields[2]])
+    elif fault == "gap":
+        del lines[row + 1]
+    elif fault == "twice":
+        lines.insert(row + 1, lines[row + 1])
+    elif fault == "swapped":
+        lines[row], lines[row + 1] = lines[row + 1], lines[row]
+    elif fault == "ragged":
+        lines[row + 1] = lines[row + 1].strip() + b",7\n"
+    elif fault == "empty line":
+        lines.insert(row + 1, b"\n")
+    elif fault == "no date":
+        lines[row + 1] = b",".join([b"", *fields])
+    elif fault == "bad date":
+        lines[row + 1] = b",".join([b"soon", *fields])
+    return b"".join(lines)
+
+
+FAULTS = [
+    "text", "missing", "infinite", "gap", "twice", "swapped", "ragged", "empty line", "no date", "bad date",
+    "zero byte", "latin", "open quote",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", [57, 58, 233])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_refused_in_the_reader_s_words(tmp_path: Path, convert: Convert, fault: str, row: int):
+    write(tmp_path, faulty(fault, row), "a.csv")
+    with pytest.raises(ForecastError) as refused:
+        read_table(tmp_path / "a.csv")
+    expected = str(refused.value).replace(str(tmp_path / "a.csv"), "a.csv")
+    for chunk in (1000, 1010, 3000):
+        refused = convert(f"chunk={chunk}", status=2)
+        # a chunk may end between two rows that are swapped: then there is a gap before it is seen that they are
+        assert refused == expected or (fault == "swapped" and "does not follow" in refused), expected
+        assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("", [], "a.csv: empty"),
+        ("date,load\n", [], "a.csv: a header and no rows"),
+        ("when,load\n1,2\n", [], "a.csv: no column 'date'"),
+        ("date,load\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n", ["data.fill=mean"], "data.fill=mean"),
+        ("date,load\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n", ["chunk=0"], "chunk=0"),
+        ("date,load\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n", ["data.columns=[wind]"], "'wind'"),
+        ("d\0a\0t\0e\0,\0x\0\n\0", [], "UTF-16"),
+        ("date,load\r2020-01-01,1\r", [], "lines end in a carriage return alone"),
+        ("date,load\n" + "2020-01-01,1\r" * 1_400_000, ["chunk=1000000"], "line 2: longer than 16 MiB"),
+    ],
+)
+def test_what_cannot_be_converted(
+    tmp_path: Path, convert: Convert, content: str, options: list[str], message: str
+):
+    (tmp_path / "a.csv").write_text(content)
+    assert message in convert(*options, status=2)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_offsets_from_utc_that_change_between_chunks_need_a_format(tmp_path: Path, convert: Convert):
+    dates = pd.date_range("2024-03-30", periods=72, freq="h", tz="UTC").tz_convert("Europe/Berlin")
+    texts = [date.isoformat(sep=" ") for date in dates]
+    pd.DataFrame({"date": texts, "load": np.arange(72.0)}).to_csv(tmp_path / "a.csv", index=False)
+    refused = convert("chunk=600", "data.fill=previous", status=2)
+    assert (
+        "line 48, column 'date': '2024-03-31 00:00:00+01:00'" in refused
+        or "data.date_format, with %z" in refused
+    )
+    convert("chunk=600", "data.date_format=%Y-%m-%d %H:%M:%S%z")
+    assert open_store(tmp_path / "a.store").grid.equals(dates.tz_convert(None).as_unit("us"))
+
+
+def test_numbers_that_float32_would_round_too_far_stay_float64(tmp_path: Path, convert: Convert):
+    frame = numbers(ROWS)
+    frame["constant"] = 0.1
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    assert "float32" in convert("chunk=900")
+    frame["level"] = 2.0**30 + frame["wind"] * (np.arange(ROWS) >= ROWS // 2)  # begins in float32
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    assert "float64" in convert("chunk=900", "overwrite=true")
+    check_same(tmp_path / "a.store", read_table(tmp_path / "a.csv"))
+    frame.assign(load=frame["wind"] * 1e39).drop(columns="level").to_csv(tmp_path / "a.csv", index=False)
+    assert "float64" in convert("chunk=900", "overwrite=true")
+
+
+def test_parquet_is_read_as_csv_is(tmp_path: Path, convert: Convert):
+    frame = numbers(ROWS)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    texts, dated = frame.copy(), frame.assign(date=pd.to_datetime(frame["date"]))
+    zoned = dated.assign(date=dated["date"].dt.tz_localize("UTC"))
+    whole = dated.assign(load=dated["load"].astype(np.float32))
+    for number, made in enumerate((texts, dated, zoned, dated.set_index("date"))):
+        made.to_parquet(tmp_path / "a.parquet", row_group_size=70 + number)
+        convert("data.path=a.parquet", "chunk=1000", "overwrite=true")
+        check_same(tmp_path / "a.store", read_table(tmp_path / "a.csv"))
+    whole.to_parquet(tmp_path / "a.parquet")
+    convert("data.path=a.parquet", "overwrite=true")
+
+
+def test_the_index_of_a_frame_is_no_column_unless_named(tmp_path: Path, convert: Convert):
+    frame = numbers(ROWS)
+    frame.set_index(np.arange(ROWS) ** 2).to_parquet(tmp_path / "a.parquet")
+    convert("data.path=a.parquet")
+    assert open_store(tmp_path / "a.store").columns == tuple(frame.columns[1:])
+    convert("data.path=a.parquet", "data.columns=[load,__index_level_0__]", "overwrite=true")
+    assert open_store(tmp_path / "a.store").columns == ("load", "__index_level_0__")
+
+
+@pytest.mark.parametrize(
+    ("begin", "dates"),
+    [
+        ("2024-07-01", "2024-07-01 00:00"),
+        ("2024-03-20", "2024-03-19 23:00"),
+        ("2024-10-20", "2024-10-19 22:00"),
+    ],
+)
+def test_parquet_of_a_time_zone(tmp_path: Path, convert: Convert, begin: str, dates: str):
+    """Local time stays where clocks do not change, and where they do all is UTC from the first chunk on."""
+    zoned = pd.date_range(begin, periods=ROWS, freq="h", tz="Europe/Berlin")
+    numbers(ROWS).assign(date=zoned).to_parquet(tmp_path / "a.parquet", row_group_size=100)
+    for chunk in (1000, 1_000_000):
+        convert("data.path=a.parquet", f"chunk={chunk}", "overwrite=true")
+        expected = pd.date_range(dates, periods=ROWS, freq="h").as_unit("us")
+        assert open_store(tmp_path / "a.store").grid.equals(expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.assign(load="much"), "column 'load' is of large_string|column 'load' is of string"),
+        (lambda f: f.rename(columns={"date": "when"}), "no column 'date'"),
+        (lambda f: f.assign(load=f["load"].mask(f.index == 222)), "row 223, column 'load': no number"),
+        (lambda f: f.drop(index=222), r"row 223, column 'date': .* does not follow"),
+        (lambda f: f.assign(date=f["date"].mask(f.index == 222)), "row 223, column 'date': no date"),
+        (lambda f: f.iloc[:0], "no rows"),
+    ],
+)
+def test_parquet_that_is_refused(tmp_path: Path, convert: Convert, change, message: str):
+    frame = numbers(ROWS).assign(date=pd.date_range("2021-03-01", periods=ROWS, freq="h"))
+    change(frame).to_parquet(tmp_path / "a.parquet", row_group_size=100)
+    refused = convert("data.path=a.parquet", "chunk=1500", status=2)
+    assert pd.Series([refused]).str.contains(message).all(), refused
+    assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
+
+
+def test_damaged_parquet_is_refused(tmp_path: Path, convert: Convert):
+    numbers(ROWS).to_parquet(tmp_path / "a.parquet")
+    whole = (tmp_path / "a.parquet").read_bytes()
+    for raw in (whole[:-300], whole[:50] + b"\xff" * 300 + whole[350:], b"PAR1" * 20):
+        (tmp_path / "a.parquet").write_bytes(raw)
+        assert convert("data.path=a.parquet", status=2).startswith("a.parquet: ")
+
+
+def test_a_killed_conversion_goes_on_and_ends_with_the_same_bytes(tmp_path: Path, convert: Convert):
+    numbers(3000).to_csv(tmp_path / "a.csv", index=False)
+    settings = ("data.path=a.csv", "output=b.store", "chunk=1500")
+    note, kills = tmp_path / ".b.store.partial" / "progress.json", 0
+    for seen in (20_000, 90_000):
+        process = start(tmp_path, program=("-m", "forecast.convert"), settings=settings)
+        while process.poll() is None and not offset(note) >= seen:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        kills += process.returncode == -signal.SIGKILL
+        assert not (tmp_path / "b.store").exists()
+        for part in ("values.npy", "dates.npy"):  # a row half written
+            with (note.parent / part).open("ab") as file:
+                file.write(b"torn")
+    assert kills == 2
+    result = finish(start(tmp_path, program=("-m", "forecast.convert"), settings=settings))
+    assert result.returncode == 0, result.stderr
+    assert "resumes at row" in result.stdout
+    convert("chunk=1500")
+    for name in PARTS:
+        assert (tmp_path / "b.store" / name).read_bytes() == (tmp_path / "a.store" / name).read_bytes()
+    check_same(tmp_path / "b.store", read_table(tmp_path / "a.csv"))
+    assert sorted(os.listdir(tmp_path)) == ["a.csv", "a.store", "b.store"]
+
+
+def offset(note: Path) -> int:
+    """How far into the file a conversion came."""
+    return json.loads(note.read_text())["position"]["offset"] if note.exists() else -1
+
+
+def test_a_changed_file_is_converted_anew(tmp_path: Path, convert: Convert):
+    numbers(ROWS).to_csv(tmp_path / "a.csv", index=False)
+    partial = tmp_path / ".a.store.partial"
+    convert("chunk=900")
+    (tmp_path / "a.store").rename(partial)
+    note = {"identity": {"bytes": 1}, "position": {"offset": 5000}}
+    for text in (json.dumps(note), "{", "[]", "null"):
+        (partial / "progress.json").write_text(text)
+        convert("chunk=900")
+        check_same(tmp_path / "a.store", read_table(tmp_path / "a.csv"))
+        (tmp_path / "a.store").rename(partial)
+
+
+def test_what_is_there_is_kept(tmp_path: Path, convert: Convert):
+    numbers(ROWS).to_csv(tmp_path / "a.csv", index=False)
+    convert()
+    assert convert(status=2) == "a.store: is there already: give another output, or overwrite=true"
+    numbers(90).to_csv(tmp_path / "a.csv", index=False)
+    convert("overwrite=true")
+    check_same(tmp_path / "a.store", read_table(tmp_path / "a.csv"))
+    (tmp_path / "a.store" / "mine.txt").touch()
+    assert "it holds other things" in convert("overwrite=true", status=2)
+    assert sorted(os.listdir(tmp_path)) == ["a.csv", "a.store"]
+
+
+def test_two_conversions_do_not_write_one_store(tmp_path: Path, convert: Convert):
+    numbers(ROWS).to_csv(tmp_path / "a.csv", index=False)
+    (tmp_path / ".a.store.partial").mkdir()
+    with FileLock(tmp_path / ".a.store.partial" / ".lock"):
+        assert (
+            convert(status=2)
+            == "a.store: another conversion is writing it: wait for its end, or give another output"
+        )
+    convert()

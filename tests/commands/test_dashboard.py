@@ -1,0 +1,344 @@
+"""The dashboard: names of logged values, the file, publication to a local server, and error messages."""
+# pyright: reportPrivateImportUsage=false
+
+import copy
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import wandb_workspaces.reports.v2 as wr
+import wandb_workspaces.workspaces as ws
+from omegaconf import OmegaConf
+from wandb_workspaces.reports.v2.internal import ReportViewspec
+from wandb_workspaces.workspaces.internal import View, WorkspaceViewspec
+
+from forecast.commands.dashboard import dashboard, has_account
+from forecast.system.errors import ConfigError
+from forecast.tools.dashboard.workspace import RunFilter, make_specification
+from tests.support.commands import only, train, workplace
+from tests.support.wandb_file import WandbRun
+from tests.support.wandb_server import API_KEY, environment, wandb_server
+
+ATTENTION = {"section": "config", "name": "model.value.attention.name"}
+
+
+def start(folder: Path, *arguments: str, **account: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "forecast.dashboard", *arguments],
+        cwd=folder, capture_output=True, text=True, timeout=100, env=environment(folder, **account),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> WandbRun:
+    folder = workplace(tmp_path_factory.mktemp("dashboard"))
+    result = train(folder, "trainer.max_epochs=2", "loss=quantile")
+    assert result.returncode == 0, result.stderr
+    return WandbRun(only(folder, "runs/*/wandb/offline-run-*/*.wandb"))
+
+
+@pytest.fixture(scope="module")
+def content() -> dict[str, Any]:
+    return make_specification("someone", "forecast", RunFilter("a-sweep", "csv", "M", 5))
+
+
+def run_sets(content: dict[str, Any]) -> list[dict[str, Any]]:
+    grids = [block for block in content["report"]["spec"]["blocks"] if block["type"] == "panel-grid"]
+    return [
+        *content["workspace"]["spec"]["section"]["runSets"],
+        *(one for grid in grids for one in grid["metadata"]["runSets"]),
+    ]
+
+
+def panels(content: dict[str, Any]) -> list[dict[str, Any]]:
+    grids = [block for block in content["report"]["spec"]["blocks"] if block["type"] == "panel-grid"]
+    sections = content["workspace"]["spec"]["section"]["panelBankConfig"]["sections"]
+    return [
+        *(panel for section in sections for panel in section["panels"]),
+        *(panel for grid in grids for panel in grid["metadata"]["panelBankSectionConfig"]["panels"]),
+    ]
+
+
+def unknown(content: dict[str, Any], run: WandbRun) -> set[str]:
+    """Names in panels, groupings, filters, orders and columns that the run did not log."""
+
+    def known(section: str, name: str) -> bool:
+        if section == "config":
+            value: Any = run.config
+            parts = [part for i, part in enumerate(name.split(".")) if (i, part) != (1, "value")]
+            for part in parts:
+                value = value.get(part) if isinstance(value, dict) else None
+            return isinstance(value, str | int)
+        if section == "summary":
+            return isinstance(run.summary.get(name), int | float)
+        return section == "run" and name in ("state", "group", "displayName")
+
+    wrong = set()
+    for one in run_sets(content):
+        keys = [*one["grouping"], *(f["key"] for f in one["filters"]["filters"])]
+        keys += [key["key"] for key in one["sort"]["keys"]]
+        columns = {*one["runFeed"]["columnVisible"], *one["runFeed"]["columnOrder"]} - {"run:name"}
+        named = [(key["section"], key["name"]) for key in keys] + [tuple(c.split(":", 1)) for c in columns]
+        wrong |= {name for section, name in named if not known(section, name)}
+    for panel in panels(content):
+        config = panel["config"]
+        match panel["viewType"]:
+            case "Run History Line Plot":  # the x axis must be logged along with the curve
+                x = config["xAxis"]
+                wrong |= {
+                    y for y in config["metrics"] if not any(x in row and y in row for row in run.history)
+                }
+                assert config["metrics"]
+            case "Bar Chart":
+                wrong |= {name for name in config["metrics"] if not known("summary", name)}
+                assert config["metrics"]
+            case "Scatter Plot":
+                axes = [tuple(config[axis].split(":", 1)) for axis in ("xAxis", "yAxis")]
+                wrong |= {name for section, name in axes if not known(section, name)}
+            case "Parallel Coordinates Plot":
+                named = [tuple(column["accessor"].split(":", 1)) for column in config["columns"]]
+                wrong |= {name for section, name in named if not known(section, name)}
+            case "Media Browser":
+                names = config["mediaKeys"]
+                wrong |= {n for n in names if run.summary.get(f"{n}/_type") != "images/separated"}
+            case "Parameter Importance":
+                wrong |= {n for n in [config["targetKey"]] if not known("summary", n)}
+            case "Run Comparer":
+                pass
+            case other:
+                raise AssertionError(f"a panel that this test does not know: {other}")
+    return wrong
+
+
+def test_every_name_is_logged(run: WandbRun, content: dict[str, Any]) -> None:
+    assert unknown(content, run) == set()
+
+
+@pytest.mark.parametrize(
+    "name", ["val/mse", "horizon/step", "skill", "ms_per_window", "pictures/forecasts", "baseline/naive/mse",
+             "intervals/quantile/crps", "data"]
+)  # fmt: skip
+def test_a_name_that_is_not_logged_is_found(run: WandbRun, content: dict[str, Any], name: str) -> None:
+    """The test above fails if a run does not log this name."""
+    less = copy.copy(run)
+    less.history = [{k: v for k, v in row.items() if not k.startswith(name)} for row in run.history]
+    less.summary = {k: v for k, v in run.summary.items() if not k.startswith(name)}
+    less.config = {k: v for k, v in run.config.items() if k != name}
+    assert unknown(content, less)
+
+
+def test_what_is_shown(content: dict[str, Any]) -> None:
+    half = len(panels(content)) // 2
+    titles = [panel["config"].get("chartTitle") for panel in panels(content)]
+    assert titles[:half] == titles[half:]  # the workspace's and the report's
+    kinds = [panel["viewType"] for panel in panels(content)[:half]]
+    assert set(kinds) == {
+        "Bar Chart", "Run History Line Plot", "Scatter Plot", "Parallel Coordinates Plot", "Media Browser",
+        "Parameter Importance", "Run Comparer",
+    }  # fmt: skip
+    sections = content["workspace"]["spec"]["section"]["panelBankConfig"]["sections"]
+    headings = [
+        b["children"][0]["text"] for b in content["report"]["spec"]["blocks"] if b["type"] == "heading"
+    ]
+    assert [section["name"] for section in sections] == headings
+    assert all(not section["localPanelSettings"]["smoothingActive"] for section in sections)
+
+
+def grouped_by(one: dict[str, Any]) -> list[str]:
+    return [key["name"] for key in one["grouping"]]
+
+
+def test_variants_are_averaged_and_single_runs_are_not(content: dict[str, Any]) -> None:
+    sets = run_sets(content)
+    grouped = [one for one in sets if one["grouping"]]
+    assert len(grouped) == 5  # the workspace's, the scores', the curves', the horizon's and the intervals'
+    assert all(one["grouping"][-1] == ATTENTION for one in grouped)
+    by = [name.replace(".value", "") for name in grouped_by(grouped[0])]
+    assert by[:4] == ["data.name", "features", "seq_len", "pred_len"]
+    assert by[4:] == ["loss", "model.d_model", "model.attention.name"]
+    assert all(grouped_by(one) == grouped_by(grouped[0]) for one in grouped)
+    assert "select runs with runs.group=" in json.dumps(content["report"])
+    for grid in (block for block in content["report"]["spec"]["blocks"] if block["type"] == "panel-grid"):
+        (one,) = grid["metadata"]["runSets"]
+        shown = {panel["viewType"] for panel in grid["metadata"]["panelBankSectionConfig"]["panels"]}
+        assert bool(one["grouping"]) == (shown <= {"Bar Chart", "Run History Line Plot"})
+
+
+def test_which_runs_are_compared(content: dict[str, Any]) -> None:
+    expected = {"state": "finished", "group": "a-sweep", "data.name": "csv", "features": "M", "pred_len": 5}
+    for one in run_sets(content):
+        found = {item["key"]["name"]: item["value"] for item in one["filters"]["filters"]}
+        assert found == expected
+        assert {item.get("connector", "AND") for item in one["filters"]["filters"]} == {"AND"}
+    everything = run_sets(make_specification(None, "forecast", RunFilter()))[0]["filters"]["filters"]
+    assert [item["key"]["name"] for item in everything] == ["state"]
+
+
+def test_panels_do_not_overlap(content: dict[str, Any]) -> None:
+    for grid in (block for block in content["report"]["spec"]["blocks"] if block["type"] == "panel-grid"):
+        cells = [
+            (x, y)
+            for panel in grid["metadata"]["panelBankSectionConfig"]["panels"]
+            for x in range(panel["layout"]["x"], panel["layout"]["x"] + panel["layout"]["w"])
+            for y in range(panel["layout"]["y"], panel["layout"]["y"] + panel["layout"]["h"])
+        ]
+        assert len(cells) == len(set(cells))
+        assert max(x for x, _ in cells) < 24
+
+
+def test_the_package_reads_it_back_unchanged(content: dict[str, Any]) -> None:
+    """W&B's models accept the specification, know every part of it, and return it unchanged."""
+    spec = content["workspace"]["spec"]
+    model = WorkspaceViewspec.model_validate_json(json.dumps(spec))
+    assert json.loads(model.model_dump_json(by_alias=True, exclude_none=True)) == spec
+    view = View(entity="e", project="p", display_name="d", name="n", id="i", spec=model)
+    shown = [panel for section in ws.Workspace._from_model(view).sections for panel in section.panels]
+
+    spec = content["report"]["spec"]
+    project = {"entityName": "e", "name": "p"}
+    page = ReportViewspec.model_validate({"displayName": "d", "project": project, "spec": json.dumps(spec)})
+    again = json.loads(page.spec.model_dump_json(by_alias=True, exclude_none=True))
+    assert without(again, "inlineComments") == spec  # comments of readers: none
+    blocks = wr.Report._from_model(page).blocks
+    shown += [panel for block in blocks if isinstance(block, wr.PanelGrid) for panel in block.panels]
+    assert len(shown) == len(panels(content))
+    assert not [part for part in [*blocks, *shown] if type(part).__name__.startswith("Unknown")]
+
+
+def test_without_an_account(tmp_path: Path) -> None:
+    first = start(tmp_path, "project=mine", "runs.data=etth1")
+    assert (first.returncode, first.stderr) == (0, "")
+    assert first.stdout.splitlines() == [
+        "nothing was sent; saved the specification of the workspace and the report in dashboard.json",
+        "to publish: run wandb login, then wandb sync RUN/wandb/offline-run-* for each run, then this command with "
+        "mode=auto",
+    ]
+    written = json.loads((tmp_path / "dashboard.json").read_text())
+    assert without_ids(written) == without_ids(make_specification(None, "mine", RunFilter(data="etth1")))
+    again = start(tmp_path)
+    assert again.returncode == 2
+    assert again.stderr == "error: dashboard.json: is there already: give another output, or overwrite=true\n"
+    assert json.loads((tmp_path / "dashboard.json").read_text()) == written
+
+
+def without(content: Any, *names: str) -> Any:
+    """Remove keys at any depth."""
+    if isinstance(content, dict):
+        return {key: without(value, *names) for key, value in content.items() if key not in names}
+    return [without(value, *names) for value in content] if isinstance(content, list) else content
+
+
+def without_ids(content: Any) -> Any:
+    """Remove the random ids of panels and run sets."""
+    return without(content, "id", "__id__")
+
+
+def test_published(tmp_path: Path) -> None:
+    with wandb_server(forecast=3) as server:
+        result = start(tmp_path, "runs.pred_len=24", server=server)
+    assert (result.returncode, result.stderr) == (0, "")
+    view, page = server.views
+    name = view["name"].removeprefix("nw-").removesuffix("-v")
+    assert result.stdout.splitlines() == [
+        f"workspace  {server.url}/someone/forecast?nw={name}",
+        f"report     {server.url}/someone/forecast/reports/Attention-variants--view2",
+    ]
+    expected = make_specification("someone", "forecast", RunFilter(pred_len=24))
+    for sent, kind in ((view, "workspace"), (page, "report")):
+        assert (sent["entityName"], sent["projectName"]) == ("someone", "forecast")
+        spec = json.loads(sent["spec"])
+        for block in spec.get("blocks", []):
+            for one in block.get("metadata", {}).get("runSets", []):
+                assert one.pop("project") == {"name": "forecast", "entityName": "someone", "id": "17"}
+        assert without_ids(spec) == without_ids(expected[kind]["spec"])
+        assert {key: sent[key] for key in expected[kind] if key != "spec"} == {
+            key: value for key, value in expected[kind].items() if key != "spec"
+        }
+    assert not (tmp_path / "dashboard.json").exists()
+    kept = [p for p in tmp_path.rglob("*") if p.is_file() and API_KEY.encode() in p.read_bytes()]
+    assert kept == []
+    assert API_KEY not in result.stdout + json.dumps(server.views)
+
+
+def test_the_workspace_is_printed_even_if_the_report_fails(tmp_path: Path) -> None:
+    program = """if True:
+        from forecast.cli.main import command
+        from forecast.tools.dashboard import workspace
+
+        def fail(*arguments, **options):
+            raise OSError("the report failed")
+
+        workspace.make_report = fail
+        command("dashboard", "forecast.commands.dashboard:dashboard")
+    """
+    with wandb_server(forecast=3) as server:
+        result = subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=100,
+            env=environment(tmp_path, server=server),
+        )  # fmt: skip
+    assert (result.returncode, result.stderr) == (2, "error: the report failed\n")
+    assert result.stdout.startswith(f"workspace  {server.url}/someone/forecast?nw=")
+
+
+def test_the_file_with_an_account(tmp_path: Path) -> None:
+    with wandb_server(forecast=3) as server:
+        result = start(tmp_path, "mode=offline", server=server)
+    assert result.returncode == 0, result.stderr
+    assert server.views == []
+    assert API_KEY not in (tmp_path / "dashboard.json").read_text() + result.stdout
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("entity=nobody", "nobody/forecast: the W&B project does not exist"),
+        ("project=empty", "someone/empty: the W&B project holds no runs;"),
+    ],
+)
+def test_what_cannot_be_published(tmp_path: Path, argument: str, message: str) -> None:
+    with wandb_server(forecast=3, empty=0) as server:
+        result = start(tmp_path, argument, server=server)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"error: {message}")
+    assert (result.stderr.count("\n"), result.stdout, server.views) == (1, "", [])
+
+
+def test_a_key_that_is_refused(tmp_path: Path) -> None:
+    other = "a" * 40
+    with wandb_server(forecast=3) as server:
+        result = start(tmp_path, server=server, api_key=other)
+    assert result.returncode == 2
+    expected = "refuses the API key (user is not logged in); set another with wandb login --relogin"
+    assert result.stderr == f"error: {server.url} {expected}\n"
+
+
+def test_a_key_of_the_wrong_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "short")
+    with pytest.raises(ConfigError, match=r"WANDB_API_KEY invalid: API key must have 40\+ characters"):
+        has_account()
+
+
+def test_an_unknown_mode() -> None:
+    with pytest.raises(ConfigError, match="mode=maybe must be auto or offline"):
+        dashboard(OmegaConf.create({"mode": "maybe"}))
+
+
+@pytest.mark.slow
+def test_no_server(tmp_path: Path) -> None:
+    with wandb_server() as server:
+        pass  # its port is free again
+    result = start(tmp_path, server=server)
+    assert result.returncode == 2
+    assert result.stderr == (
+        f"error: {server.url} cannot be reached; write the specification to a file with mode=offline\n"
+    )
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb_workspaces", None)
+    with pytest.raises(ConfigError, match=re.escape("pip install -c constraints.txt -e '.[dashboard]'")):
+        dashboard(OmegaConf.create({"mode": "auto"}))

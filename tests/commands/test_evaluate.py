@@ -1,0 +1,205 @@
+"""A trained model's scores again: the run's own numbers, on its data and on other data."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from forecast import load
+from forecast.checkpoints.file import load_checkpoint
+from forecast.inference.bounds import calibration_for
+from forecast.inference.model import load_tested
+from tests.support.commands import answer, only, train_here, trained, workplace
+from tests.support.csv_files import write_csv
+
+
+def read(path: Path) -> dict:
+    return json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("kind", ["run", "quantile_run"])
+def test_the_test_again_gives_the_runs_own_numbers(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    folder: Path = request.getfixturevalue(kind)
+    output = tmp_path / "scores.json"
+    command = [sys.executable, "-m", "forecast.evaluate", f"checkpoint={folder}", f"output={output}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # as in training
+    result = subprocess.run(command, cwd=folder.parents[1], capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stderr
+    again, first = read(output), read(folder / "metrics.json")
+    for key in ("test", "baselines", "skill", "best_baseline", "intervals"):
+        assert again[key] == first[key], key
+    assert again["n_windows"] == first["n_windows"]["test"]
+    assert again["checkpoint"].endswith("best.ckpt")
+    assert "every one counted" in result.stdout
+    assert set(first["intervals"]) == {"conformal", *(["quantile"] if kind == "quantile_run" else [])}
+
+
+def test_another_split_gives_what_training_saw_of_it(run: Path, tmp_path: Path, monkeypatch) -> None:
+    output = tmp_path / "scores.json"
+    options = (f"checkpoint={run}", "split=val", f"output={output}")
+    assert answer(monkeypatch, "evaluate", run.parents[1], *options) == 0
+    seen = pd.read_csv(run / "metrics.csv")["val/mse"].iloc[-1]
+    assert read(output)["test"]["mse"] == pytest.approx(seen, rel=1e-6)
+    assert answer(monkeypatch, "evaluate", run.parents[1], *options) == 2  # the file is there
+
+
+def test_all_rows_of_another_file_are_scored(run: Path, tmp_path: Path, monkeypatch) -> None:
+    frame = pd.read_csv(run.parents[1] / "load.csv", parse_dates=["date"], index_col="date")
+    part = frame.iloc[-60:]
+    part.to_csv(tmp_path / "part.csv")
+    options = (f"checkpoint={run}", "data.path=part.csv", "output=part.json")
+    assert answer(monkeypatch, "evaluate", tmp_path, *options) == 0
+    found = read(tmp_path / "part.json")
+    assert found["n_windows"] == 60 - 24 - 5 + 1  # the seasonal-naive rule reads 24 rows, the model 12
+    model = load(run)
+    assert model.evaluate(part)["test"] == found["test"]
+    errors = []  # by forecasting from every origin there is
+    for origin in range(24, 56):
+        ahead = model.predict(part.iloc[:origin])
+        errors.append(
+            (ahead.to_numpy() - part.to_numpy()[origin : origin + 5]) / model.scaler.scale[0].numpy()
+        )
+    assert found["test"]["mse"] == pytest.approx(np.square(errors).mean(), rel=1e-4)
+
+
+def test_a_model_refitted_on_all_rows_is_not_scored(
+    quantile_run: Path, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    refit = quantile_run / "checkpoints" / "refit.ckpt"
+    assert answer(monkeypatch, "evaluate", tmp_path, f"checkpoint={refit}") == 2
+    assert "no rows are left to score it on" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="none are left"):
+        load(quantile_run).evaluate()
+
+
+def test_a_split_that_is_not_there(run: Path, monkeypatch, capsys) -> None:
+    assert answer(monkeypatch, "evaluate", run.parents[1], f"checkpoint={run}", "split=tst") == 2
+    assert "not one of train, val, test" in capsys.readouterr().err
+
+
+def test_refit_full_trains_on_every_row_and_says_which_model_is_which(quantile_run: Path) -> None:
+    facts = read(quantile_run / "metrics.json")["refit"]
+    assert facts["rows"] == 300
+    assert facts["last_date"] == "2024-01-13 11:00:00"
+    assert facts["scores_are_of"] == "checkpoints/best.ckpt"
+    refit, tested = load(quantile_run), load_tested(quantile_run)
+    assert refit.path.name == "refit.ckpt"
+    assert refit.refitted == facts
+    assert refit.tested().path == tested.path
+    frame = pd.read_csv(quantile_run.parents[1] / "load.csv", index_col="date")
+    np.testing.assert_allclose(refit.scaler.center[0], frame.mean(), rtol=1e-12)
+    np.testing.assert_allclose(tested.scaler.center[0], frame[:210].mean(), rtol=1e-12)
+    assert (refit.trained_until, tested.trained_until) == ("2024-01-13 11:00:00", "2024-01-09 17:00:00")
+    same = [a.equal(b) for a, b in zip(refit.network.parameters(), tested.network.parameters(), strict=True)]
+    assert not any(same)
+
+
+def test_a_refitted_model_has_intervals_as_wide_as_the_tested_ones(quantile_run: Path, monkeypatch) -> None:
+    monkeypatch.chdir(quantile_run.parents[1])
+    refit, tested = load(quantile_run), load_tested(quantile_run)
+    before, after = tested.target_scaler.scale, refit.target_scaler.scale
+    assert not torch.allclose(before, after, rtol=0.01)  # else this says nothing
+    for levels in ([80], [83]):  # one that the run kept, and one to be calibrated
+        widths = [
+            calibration_for(model, levels, 5).offsets * scale
+            for model, scale in ((tested, before), (refit, after))
+        ]
+        torch.testing.assert_close(*widths)
+    rolled = [
+        calibration_for(model, [80], 7).offsets * scale for model, scale in ((tested, before), (refit, after))
+    ]
+    torch.testing.assert_close(*rolled)
+
+
+def test_a_refit_that_was_done_but_for_its_name_trains_no_more(tmp_path: Path, monkeypatch, capsys) -> None:
+    """Killed between its last state and `refit.ckpt`, where the best epoch was not the last one."""
+    typed = ("trainer.max_epochs=3", "logger=[]", "refit=full", "resume=auto")
+    monkeypatch.setattr("forecast.training.refit.completed_epochs", lambda content: 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("forecast.training.refit.save_weights", lambda *given, **named: sys.exit(9))
+        assert train_here(patch, workplace(tmp_path), *typed) == 9
+    folder = only(tmp_path, "runs/*")
+    state = load_checkpoint(folder / "checkpoints" / "refit-last.ckpt")
+    assert state["callbacks"]["Checkpointing"]["is_finished"]
+    assert train_here(monkeypatch, tmp_path, *typed) == 0
+    refit = load_checkpoint(folder / "checkpoints" / "refit.ckpt")
+    assert refit["global_step"] == state["global_step"]
+    assert all(refit["state_dict"][name].equal(weight) for name, weight in state["state_dict"].items())
+
+
+def test_rows_that_were_trained_on_are_named(run: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    place = run.parents[1]
+    same = f"data.path={place / 'load.csv'}"
+    assert answer(monkeypatch, "evaluate", place, f"checkpoint={run}", same) == 0
+    said = capsys.readouterr().out
+    assert f"{read(run / 'metrics.json')['n_windows']['test']} windows, every one" in said
+    assert "were trained on" not in said
+    shutil.copy(place / "load.csv", tmp_path / "export.csv")
+    assert answer(monkeypatch, "evaluate", tmp_path, f"checkpoint={run}", "data.path=export.csv") == 0
+    assert "note: dates to 2024-01-09 17:00:00 were trained on" in capsys.readouterr().out
+
+
+def test_a_checkpoint_file_alone_is_enough(run: Path, tmp_path: Path) -> None:
+    shutil.copy(run / "checkpoints" / "best.ckpt", tmp_path / "model.ckpt")
+    frame = pd.read_csv(run.parents[1] / "load.csv", parse_dates=["date"], index_col="date")
+    moved, first = load(tmp_path / "model.ckpt"), load(run)
+    pd.testing.assert_frame_equal(moved.predict(frame, levels=[80]), first.predict(frame, levels=[80]))
+    assert moved.evaluate(frame)["n_windows"] == 300 - 24 - 5 + 1
+
+
+def test_a_run_stopped_before_its_refit_goes_on_to_it(
+    quantile_run: Path, tmp_path: Path, monkeypatch
+) -> None:
+    shutil.copytree(quantile_run.parents[1], tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs" / quantile_run.name
+    (folder / "checkpoints" / "refit.ckpt").unlink()
+    first = read(folder / "metrics.json")
+    typed = ("trainer.max_epochs=1", "logger=[]", "loss=quantile", "refit=full", "resume=auto")
+    assert train_here(monkeypatch, tmp_path, *typed) == 0
+    assert len(list(tmp_path.glob("runs/*"))) == 1
+    again = read(folder / "metrics.json")
+    assert again["refit"] == first["refit"]
+    assert again["test"] == first["test"]
+    assert load(folder).path.name == "refit.ckpt"
+
+
+@pytest.mark.slow
+def test_a_model_trained_by_two_processes_in_bfloat16(tmp_path: Path, monkeypatch) -> None:
+    folder = trained(tmp_path, "trainer=ddp_cpu", "trainer.precision=bf16-mixed", "refit=full")
+    monkeypatch.chdir(tmp_path)
+    first = read(folder / "metrics.json")
+    again = load(folder / "checkpoints" / "best.ckpt").evaluate()
+    assert again["test"] == pytest.approx(first["test"], rel=1e-3)  # bfloat16 rounds by the batch's size too
+    assert again["intervals"]["conformal"]["80"] == pytest.approx(
+        first["intervals"]["conformal"]["80"], rel=1e-2
+    )
+    refit = load(folder)
+    assert refit.path.name == "refit.ckpt"
+    assert all(weight.dtype.itemsize == 4 for weight in refit.network.parameters())
+    assert np.isfinite(refit.predict(levels=[80])).all(axis=None)
+    assert not list(folder.glob("checkpoints/.*"))
+
+
+@pytest.mark.parametrize("name", ["evaluate", "predict"])
+def test_another_ready_set_by_name(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, capsys
+) -> None:
+    write_csv(tmp_path / "other.csv", rows=90)
+    given = (f"checkpoint={run}", "data=csv", "data.path=other.csv")
+    assert answer(monkeypatch, name, tmp_path, *given) == 0
+    capsys.readouterr()
+    (tmp_path / "again").mkdir()
+    given = (f"checkpoint={run}", "data=long", "data.path=../other.csv")
+    assert answer(monkeypatch, name, tmp_path / "again", *given) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "data.target=null" in line  # the column of the table that it was trained on is none of a long file

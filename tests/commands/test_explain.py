@@ -1,0 +1,405 @@
+"""`python -m forecast.explain` on small models trained here: oracles, files, page, refusals."""
+
+import csv
+import html
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from matplotlib import image
+from matplotlib.figure import Figure
+
+from forecast.attention import FastformerAttention, NystromAttention
+from forecast.attention.depthwise_convolution import depthwise_convolution
+from forecast.cli.main import command
+from forecast.commands.explain import describe_shrinkage, explain
+from forecast.inference.model import load
+from forecast.tools.explain import layer as layers
+from forecast.tools.explain.implied import fastformer_poolings, implied_map
+from forecast.tools.explain.layer import Picture
+from forecast.tools.explain.page import write_page
+from forecast.tools.explain.record import record_calls
+from forecast.tools.explain.timeline import timelines
+from forecast.tools.explain.window import choose_window, draw_window
+from tests.support.attention_reference import fastformer_answer
+from tests.support.browser import opened
+from tests.support.commands import answer, only, train_here, workplace
+from tests.support.csv_files import write_csv
+from tests.support.long_files import long_frame
+
+PATCHES = ("model=residual_informer", "model.patch_len=4")
+RUNS = {
+    "full": ("attention=full", "features=S", "data.target=load"),
+    "probsparse": ("attention=probsparse", "cross=probsparse", "sampling=per_query", "factor=1"),
+    "linear": ("attention=linear", "cross=linear", "feature_map=favor", "model.share_layers=true"),
+    "nystrom": ("attention=nystrom", "cross=nystrom", "num_landmarks=3", "trainer.precision=bf16-mixed"),
+    "fastformer": ("attention=fastformer", "model.attention.encoder.interaction=concat", "loss=quantile"),
+    "stack": ("attention=probsparse", "factor=1", "model=informer_stack", "model.encoder_layers=2"),
+    "patches": ("attention=full", *PATCHES, "loss=quantile"),
+    "independent": ("attention=probsparse", *PATCHES, "model.tokens=independent"),
+    "untrained": ("attention=full", *PATCHES, "optimizer.lr=1e-9"),
+    "joint": ("attention=nystrom", *PATCHES, "model.tokens=joint", "num_landmarks=3"),
+}
+LAST = pd.Timestamp("2024-01-13 07:00")
+"""The first forecast step of the last window of 300 hours, 5 of them forecast."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return workplace(tmp_path_factory.mktemp("explain"))
+
+
+@pytest.fixture(scope="module")
+def run(place: Path) -> Callable[[str], Path]:
+    """The run folder of one of `RUNS`, trained when first asked for."""
+
+    def trained(name: str) -> Path:
+        if not (place / name).exists():
+            few = (
+                "trainer.max_epochs=1",
+                "+trainer.limit_train_batches=3",
+                "logger=[]",
+            )
+            with pytest.MonkeyPatch.context() as patch:
+                assert train_here(patch, place, *RUNS[name], *few, f"output_root={name}") == 0
+        return only(place / name, "*")
+
+    return trained
+
+
+@pytest.fixture
+def explained(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Run the command in this process, where the data lie, and give its exit status."""
+
+    def go(*arguments: str) -> int | str | None:
+        monkeypatch.chdir(place)
+        monkeypatch.setattr(sys, "argv", ["explain", f"output={tmp_path}/why", *arguments])
+        monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+        try:
+            command("explain", explain)
+        except SystemExit as exit:
+            return exit.code
+        return 0
+
+    return go
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_maps_of_a_trained_model_give_its_layers_answers(
+    name: str, run, place: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(place)
+    trained = load(run(name))
+    windows = trained.data().windows["test"]
+    for number in (0, len(windows) // 2, len(windows) - 1):
+        batch = windows.gather(torch.tensor([number]))
+        forecast, calls = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)
+        with torch.no_grad():
+            expected = trained.network(batch.past, batch.past_time, batch.future_time)
+        torch.testing.assert_close(forecast, expected, rtol=0, atol=0)
+        assert calls
+        for call in calls:
+            attention, heads = call.attention, range(call.q.shape[1])
+            if isinstance(attention, FastformerAttention):
+                for head in heads:
+                    q, k, v = (x[:, head : head + 1] for x in (call.q, call.k, call.v))
+                    poolings = fastformer_poolings(attention, head, q, k)
+                    answer = fastformer_answer(attention, head, q, k, v, *poolings)
+                    torch.testing.assert_close(answer[:, 0], call.mixed[:, head], rtol=0, atol=1e-5)
+                continue
+            answer = implied_map(attention, call.q, call.k) @ call.v
+            if isinstance(attention, NystromAttention) and attention.conv_weight is not None:
+                answer = answer + depthwise_convolution(call.v, attention.conv_weight)
+            torch.testing.assert_close(answer, call.mixed, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_folder(name: str, run, explained, tmp_path: Path, capsys) -> None:
+    assert explained(f"checkpoint={run(name)}") == 0
+    out = capsys.readouterr().out
+    folder = tmp_path / "why"
+    pictures = sorted(folder.glob("*.png"))
+    assert f"{len(pictures)} pictures" in out
+    for picture in pictures:
+        pixels = image.imread(picture)
+        assert pixels[..., :3].std() > 0.02, picture
+    page = (folder / "index.html").read_text()
+    assert page.count("<img ") == len(pictures) == page.count("<figcaption>")
+    assert str(LAST) in page
+    assert 'src="data:image/png;base64,' in page
+    assert "://" not in page
+    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+    assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in page
+    rows = pd.read_csv(folder / "numbers.csv", keep_default_na=False)
+    assert np.isfinite(rows["value"]).all()
+    slots = {name.split(".")[-1] if name.startswith("decoder") else "encoder" for name in rows["layer"]}
+    assert slots == {"encoder", "attention", "cross"}
+    for number in rows["number"]:
+        assert number in out
+    assert not list(tmp_path.glob(".*"))
+
+
+def numbers(folder: Path) -> dict[tuple[str, str, str], float]:
+    with (folder / "numbers.csv").open() as file:
+        return {(r["layer"], r["number"], r["beside"]): float(r["value"]) for r in csv.DictReader(file)}
+
+
+def test_negative_weights_are_said(run, explained, tmp_path: Path) -> None:
+    assert explained(f"checkpoint={run('nystrom')}") == 0
+    page = html.unescape((tmp_path / "why" / "index.html").read_text())
+    assert "Nyström's weights may be negative; they are drawn in the darkest blue." in page
+    found = {
+        layer: v for (layer, what, _), v in numbers(tmp_path / "why").items() if what.startswith("negative")
+    }
+    assert set(found) == {layer for layer, *_ in numbers(tmp_path / "why")}
+    assert max(found.values()) > 0
+
+
+def test_layers_without_their_whole_part_in_the_forecast_are_said(
+    run, explained, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    assert explained(f"checkpoint={run('untrained')}") == 0
+    said = "this model is the linear model alone: its layers are untrained, and add nothing to the forecast"
+    assert said in (tmp_path / "why" / "index.html").read_text()
+    assert said in capsys.readouterr().out
+    monkeypatch.chdir(place)
+    trained = load(run("untrained"))
+    trained.is_untrained = False
+    assert trained.network.shrinkage is not None
+    trained.network.shrinkage.fill_(0.8)
+    assert describe_shrinkage(trained) == ["shrinkage weight of these layers in the forecast: 80%"]
+    assert describe_shrinkage(load(run("full"))) == []
+
+
+def test_names_are_text_in_the_page(tmp_path: Path) -> None:
+    """A title that looks like a tag, as a file's name may."""
+    window = Picture("window", Figure(), "<i>caption</i>")
+    write_page(tmp_path, "<script>alert(1)</script>.csv", ["a & b <c>"], window, [])
+    page = (tmp_path / "index.html").read_text()
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;.csv" in page
+    assert "a &amp; b &lt;c&gt;" in page
+    assert "&lt;i&gt;caption&lt;/i&gt;" in page
+
+
+def test_the_numbers_by_hand(run, explained, tmp_path: Path, place: Path) -> None:
+    """ProbSparse's rows, the sample's luck, and the uniform share of the last day."""
+    assert explained(f"checkpoint={run('probsparse')}", "slot=encoder", "layer=0", "head=1", "window=3") == 0
+    found = numbers(tmp_path / "why")
+    name = "encoder.layers.0.attention"
+    kept = math.ceil(math.log(12))
+    assert {layer for layer, *_ in found} == {name}
+    assert found[name, "selected queries", ""] == kept
+    assert found[name, "selected queries", "of"] == 12
+    trained = load(run("probsparse"))
+    batch = trained.data().windows["test"].gather(torch.tensor([3]))
+    _, calls = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)
+    q, k, v = (x[0, 1] for x in (calls[0].q, calls[0].k, calls[0].v))
+    scores = q @ k.T / 2  # heads of 4
+    exact = scores.amax(1) - scores.mean(1)
+    answer = calls[0].mixed[0, 1]
+    is_kept = (answer - v.mean(0)).abs().amax(1) > 1e-6
+    best = set(exact.topk(kept).indices.tolist())
+    overlap = len(best & set(is_kept.nonzero()[:, 0].tolist())) / kept
+    assert found[name, f"found of the exact measure's top {kept}", ""] == pytest.approx(overlap)
+    full = scores.softmax(1) @ v
+    distance = float((answer - full).norm() / full.norm())
+    assert found[name, "relative difference of the output from softmax", ""] == pytest.approx(
+        distance, rel=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("window", "number"), [("first", 0), ("last", -1), ("7", 7), ("2024-01-12T22:00", -10)]
+)
+def test_a_window_is_found(window: str, number: int, run, explained, tmp_path: Path, capsys) -> None:
+    assert explained(f"checkpoint={run('full')}", f"window={window}", "slot=cross") == 0
+    trained = load(run("full"))
+    windows = trained.data().windows["test"]
+    count = len(windows)
+    expected = number % count
+    out = capsys.readouterr().out
+    assert f"Attention on window {expected} of load.csv, test" in out
+    origin = LAST - pd.Timedelta(hours=count - 1 - expected)
+    assert f"forecast from {origin} to" in (tmp_path / "why" / "index.html").read_text()
+
+
+def test_another_file(run, explained, place: Path, tmp_path: Path, capsys) -> None:
+    write_csv(tmp_path / "new.csv", rows=60)
+    assert explained(f"checkpoint={run('full')}", f"data.path={tmp_path}/new.csv", "window=first") == 0
+    assert "window 0 of new.csv" in capsys.readouterr().out
+    assert "2024-01-01 12:00:00" in (tmp_path / "why" / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["window=9999"], ["window=9999", "0 to", "2024-01-13 07:00:00"]),
+        (["window=-1"], ["window=-1", "0 to"]),
+        (["window=2031-05-05"], ["window=2031-05-05", "begin from 2024-01-", "to 2024-01-13 07:00:00"]),
+        (["window=soon"], ["window=soon", "first, last, a number"]),
+        (["split=tset"], ["split=tset", "train, val, test"]),
+        (["slot=encodr"], ["slot=encodr", "encoder, decoder, cross"]),
+        (["layer=2"], ["layer=2", "0 to 1"]),
+        (["layer=1", "slot=cross"], ["layer=1", "0 to 0"]),
+        (["head=2"], ["head=2", "0 to 1"]),
+        (["head=first"], ["head=first", "0 to 1"]),
+        (["checkpoint=nowhere"], ["nowhere", "no such checkpoint"]),
+        (["checkpoint=null"], ["checkpoint=runs/RUN"]),
+        (["output=null"], ["output=null: a name is needed"]),
+    ],
+)
+def test_a_mistake_is_one_line(
+    arguments: list[str], words: list[str], run, explained, tmp_path, capsys
+) -> None:
+    checkpoint = [] if any(a.startswith("checkpoint") for a in arguments) else [f"checkpoint={run('full')}"]
+    capsys.readouterr()
+    assert explained(*checkpoint, *arguments) == 2
+    error = capsys.readouterr().err
+    assert len(error.strip().splitlines()) == 1, error
+    for word in words:
+        assert word in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_map_too_large_is_refused(run, explained, tmp_path: Path, monkeypatch, capsys) -> None:
+    checkpoint = run("full")
+    monkeypatch.setattr(layers, "LARGEST", 100)
+    capsys.readouterr()
+    assert explained(f"checkpoint={checkpoint}") == 2
+    error = capsys.readouterr().err
+    assert "encoder, layer 0: full: a map of 12 × 12 positions is too large to draw" in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_written_over(run, explained, tmp_path: Path, capsys) -> None:
+    checkpoint, folder = run("full"), tmp_path / "why"
+    assert explained(f"checkpoint={checkpoint}", "slot=cross") == 0
+    before = (folder / "index.html").read_text()
+    assert explained(f"checkpoint={checkpoint}") == 2
+    assert "overwrite=true" in capsys.readouterr().err
+    assert (folder / "index.html").read_text() == before
+    assert explained(f"checkpoint={checkpoint}", "slot=decoder", "overwrite=true") == 0
+    assert not list(folder.glob("cross*"))
+    (folder / "mine.txt").write_text("mine")
+    assert explained(f"checkpoint={checkpoint}", "overwrite=true") == 2
+    assert "it holds other things" in capsys.readouterr().err
+    assert (folder / "mine.txt").read_text() == "mine"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_the_pictures_positions_are_the_layers(run, place: Path, monkeypatch) -> None:
+    monkeypatch.chdir(place)
+    for name in RUNS:
+        trained = load(run(name))
+        data = trained.data()
+        batch = data.windows["test"].gather(torch.tensor([0]))
+        _, calls = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)
+        lengths = {call.name: call.q.shape[2] for call in calls}
+        places = timelines(trained.network, data.panel.grid[:17], 12, lengths)
+        for call in calls:
+            assert [len(t) for t in places[call.name]] == [call.q.shape[2], call.k.shape[2]]
+
+
+@pytest.mark.parametrize("name", ["nystrom", "probsparse"])
+def test_the_page_in_a_browser(name: str, run, explained, tmp_path: Path) -> None:
+    assert explained(f"checkpoint={run(name)}") == 0
+    with opened(tmp_path / "why" / "index.html", tmp_path / "profile") as driver:
+        assert [entry for entry in driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
+        assert driver.title.startswith("Attention on window")
+        loaded = driver.execute_script(
+            "return [...document.images].map(i => i.complete && i.naturalWidth > 400)"
+        )
+        assert loaded
+        assert all(loaded)
+        links = driver.execute_script(
+            "return [...document.querySelectorAll('nav a')].map(a => !!document.querySelector(a.hash))"
+        )
+        assert links
+        assert all(links)
+        wide = driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+        assert wide
+
+
+@pytest.fixture(scope="module")
+def series_run(place: Path) -> Path:
+    """A run on four daily series, which begin five days after one another, with covariates of all roles."""
+    long_frame().to_csv(place / "long.csv", index=False)
+    roles = ("past_covariates=[temperature]", "future_covariates=[price]", "static_covariates=[region,size]")
+    given = ("data=long", "data.path=long.csv", "attention=full", *(f"data.{role}" for role in roles))
+    few = ("trainer.max_epochs=1", "logger=[]", "output_root=series")
+    with pytest.MonkeyPatch.context() as patch:
+        assert train_here(patch, place, *given, *few) == 0
+    return only(place / "series", "*")
+
+
+@pytest.mark.parametrize(
+    ("asked", "number", "series", "origin"),
+    [
+        (["window=first"], 0, "a", "2024-02-02"),
+        (["window=last"], 23, "é", "2024-03-11"),
+        (["window=2024-02-22"], 7, "002", "2024-02-22"),
+        (["window=2024-02-22", "data.ids=[c d]"], 4, "c d", "2024-02-22"),
+    ],
+)
+def test_a_window_of_many_series(
+    asked: list[str],
+    number: int,
+    series: str,
+    origin: str,
+    series_run: Path,
+    explained,
+    tmp_path: Path,
+    capsys,
+) -> None:
+    capsys.readouterr()
+    status = explained(f"checkpoint={series_run}", "slot=cross", *asked)
+    printed = capsys.readouterr()
+    assert status == 0, printed.err
+    assert f"Attention on window {number} of long.csv, test, series {series}" in printed.out
+    page = (tmp_path / "why" / "index.html").read_text()
+    assert f"<li>series {series}</li>" in page
+    assert f"forecast from {origin} 00:00:00 to" in page
+    assert {path.name for path in (tmp_path / "why").iterdir()} == {
+        "cross-layer-0-full.png", "index.html", "numbers.csv", "window.png"
+    }  # fmt: skip
+
+
+def test_a_window_of_a_series_holds_its_values(series_run: Path, place: Path, monkeypatch) -> None:
+    """The figures name the series, and show its values in the units of the data."""
+    monkeypatch.chdir(place)
+    trained = load(series_run)
+    data = trained.data()
+    window = choose_window(data, "test", "2024-02-22")
+    rows = long_frame().query("unique_id == '002'").set_index("ds").loc[window.dates, "y"]
+    batch = window.batch
+    output, _ = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)
+    figure = draw_window(trained, data, window, output).figure
+    assert figure.get_suptitle() == "series 002"
+    line = figure.axes[0].get_lines()[0]
+    assert np.allclose(np.asarray(line.get_ydata(), dtype=float), rows, atol=1e-4)
+
+
+def test_a_mistake_names_the_number_of_series(series_run: Path, explained, capsys) -> None:
+    capsys.readouterr()
+    assert explained(f"checkpoint={series_run}", "window=24") == 2
+    (error,) = capsys.readouterr().err.strip().splitlines()
+    assert "the windows 0 to 23 of 4 series" in error
+    assert "2024-02-02 00:00:00 to 2024-03-11 00:00:00" in error
+
+
+def test_a_store(run, explained, place: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    """The numbers of a store are those of the file that it was made from."""
+    assert explained(f"checkpoint={run('full')}", "window=3") == 0
+    expected = numbers(tmp_path / "why")
+    assert answer(monkeypatch, "convert", place, "data.path=load.csv") == 0
+    split = "data.split=[0.7,0.1,0.2]"
+    asked = (f"checkpoint={run('full')}", "window=3", "data.path=load.store", split, "overwrite=true")
+    capsys.readouterr()
+    assert explained(*asked) == 0
+    assert "window 3 of load.store, test" in capsys.readouterr().out
+    assert numbers(tmp_path / "why") == pytest.approx(expected, rel=1e-5)

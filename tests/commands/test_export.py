@@ -1,0 +1,361 @@
+"""`python -m forecast.export`: what the file gives is what PyTorch gives, and needs nothing of ours to give it."""
+
+import json
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+import onnxruntime
+import pandas as pd
+import pytest
+import torch
+
+from forecast import api
+from forecast.cli.main import command
+from forecast.commands.export import export
+from forecast.data.time_features import time_features
+from forecast.inference.model import TrainedModel, load
+from forecast.tools.export import torch_file
+from tests.support.commands import answer, only, train_here, workplace
+from tests.support.long_files import long_frame
+
+EPOCH = ("trainer.max_epochs=1", "logger=[]", "num_landmarks=3")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory):
+    """Train once with these overrides; give the folder and the run's."""
+    made: dict[tuple[str, ...], tuple[Path, Path]] = {}
+
+    def run(*overrides: str) -> tuple[Path, Path]:
+        if overrides not in made:
+            folder = workplace(tmp_path_factory.mktemp("run"))
+            with pytest.MonkeyPatch.context() as patch:
+                assert train_here(patch, folder, *EPOCH, *overrides) == 0
+            made[overrides] = folder, only(folder, "runs/*")
+        return made[overrides]
+
+    return run
+
+
+def export_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["export", *overrides])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    try:
+        command("export", export)
+    except SystemExit as exit:
+        return exit.code
+    return 0
+
+
+def users_inputs(
+    table: pd.DataFrame, starts: list[int], seq_len: int, pred_len: int
+) -> dict[str, np.ndarray]:
+    """Raw rows and the calendar's features of some windows, as a user would cut them."""
+    time = time_features(pd.DatetimeIndex(table.index), "h")
+    rows = table.to_numpy("float64")
+    return {
+        "past": np.stack([rows[s : s + seq_len] for s in starts]),
+        "past_time": np.stack([time[s : s + seq_len] for s in starts]),
+        "future_time": np.stack([time[s + seq_len : s + seq_len + pred_len] for s in starts]),
+    }
+
+
+@torch.no_grad()
+def ours(trained: TrainedModel, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    """Scale, run the network, unscale: what training and testing do."""
+    past = trained.scaler.transform(torch.from_numpy(inputs["past"]), series=0).float()
+    times = (torch.from_numpy(inputs[name]).float() for name in ("past_time", "future_time"))
+    series = torch.zeros(len(past), dtype=torch.long)
+    return trained.target_scaler.inverse(trained.network(past, *times), series).numpy()
+
+
+def run_onnx(path: Path, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The forecast and the quantiles."""
+    forecast, quantiles = onnxruntime.InferenceSession(str(path)).run(["forecast", "quantiles"], inputs)
+    return np.asarray(forecast), np.asarray(quantiles)
+
+
+def read(folder: Path) -> pd.DataFrame:
+    return pd.read_csv(folder / "load.csv", index_col="date", parse_dates=True)
+
+
+def operations(graph: onnx.GraphProto) -> set[str]:
+    found = set()
+    for node in graph.node:
+        found.add(node.op_type)
+        for attribute in node.attribute:
+            found |= operations(attribute.g)
+    return found
+
+
+class Exported(NamedTuple):
+    folder: Path  # of the data
+    run: Path
+    path: Path
+    said: str
+
+
+@pytest.fixture(scope="module")
+def exported(runs, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """A run with ProbSparse as an ONNX file, and what the export printed."""
+    folder, run = runs("attention=probsparse")
+    path = tmp_path_factory.mktemp("exported") / "a model.onnx"
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as said:
+        patch.setenv("COLUMNS", "100")
+        assert export_here(patch, folder, f"checkpoint={run}", f"output={path}") == 0
+    return Exported(folder, run, path, said.getvalue())
+
+
+def test_an_onnx_file_gives_what_pytorch_gives(exported: Exported, monkeypatch) -> None:
+    folder, run, path, said = exported
+    monkeypatch.chdir(folder)
+    assert sorted(p.name for p in path.parent.iterdir()) == ["a model.json", "a model.onnx"]
+    trained, table = load(run), read(folder)
+    assert trained.calibration is not None
+    for starts in ([250], [0, 280], list(range(100, 107))):
+        inputs = users_inputs(table, starts, 12, 5)
+        forecast, quantiles = run_onnx(path, inputs)
+        expected = ours(trained, inputs)
+        assert np.abs(forecast - expected).max() < 1e-4  # of a load of 100, a deviation of 20
+        assert np.abs(expected - expected.mean()).max() > 1
+        offsets = trained.calibration.offsets.numpy()[:, None]  # (quantiles, 1, steps, n_targets)
+        assert np.allclose(
+            quantiles,
+            np.moveaxis(expected + offsets * trained.target_scaler.scale[0].numpy(), 0, -1),
+            atol=1e-4,
+        )
+        assert (np.diff(quantiles) >= 0).all()
+    model = onnx.load(path)
+    assert [(o.domain, o.version) for o in model.opset_import if o.domain == ""] == [("", 18)]
+    assert not {op for op in operations(model.graph) if "Random" in op or op in ("Bernoulli", "Dropout")}
+    about = {entry.key: json.loads(entry.value) for entry in model.metadata_props}
+    beside = json.loads(path.with_suffix(".json").read_text())
+    assert beside["checked"]["windows"] == len(trained.data().windows["test"])
+    assert beside["checked"]["scaled"]["largest_difference"] < 1e-5
+    assert beside["checked"]["windows_beyond_tolerance"] == 0
+    assert f"{beside['checked']['windows']} test windows" in said
+    assert {key: beside[key] for key in about} == about
+    assert about["feature_columns"] == about["target_columns"] == ["load", "temperature"]
+    assert (about["freq"], about["seq_len"], about["pred_len"]) == ("h", 12, 5)
+    assert [feature["name"] for feature in about["time_features"]][:2] == ["hour", "day of week"]
+
+
+def run_program(said: str, data: Path, folder: Path) -> np.ndarray:
+    """The forecast of the printed program on a file, in a process that cannot import this package."""
+    program = said[said.index("import json") :].replace("my.csv", str(data))
+    program = (
+        "import sys\nsys.modules['forecast'] = None\n" + program + '\nnp.save("forecast.npy", forecast)\n'
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=folder, check=True, capture_output=True, text=True)
+    return np.load(folder / "forecast.npy")
+
+
+@pytest.mark.parametrize("format", ["onnx", "torch_export"])
+def test_the_printed_program_forecasts_without_this_package(
+    format: str, exported: Exported, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    folder, run, _, said = exported
+    if format == "torch_export":
+        monkeypatch.setenv("COLUMNS", "100")
+        capsys.readouterr()
+        asked = (f"checkpoint={run}", f"format={format}", f"output={tmp_path / 'm.pt2'}", "check_windows=9")
+        assert export_here(monkeypatch, folder, *asked) == 0
+        said = capsys.readouterr().out
+        assert "9 test windows" in said
+    monkeypatch.chdir(folder)
+    assert "past (batch, 12, 2) float64" in said
+    forecast = run_program(said, folder / "load.csv", tmp_path)
+    table = read(folder)
+    longer = table.reindex(pd.date_range(table.index[0], periods=len(table) + 5, freq="h"))
+    expected = ours(load(run), users_inputs(longer, [len(table) - 12], 12, 5))
+    assert np.abs(forecast - expected).max() < 1e-4
+
+
+def test_quantiles_that_were_trained_are_exported_in_order(runs, tmp_path: Path, monkeypatch) -> None:
+    quantile = (
+        "attention=full",
+        "model.encoder_layers=1",
+        "loss=quantile",
+        "features=MS",
+        "data.target=temperature",
+    )
+    folder, run = runs(*quantile)
+    path = tmp_path / "m.onnx"
+    assert export_here(monkeypatch, folder, f"checkpoint={run}", f"output={path}") == 0
+    trained = load(run)
+    assert trained.quantiles is not None
+    inputs = users_inputs(read(folder), [3, 200], 12, 5)
+    forecast, quantiles = run_onnx(path, inputs)
+    assert forecast.shape == (2, 5, 1)
+    assert quantiles.shape == (2, 5, 1, len(trained.quantiles))
+    assert (np.diff(quantiles) > 0).all()
+    assert (quantiles[..., trained.quantiles.index(0.5)] == forecast).all()
+    assert json.loads(path.with_suffix(".json").read_text())["quantiles"] == list(trained.quantiles)
+
+
+def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, capsys) -> None:
+    folder, run = runs("attention=probsparse")
+    load_file = torch_file.load_program
+
+    def load_other(path: Path):
+        run = load_file(path)
+        return lambda inputs: {name: value + 0.1 for name, value in run(inputs).items()}
+
+    monkeypatch.setattr(torch_file, "load_program", load_other)
+    asked = (f"checkpoint={run}", "format=torch_export", f"output={tmp_path / 'm.pt2'}", "check_windows=3")
+    assert export_here(monkeypatch, folder, *asked) == 2
+    error = capsys.readouterr().err
+    assert "differs from PyTorch by up to" in error
+    assert "in 3 of 3 windows by more than tolerance=0.0001: nothing is written" in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_mistakes_are_one_line(runs, tmp_path: Path, monkeypatch, capsys) -> None:
+    folder, run = runs("attention=probsparse")
+    (tmp_path / "there.json").touch()
+    capsys.readouterr()  # what the training said
+    for asked, said in (
+        ((), "checkpoint= is needed"),
+        (("checkpoint=nowhere",), "no such checkpoint file or run folder"),
+        ((f"checkpoint={run}", "format=tflite"), "format=tflite is not one of onnx, torch_export"),
+        ((f"checkpoint={run}", "output=m.pt2"), "needs a name that ends in .onnx"),
+        ((f"checkpoint={run}", f"output={tmp_path}/there.onnx"), "there.json: is there already"),
+        ((f"checkpoint={run}", "tolerance=null"), "tolerance=null: a number is needed"),
+        ((f"checkpoint={run}", "check_windows=0"), "check_windows=0 must be at least 1"),
+        ((f"checkpoint={run}", "data.path=gone.csv"), "gone.csv"),
+    ):
+        assert export_here(monkeypatch, folder, *asked) == 2
+        error = capsys.readouterr().err.strip().splitlines()
+        assert len(error) == 1, error
+        assert said in error[0]
+    assert not list(folder.glob("*.onnx"))
+    assert [p.name for p in tmp_path.iterdir()] == ["there.json"]
+
+
+def test_without_its_data_the_file_cannot_be_compared(runs, tmp_path: Path, monkeypatch, capsys) -> None:
+    folder, run = runs("attention=probsparse")
+    asked = (f"checkpoint={run}", f"output={tmp_path / 'm.pt2'}", "format=torch_export", "check_windows=2")
+    moved = (folder / "load.csv").rename(folder / "moved.csv")
+    capsys.readouterr()  # what the training said
+    try:
+        assert export_here(monkeypatch, folder, *asked) == 2
+        (error,) = capsys.readouterr().err.strip().splitlines()
+        assert "load.csv" in error
+        assert "data.path=FILE" in error
+        assert not list(tmp_path.iterdir())
+        assert export_here(monkeypatch, folder, *asked, "data.path=moved.csv") == 0
+    finally:
+        moved.rename(folder / "load.csv")
+
+
+def test_a_missing_package_is_named(runs, tmp_path: Path, monkeypatch, capsys) -> None:
+    folder, run = runs("attention=probsparse")
+    monkeypatch.setattr("forecast.tools.export.onnx_file.find_spec", lambda name: None)
+    assert export_here(monkeypatch, folder, f"checkpoint={run}", f"output={tmp_path / 'm.onnx'}") == 2
+    assert "pip install -c constraints.txt -e '.[export]'" in capsys.readouterr().err
+
+
+def test_units_in_brackets_are_shown(tmp_path: Path, monkeypatch, capsys) -> None:
+    folder = workplace(tmp_path)
+    table = pd.read_csv(folder / "load.csv").rename(columns={"load": "rate [/h]", "temperature": "flow [m3]"})
+    table.to_csv(folder / "load.csv", index=False)
+    assert train_here(monkeypatch, folder, *EPOCH) == 0
+    given = (f"checkpoint={only(folder, 'runs/*')}", "format=torch_export", "output=rate.pt2")
+    assert export_here(monkeypatch, folder, *given) == 0
+    said = capsys.readouterr().out
+    assert "rate [/h]" in said or "flow [m3]" in said
+
+
+@pytest.fixture(scope="module")
+def series_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A folder with a long file, whose last 5 days have prices only, and a run on it with covariates of all roles."""
+    folder = tmp_path_factory.mktemp("series")
+    long_frame(future=5).to_csv(folder / "long.csv", index=False)
+    roles = ("past_covariates=[temperature]", "future_covariates=[price]", "static_covariates=[region,size]")
+    given = ("data=long", "data.path=long.csv", "attention=full", *(f"data.{role}" for role in roles))
+    with pytest.MonkeyPatch.context() as patch:
+        assert train_here(patch, folder, *EPOCH, *given) == 0
+    return folder, only(folder, "runs/*")
+
+
+@pytest.mark.parametrize(("format", "suffix"), [("onnx", ".onnx"), ("torch_export", ".pt2")])
+def test_many_series_with_covariates(
+    format: str, suffix: str, series_run, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    folder, run = series_run
+    path = tmp_path / f"m{suffix}"
+    capsys.readouterr()
+    assert export_here(monkeypatch, folder, f"checkpoint={run}", f"format={format}", f"output={path}") == 0
+    said = capsys.readouterr().out
+    about = json.loads(path.with_suffix(".json").read_text())
+    assert about["inputs"] == {
+        "past": ["batch", 12, 2], "past_time": ["batch", 12, 3], "future_time": ["batch", 5, 3],
+        "center": ["batch", 3], "scale": ["batch", 3], "future_covariates": ["batch", 17, 1],
+        "static": ["batch", 3],
+    }  # fmt: skip
+    assert about["scaled_columns"] == ["y", "temperature", "price"]
+    assert list(about["series"]) == ["a", "002", "c d", "é"]
+    frame = long_frame(future=5)
+    rows = frame[frame["unique_id"] == "002"][about["scaled_columns"]][: int(0.7 * 55)]
+    assert about["series"]["002"]["center"] == pytest.approx(rows.mean().tolist())
+    assert about["series"]["002"]["scale"] == pytest.approx(rows.std(ddof=0).tolist())
+    assert about["checked"]["series"] == 4
+    assert about["checked"]["scaled"]["largest_difference"] < 1e-5
+    expected = api.load(run).predict()
+    for name in ("a", "002"):
+        chosen = said.replace("name = 'a'", f"name = {name!r}")
+        forecast = run_program(chosen, folder / "long.csv", tmp_path)
+        ours = expected.loc[name, "y"].to_numpy()
+        assert forecast.shape == (1, 5, 1)
+        assert np.abs(forecast[0, :, 0] - ours).max() < 1e-4
+        assert np.abs(ours).max() > 1
+
+
+def test_the_scale_of_a_series_is_an_input(series_run, tmp_path: Path, monkeypatch) -> None:
+    """A forecast in twice the units is twice the forecast."""
+    folder, run = series_run
+    path = tmp_path / "m.onnx"
+    asked = (f"checkpoint={run}", f"output={path}", "check_windows=3")
+    assert export_here(monkeypatch, folder, *asked) == 0
+    random = np.random.default_rng(0)
+    about = json.loads(path.with_suffix(".json").read_text())
+    inputs = {name: random.normal(size=(2, *shape[1:])) for name, shape in about["inputs"].items()}
+    inputs["scale"] = np.abs(inputs["scale"]) + 1
+    forecast, quantiles = run_onnx(path, inputs)
+    doubled = {name: 2 * inputs[name] for name in ("past", "center", "scale", "future_covariates")}
+    forecast_doubled, quantiles_doubled = run_onnx(path, {**inputs, **doubled})
+    assert np.allclose(forecast_doubled, 2 * forecast, atol=1e-5)
+    assert np.allclose(quantiles_doubled, 2 * quantiles, atol=1e-5)
+    assert np.abs(forecast[0] - forecast[1]).max() > 0.1
+
+
+def test_many_series_for_a_model_of_a_table_are_refused(runs, tmp_path: Path, monkeypatch, capsys) -> None:
+    folder, run = runs("attention=probsparse")
+    table = read(folder).rename_axis("ds").reset_index()
+    pd.concat([table.assign(unique_id=name) for name in "ab"]).to_csv(folder / "two.csv", index=False)
+    capsys.readouterr()
+    asked = (f"checkpoint={run}", f"output={tmp_path}/m.onnx", "data=long", "data.path=two.csv")
+    assert export_here(monkeypatch, folder, *asked, "data.columns=[load,temperature]") == 2
+    (error,) = capsys.readouterr().err.strip().splitlines()
+    assert "the model was trained on one table" in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_store(tmp_path: Path, monkeypatch) -> None:
+    folder = workplace(tmp_path)
+    assert answer(monkeypatch, "convert", folder, "data.path=load.csv") == 0
+    given = ("data=store", "data.path=load.store", "attention=full", "features=S", "data.target=temperature")
+    assert train_here(monkeypatch, folder, *EPOCH, *given) == 0
+    run = only(folder, "runs/*")
+    assert export_here(monkeypatch, folder, f"checkpoint={run}", "check_windows=9") == 0
+    about = json.loads((folder / "model.json").read_text())
+    assert (about["feature_columns"], about["checked"]["windows"]) == (["temperature"], 9)
+    inputs = users_inputs(read(folder).drop(columns="load"), [0, 280], 12, 5)
+    assert np.abs(run_onnx(folder / "model.onnx", inputs)[0] - ours(load(run), inputs)).max() < 1e-4

@@ -1,0 +1,242 @@
+"""The exported graph of every attention type and variant against the network itself, and the checks of the export."""
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+import torch
+from hydra.utils import instantiate
+
+from forecast.cli.compose import composed
+from forecast.data.scaling import Scaler
+from forecast.data.static_features import encode_static, feature_names, fit_static
+from forecast.data.time_features import time_feature_names, time_features
+from forecast.inference.model import TrainedModel
+from forecast.models import ResidualInformer
+from forecast.system.errors import ConfigError
+from forecast.tools.export import onnx_file, report
+from forecast.tools.export.difference import Difference, compare_with_pytorch, count_allowed_beyond
+from forecast.tools.export.graph import ForecastGraph, trace_forecast
+from forecast.tools.export.metadata import PANDAS, static_expressions
+
+SMALL = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "model.encoder_layers=1")
+LENGTHS = ("seq_len=168", "label_len=70", "pred_len=100", "num_landmarks=7")  # more than one chunk of 64
+VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained runs of test_export.py
+    ("attention=linear", "model.encoder_layers=2"),
+    ("attention=full", "cross=nystrom"),
+    ("attention=probsparse", "cross=probsparse"),
+    ("attention=probsparse", "sampling=per_query", "factor=1"),
+    ("attention=linear", "cross=linear", "feature_map=taylor"),
+    ("attention=linear", "feature_map=favor"),
+    ("attention=linear", "feature_map=relu", "model=informer_stack"),
+    ("attention=nystrom", "model.share_layers=true"),
+    ("attention=fastformer", "model.attention.decoder.interaction=concat", "model.share_layers=true"),
+    ("attention=nystrom", "model=residual_informer"),
+    ("attention=linear", "cross=linear", "model=residual_informer", "model.tokens=independent"),
+    ("attention=probsparse", "model=residual_informer", "model.tokens=joint"),
+    ("attention=fastformer", "cross=linear", "model=residual_informer", "model.normalize=false"),
+]
+
+
+def made(*overrides: str, n_features: int = 3, n_targets: int = 3) -> tuple[ForecastGraph, dict[str, list]]:
+    """An untrained forecast whose first column has level 10⁷ and deviation 1, and its inputs' shapes."""
+    torch.manual_seed(0)
+    config = composed(*SMALL, *overrides)
+    network = instantiate(config.model)(n_features=n_features, n_targets=n_targets, n_time_features=4).eval()
+    if isinstance(network, ResidualInformer):  # which says nothing before it is fitted and trained
+        weight = torch.randn(config.seq_len, config.pred_len) / config.seq_len
+        assert network.linear is not None
+        network.linear.weight.copy_(weight)
+        network.time_embedding.set_calendar_features(())
+        torch.nn.init.normal_(network.head.out.weight)
+    center = torch.tensor([1e7, -3.0, 0.5], dtype=torch.float64)
+    scale = torch.tensor([1.0, 20.0, 1e-3], dtype=torch.float64)
+    scaler = Scaler(center[None, :n_features], scale[None, :n_features])
+    graph = ForecastGraph(network, scaler, range(n_targets), trained_for=None, calibration=None)
+    steps = {"past": config.seq_len, "past_time": config.seq_len, "future_time": config.pred_len}
+    widths = {"past": n_features, "past_time": 4, "future_time": 4}
+    return graph.eval(), {name: ["batch", steps[name], widths[name]] for name in steps}
+
+
+def drawn(graph: ForecastGraph, shapes: dict[str, list], batch: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(batch)
+    inputs = {
+        name: torch.randn(batch, *shape[1:], generator=generator, dtype=torch.float64)
+        for name, shape in shapes.items()
+    }
+    center, scale = scaler_of(graph)
+    return {**inputs, "past": inputs["past"] * scale + center}
+
+
+def scaler_of(graph: ForecastGraph) -> tuple[torch.Tensor, torch.Tensor]:
+    """The center and the scale of the columns (1, n_features)."""
+    assert graph.table_center is not None
+    assert graph.table_scale is not None
+    return graph.table_center, graph.table_scale
+
+
+@torch.no_grad()
+def expected(graph: ForecastGraph, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Scaled by hand in NumPy's float64, and back."""
+    center, scale = (part.numpy() for part in scaler_of(graph))
+    past = (inputs["past"].numpy() - center) / scale
+    times = inputs["past_time"].float(), inputs["future_time"].float()
+    scaled = graph.network(torch.from_numpy(past.astype("float32")), *times)
+    return torch.from_numpy(scaled.numpy().astype("float64") * scale + center)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overrides", VARIANTS, ids=" ".join)
+def test_every_variant_gives_what_its_network_gives(overrides: tuple[str, ...], tmp_path) -> None:
+    graph, shapes = made(*LENGTHS, *overrides)
+    program = trace_forecast(graph, shapes)
+    onnx_file.write_program(program, tmp_path / "m.onnx", {"outputs": {"forecast": []}})
+    run, same = onnx_file.load_program(tmp_path / "m.onnx"), program.module()
+    for batch in (1, 2, 7):
+        inputs = drawn(graph, shapes, batch)
+        ours = expected(graph, inputs)
+        assert ours.shape == (batch, 100, 3)
+        assert ours.std(dim=1).min() > 0
+        for got in (run(inputs)["forecast"], same(*inputs.values())["forecast"]):  # of .onnx, of .pt2
+            assert got.shape == ours.shape
+            assert ((got - ours) / scaler_of(graph)[1]).abs().max() < 1e-5
+
+
+def test_a_large_level_keeps_its_digits(tmp_path) -> None:
+    """In float32 neither the input nor the output could say more of a level of 10⁷ than a whole number."""
+    graph, shapes = made(
+        "attention=full", "seq_len=12", "label_len=6", "pred_len=5", n_features=1, n_targets=1
+    )
+    path = tmp_path / "m.onnx"
+    onnx_file.write_program(trace_forecast(graph, shapes), path, {"outputs": {"forecast": []}})
+    run, inputs = onnx_file.load_program(path), drawn(graph, shapes, 4)
+    assert (run(inputs)["forecast"] - expected(graph, inputs)).abs().max() < 1e-5
+    rounded = {**inputs, "past": inputs["past"].float().double()}
+    assert (run(rounded)["forecast"] - expected(graph, inputs)).abs().max() > 1e-2
+    assert {i.type for i in onnxruntime.InferenceSession(str(path)).get_inputs()} == {"tensor(double)"}
+
+
+@pytest.mark.parametrize(
+    ("attention", "dropout", "operations"),
+    [("full", 0.5, "aten"), ("probsparse", 0.0, r"aten\.rand"), ("full", 0.0, None)],
+)
+def test_nothing_random_is_exported(attention: str, dropout: float, operations: str | None) -> None:
+    """A network in training draws its dropout, and ProbSparse its sample."""
+    tiny = (f"attention={attention}", "seq_len=12", "label_len=6", "pred_len=5", f"model.dropout={dropout}")
+    graph, shapes = made(*tiny)
+    graph.train()
+    if operations is None:
+        trace_forecast(graph, shapes)
+    else:
+        with pytest.raises(ConfigError, match=f"would draw random numbers: {operations}"):
+            trace_forecast(graph, shapes)
+
+
+def test_nothing_random_is_in_an_onnx_graph(tmp_path) -> None:
+    class Noisy(torch.nn.Module):
+        def forward(self, x):
+            return x + torch.rand_like(x)
+
+    program = torch.export.export(Noisy(), (torch.zeros(3),))
+    with pytest.raises(ConfigError, match="RandomUniform"):
+        onnx_file.write_program(program, tmp_path / "m.onnx", {"outputs": {"noise": []}})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("freq", ["s", "15min", "h", "4h", "D", "B", "W-SUN", "MS", "QS"])
+def test_time_features_in_pandas_alone(freq: str) -> None:
+    dates = pd.date_range("2023-11-05 13:07:31", periods=500, freq=freq)
+    columns = [eval(PANDAS[name], {"dates": dates}) for name in time_feature_names(freq)]
+    alone = np.stack([np.asarray(column, dtype="float64") for column in columns], axis=1)
+    assert np.array_equal(alone, time_features(dates, freq))
+
+
+def test_static_features_in_pandas_alone() -> None:
+    static = pd.DataFrame(
+        {"region": ["n", "s", "it's", "s"], "size": [1.5, 2.0, 7.0, -3.25], "one": [4, 4, 4, 4]}
+    )
+    with pytest.warns(UserWarning, match="the same in every series"):
+        encoding = fit_static(static)
+    features = static_expressions(encoding)
+    assert [feature["name"] for feature in features] == feature_names(encoding)
+    columns = [eval(feature["pandas"], {"static": static, "np": np}) for feature in features]
+    alone = np.stack([np.asarray(column, dtype="float64") for column in columns], axis=1)
+    assert np.allclose(alone, encode_static("the data", static, encoding), atol=1e-6)
+
+
+class Fixed(TrainedModel):
+    """A trained model whose network forecasts `answer(past)`, without a checkpoint."""
+
+    def __init__(self, data, answer) -> None:
+        self.quantiles, self.calibration, self.data_state = None, None, data.state_dict()
+        self.network = lambda past, past_time, future_time: answer(past)[:, None].expand(
+            -1, future_time.shape[1], -1
+        )
+
+
+@pytest.fixture
+def compared(etth1):
+    """Compare what a network forecasts with what a file does, each a function of the scaled past."""
+
+    def run(ours, theirs) -> Difference:
+        def file(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+            past = etth1.scaler.transform(inputs["past"], series=0).float()
+            steps = inputs["future_time"].shape[1]
+            scaled = theirs(past)[:, None].expand(-1, steps, etth1.n_targets)
+            return {"forecast": etth1.unscale_targets(scaled, torch.zeros(len(past), dtype=torch.long))}
+
+        return compare_with_pytorch(file, Fixed(etth1, ours), etth1, torch.arange(0, 2000, 100), 1e-4)
+
+    return run
+
+
+def last(past: torch.Tensor) -> torch.Tensor:
+    return past[:, -1]
+
+
+def test_a_difference_is_found_where_it_is(compared) -> None:
+    assert compared(last, last).scaled.max() == 0
+
+    def off(past):
+        moved = last(past).clone()
+        moved[-1, 2] += 0.01  # one window of a batch, one column
+        return moved
+
+    found = compared(last, off)
+    assert found.beyond == 2  # the first window alone, the others in one batch
+    assert found.scaled[2] == pytest.approx(0.01, rel=1e-3)
+    assert found.scaled[[0, 1, 3, 4, 5, 6]].max() == 0
+    assert found.largest_scaled.min() > 0.1
+
+
+def test_not_a_number_is_a_difference(compared, etth1) -> None:
+    found = compared(last, lambda past: last(past) * torch.nan)
+    about = {"target_columns": list(etth1.target_columns)}
+    with pytest.raises(ConfigError, match=r"by up to nan .* in 20 of 20 windows"):
+        report.check_result(found, etth1, about, 1e-4, allowed=20)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "allowed"),
+    [
+        (("attention=full",), 0),
+        (("attention=nystrom",), 0),
+        (("attention=full", "cross=probsparse"), 2),
+        (("attention=probsparse",), 2),
+    ],
+)
+def test_only_a_ranking_may_flip(overrides: tuple[str, ...], allowed: int) -> None:
+    network = made(*overrides)[0].network
+    assert count_allowed_beyond(network, 2785) == allowed
+    assert count_allowed_beyond(network, 999) == 0
+
+
+def test_windows_beyond_the_tolerance_are_counted_and_refused(compared, etth1) -> None:
+    found = compared(last, lambda past: last(past) + 0.5 * (torch.arange(len(past)) == 3)[:, None])
+    about = {"target_columns": list(etth1.target_columns)}
+    assert found.beyond == 1
+    with pytest.raises(ConfigError, match=r"by up to 0\.5 .* in 1 of 20 windows .*: nothing is written"):
+        report.check_result(found, etth1, about, 1e-4, allowed=0)
+    kept = report.check_result(found, etth1, about, 1e-4, allowed=1)
+    assert kept["windows_beyond_tolerance"] == 1
+    assert kept["scaled"]["largest_difference"] == pytest.approx(0.5)

@@ -1,0 +1,384 @@
+"""Nothing that lies after a forecast's origin reaches the forecast, or anything that it is made with, by a single bit.
+
+A table is changed at an origin and after it: other numbers, holes, missing rows. Whatever belongs to that origin or to
+one before must stay the same: scaler, filled history, windows, forecasts of every kind of attention and of every simple
+rule, intervals. `PLANTED` holds leaks that these tests must find.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from omegaconf import DictConfig, OmegaConf
+
+from forecast import load
+from forecast.attention import FullAttention
+from forecast.checkpoints.safe_load import safe_load
+from forecast.cli.compose import composed
+from forecast.data import Windows, module, scaled_panel
+from forecast.data.scaling import Scaler, fit_scaler
+from forecast.data.window_starts import find_window_starts
+from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.conformal import calibrate
+from forecast.models.channels import TOKENS
+from forecast.training.build import make_data, make_forecaster
+from forecast.training.report import predict
+from tests.support.commands import TINY, only, train, train_here, workplace
+from tests.support.models import ATTENTION_TYPES
+
+ROWS, COLUMNS = 240, ["load", "temperature", "price"]
+DATES = pd.date_range("2023-01-01", periods=ROWS, freq="D")
+SEQ, PRED, SEASON = 12, 5, 7
+SPLITS: dict[str, Any] = {
+    "ratios": [0.7, 0.1, 0.2],
+    "months": [4, 2, 2],
+    "dates": [str(DATES[160]), str(DATES[190])],
+}
+PARTS = {"ratios": (168, 192), "months": (120, 180), "dates": (160, 190)}  # first rows of validation and test
+MODES, FILLS, SCALERS = ("M", "S", "MS"), (None, "previous", "zero"), ("standard", "minmax", "robust", "none")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A table, how it is read, and what is done to it from the row `origin` on."""
+
+    kind: str = "full"
+    mode: str = "M"
+    split: str = "ratios"
+    fill: str | None = None
+    scaler: str = "standard"
+    origin: int = 200
+    change: float = 1e3
+    lost: tuple[int, ...] = ()  # cells after the origin that are emptied, where there is a fill
+    missing: tuple[int, ...] = ()  # rows after the origin that are taken out, where there is a fill
+    seed: int = 0
+    model: str = "informer"
+    tokens: str = "mixed"
+
+    def before(self) -> pd.DataFrame:
+        t = np.arange(ROWS)[:, None]
+        noise = np.random.default_rng(self.seed).normal(size=(ROWS, len(COLUMNS)))
+        frame = pd.DataFrame(10 + 3 * np.sin(2 * np.pi * t / SEASON) + noise, DATES, COLUMNS)
+        if self.fill:
+            frame.iloc[[50, self.origin - 2, self.origin - 1], 0] = np.nan  # what is filled, up to the origin
+        return frame
+
+    def after(self) -> pd.DataFrame:
+        frame = self.before()
+        frame.iloc[self.origin :] = frame.iloc[self.origin :] + self.change
+        if self.fill:
+            rows = [row for row in self.lost if row > self.origin]
+            frame.iloc[rows, 0] = np.nan
+            kept = [row for row in range(ROWS) if row not in self.missing or row <= self.origin]
+            frame = frame.iloc[kept]
+        return frame
+
+
+@st.composite
+def examples(draw: st.DrawFn, kind: str, mode: str) -> Example:
+    split, fill = draw(st.sampled_from(list(SPLITS))), draw(st.sampled_from(FILLS))
+    model = draw(st.sampled_from(["informer", "residual_informer"]))
+    chosen_on_validation = model == "residual_informer"  # its linear map, as best epochs are
+    return Example(
+        kind, mode, split, fill,
+        model=model,
+        tokens=draw(st.sampled_from(TOKENS)),
+        scaler=draw(st.sampled_from(SCALERS)),
+        origin=draw(st.integers(PARTS[split][chosen_on_validation] + 2, ROWS - PRED - 2)),
+        change=draw(st.sampled_from([-1e6, -3.0, 0.5, 50.0, 1e4])),
+        lost=tuple(draw(st.lists(st.integers(0, ROWS - 1), max_size=5))),
+        missing=tuple(draw(st.lists(st.integers(0, ROWS - 2), max_size=5))),
+        seed=draw(st.integers(0, 99)),
+    )  # fmt: skip
+
+
+@cache
+def configuration(kind: str, mode: str, model: str, tokens: str) -> DictConfig:
+    typed = [text for text in TINY if not text.startswith(("seq_len", "pred_len"))]
+    return composed(
+        "data=csv", f"attention={kind}", f"features={mode}", f"seq_len={SEQ}", f"pred_len={PRED}", *typed,
+        "data.target=load", "factor=1", "num_landmarks=4", f"data.season={SEASON}", f"model={model}",
+        *(["model.patch_len=3", f"model.tokens={tokens}"] if model == "residual_informer" else []),
+    )  # fmt: skip
+
+
+def answers(frame: pd.DataFrame, example: Example, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is fitted once for a table, and what belongs to each window of validation and test."""
+    path = folder / "table.csv"
+    frame.to_csv(path, index_label="date")
+    config = OmegaConf.merge(
+        configuration(example.kind, example.mode, example.model, example.tokens),
+        {
+            "data": {
+                "path": str(path),
+                "split": SPLITS[example.split],
+                "fill": example.fill,
+                "scaler": example.scaler,
+            }
+        },
+    )
+    assert isinstance(config, DictConfig)
+    data = make_data(config)
+    fitted = FittedBaselines.fit(data)
+    torch.manual_seed(0)
+    forecaster = make_forecaster(config, data, fitted)
+    calibration = calibrate(lambda batch: predict(forecaster, batch), data.windows["val"], 64, [80])
+    once = {
+        "scaler": [*data.scaler.state_dict().values()],
+        "linear": fitted.linear,
+        "naive_mae": fitted.naive_mae,
+        "offsets": calibration.offsets,
+    }
+    each: dict[str, Any] = {}
+    for split in ("val", "test"):
+        windows = data.windows[split]
+        index = torch.arange(len(windows))
+        batch = windows.gather(index)  # all at once: each beside those that see the change
+        point = predict(forecaster, batch)
+        parts = {
+            "past": batch.past, "past_time": batch.past_time, "future_time": batch.future_time, "model": point,
+            "units": data.unscale_targets(point, batch.series), "truth": batch.future,
+            **{name: rule(windows, batch) for name, rule in fitted.baselines().items()},
+        }  # fmt: skip
+        each |= {f"{split} {name}": (windows.origins(index), part) for name, part in parts.items()}
+    return once, each
+
+
+def check(example: Example, folder: Path) -> None:
+    """Raises AssertionError naming what the change reached."""
+    (once, each), (once_after, each_after) = (
+        answers(frame, example, folder) for frame in (example.before(), example.after())
+    )
+    _, test = PARTS[example.split]
+    for name, value in once.items():
+        if name == "offsets" and example.origin < test + PRED - 1:
+            continue  # the change lies within the last validation windows, or in none of them
+        pairs = zip(value, once_after[name], strict=True)
+        assert all(torch.equal(a, b) for a, b in pairs), name
+    reached = False
+    for name, (origins, value) in each.items():
+        unknowing = origins <= example.origin
+        other = each_after[name][1]
+        if name.endswith("truth"):
+            reached |= not torch.equal(value, other)
+            continue
+        assert torch.equal(value[unknowing], other[unknowing]), name
+    assert reached, "the change changed nothing"
+
+
+def quietly(check: Callable[[], None]) -> None:
+    with warnings.catch_warnings(action="ignore"):
+        check()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ATTENTION_TYPES)
+@pytest.mark.parametrize(
+    "number", [pytest.param(3, id="few"), pytest.param(60, id="many", marks=pytest.mark.long)]
+)
+def test_what_comes_after_an_origin_reaches_no_forecast_of_it(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, mode: str, number: int
+) -> None:
+    @settings(
+        max_examples=number, deadline=None, database=None, derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )  # fmt: skip
+    @given(examples(kind, mode))
+    def holds(example: Example) -> None:
+        quietly(lambda: check(example, tmp_path_factory.mktemp("table")))
+
+    holds()
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("fill", FILLS)
+def test_every_split_and_fill(tmp_path: Path, split: str, fill: str | None) -> None:
+    example = Example("probsparse", "MS", split, fill, lost=(205, 230), missing=(215, 216))
+    quietly(lambda: check(example, tmp_path))
+
+
+# ---- leaks that must be found
+
+gather = Windows.gather
+
+
+@contextmanager
+def planted(leak: str) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        PLANTED[leak](patch)
+        yield
+
+
+def scaled_by_all_rows(
+    kind: str, by: str, values: Any, columns: Any, first: Any, last: Any, others: Any
+) -> Scaler:
+    return fit_scaler(kind, by, values, columns, first, np.full_like(last, len(values)), others)
+
+
+def longer(split: str, rows: int) -> Callable[..., dict[str, list[range]]]:
+    def too_long(*given: Any, **named: Any) -> dict[str, list[range]]:
+        found = find_window_starts(*given, **named)
+        return found | {split: [range(part.start, part.stop + rows) for part in found[split]]}
+
+    return too_long
+
+
+def one_row_late(windows: Windows, index: torch.Tensor) -> Any:
+    later = (index + 1).clamp(max=len(windows) - 1)
+    return gather(windows, index)._replace(past=gather(windows, later).past)
+
+
+def with_neighbours(self: FullAttention, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v) + v.mean(0, keepdim=True).mean(
+        2, keepdim=True
+    )
+
+
+def by_the_whole_table(self: Scaler, values: torch.Tensor) -> torch.Tensor:
+    return values.double() - values.double().mean(0)
+
+
+PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "a scaler of all rows": lambda patch: patch.setattr(scaled_panel, "fit_scaler", scaled_by_all_rows),
+    "centred by the whole table": lambda patch: patch.setattr(Scaler, "transform", by_the_whole_table),
+    "filled from behind": lambda patch: patch.setattr(
+        pd.DataFrame, "ffill", lambda frame: frame.bfill().fillna(0.0)
+    ),
+    "filled in between": lambda patch: patch.setattr(
+        pd.DataFrame, "ffill", lambda frame: frame.interpolate().fillna(0.0)
+    ),
+    "a history one row too long": lambda patch: patch.setattr(Windows, "gather", one_row_late),
+    "windows of a batch that see each other": lambda patch: patch.setattr(
+        FullAttention, "mix", with_neighbours
+    ),
+    "a linear map fitted to the end": lambda patch: patch.setattr(
+        module, "find_window_starts", longer("train", 60)
+    ),
+    "intervals from test windows": lambda patch: patch.setattr(
+        module, "find_window_starts", longer("val", 40)
+    ),
+}
+
+
+@pytest.mark.parametrize("leak", PLANTED)
+def test_a_planted_leak_is_found(tmp_path: Path, leak: str) -> None:
+    example = Example(fill="previous", origin=205)
+    quietly(lambda: check(example, tmp_path))
+    with planted(leak), pytest.raises(AssertionError):
+        quietly(lambda: check(example, tmp_path))
+
+
+# ---- a trained model
+
+
+@pytest.fixture(params=["run", "quantile_run"])
+def model_and_frame(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Any, pd.DataFrame]:
+    folder = request.getfixturevalue(request.param)
+    monkeypatch.chdir(folder.parent.parent)  # bounds beyond pred_len are calibrated on the data trained on
+    frame = pd.read_csv(folder.parent.parent / "load.csv", index_col="date", parse_dates=True)
+    return load(folder), frame
+
+
+@pytest.mark.parametrize("horizon", [3, 5, 12])
+def test_a_forecast_is_the_same_whatever_came_true(model_and_frame: Any, horizon: int) -> None:
+    """From a date on in a longer table, in one that went on otherwise, and in one that ends there."""
+    model, frame = model_and_frame
+    origin = 270
+    start = frame.index[origin]
+    otherwise = frame.copy()
+    otherwise.iloc[origin:] = -1e5
+    asked: dict[str, Any] = {"horizon": horizon, "levels": [80]}
+    found = [model.predict(table, start=start, **asked) for table in (frame, otherwise)]
+    found.append(model.predict(frame.iloc[:origin], **asked))
+    columns = [name for name in found[0].columns if not name.endswith(("-true", "-error"))]
+    for other in found[1:]:
+        pd.testing.assert_frame_equal(found[0][columns], other[columns], check_exact=True, check_freq=False)
+    assert "load-lo-80" in columns
+
+
+def train_on(monkeypatch: pytest.MonkeyPatch, folder: Path, changed_from: int, *given: str) -> dict[str, Any]:
+    """The checkpoint of an epoch on the table whose rows from `changed_from` on are others."""
+    folder.mkdir()
+    workplace(folder)
+    frame = pd.read_csv(folder / "load.csv")
+    frame.iloc[changed_from:, 1:] = frame.iloc[changed_from:, 1:] * 3 - 50
+    frame.to_csv(folder / "load.csv", index=False)
+    status = train_here(monkeypatch, folder, "trainer.max_epochs=1", "logger=[]", *given)
+    assert status == 0
+    return safe_load(only(folder, "runs/*") / "checkpoints" / "best.ckpt")
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (),
+        *(
+            pytest.param((f"attention={kind}", f"features={mode}", "data.target=load"), marks=pytest.mark.long)
+            for kind in ATTENTION_TYPES for mode in MODES
+        ),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_training_knows_nothing_of_later_splits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: tuple[str, ...]
+) -> None:
+    """300 rows: training to 210, validation to 240, then the test."""
+    before, test, val = (
+        train_on(monkeypatch, tmp_path / name, row, *given)
+        for name, row in (("before", 300), ("test", 240), ("val", 210))
+    )
+    learnt = ("state_dict", "optimizer_states", "lr_schedulers", "csv_data", "baselines")
+    for name in (*learnt, "calibration"):
+        assert same(before[name], test[name]), name
+    for name in learnt:
+        assert same(before[name], val[name]), name
+    assert not same(before["calibration"], val["calibration"])
+
+
+@pytest.mark.long
+def test_a_backtest_knows_at_each_origin_what_was_known_then(tmp_path: Path) -> None:
+    """Trained again every 20 rows; the table changes from the fourth of six origins on."""
+    found = {}
+    for name in ("before", "after"):
+        folder = tmp_path / name
+        folder.mkdir()
+        workplace(folder)
+        if name == "after":
+            frame = pd.read_csv(folder / "load.csv")
+            frame.iloc[270:, 1:] = frame.iloc[270:, 1:] * 3 - 50
+            frame.to_csv(folder / "load.csv", index=False)
+        result = train(
+            folder, "steps=60", "stride=10", "refit_every=20", "trainer.max_epochs=1",
+            program=("-m", "forecast.backtest"),
+        )  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        (file,) = (path for path in only(folder, "runs/*").glob("*.parquet") if "forecast" in path.name)
+        found[name] = pd.read_parquet(file)
+    before, after = found["before"], found["after"]
+    known = before["forecast_start"] <= pd.Timestamp("2024-01-01") + pd.Timedelta(hours=270)
+    assert known.groupby(before["forecast_start"]).first().tolist() == [True] * 4 + [False] * 2
+    columns = ["forecast_start", "date", "variable", "model", "naive", "seasonal_naive", "linear"]
+    pd.testing.assert_frame_equal(before.loc[known, columns], after.loc[known, columns], check_exact=True)
+    assert not before.loc[~known, "model"].equals(after.loc[~known, "model"])

@@ -1,0 +1,219 @@
+"""What the loggers keep of a real run, read back with their own readers."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.support.commands import finish, only, start, train, train_here, workplace
+from tests.support.wandb_file import WandbRun
+
+SECRET = "0123456789abcdef" * 2 + "01234567"
+CURVES = {"train/loss", "val/mse", "val/mae", "lr", "windows_per_second"}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
+    """A run with every logger, in an environment that holds a secret."""
+    folder = workplace(tmp_path_factory.mktemp("loggers"))
+    result = train(
+        folder, "logger=[wandb,csv,tensorboard]", "trainer.max_epochs=3", "seed=7", WANDB_API_KEY=SECRET
+    )
+    assert result.returncode == 0, result.stderr
+    return only(folder, "runs/*"), result
+
+
+@pytest.fixture(scope="module")
+def wandb_run(ran) -> WandbRun:
+    return WandbRun(only(ran[0], "wandb/offline-run-*/*.wandb"))
+
+
+@pytest.fixture(scope="module")
+def metrics(ran) -> dict[str, Any]:
+    return json.loads((ran[0] / "metrics.json").read_text())
+
+
+def test_wandb_says_what_ran(wandb_run: WandbRun) -> None:
+    assert wandb_run.run.project == "forecast"
+    assert wandb_run.run.display_name == "probsparse-csv-5-s7"
+    assert wandb_run.run.run_group == ""
+    assert wandb_run.exit_code == 0
+
+
+def test_wandb_has_the_resolved_configuration(wandb_run: WandbRun) -> None:
+    assert wandb_run.config["seq_len"] == 12
+    assert wandb_run.config["model"]["seq_len"] == 12
+    assert wandb_run.config["model"]["attention"]["encoder"]["factor"] == 5
+    assert wandb_run.config["data"]["path"] == "load.csv"
+    assert "${" not in json.dumps(wandb_run.config)
+
+
+def test_wandb_has_the_curves(ran, wandb_run: WandbRun) -> None:
+    epochs = pd.read_csv(ran[0] / "metrics.csv").set_index("epoch")
+    assert list(epochs.index) == [0, 1, 2]
+    for name in CURVES:
+        assert wandb_run.curve(name) == pytest.approx(epochs[name].to_dict(), rel=1e-6), name
+
+
+def test_wandb_has_the_final_scores(wandb_run: WandbRun, metrics: dict[str, Any]) -> None:
+    expected = {f"test/{name}": value for name, value in metrics["test"].items()}
+    for baseline, scores in metrics["baselines"].items():
+        expected |= {f"baseline/{baseline}/{name}": value for name, value in scores.items()}
+    for name in ("skill", "seconds", "windows_per_second", "ms_per_window", "peak_memory_mb", "n_parameters"):
+        expected[name] = metrics[name]
+    (method,) = metrics["intervals"]
+    for level, scores in metrics["intervals"][method].items():
+        if isinstance(scores, dict):
+            expected |= {f"intervals/conformal/{level}/{name}": value for name, value in scores.items()}
+        else:
+            expected[f"intervals/conformal/{level}"] = scores  # pinball and crps, over all levels
+    assert len(expected) == 4 * 7 + 6 + 3 + 2
+    assert {name: wandb_run.summary[name] for name in expected} == pytest.approx(expected, rel=1e-6)
+
+
+def test_wandb_has_the_error_by_step_and_the_pictures(ran, wandb_run: WandbRun) -> None:
+    files = only(ran[0], "wandb/offline-run-*/files")
+    table = json.loads((files / wandb_run.summary["error_by_step/path"]).read_text())
+    found = pd.DataFrame(table["data"], columns=table["columns"])
+    by_step = pd.read_csv(ran[0] / "errors_by_step.csv")
+    assert list(found["step"]) == [1, 2, 3, 4, 5]
+    for name in ("model", "naive", "seasonal_naive", "linear"):
+        assert list(found[name]) == pytest.approx(list(by_step[f"{name}_mse"]), rel=1e-5)
+    for picture in ("forecasts", "error_by_step"):
+        (name,) = wandb_run.summary[f"pictures/{picture}/filenames"]
+        assert (files / name).read_bytes() == (ran[0] / f"{picture}.png").read_bytes()
+
+
+def test_wandb_has_the_error_by_step_as_curves(ran, wandb_run: WandbRun) -> None:
+    rows = [row for row in wandb_run.history if "horizon/step" in row]
+    by_step = pd.read_csv(ran[0] / "errors_by_step.csv")
+    assert [row["horizon/step"] for row in rows] == [1, 2, 3, 4, 5]
+    for name in ("model", "naive", "seasonal_naive", "linear"):
+        assert [row[f"horizon/{name}_mse"] for row in rows] == pytest.approx(list(by_step[f"{name}_mse"]))
+    assert not [name for name in wandb_run.summary if name.startswith("horizon/") and name.endswith("mse")]
+
+
+def test_wandb_says_one_line_and_how_to_upload(ran) -> None:
+    folder, result = ran
+    offline = only(folder, "wandb/offline-run-*").relative_to(folder.parent.parent)
+    lines = [line for line in (result.stdout + result.stderr).splitlines() if "wandb" in line.lower()]
+    assert lines == [f"W&B: offline run; upload it with: wandb sync {folder.parent.parent / offline}"]
+
+
+def test_no_secret_is_kept(ran) -> None:
+    folder, result = ran
+    kept = [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    assert kept == []
+    assert SECRET not in result.stdout + result.stderr
+
+
+def test_csv_has_the_same(ran, metrics: dict[str, Any]) -> None:
+    rows = pd.read_csv(ran[0] / "logs" / "csv" / "metrics.csv")
+    assert set(rows["epoch"].dropna()) >= {0, 1, 2}
+    assert rows[list(CURVES)].notna().sum().min() >= 3
+    assert rows["skill"].dropna().item() == pytest.approx(metrics["skill"])
+    assert rows["baseline/linear/mse"].dropna().item() == pytest.approx(metrics["baselines"]["linear"]["mse"])
+
+
+def test_tensorboard_has_the_same(ran, metrics: dict[str, Any]) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(ran[0] / "logs" / "tensorboard")).Reload()
+    assert set(events.Tags()["scalars"]) >= {*CURVES, "skill", "test/mse", "baseline/naive/mae"}
+    assert set(events.Tags()["images"]) == {"forecasts", "error_by_step"}
+    curve = [event.value for event in events.Scalars("val/mse")]
+    assert curve == pytest.approx(list(pd.read_csv(ran[0] / "metrics.csv")["val/mse"]), rel=1e-5)
+    assert events.Scalars("skill")[-1].value == pytest.approx(metrics["skill"], rel=1e-5)
+
+
+@pytest.mark.parametrize("logger", ["[]", "csv"])
+def test_one_logger_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logger: str) -> None:
+    overrides = (f"logger={logger}", "logger.mode=online", "trainer.max_epochs=1")
+    assert train_here(monkeypatch, workplace(tmp_path), *overrides) == 0
+    folder = only(tmp_path, "runs/*")
+    assert (folder / "metrics.json").exists()
+    assert (folder / "logs").exists() == (logger == "csv")
+    assert not (folder / "wandb").exists()
+
+
+def test_tensorboard_without_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for package in ("TENSORBOARD", "TENSORBOARDX"):
+        monkeypatch.setattr(f"lightning.fabric.loggers.tensorboard._{package}_AVAILABLE", False)
+    assert train_here(monkeypatch, workplace(tmp_path), "logger=tensorboard") == 2
+    message = (
+        "logger=tensorboard: a package is not installed: pip install -c constraints.txt -e '.[tensorboard]'"
+    )
+    assert capsys.readouterr().err == f"error: {message}\n"
+
+
+def test_online_without_an_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    assert train_here(monkeypatch, workplace(tmp_path), "logger=[wandb,csv]", "logger.mode=online") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.startswith("error: W&B cannot be reached (")
+    assert "logger.mode=offline" in error
+
+
+def test_an_interrupted_run_closes_wandb(tmp_path: Path) -> None:
+    process = start(
+        workplace(tmp_path), "trainer.max_epochs=100000", "callbacks.early_stopping.patience=100000",
+        "callbacks.progress.refresh_rate=1", "logger=wandb",
+    )  # fmt: skip
+    assert process.stdout
+    for line in process.stdout:
+        if "Epoch 1:" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    result = finish(process)
+    assert result.returncode == 130
+    assert result.stderr.splitlines()[-1].startswith("interrupted; repeat the command with resume=auto")
+    folder = only(tmp_path, "runs/*")
+    assert (folder / "checkpoints" / "last.ckpt").exists()
+    assert WandbRun(only(folder, "wandb/offline-run-*/*.wandb")).exit_code == 1
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_when_wandb_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # another test's, in this process: the run starts its own
+    monkeypatch.delenv("WANDB_SERVICE", raising=False)
+    process = start(
+        workplace(tmp_path), "trainer.max_epochs=40", "callbacks.early_stopping.patience=100", "logger=[wandb,csv]",
+        "callbacks.progress.refresh_rate=1",
+    )  # fmt: skip
+    assert process.stdout
+    for line in process.stdout:
+        if "Epoch 2:" in line:
+            break
+    (service,) = (int(pid) for pid in children(process.pid) if "wandb" in command_of(int(pid)))
+    os.kill(service, signal.SIGKILL)
+    result = finish(process)
+    assert result.returncode == 0, result.stderr
+    warnings = [line for line in result.stderr.splitlines() if "W&B" in line]
+    assert len(warnings) == 1, result.stderr
+    assert warnings[0].endswith("the run goes on without it")
+    assert "Traceback" not in result.stderr
+    folder = only(tmp_path, "runs/*")
+    assert json.loads((folder / "metrics.json").read_text())["epochs"] == 40
+    assert len(pd.read_csv(folder / "logs" / "csv" / "metrics.csv")["train/loss"].dropna()) == 40
+
+
+def children(pid: int) -> list[str]:
+    return [
+        child for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()
+    ]
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()

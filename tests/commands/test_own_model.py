@@ -1,0 +1,72 @@
+"""A model from a user's own module does what the package's models do, through the same commands."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.support.commands import finish, only, start, train, workplace
+
+MODULE = "tests.support.own_model"
+TARGETS = ":".join(f"{MODULE}.{name}" for name in ("OneLayer", "ShrunkLinear", "NotAModel"))
+ASKED = ("trainer.max_epochs=2", "logger=[]", "optimizer.lr=1e-2")
+
+
+def command(folder: Path, name: str, *overrides: str) -> None:
+    """Run `python -m forecast.<name>` with the test's models allowed, and check that it succeeds."""
+    program = ("-m", f"forecast.{name}")
+    done = finish(start(folder, *overrides, program=program, settings=(), FORECAST_TARGETS=TARGETS))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("model", "loss"), [("OneLayer", "mse"), ("OneLayer", "quantile"), ("ShrunkLinear", "mse")]
+)
+def test_a_model_of_ones_own_is_trained_tested_refitted_and_used(
+    tmp_path: Path, model: str, loss: str
+) -> None:
+    asked = (*ASKED, f"model._target_={MODULE}.{model}", f"loss={loss}", "refit=full")
+    done = train(workplace(tmp_path), *asked, FORECAST_TARGETS=TARGETS)
+    assert done.returncode == 0, done.stderr
+    run = only(tmp_path, "runs/*")
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert metrics["test"]["mse"] < metrics["baselines"]["naive"]["mse"]
+    assert (run / "checkpoints" / "refit.ckpt").is_file()
+    if model == "ShrunkLinear":
+        assert metrics["test"]["mse"] == pytest.approx(metrics["baselines"]["linear"]["mse"], rel=0.5)
+        assert 0.5 <= metrics["share"] <= 1
+    else:
+        assert metrics["share"] == 1
+    command(tmp_path, "predict", f"checkpoint={run}", "output=forecast.csv")
+    assert len(pd.read_csv(tmp_path / "forecast.csv")) == 5
+    command(tmp_path, "evaluate", f"checkpoint={run}/checkpoints/best.ckpt", "output=scores.json")
+
+
+def test_where_training_harms_a_warm_start_the_untrained_model_is_kept(tmp_path: Path) -> None:
+    """With quantiles, which were never trained: the median is what remains."""
+    harmful = ("trainer.max_epochs=1", "logger=[]", "optimizer.lr=1", "schedule=constant", "loss=quantile")
+    asked = (*harmful, f"model._target_={MODULE}.ShrunkLinear")
+    done = train(workplace(tmp_path), *asked, FORECAST_TARGETS=TARGETS)
+    assert done.returncode == 0, done.stderr
+    run = only(tmp_path, "runs/*")
+    assert json.loads((run / "metrics.json").read_text())["best_epoch"] == 0
+    command(tmp_path, "predict", f"checkpoint={run}", "output=forecast.csv")
+
+
+def test_a_class_that_is_no_forecast_model_is_refused(tmp_path: Path) -> None:
+    asked = (*ASKED, f"model._target_={MODULE}.NotAModel")
+    done = train(workplace(tmp_path), *asked, FORECAST_TARGETS=TARGETS)
+    assert done.returncode == 2
+    assert "NotAModel: it is not a subclass of forecast.models.ForecastModel" in done.stderr
+
+
+def test_explain_says_that_a_model_has_no_attention_layers(tmp_path: Path) -> None:
+    done = train(workplace(tmp_path), *ASKED, f"model._target_={MODULE}.OneLayer", FORECAST_TARGETS=TARGETS)
+    assert done.returncode == 0, done.stderr
+    run = only(tmp_path, "runs/*")
+    program, asked = ("-m", "forecast.explain"), (f"checkpoint={run}", "output=why")
+    done = finish(start(tmp_path, *asked, program=program, settings=(), FORECAST_TARGETS=TARGETS))
+    assert done.returncode == 2
+    assert "OneLayer" in done.stderr
+    assert "attention layers" in done.stderr

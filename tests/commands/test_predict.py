@@ -1,0 +1,364 @@
+"""Forecasts of a trained model: against the network applied by hand, in every mode, from every kind of data."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from forecast import Model, load
+from forecast.data import read_frame
+from forecast.data.time_features import time_features
+from forecast.inference import bounds, predict
+from forecast.reports import figures
+from forecast.system.errors import ConfigError
+from tests.support.commands import SMALL, answer, train_here, trained
+from tests.support.csv_files import write_csv
+
+SEQ, PRED = 12, 5  # tests.support.commands.TINY
+
+
+@pytest.fixture
+def frame(run: Path) -> Any:
+    return pd.read_csv(run.parents[1] / "load.csv", parse_dates=["date"], index_col="date")
+
+
+@pytest.fixture
+def model(run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    monkeypatch.chdir(run.parents[1])
+    return load(run)
+
+
+def by_hand(model: Model, past: Any) -> pd.DataFrame:
+    """The forecast after `past`, from the network's own numbers and scaler's, in plain NumPy around it."""
+    center, scale = model.scaler.center.numpy(), model.scaler.scale.numpy()
+    history = past.iloc[-SEQ:]
+    dates = pd.date_range(history.index[-1], periods=PRED + 1, freq="h")[1:]
+    inputs = [
+        ((history.to_numpy() - center) / scale),
+        time_features(pd.DatetimeIndex(history.index), "h"),
+        time_features(dates, "h"),
+    ]
+    with torch.no_grad():
+        scaled = model.network(*(torch.from_numpy(part).float()[None] for part in inputs))
+    return pd.DataFrame(scaled[0].double().numpy() * scale + center, index=dates, columns=past.columns)
+
+
+def test_the_steps_after_the_end(model: Model, frame: Any) -> None:
+    found = model.predict()
+    assert found.index.name == "date"
+    assert list(found.columns) == ["load", "temperature"]
+    pd.testing.assert_frame_equal(
+        found, by_hand(model, frame), check_names=False, check_freq=False, rtol=1e-5
+    )
+    pd.testing.assert_frame_equal(found, model.predict(frame))
+
+
+def test_from_an_earlier_date_the_truth_is_beside(model: Model, frame: Any) -> None:
+    found = model.predict(start="2024-01-10 06:00")
+    before, truth = frame[:"2024-01-10 05:00"], frame["2024-01-10 06:00":].iloc[:PRED]
+    expected = by_hand(model, before)
+    for name in frame.columns:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
+        np.testing.assert_array_equal(found[f"{name}-true"], truth[name])
+        np.testing.assert_allclose(found[f"{name}-error"], found[name] - truth[name])
+    edge = model.predict(start=frame.index[-2])
+    assert edge["load-true"].notna().tolist() == [True, True, False, False, False]
+
+
+def test_a_longer_horizon_reads_its_own_forecasts(model: Model, frame: Any) -> None:
+    found = model.predict(horizon=12)
+    parts, past = [], frame
+    for _ in range(3):
+        parts.append(by_hand(model, past))
+        past = pd.concat([past, parts[-1]])
+    np.testing.assert_allclose(found, pd.concat(parts).iloc[:12], rtol=1e-4)
+    np.testing.assert_allclose(model.predict(horizon=3), found.iloc[:3], rtol=1e-5)
+
+
+def test_conformal_bounds_are_the_stored_offsets(model: Model) -> None:
+    found = model.predict(levels=[80])
+    calibration = model.calibration
+    assert calibration is not None
+    for p, name in ((0.1, "load-lo-80"), (0.9, "load-hi-80")):
+        offset = calibration.offsets[calibration.quantiles.index(p), :, 0].double() * model.scaler.scale[0, 0]
+        np.testing.assert_allclose(found[name], found["load"] + offset.numpy(), rtol=1e-6)
+
+
+def test_a_level_that_is_not_stored_is_calibrated_on_the_training_data(model: Model) -> None:
+    stored, new = model.predict(levels=[80]), model.predict(levels=[79.5, 80])
+    np.testing.assert_allclose(new["load-lo-80"], stored["load-lo-80"], rtol=1e-4)
+    assert (new["load-lo-79.5"].to_numpy() >= new["load-lo-80"].to_numpy() - 1e-9).all()
+
+
+def test_bounds_beyond_pred_len_are_from_rolled_forecasts(model: Model, frame: Any) -> None:
+    horizon, level = 11, 50
+    found = model.predict(horizon=horizon, levels=[level])
+    (first,), (last,) = model.data().rows["val"]
+    errors = []
+    for origin in range(first, last - horizon + 1):
+        rolled = model.predict(frame.iloc[:origin], horizon=horizon)
+        errors.append(frame["load"].to_numpy()[origin : origin + horizon] - rolled["load"].to_numpy())
+    ordered, n = np.sort(np.array(errors), axis=0), len(errors)
+    low = found["load"].to_numpy() + ordered[int((n + 1) * 0.25) - 1]
+    np.testing.assert_allclose(found["load-lo-50"], low, rtol=1e-4)
+
+
+def test_trained_quantiles_are_the_bounds(quantile_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(quantile_run.parents[1])
+    model = load(quantile_run)
+    assert model.refitted is not None
+    found = model.predict(levels=[60, 95])
+    columns = ["load-lo-95", "load-lo-60", "load", "load-hi-60", "load-hi-95"]
+    assert (np.diff(found[columns].to_numpy(), axis=1) >= 0).all()
+    conformal = model.predict(levels=[60], intervals="conformal")
+    assert not np.allclose(conformal["load-lo-60"], found["load-lo-60"])
+    with pytest.raises(ValueError, match="not 50%"):
+        model.predict(levels=[50], intervals="quantile")
+    pd.testing.assert_frame_equal(
+        model.predict(levels=[50, 60]), model.predict(levels=[50, 60], intervals="conformal")
+    )
+    with pytest.raises(ValueError, match="use intervals=conformal"):
+        model.predict(levels=[60], horizon=9, intervals="quantile")
+    assert len(model.predict(levels=[60], horizon=9)) == 9
+
+
+@pytest.mark.parametrize("features", ["S", "MS"])
+def test_one_target(tmp_path: Path, features: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = trained(tmp_path, f"features={features}", "data.target=temperature", "attention=nystrom")
+    monkeypatch.chdir(tmp_path)
+    model = load(folder)
+    found = model.predict(levels=[80])
+    assert list(found.columns) == ["temperature", "temperature-lo-80", "temperature-hi-80"]
+    frame: Any = pd.read_csv("load.csv", parse_dates=["date"], index_col="date")
+    only_read = frame[["temperature"]] if features == "S" else frame
+    pd.testing.assert_frame_equal(model.predict(only_read, levels=[80]), found)
+    if features == "S":
+        assert len(model.predict(horizon=13)) == 13
+    else:
+        with pytest.raises(
+            ValueError, match=r"columns that it does not forecast \(load\), whose future is not known"
+        ):
+            model.predict(horizon=13)
+
+
+def test_what_cannot_be_forecast_is_said(model: Model, frame: Any) -> None:
+    hole = frame.copy()
+    hole.iloc[290, 0] = np.nan
+    for wrong, words in {
+        "no column 'load'": lambda: model.predict(frame.drop(columns="load")),
+        "trained on one every h": lambda: model.predict(frame[::3]),
+        r"reads 12 rows \(seq_len\) before a forecast, and there are 11": lambda: model.predict(frame[:11]),
+        "row 290, column 'load': a missing": lambda: model.predict(hole),
+        "is not a date of the data": lambda: model.predict(start="2024-01-03 00:30"),
+        "has too little history": lambda: model.predict(start="2024-01-01 03:00"),
+        "is not a date: write": lambda: model.predict(start="soon"),
+        "needs a DatetimeIndex": lambda: model.predict(frame.reset_index(drop=True)),
+        "does not follow": lambda: model.predict(frame.drop(frame.index[200])),
+        "horizon=0": lambda: model.predict(horizon=0),
+        "not one of auto": lambda: model.predict(levels=[80], intervals="bayes"),
+    }.items():
+        with pytest.raises(ValueError, match=wrong):
+            words()
+
+
+def test_another_file_is_forecast_with_the_scaler_of_training(
+    model: Model, frame: Any, tmp_path: Path
+) -> None:
+    later = (frame.iloc[-40:] * 3).set_axis(pd.date_range("2030-05-05", periods=40, freq="h"))
+    later.insert(0, "unused", "x")
+    later.to_csv(tmp_path / "later.csv", index_label="date")
+    table = model.read_panel({"path": str(tmp_path / "later.csv"), "fill": None})
+    assert table.columns == ("load", "temperature")
+    found = model.predict(later)
+    assert found.index[0] == pd.Timestamp("2030-05-06 16:00")
+    np.testing.assert_allclose(found, by_hand(model, later.drop(columns="unused")), rtol=1e-5)
+
+
+class TestCommand:
+    def test_it_writes_a_table_and_a_picture_once(
+        self, run, tmp_path, monkeypatch, capsys, frame, model
+    ) -> None:
+        options = (f"checkpoint={run}", f"data.path={run.parents[1] / 'load.csv'}")
+        assert answer(monkeypatch, "predict", tmp_path, *options) == 0
+        out = capsys.readouterr().out
+        assert "5 steps, every h, 2024-01-13 12:00:00 to 2024-01-13 16:00:00" in out
+        assert "80%, conformal" in out  # 26 validation windows are too few for 95%
+        found = pd.read_csv(tmp_path / "forecast.csv", parse_dates=["date"], index_col="date")
+        pd.testing.assert_frame_equal(
+            found, model.predict(frame, levels=[80, 95]), check_freq=False, rtol=1e-6, check_index_type=False
+        )
+        assert (tmp_path / "forecast.png").stat().st_size > 10_000
+        before = (tmp_path / "forecast.csv").read_bytes()
+        assert answer(monkeypatch, "predict", tmp_path, *options, "horizon=3") == 2
+        assert "overwrite=true" in capsys.readouterr().err
+        assert (tmp_path / "forecast.csv").read_bytes() == before
+        assert answer(monkeypatch, "predict", tmp_path, *options, "horizon=3", "overwrite=true") == 0
+        assert len(pd.read_csv(tmp_path / "forecast.csv")) == 3
+
+    def test_to_the_screen_goes_the_table_alone(self, run: Path, tmp_path: Path) -> None:
+        typed = [f"checkpoint={run}/checkpoints/last.ckpt", "output=-", "levels=[]", "horizon=7"]
+        result = subprocess.run(
+            [sys.executable, "-m", "forecast.predict", *typed],
+            cwd=run.parents[1], capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        lines = result.stdout.splitlines()
+        assert lines[0] == "date,load,temperature"
+        assert len(lines) == 8
+        assert "beyond pred_len=5" in result.stderr
+
+    @pytest.mark.parametrize(
+        ("overrides", "words"),
+        [
+            (["data.path=gone.csv"], "gone.csv: no such file"),
+            (["levels=[101]", "data.path={load}"], "not a percentage"),
+            (["output=out.parquet"], "ends in .csv"),
+            (["horizn=3"], "did you mean horizon"),
+            (["data.path=gap.csv"], "line 31, column 'load'"),
+            (["data.path=thirds.csv"], "a row every 20min"),
+            (["-m"], "leave -m out"),
+        ],
+    )
+    def test_a_mistake_is_one_line_and_leaves_nothing(
+        self, run, tmp_path, monkeypatch, capsys, frame, overrides, words
+    ) -> None:
+        gap = frame.iloc[:30].copy()
+        gap.iloc[-1, 0] = np.nan
+        gap.to_csv(tmp_path / "gap.csv")
+        frame.set_axis(pd.date_range("2024", periods=300, freq="20min")).to_csv(
+            tmp_path / "thirds.csv", index_label="date"
+        )
+        before = set(tmp_path.iterdir())
+        typed = [text.format(load=run.parents[1] / "load.csv") for text in overrides]
+        assert answer(monkeypatch, "predict", tmp_path, f"checkpoint={run}", *typed) == 2
+        said = capsys.readouterr().err
+        errors = [line for line in said.splitlines() if line.startswith("error: ")]
+        assert len(errors) == 1, said
+        assert words in errors[0]
+        assert "Traceback" not in said
+        assert set(tmp_path.iterdir()) == before
+
+    def test_names_that_look_like_markup(self, tmp_path, monkeypatch, capsys) -> None:
+        write_csv(tmp_path / "load.csv", rows=300)
+        text = (
+            (tmp_path / "load.csv").read_text().replace("date,load,temperature", "date,load [kW],flow [/h]")
+        )
+        (tmp_path / "odd.csv").write_text(text)
+        assert (
+            train_here(monkeypatch, tmp_path, "data.path=odd.csv", "trainer.max_epochs=1", "logger=[]") == 0
+        )
+        folder = next(tmp_path.glob("runs/*"))
+        assert answer(monkeypatch, "predict", tmp_path, f"checkpoint={folder}", "levels=[80]") == 0
+        assert "load [kW], flow [/h]" in capsys.readouterr().out
+        assert "flow [/h]-hi-80" in (tmp_path / "forecast.csv").read_text().splitlines()[0]
+
+    def test_a_checkpoint_is_needed(self, tmp_path, monkeypatch, capsys) -> None:
+        assert answer(monkeypatch, "predict", tmp_path) == 2
+        assert "checkpoint= is needed" in capsys.readouterr().err
+
+
+def test_small_settings_are_those_of_the_fixture() -> None:
+    assert {f"seq_len={SEQ}", f"pred_len={PRED}"} <= set(SMALL)
+
+
+HOSTILE = {
+    "a function": {"_target_": "pandas.read_pickle", "filepath_or_buffer": "evil.pickle"},
+    "in a tuple": ({"_target_": "pathlib.Path.touch"},),
+    "in an interpolation": "${oc.create:{_target_:pandas.read_pickle}}",
+    "ours, but no model": {"_target_": "forecast.data.read_table", "path": "x"},
+}
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+@pytest.mark.parametrize("where", ["model.attention.encoder", "model.dropout", "data.fill", "data.split"])
+def test_a_checkpoint_is_data_and_runs_nothing(run: Path, tmp_path: Path, how: str, where: str) -> None:
+    content = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
+    *path, last = where.split(".")
+    settings = content["hyper_parameters"]
+    for key in path:
+        settings = settings[key]
+    settings[last] = HOSTILE[how]
+    torch.save(content, tmp_path / "hostile.ckpt")
+    with pytest.raises(ValueError, match="nothing was executed"):
+        load(tmp_path / "hostile.ckpt").read_panel()
+
+
+def test_a_checkpoint_chooses_no_download(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address and a hash of a checkpoint's own would replace any file that it names."""
+    content = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
+    data = content["hyper_parameters"]["data"]
+    (tmp_path / "precious").write_text("kept")
+    data |= {
+        "_target_": "forecast.data.downloaded_data",
+        "name": "etth1",
+        "root": str(tmp_path),
+        "path": "precious",
+    }
+    data |= {"url": f"file://{tmp_path}/other", "hash": "0" * 64, "by_hand": None}
+    torch.save(content, tmp_path / "hostile.ckpt")
+    with pytest.raises(ValueError, match="precious"):
+        load(tmp_path / "hostile.ckpt").predict()
+    assert (tmp_path / "precious").read_text() == "kept"
+
+
+def test_rolled_bounds_come_from_all_validation_rows_whatever_the_stride(run: Path, monkeypatch) -> None:
+    asked, horizon = [], 8
+
+    def roll(model, past, time, horizon):
+        asked.append(past[:, -1])
+        return torch.zeros(len(past), horizon, len(model.target_columns)), None
+
+    monkeypatch.setattr(bounds, "roll", roll)
+    monkeypatch.chdir(run.parent.parent)  # where its data is
+    model = load(run)
+    for stride in (1, 3):
+        asked.clear()
+        data = model.data({"eval_stride": stride})
+        bounds.calibrate_rolled(model, data, [80], horizon)
+        (first,), (last,) = data.rows["val"]
+        before = torch.arange(first - 1, last - horizon)  # the row before each forecast
+        assert torch.equal(torch.cat(asked), data.scaled.values[before])
+
+
+def test_a_date_with_an_offset_is_refused(model: Model) -> None:
+    with pytest.raises(ConfigError, match="start=2024-01-10T06:00Z: leave the UTC offset out"):
+        model.predict(start="2024-01-10T06:00Z")
+
+
+def test_a_root_needs_a_file(model: Model, run: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"data\.root=other: .* was trained on a file of its own: give another"
+    ):
+        model.data({"root": "other"})
+    table = model.read_panel({"root": str(run.parents[1]), "path": "load.csv"})
+    assert table.grid.equals(model.read_panel().grid)
+
+
+def test_two_columns_of_one_name_are_refused(model: Model, frame: Any) -> None:
+    found = predict.predict(model, model.read_panel(), levels=[80])
+    clash = replace(found, columns=["load", "load-lo-80"])
+    with pytest.raises(ConfigError, match="two columns 'load-lo-80'"):
+        clash.frame()
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_pictures_show_forecasts_of_any_length(model: Model, frame: Any, steps: int) -> None:
+    found = predict.predict(model, model.read_panel(), horizon=steps, levels=[80], start=frame.index[-PRED])
+    (plot, *_) = found.plots()
+    (axis, *_) = figures.prediction_figure(found.plots(), "x").axes
+    lines = {str(line.get_label()): line for line in axis.lines}
+    assert {np.size(lines[name].get_xdata()) for name in ("forecast", "truth")} == {steps + 1}
+    dates = pd.DatetimeIndex(plot.history_dates[-3:].append(plot.dates))
+    truth = np.concatenate([plot.history[-3:], plot.truth])[:, None]
+    figure = figures.forecast_figure([dates], [truth], {"full": [plot.values[:, None]]}, ["load"], steps, "x")
+    (line,) = (line for line in figure.axes[0].lines if line.get_label() == "full")
+    np.testing.assert_array_equal(line.get_ydata(), [plot.history[-1], *plot.values])
+
+
+def test_a_series_is_a_frame_of_one_column(frame: Any) -> None:
+    assert read_frame(frame["load"]).columns == ("load",)

@@ -1,0 +1,190 @@
+"""Forecasts of many series from an earlier date, beyond pred_len, and by models trained on data of another layout."""
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast import Model, load
+from forecast.data import long_frame_data
+from forecast.inference.predict import predict
+from forecast.system.errors import ConfigError, DataError
+from tests.support.commands import TINY, only, train
+from tests.support.csv_files import numbers
+from tests.support.long_files import LENGTHS, long_frame
+
+SEQ_LEN, PRED_LEN = 12, 5
+START = pd.to_datetime("2024-02-10")
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    """Four daily series with different first and last dates; their prices are known for ten more days."""
+    return long_frame(future=10)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, frame: pd.DataFrame) -> Path:
+    folder = tmp_path_factory.mktemp("series")
+    frame.to_csv(folder / "sales.csv", index=False)
+    settings = (
+        *TINY, "data=long", "data.path=sales.csv", "data.future_covariates=[price]", "data.split=[0.5,0.3,0.2]",
+        "data.static_covariates=[region]", "logger=[]", "callbacks.progress.refresh_rate=0", "trainer.max_epochs=1",
+    )  # fmt: skip
+    result = train(folder, settings=settings)
+    assert result.returncode == 0, result.stderr
+    return only(folder, "runs/*")
+
+
+@pytest.fixture
+def model(run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    monkeypatch.chdir(run.parents[1])
+    return load(run)
+
+
+def until(frame: pd.DataFrame, start: pd.Timestamp, steps: int = PRED_LEN) -> pd.DataFrame:
+    """What is known on a date: values before it, and prices of the steps from it on."""
+    seen = frame.loc[frame["ds"] < start + pd.Timedelta(days=steps)]
+    return seen.assign(y=seen["y"].where(seen["ds"] < start))
+
+
+def forecast_quietly(model: Model, frame: pd.DataFrame, **options) -> pd.DataFrame:
+    """A forecast that leaves some series out."""
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        return model.predict(frame, **options)
+
+
+def test_from_an_earlier_date_the_truth_is_beside_each_series(model: Model, frame: pd.DataFrame) -> None:
+    start = pd.to_datetime("2024-02-08")  # two days before the end of the shortest series, "a"
+    found = model.predict(frame, start=start)
+    assert list(found.columns) == ["ds", "y", "y-true", "y-error"]
+    assert list(found.index) == np.repeat(list(LENGTHS), PRED_LEN).tolist()
+    expected = model.predict(until(frame, start))
+    assert list(expected.columns) == ["ds", "y"]
+    np.testing.assert_array_equal(found["ds"], expected["ds"])
+    np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-6)
+    truth = found.reset_index().merge(frame, how="left", on=["unique_id", "ds"], suffixes=("", "-file"))
+    np.testing.assert_array_equal(truth["y-true"], truth["y-file"])
+    np.testing.assert_allclose(found["y-error"], found["y"] - found["y-true"])
+    assert found["y-true"].isna().groupby(level=0, sort=False).sum().tolist() == [3, 0, 0, 0]
+    pd.testing.assert_frame_equal(
+        found, model.predict(start=str(start))
+    )  # of the file that it was trained on
+
+
+def test_series_without_enough_rows_right_before_the_start_are_left_out(
+    model: Model, frame: pd.DataFrame
+) -> None:
+    late = frame.loc[(frame["unique_id"] != "é") | (frame["ds"] >= START - pd.Timedelta(days=SEQ_LEN - 1))]
+    with pytest.warns(UserWarning, match="1 of 4 series left out: fewer than seq_len=12 rows"):
+        found = model.predict(late, start=START)
+    assert found.index.unique().tolist() == ["a", "002", "c d"]
+    after_a = "2024-02-11"  # "a" ends on the day before START
+    with pytest.warns(UserWarning, match="1 of 4 series left out"):
+        found = model.predict(frame, start=after_a)
+    assert found.index.unique().tolist() == ["002", "c d", "é"]
+    with pytest.raises(ConfigError, match=r"start=2024-01-05 .* has too little history: .* seq_len=12"):
+        model.predict(frame, start="2024-01-05")
+
+
+def test_beyond_pred_len_each_series_reads_its_own_forecasts(model: Model, frame: pd.DataFrame) -> None:
+    horizon = PRED_LEN + 3
+    found = model.predict(frame, start=START, horizon=horizon)
+    assert len(found) == len(LENGTHS) * horizon
+    first = model.predict(frame, start=START)
+    filled = frame.merge(first.reset_index()[["unique_id", "ds", "y"]], how="left", on=["unique_id", "ds"])
+    known = frame.assign(y=filled["y_y"].fillna(filled["y_x"]))
+    second = model.predict(known, start="2024-02-15")  # PRED_LEN days later
+    for name in LENGTHS:
+        steps = np.concatenate([first.loc[name, "y"], second.loc[name, "y"]])[:horizon]
+        np.testing.assert_allclose(found.loc[name, "y"], steps, rtol=1e-4)
+    np.testing.assert_array_equal(found.loc["002", "ds"], pd.date_range(START, periods=horizon))
+
+
+def test_beyond_pred_len_future_covariates_must_be_known_for_whole_passes(
+    model: Model, frame: pd.DataFrame
+) -> None:
+    found = model.predict(frame, horizon=8)  # ten days of prices: two passes of five steps
+    assert found.groupby(level=0, sort=False).size().tolist() == [8] * len(LENGTHS)
+    ends = frame.loc[frame["y"].notna()].groupby("unique_id")["ds"].max()
+    shorter = frame.loc[frame["ds"] <= frame["unique_id"].map(ends) + pd.Timedelta(days=9)]
+    with pytest.raises(
+        DataError, match=r"series 'a': price is not known for 2024-02-19.* 10 steps"
+    ) as refused:
+        model.predict(shorter, horizon=8)
+    assert "\n" not in str(refused.value)
+    earlier = model.predict(shorter, horizon=8, start="2024-02-09")
+    assert len(earlier) == 8 * len(LENGTHS)
+
+
+def test_bounds_beyond_pred_len_are_from_forecasts_rolled_in_the_validation_rows_of_every_series(
+    model: Model, frame: pd.DataFrame
+) -> None:
+    horizon, level = 8, 50
+    with pytest.warns(UserWarning, match="they are rough"):
+        found = model.predict(frame, horizon=horizon, levels=[level])
+    data = model.data()
+    errors = []
+    for s, (name, first, last) in enumerate(zip(LENGTHS, *data.rows["val"], strict=True)):
+        own = frame.loc[frame["unique_id"] == name]
+        for row in range(first, last - horizon + 1):
+            rolled = model.predict(own, start=data.panel.dates(np.array([row])).item(), horizon=horizon)
+            errors.append(-rolled["y-error"].to_numpy() / float(data.scaler.scale[s, 0]))
+    ordered, n = np.sort(np.array(errors), axis=0), len(errors)
+    assert n > 10
+    for s, name in enumerate(LENGTHS):
+        point, scale = found.loc[name, "y"].to_numpy(), float(data.scaler.scale[s, 0])
+        low = point + scale * ordered[int((n + 1) * 0.25) - 1]
+        np.testing.assert_allclose(found.loc[name, "y-lo-50"], low, rtol=1e-3, atol=1e-3 * scale)
+
+
+def test_a_series_without_a_scale_in_the_checkpoint_is_a_new_one(model: Model, frame: pd.DataFrame) -> None:
+    own = frame.loc[frame["unique_id"] == "é"]
+    expected = model.predict(own.assign(unique_id="new"))
+    assert not np.allclose(model.predict(own)["y"], expected["y"])  # on the scale of its training rows
+    model.data_state["has_scale"][list(LENGTHS).index("é")] = False  # had no training rows
+    np.testing.assert_allclose(model.predict(own)["y"], expected["y"], rtol=1e-6)
+
+
+def two_series(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table as the series "one", and ten times its values as "two"."""
+    long = frame.rename(columns={"date": "ds"})
+    number = long.columns.drop("ds")
+    tenfold = long.assign(**{name: 10 * long[name] for name in number})
+    return pd.concat([long.assign(unique_id="one"), tenfold.assign(unique_id="two")])
+
+
+def test_a_model_of_a_table_forecasts_many_series(trained_on_table: Model) -> None:
+    model = trained_on_table
+    long = two_series(numbers(100))
+    source = long_frame_data(
+        long, name="long", columns=model.feature_columns, seq_len=12, pred_len=5, split="test"
+    )
+    found = predict(model, source.source.read())
+    assert found.new == 2
+    frame = found.frame()
+    assert frame.index.unique().tolist() == ["one", "two"]
+    for name in model.target_columns:
+        np.testing.assert_allclose(frame.loc["two", name], 10 * frame.loc["one", name], rtol=1e-4)
+
+
+@pytest.fixture
+def trained_on_table(tmp_path: Path) -> Model:
+    numbers(200).to_csv(tmp_path / "load.csv", index=False)
+    result = train(tmp_path, "trainer.max_epochs=1", "logger=[]")
+    assert result.returncode == 0, result.stderr
+    return load(only(tmp_path, "runs/*"))
+
+
+def test_a_model_of_many_series_forecasts_a_table(model: Model, frame: pd.DataFrame) -> None:
+    """As it forecasts a series that it was not trained on."""
+    one = frame.loc[frame["unique_id"] == "a"].assign(unique_id="new")
+    panel = model.panel_of(one)
+    table = replace(panel, ids=pd.Index([""]), static=panel.static.set_axis([""]))
+    assert not table.has_ids
+    found = predict(model, table).frame()
+    assert found.index.name == "date"
+    np.testing.assert_allclose(found["y"], model.predict(one)["y"], rtol=1e-6)

@@ -1,0 +1,253 @@
+"""`model=residual_informer` from the command line to its forecasts: never behind the map that it starts from."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from forecast import load
+from forecast.checkpoints.contents import completed_epochs
+from forecast.checkpoints.file import load_checkpoint
+from forecast.cli.compose import composed
+from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.errors import window_errors
+from forecast.evaluation.significance import diebold_mariano
+from forecast.inference.evaluate import evaluate
+from forecast.inference.model import load_tested
+from forecast.system.errors import ForecastError
+from forecast.training.build import make_data, make_forecaster
+from forecast.training.shrinkage import MARGIN, shrinkage_and_error
+from tests.support.commands import only, train_here, workplace
+from tests.support.run_differences import unequal, unmeasured
+
+PRESET = ("model=residual_informer", "model.patch_len=4", "logger=[]")
+HARMFUL = ("optimizer.lr=1", "optimizer.weight_decay=0", "schedule=constant", "trainer.max_epochs=5")
+
+
+def read_metrics(run: Path) -> dict[str, Any]:
+    return json.loads((run / "metrics.json").read_text())
+
+
+def read_table(path: Path, columns: list[str]) -> pd.DataFrame:
+    return pd.DataFrame(pd.read_csv(path, parse_dates=["date"], index_col="date")[columns])
+
+
+@pytest.mark.parametrize("features", ["M", "S", "MS"])
+def test_where_training_harms_the_linear_map_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: str
+) -> None:
+    folder = workplace(tmp_path)
+    asked = (*PRESET, *HARMFUL, "refit=full", f"features={features}", "data.target=load")
+    assert train_here(monkeypatch, folder, *asked) == 0
+    run = only(folder, "runs/*")
+    best = load_checkpoint(run / "checkpoints" / "best.ckpt")
+    metrics = read_metrics(run)
+    assert (completed_epochs(best), metrics["refit"]["epochs"]) == (0, 0)
+    assert metrics["epochs"] == 3  # the patience, counted from the score before training
+    for model in (load(run), load(run / "checkpoints" / "best.ckpt")):  # refitted on all rows, and tested
+        frame = read_table(folder / "load.csv", model.feature_columns)
+        weight = model.network.state_dict()["linear.weight"].numpy()
+        scaled = model.scaler.transform(torch.tensor(frame.to_numpy()[-12:]), series=0)[:, model.target_index]
+        scaled = scaled.float().numpy()
+        answer = torch.from_numpy(weight.T @ (scaled - scaled.mean(0)) + scaled.mean(0))
+        (by_hand,) = model.target_scaler.inverse(answer[None], torch.tensor([0]))
+        np.testing.assert_allclose(model.predict(frame).to_numpy(), by_hand, rtol=1e-4)
+
+
+def test_a_calendar_that_no_linear_map_sees_is_learnt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every holiday the load is halved: told of them, the model forecasts it, and says so before the baselines."""
+    dates = pd.date_range("2016-01-01", "2021-12-31", freq="D")
+    random = np.random.default_rng(0)
+    level = 100 + 10 * (dates.day_of_week < 5) + random.normal(size=len(dates))
+    public = dates.strftime("%m-%d").isin(["01-01", "04-23", "05-01", "05-19", "07-15", "08-30", "10-29"])
+    pd.DataFrame({"date": dates, "load": np.where(public, level / 2, level)}).to_csv(
+        tmp_path / "days.csv", index=False
+    )
+    asked = (
+        "data.path=days.csv",
+        "seq_len=28",
+        "label_len=8",
+        "pred_len=8",
+        "model.d_model=16",
+        "model.d_ff=32",
+    )
+    told = (*PRESET, *asked, "attention=linear", "optimizer.lr=3e-3", "trainer.max_epochs=6")
+    scores = {}
+    for holidays, runs in (("TR", "told"), ("null", "untold")):
+        where = (f"data.holidays={holidays}", f"output_root={runs}")
+        assert train_here(monkeypatch, tmp_path, *told, *where) == 0
+        scores[runs] = read_metrics(only(tmp_path, f"{runs}/*"))["skill"]
+    assert scores["told"] > 0.5
+    assert scores["untold"] < 0.3
+    model = load(only(tmp_path, "told/*"))
+    days = read_table(tmp_path / "days.csv", ["load"])
+    ahead = model.predict(days.loc[:"2021-04-18"])["load"].to_numpy()
+    assert ahead[4] < 85 < 100 < ahead[3]  # 23 April, and the day before
+
+
+def test_an_epoch_that_is_better_by_luck_alone_does_not_take_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = workplace(tmp_path)
+    asked = (*PRESET, "trainer.max_epochs=1", "optimizer.lr=1e-5", "schedule=constant")
+    assert train_here(monkeypatch, folder, *asked) == 0
+    run = only(folder, "runs/*")
+    after = pd.read_csv(run / "metrics.csv")["val/mse"].item()
+    before = read_metrics(run)["validation_mse"]  # of the model that is tested
+    assert before * (1 - MARGIN) < after != before
+    assert completed_epochs(load_checkpoint(run / "checkpoints" / "best.ckpt")) == 0
+
+
+def test_what_is_learnt_enters_by_how_sure_validation_windows_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weekends, which a linear map of four noisy days does not see, and few validation windows."""
+    dates = pd.date_range("2018-01-01", periods=500, freq="D")
+    level = 20 * (dates.day_of_week < 5) + np.random.default_rng(0).normal(100, 10, size=len(dates))
+    pd.DataFrame({"date": dates, "load": level}).to_csv(tmp_path / "days.csv", index=False)
+    sizes = ("seq_len=4", "label_len=4", "pred_len=4", "model.d_model=16", "model.d_ff=32")
+    asked = ("data.path=days.csv", *sizes, "optimizer.lr=3e-3", "trainer.max_epochs=1", "refit=full")
+    assert train_here(monkeypatch, tmp_path, *PRESET, *asked, "data.batch_size=8") == 0
+    run = only(tmp_path, "runs/*")
+    tested, metrics = load_tested(run), read_metrics(run)
+    windows = tested.data().windows["val"]
+    batch = windows.gather(torch.arange(len(windows)))
+
+    def losses(share: float) -> np.ndarray:
+        tested.network.load_state_dict({"shrinkage": torch.tensor(share)}, strict=False)
+        forecast = tested.network(batch.past, batch.past_time, batch.future_time)
+        return window_errors(forecast, batch.future)[:, 0].numpy()
+
+    share = 1 - diebold_mariano(losses(1.0), losses(0.0), overlap=windows.pred_len).p_value
+    assert 0.5 < share < 0.95
+    assert metrics["share"] == pytest.approx(share, rel=1e-4)
+    assert metrics["validation_mse"] == pytest.approx(losses(share).mean(), rel=1e-5)
+    assert losses(1.0).mean() == pytest.approx(pd.read_csv(run / "metrics.csv")["val/mse"].item(), rel=1e-5)
+    assert load(run).network.state_dict()["shrinkage"].item() == pytest.approx(share, rel=1e-4)  # refitted
+
+
+def test_the_share_is_half_where_one_cannot_tell() -> None:
+    """Losses that swing slowly, by a season or two in all, say less than as many that come and go."""
+    start = torch.ones(2000, dtype=torch.float64)
+    swing = torch.sin(torch.linspace(0, 3 * torch.pi, 2000, dtype=torch.float64))  # up, down, up
+    noise = torch.randn(2000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert shrinkage_and_error(start - 0.05 + 0.5 * noise, start, overlap=96)[0] > 0.99
+    slowly = start + 0.05 - 0.5 * swing  # lower by 0.056 in the mean
+    assert shrinkage_and_error(slowly, start, overlap=96)[0] == 0.5
+    few = 0.5 * start[:95]
+    assert shrinkage_and_error(few, start[:95], overlap=47)[0] == 1
+    assert shrinkage_and_error(few, start[:95], overlap=48)[0] == 0.5
+
+
+def test_of_two_epochs_the_one_that_is_surely_better_is_kept() -> None:
+    start, swing = torch.ones(2000).double(), torch.sin(torch.linspace(0, 3 * torch.pi, 2000)).double()
+    noise = torch.randn(2000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    surely, perhaps = start - 0.04 + 0.5 * noise, start + 0.04 - 0.5 * swing
+    slightly = perhaps + 0.06
+    assert perhaps.mean() < surely.mean() < 1 - MARGIN < slightly.mean() < 1
+    errors = [shrinkage_and_error(losses, start, overlap=96)[1] for losses in (surely, perhaps, slightly)]
+    assert errors[0] < errors[1] < 1
+    assert errors[2] == math.inf
+
+
+def test_the_linear_map_stays_a_candidate_where_training_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the run's own folder from a state between two epochs, and in a new folder for more of them."""
+    folder = workplace(tmp_path)
+    asked = (*PRESET, *HARMFUL[:3], "trainer.max_epochs=2")
+    assert train_here(monkeypatch, folder, *asked) == 0
+    run = only(folder, "runs/*")
+    whole, score = load_checkpoint(run / "checkpoints" / "last.ckpt"), read_metrics(run)["test"]
+    (run / "metrics.json").unlink()
+    (run / "checkpoints" / "last-1.ckpt").replace(run / "checkpoints" / "last.ckpt")
+    between = load_checkpoint(run / "checkpoints" / "last.ckpt")
+    assert (completed_epochs(between), between["callbacks"]["Checkpointing"]["is_finished"]) == (1, False)
+    assert train_here(monkeypatch, folder, *asked, "resume=auto") == 0
+    again = load_checkpoint(run / "checkpoints" / "last.ckpt")
+    assert unequal(unmeasured(again["callbacks"]), unmeasured(whole["callbacks"])) == []
+    assert read_metrics(run)["test"] == score
+
+    more = ("trainer.max_epochs=3", f"checkpoint={run}", "output_root=more")
+    assert train_here(monkeypatch, folder, *asked, *more) == 0
+    longer = only(folder, "more/*")
+    assert (read_metrics(longer)["epochs"], read_metrics(longer)["best_epoch"]) == (3, 0)
+    assert read_metrics(longer)["test"] == score
+
+
+def test_quantiles_that_were_never_trained_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the linear map is kept, intervals are conformal."""
+    folder = workplace(tmp_path)
+    assert train_here(monkeypatch, folder, *PRESET, *HARMFUL, "loss=quantile") == 0
+    run = only(folder, "runs/*")
+    assert (read_metrics(run)["best_epoch"], [*read_metrics(run)["intervals"]]) == (0, ["conformal"])
+    assert "intervals, quantile" not in capsys.readouterr().out
+    model = load(run)
+    found = model.predict(levels=[80])
+    conformal = model.predict(levels=[80], intervals="conformal")
+    pd.testing.assert_frame_equal(found, conformal)
+    with pytest.raises(ForecastError, match="loss=quantile, and more than its linear model"):
+        model.predict(levels=[80], intervals="quantile")
+    scores, _ = evaluate(model, model.data())
+    assert scores["test"] == pytest.approx(read_metrics(run)["test"])
+    assert [*scores["intervals"]] == ["conformal"]
+
+
+@pytest.mark.parametrize(("tokens", "off"), [("mixed", 0.03), ("independent", 0.08)])
+def test_quantiles_begin_as_those_of_the_errors_of_the_linear_map(tokens: str, off: float) -> None:
+    """About its median; for tokens of one variable, all columns share the distances between quantiles."""
+    told = (
+        "data=load",
+        "features=M",
+        "seq_len=168",
+        "pred_len=24",
+        "loss=quantile",
+        f"model.tokens={tokens}",
+    )
+    config = composed(*told, "run_name=x", "attention=full")
+    data = make_data(config)
+    forecaster = make_forecaster(config, data, FittedBaselines.fit(data))
+    assert forecaster.quantiles is not None
+    windows = data.windows["train"]
+    batch = windows.gather(torch.arange(0, len(windows), 41))
+    with torch.no_grad():
+        below = (batch.future[..., None] < forecaster.eval()(batch)).double().mean(dim=(0, 1))
+    below = below if tokens == "mixed" else below.mean(0, keepdim=True)
+    for column in below:
+        np.testing.assert_allclose(column, forecaster.quantiles, atol=off)
+        for beyond in (column[0], 1 - column[-1]):  # a fortieth is meant to lie there
+            assert 1 / 80 < beyond < 1 / 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "tokens", "features"),
+    [
+        ("full", "mixed", "M"),
+        ("probsparse", "independent", "M"),
+        ("linear", "joint", "M"),
+        ("nystrom", "joint", "MS"),
+        ("fastformer", "independent", "MS"),
+    ],
+)
+def test_quantiles_start_around_the_linear_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, tokens: str, features: str
+) -> None:
+    folder = workplace(tmp_path)
+    layout = (f"attention={kind}", f"model.tokens={tokens}", f"features={features}", "data.target=load")
+    asked = (*PRESET, *layout, "loss=quantile", "trainer.max_epochs=1")
+    assert train_here(monkeypatch, folder, *asked) == 0
+    found = load(only(folder, "runs/*")).predict(levels=[80])
+    low, middle, high = (found[f"load{end}"].to_numpy() for end in ("-lo-80", "", "-hi-80"))
+    assert np.all(low < middle)
+    assert np.all(middle < high)
+    day_before = read_table(folder / "load.csv", ["load"])["load"].to_numpy()[-24:-19]
+    assert np.abs(middle - day_before).max() < 30

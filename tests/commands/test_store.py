@@ -1,0 +1,88 @@
+"""The commands on a store: what they do on the file that it was made from."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.support.commands import answer, only, train_here, workplace
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a file, its store, and a run on each: runs/csv and runs/store."""
+    folder = workplace(tmp_path_factory.mktemp("store"))
+    with pytest.MonkeyPatch.context() as patch:
+        assert answer(patch, "convert", folder, "data.path=load.csv") == 0
+        for data in ("csv", "store"):
+            given = [
+                f"data={data}",
+                f"data.path={folder / 'load'}.{data}",
+                "data.name=load",
+                "attention=full",
+            ]
+            given += ["logger=[]", "trainer.max_epochs=1", f"output_root=new/{data}"]
+            assert train_here(patch, folder, *given) == 0
+            (folder / "runs").mkdir(exist_ok=True)
+            only(folder, f"new/{data}/*").rename(folder / "runs" / data)
+    return folder
+
+
+def numbers(content: dict) -> dict[str, float]:
+    """Every number of the scores, by its place, but coverages: a truth that lies on a bound may fall on either side."""
+    kept = {key: content[key] for key in ("test", "baselines", "skill", "intervals")}
+    found = pd.json_normalize(kept).iloc[0].dropna().to_dict()
+    return {key: value for key, value in found.items() if not key.endswith("coverage")}
+
+
+def test_a_store_s_scores_are_its_file_s(place: Path):
+    file, store = (json.loads((place / "runs" / d / "metrics.json").read_text()) for d in ("csv", "store"))
+    assert store["n_windows"] == file["n_windows"]
+    assert len(numbers(file)) > 30
+    assert numbers(store) == pytest.approx(numbers(file), rel=1e-3, abs=1e-4)
+    one, other = (pd.read_parquet(place / "runs" / d / "errors_by_window.parquet") for d in ("csv", "store"))
+    pd.testing.assert_frame_equal(one, other, rtol=0.01, atol=1e-3)
+
+
+@pytest.mark.parametrize("run", ["csv", "store"])
+def test_evaluation_takes_either(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str):
+    """Of other files than those trained on, all rows."""
+    shutil.copy(place / "load.csv", tmp_path)
+    shutil.copytree(place / "load.store", tmp_path / "load.store")
+    found = {}
+    for data in ("csv", "store"):
+        given = [
+            f"checkpoint=runs/{run}",
+            f"data.path={tmp_path}/load.{data}",
+            f"output={run}-{data}.json",
+        ]
+        assert answer(monkeypatch, "evaluate", place, *given) == 0
+        found[data] = json.loads((place / f"{run}-{data}.json").read_text())
+    assert found["store"]["n_windows"] == found["csv"]["n_windows"] > 200
+    assert numbers(found["store"]) == pytest.approx(numbers(found["csv"]), rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("more", [[], ["start=2024-01-05", "horizon=12", "levels=[80]"]])
+def test_forecasts_from_either(place: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]):
+    frames = []
+    for data in ("csv", "store"):
+        given = ["checkpoint=runs/store", f"data.path=../{place.name}/load.{data}", *more]
+        assert answer(monkeypatch, "predict", place, *given, f"output={data}{len(more)}.csv") == 0
+        frames.append(pd.read_csv(place / f"{data}{len(more)}.csv", index_col="date"))
+    assert len(frames[0]) == (12 if more else 5)
+    pd.testing.assert_frame_equal(*frames, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("start", ["2024-01-05T00:30", "2024-01-01T03:00", "2030-01-01"])
+def test_a_start_that_cannot_be_is_refused_alike(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys, start: str
+):
+    said = []
+    for data in ("csv", "store"):
+        given = ["checkpoint=runs/store", f"data.path=load.{data}", f"start={start}", "output=never.csv"]
+        assert answer(monkeypatch, "predict", place, *given) == 2
+        said.append(capsys.readouterr().err)
+    assert said[0] == said[1]
+    assert "a forecast may begin from 2024-01-01 12:00:00 to 2024-01-13 12:00:00" in said[0]

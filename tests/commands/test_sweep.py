@@ -1,0 +1,267 @@
+"""Sweeps run for real: their summary, members that fail, and a search by Optuna."""
+
+import json
+import sqlite3
+import statistics
+import sys
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
+
+from forecast.runs.summary import Run, describe_linear_only, mean_and_std, shortened
+from forecast.runs.summary import summarise as summary_of
+from tests.commands.test_loggers import WandbRun
+from tests.support.commands import only, train, train_here, workplace
+
+WIDE = 384
+
+
+def results(sweep: Path) -> dict[str, dict[str, Any]]:
+    """Final metrics by member folder."""
+    return {path.parent.name: json.loads(path.read_text()) for path in sweep.glob("*/metrics.json")}
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
+    """Two models, two seeds and two horizons, one of which does not fit into the data."""
+    folder = workplace(tmp_path_factory.mktemp("sweep"))
+    result = train(
+        folder, "-m", "model=informer,informer_stack", "pred_len=5,500", "seed=1,2", "trainer.max_epochs=1"
+    )
+    return only(folder, "runs/*"), result
+
+
+def test_a_failing_member_ends_nothing_else(swept) -> None:
+    folder, result = swept
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1] == "error: 4 of the runs failed, each for the reason above"
+    assert "Traceback" not in result.stderr
+    failed = [line for line in result.stdout.splitlines() if line.startswith("failed: ")]
+    assert len(failed) == 4
+    assert all("needs 500" in line or "needs 512" in line for line in failed)
+    assert all("probsparse-csv-500-s" in line for line in failed)
+    assert len(results(folder)) == 4
+
+
+def test_the_summary_has_one_row_a_configuration(swept) -> None:
+    folder, _ = swept
+    rows = pd.read_csv(folder / "summary.csv").to_dict("records")
+    assert [(row["model"], row["pred_len"], row["seeds"]) for row in rows] == [
+        ("informer", 5, 2), ("informer_stack", 5, 2),
+    ]  # fmt: skip
+    for row in rows:
+        members = [
+            metrics["test"]["mse"]
+            for name, metrics in results(folder).items()
+            if f"- model={row['model']}\n" in (folder / name / "overrides.yaml").read_text()
+        ]
+        assert len(set(members)) == 2
+        assert row["mse"] == pytest.approx(statistics.mean(members))
+        assert row["mse_dev"] == pytest.approx(statistics.stdev(members))
+        assert row["best"] == (row["mse"] == min(other["mse"] for other in rows))
+
+
+def test_the_summary_is_on_the_screen(swept) -> None:
+    folder, result = swept
+    for row in pd.read_csv(folder / "summary.csv").itertuples():
+        line = next(
+            line for line in result.stdout.splitlines() if f"{row.mse:.3f} ± {row.mse_dev:.3f}" in line
+        )
+        assert f" {row.model} " in line
+    assert f"saved {folder.relative_to(folder.parent.parent)}/summary.csv" in result.stdout
+
+
+def test_members_share_a_wandb_group(swept) -> None:
+    runs = [WandbRun(path) for path in swept[0].glob("*/wandb/offline-run-*/*.wandb")]
+    assert len({run.run.run_id for run in runs}) == 4
+    assert {run.run.run_group for run in runs} == {swept[0].name}
+    assert (
+        sorted(run.run.display_name for run in runs)
+        == ["probsparse-csv-5-s1"] * 2 + ["probsparse-csv-5-s2"] * 2
+    )
+
+
+def test_each_member_has_its_own_peak_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    overrides = (f"model.d_model={WIDE},8", f"model.d_ff={2 * WIDE}", "data.batch_size=128", "logger=[]")
+    assert train_here(monkeypatch, workplace(tmp_path), "-m", *overrides, "trainer.max_epochs=1") == 0
+    wide, narrow = (result for _, result in sorted(results(only(tmp_path, "runs/*")).items()))
+    weights, gradients_and_moments = 4 * wide["n_parameters"] / 2**20, 3
+    assert wide["peak_memory_mb"] - narrow["peak_memory_mb"] > weights * gradients_and_moments
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
+    folder = workplace(tmp_path_factory.mktemp("search"))
+    result = train(
+        folder, "-m", "search=informer", "hydra.sweeper.n_trials=3", "hydra.sweeper.sampler.seed=1", "logger=[]",
+        "trainer.max_epochs=1",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return only(folder, "runs/*"), result
+
+
+def trials(sweep: Path) -> dict[int, float | None]:
+    """Validation MSE by trial, from the study's own file."""
+    with sqlite3.connect(sweep / "study.db") as study:
+        rows = study.execute("select number, value from trials left join trial_values using (trial_id)")
+        return dict(rows.fetchall())
+
+
+def test_optuna_minimises_the_validation_error(searched) -> None:
+    folder, result = searched
+    found = yaml.safe_load((folder / "optimization_results.yaml").read_text())
+    values = [pd.read_csv(p)["val/mse"].min() for p in sorted(folder.glob("*/metrics.csv"))]
+    assert list(trials(folder).values()) == pytest.approx(values, rel=1e-6)
+    assert found["best_value"] == pytest.approx(min(values), rel=1e-6)
+    assert f"best validation MSE {min(values):.4f}: " in result.stdout
+    rates = pd.read_csv(folder / "summary.csv")["lr"].tolist()
+    assert len(set(rates)) == 3
+    assert all(1e-4 <= rate <= 1e-2 for rate in rates)
+
+
+def test_a_search_goes_on_in_its_folder(searched, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, _ = searched
+    before = trials(folder)
+    overrides = ("search=informer", "hydra.sweeper.n_trials=2", "logger=[]", f"hydra.sweep.dir={folder}")
+    assert train_here(monkeypatch, folder.parent.parent, "-m", *overrides, "pred_len=500") == 2
+    assert trials(folder) == {**before, 3: None, 4: None}
+    assert len(list(folder.glob("*/config.yaml"))) == 5
+
+
+def test_a_sweeper_that_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Plugins.instance()  # has it entered in the store
+    known: Any = ConfigStore.instance().repo["hydra"]
+    monkeypatch.delitem(known["sweeper"], "optuna.yaml")
+    assert train_here(monkeypatch, workplace(tmp_path), "-m", "search=informer", "seed=1,2") == 2
+    message = (
+        "hydra/sweeper=optuna: a package is not installed: pip install -c constraints.txt -e '.[optuna]'"
+    )
+    assert capsys.readouterr().err == f"error: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("launcher", "extra"), [("submitit_local", "submitit"), ("submitit_slurm", "submitit"), ("ray", "ray")]
+)
+def test_a_launcher_that_is_not_installed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    launcher: str,
+    extra: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, extra, None)
+    command = ("-m", f"hydra/launcher={launcher}", "seed=1,2")
+    assert train_here(monkeypatch, workplace(tmp_path), *command) == 2
+    message = f"hydra/launcher={launcher}: a package is not installed: pip install -c constraints.txt -e '.[{extra}]'"
+    assert capsys.readouterr().err == f"error: {message}\n"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_search_needs_a_multirun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train_here(monkeypatch, workplace(tmp_path), "search=informer", "logger=[]") == 2
+    assert capsys.readouterr().err.startswith("error: search=informer needs a multirun: ")
+
+
+@pytest.mark.parametrize("devices", ["trainer=ddp_cpu", "trainer.devices=2"])
+def test_several_devices_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], devices: str
+) -> None:
+    assert train_here(monkeypatch, workplace(tmp_path), "-m", devices, "seed=1,2", "logger=[]") == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: trainer.devices=2 cannot be used in a multirun (-m)")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def run(settings: str, mse: float | None, pred_len: int = 24, naive: float = 1.0) -> Run:
+    chosen = dict(s.split("=") for s in settings.split())
+    metrics = {
+        "seed": chosen.get("seed"), "data": "etth1", "features": "M", "pred_len": pred_len, "attention": "full",
+        "test": {"mse": mse, "mae": 1.0}, "baselines": {"naive": {"mse": naive}},
+    }  # fmt: skip
+    return Run(Path("x"), chosen, metrics, None)
+
+
+def summarise(runs: list[Run]) -> list[dict[Any, Any]]:
+    return summary_of(runs).to_dict("records")
+
+
+def test_the_best_row_is_that_of_each_horizon() -> None:
+    rows = summarise(
+        [
+            run("attention=full pred_len=24 seed=1", 0.3),
+            run("attention=full pred_len=24 seed=2", 0.5),
+            run("attention=linear pred_len=24 seed=1", 0.6),
+            run("attention=full pred_len=48 seed=1", 0.9, pred_len=48),
+            run("attention=linear pred_len=48 seed=1", 0.8, pred_len=48),
+        ]
+    )
+    assert [(row["attention"], row["pred_len"], row["best"]) for row in rows] == [
+        ("full", "24", True), ("linear", "24", False), ("full", "48", False), ("linear", "48", True),
+    ]  # fmt: skip
+    assert rows[0]["seeds"] == 2
+    assert rows[0]["mse"] == pytest.approx(0.4)
+
+
+def test_a_seed_that_is_typed_twice_counts_once() -> None:
+    (row,) = summarise([run(f"seed={seed}", mse) for seed, mse in ((1, 0.3), (2, 0.5), (1, 0.3))])
+    assert (row["seeds"], row["mse"]) == (2, pytest.approx(0.4))
+
+
+def test_runs_that_kept_only_the_linear_model_are_counted() -> None:
+    why = "kept only the linear model"
+    assert describe_linear_only([{"best_epoch": 3}, {}]) == ""  # older runs do not say
+    two = describe_linear_only([{"best_epoch": 3}, {"best_epoch": 0}, {"best_epoch": 0}])
+    assert two.startswith(f"2 of 3 runs {why}: ")
+    assert describe_linear_only([{"best_epoch": 0}]).startswith(f"The run {why}: ")
+
+
+def test_the_best_row_is_that_of_each_file() -> None:
+    rows = summarise(
+        [run(f"data.path={file} seed=1", mse) for file, mse in {"a.csv": 0.3, "b.csv": 0.5}.items()]
+    )
+    assert [(row["path"], row["best"]) for row in rows] == [("a.csv", True), ("b.csv", True)]
+
+
+def test_rows_of_other_scales_or_targets_are_no_rivals() -> None:
+    rows = summarise(
+        [
+            run("data.scaler=standard seed=1", 0.3, naive=1.2),
+            run("data.scaler=minmax seed=1", 0.004, naive=0.02),
+        ]
+    )
+    assert [row["best"] for row in rows] == [True, True]
+
+
+def test_settings_are_named_by_their_last_part_where_that_is_clear() -> None:
+    rows = summarise(
+        [
+            run("model.factor=1 schedule.factor=1 a.b=1", 1.0),
+            run("model.factor=2 schedule.factor=2 a.b=2", 1.0),
+        ]
+    )
+    assert list(rows[0])[:3] == ["model.factor", "schedule.factor", "b"]
+
+
+def test_only_seeds_differ() -> None:
+    (row,) = summarise([run("seed=1", 1.0), run("seed=2", 3.0)])
+    assert (row["attention"], row["seeds"], row["mse"]) == ("full", 2, 2.0)
+
+
+def test_small_things() -> None:
+    assert mean_and_std([1.0, 3.0]) == (2.0, pytest.approx(2**0.5))
+    assert [shortened(text) for text in ("0.0012345678", "64", "informer_stack")] == [
+        "0.001235",
+        "64",
+        "informer_stack",
+    ]

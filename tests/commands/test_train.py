@@ -1,0 +1,444 @@
+"""The main job, end to end, on a CSV on disk."""
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from matplotlib import pyplot as plt
+from omegaconf import OmegaConf
+
+from forecast.checkpoints.file import load_checkpoint
+from forecast.cli.compose import composed
+from forecast.cli.main import main
+from forecast.commands.train import train
+from forecast.data.even_spacing import spread
+from forecast.evaluation.errors import SCORES
+from forecast.runs import sweep
+from forecast.runs.folder import read_config
+from forecast.runs.resume import digest_of, find_finished, find_unfinished, is_finished
+from forecast.training.schedules import cosine
+from tests.support.commands import TINY, train_here
+from tests.support.csv_files import write_csv
+
+EPOCHS = 3
+
+
+def command(*overrides: str) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "forecast.train",
+        *TINY,
+        "logger=csv",
+        f"trainer.max_epochs={EPOCHS}",
+        *overrides,
+    ]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("workplace")
+    write_csv(folder / "my load.csv", rows=400)
+    return folder
+
+
+def finished(workplace: Path, *overrides: str) -> tuple[Path, str]:
+    """Run the command as a user would; give the run folder and what was printed."""
+    root = workplace / f"runs{len(list(workplace.glob('runs*')))}"
+    result = subprocess.run(
+        command("data=csv", "data.path=my load.csv", f"output_root={root}", *overrides),
+        cwd=workplace, env=environment(), capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    (folder,) = root.iterdir()
+    return folder, result.stdout
+
+
+@pytest.fixture(scope="module")
+def run(workplace: Path) -> tuple[Path, str]:
+    return finished(workplace)
+
+
+def same_run(a: Path, b: Path) -> None:
+    """Weights, metrics and epochs equal to the bit, fields of time and memory aside."""
+    for name in ("best", "last"):
+        one, two = (torch.load(r / "checkpoints" / f"{name}.ckpt", weights_only=True) for r in (a, b))
+        assert one["state_dict"].keys() == two["state_dict"].keys()
+        for key, value in one["state_dict"].items():
+            assert torch.equal(value, two["state_dict"][key]), key
+        assert repr(one["optimizer_states"]) == repr(two["optimizer_states"])
+    metrics = [json.loads((r / "metrics.json").read_text()) for r in (a, b)]
+    epochs = [pd.read_csv(r / "metrics.csv").drop(columns=["seconds", "windows_per_second"]) for r in (a, b)]
+    for content in metrics:
+        for field in ("seconds", "windows_per_second", "ms_per_window", "peak_memory_mb"):
+            del content[field]
+    assert metrics[0] == metrics[1]
+    pd.testing.assert_frame_equal(epochs[0], epochs[1], check_exact=True)
+
+
+def test_prints_the_table_and_where_everything_is(run: tuple[Path, str]) -> None:
+    folder, printed = run
+    for word in ("probsparse", "naive", "seasonal naive", "linear", "skill", "MASE", "every one counted"):
+        assert word in printed
+    assert str(folder) in printed
+    assert "encoder ProbSparse (self), decoder ProbSparse (causal), cross Full (cross)" in printed
+
+
+def test_the_run_folder_holds_everything(run: tuple[Path, str]) -> None:
+    folder, _ = run
+    files = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+    assert {
+        "config.yaml", "overrides.yaml", "metrics.json", "metrics.csv", "errors_by_step.csv",
+        "errors_by_variable.csv", "errors_by_window.parquet", "forecasts.parquet", "forecasts.png",
+        "error_by_step.png",
+        "checkpoints/best.ckpt", "checkpoints/last.ckpt", "train.log",
+    } <= files  # fmt: skip
+    assert not any(Path(name).name.startswith(".") for name in files)
+    assert set(folder.name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def test_metrics_json(run: tuple[Path, str]) -> None:
+    metrics = json.loads((run[0] / "metrics.json").read_text())
+    assert set(metrics["test"]) == set(SCORES)
+    assert set(metrics["baselines"]) == {"naive", "seasonal_naive", "linear"}
+    assert all(set(scores) == set(SCORES) for scores in metrics["baselines"].values())
+    best = min(scores["mse"] for scores in metrics["baselines"].values())
+    assert metrics["skill"] == pytest.approx(1 - metrics["test"]["mse"] / best)
+    assert metrics["n_windows"] == {"train": 280 - 12 - 5 + 1, "val": 40 - 5 + 1, "test": 80 - 5 + 1}
+    assert (metrics["attention"], metrics["data"]) == ("probsparse", "csv")
+    assert (metrics["seq_len"], metrics["pred_len"], metrics["seed"]) == (12, 5, 1)
+    for field in ("n_parameters", "seconds", "windows_per_second", "ms_per_window", "peak_memory_mb"):
+        assert metrics[field] > 0
+    assert metrics["ms_per_window"] * 76 < 1000 * metrics["seconds"]  # the test pass is a part of the run
+
+
+def test_the_tables_agree_with_each_other(run: tuple[Path, str]) -> None:
+    folder, _ = run
+    metrics = json.loads((folder / "metrics.json").read_text())
+    windows = pd.read_parquet(folder / "errors_by_window.parquet")
+    steps = pd.read_csv(folder / "errors_by_step.csv")
+    variables = pd.read_csv(folder / "errors_by_variable.csv")
+    assert len(windows) == metrics["n_windows"]["test"]
+    assert len(steps) == 5
+    assert variables["variable"].tolist() == ["load", "temperature"]
+    assert windows["forecast_start"].iloc[0] == pd.Timestamp("2024-01-01") + pd.Timedelta(hours=320)
+    for name, scores in {"model": metrics["test"], **metrics["baselines"]}.items():
+        for table in (windows, steps, variables):
+            for score in ("mse", "mae"):
+                assert np.mean(table[f"{name}_{score}"]) == pytest.approx(scores[score], rel=1e-5)
+    epochs = pd.read_csv(folder / "metrics.csv")
+    assert epochs["epoch"].tolist() == list(range(EPOCHS))
+    assert {"train/loss", "val/mse", "val/mae", "lr", "windows_per_second"} <= set(epochs)
+
+
+def test_the_pictured_forecasts_are_kept_in_data_units(run: tuple[Path, str], workplace: Path) -> None:
+    folder, _ = run
+    table = pd.read_parquet(folder / "forecasts.parquet")
+    windows = pd.read_parquet(folder / "errors_by_window.parquet")
+    read = pd.read_csv(workplace / "my load.csv", parse_dates=["date"]).set_index("date")
+    assert table["window"].unique().tolist() == [0, 37, 75]  # of 76
+    assert set(table["variable"]) == {"load", "temperature"}
+    groups: Any = table.groupby(["window", "variable"])
+    for (number, variable), part in groups:
+        assert part["step"].tolist() == list(range(1 - 12, 5 + 1))  # the whole history: 12 < 3 · 5
+        assert part["forecast_start"].unique().tolist() == [windows["forecast_start"][number]]
+        ahead = part[part["step"] > 0].set_index("date")
+        assert ahead.index[0] == windows["forecast_start"][number]
+        assert part["truth"].to_numpy() == pytest.approx(
+            read.loc[part["date"], variable].to_numpy(), rel=1e-5
+        )
+        last = part.loc[part["step"] == 0, "truth"].item()
+        assert ahead["naive"].to_numpy() == pytest.approx(last, rel=1e-5)
+        day_before = read.loc[ahead.index - pd.Timedelta(hours=24), variable].to_numpy()
+        assert ahead["seasonal_naive"].to_numpy() == pytest.approx(day_before, rel=1e-5)
+        history = part.loc[part["step"] <= 0, ["model", "naive", "seasonal_naive", "linear"]]
+        assert np.isnan(history.to_numpy()).all()
+    scale = read.iloc[:280].std(ddof=0)  # of the training rows, by which scores are scaled
+    for number, part in table[table["step"] > 0].groupby("window"):
+        for name in ("model", "linear"):
+            scaled = (part[name] - part["truth"]) / part["variable"].map(scale)
+            assert np.mean(scaled**2) == pytest.approx(windows[f"{name}_mse"][number], rel=1e-3)
+
+
+def test_the_pictured_windows_do_not_depend_on_the_history(run: tuple[Path, str], workplace: Path) -> None:
+    longer, _ = finished(workplace, "seq_len=20", "trainer.max_epochs=1")
+    keys = ["window", "forecast_start", "date", "variable", "truth"]
+    one, two = (
+        pd.read_parquet(folder / "forecasts.parquet").query("step > 0") for folder in (run[0], longer)
+    )
+    assert one[keys].to_numpy().tolist() == two[keys].to_numpy().tolist()
+
+
+def test_only_a_few_of_many_variables_are_kept() -> None:
+    assert spread(7, 12).tolist() == list(range(7))
+    many = spread(321, 12).tolist()
+    assert len(set(many)) == 12
+    assert (many[0], many[-1]) == (0, 320)
+    assert spread(1, 3).tolist() == [0]
+
+
+def test_the_epoch_table_says_the_rate_that_each_epoch_began_with(workplace: Path) -> None:
+    folder, _ = finished(workplace, "schedule=halving", "optimizer.lr=0.008", "trainer.max_epochs=4")
+    assert pd.read_csv(folder / "metrics.csv")["lr"].tolist() == pytest.approx([0.008, 0.008, 0.004, 0.002])
+
+
+def test_without_its_bar_a_run_draws_none(workplace: Path) -> None:
+    _, said = finished(workplace, "callbacks.progress=null", "trainer.max_epochs=1")
+    assert "Epoch 0/" not in said
+    assert "Validation" not in said
+
+
+def test_the_best_checkpoint_is_the_best_epoch(run: tuple[Path, str]) -> None:
+    content = torch.load(run[0] / "checkpoints" / "best.ckpt", weights_only=True)
+    assert content["epoch"] == pd.read_csv(run[0] / "metrics.csv")["val/mse"].idxmin()
+    assert content["hyper_parameters"]["model"]["attention"]["name"] == "probsparse"
+
+
+@pytest.mark.parametrize("name", ["forecasts", "error_by_step"])
+def test_pictures_show_something(run: tuple[Path, str], name: str) -> None:
+    image = plt.imread(run[0] / f"{name}.png")[..., :3]
+    assert min(image.shape[:2]) > 300
+    colours = np.unique((image * 255).astype(int).reshape(-1, 3), axis=0)
+    assert any(np.abs(colours - (0x0B, 0x6E, 0x99)).sum(1) == 0)  # the model's line
+
+
+def test_the_same_seed_gives_the_same_run_to_the_bit(run: tuple[Path, str], workplace: Path) -> None:
+    same_run(run[0], finished(workplace)[0])
+
+
+def test_another_seed_gives_another_run(run: tuple[Path, str], workplace: Path) -> None:
+    other = finished(workplace, "seed=2", "trainer.max_epochs=1")[0]
+    scores = [json.loads((f / "metrics.json").read_text())["test"]["mse"] for f in (run[0], other)]
+    assert scores[0] != scores[1]
+
+
+def test_a_killed_run_goes_on_in_place_and_ends_the_same(run: tuple[Path, str], workplace: Path) -> None:
+    root = workplace / "killed"
+    overrides = command("data=csv", "data.path=my load.csv", f"output_root={root}", "resume=auto")
+    process = subprocess.Popen(
+        [*overrides, "callbacks.progress.refresh_rate=1"], cwd=workplace, env=environment(),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not list(root.glob("*/checkpoints/last.ckpt")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    (folder,) = root.iterdir()
+    assert not (folder / "metrics.json").exists(), "it had finished before it was killed"
+    result = subprocess.run(
+        [*overrides, "callbacks.progress.refresh_rate=1"], cwd=workplace, env=environment(), capture_output=True,
+        text=True, timeout=300,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "going on in" in result.stdout
+    assert [p.name for p in root.iterdir()] == [folder.name]
+    same_run(run[0], folder)
+
+
+def test_only_an_unfinished_run_of_the_same_configuration_is_gone_on_with(
+    run: tuple[Path, str], tmp_path: Path
+) -> None:
+    copy = shutil.copytree(run[0], tmp_path / "runs" / "copy")
+    config = read_config(copy / "config.yaml")
+    assert find_unfinished(tmp_path / "runs", config) is None
+    (copy / "metrics.json").unlink()
+    assert find_unfinished(tmp_path / "runs", config) == copy
+    config.output_dir, config.resume, config.logger.mode = "elsewhere", "auto", "online"
+    config.callbacks.epochs.path = "elsewhere/metrics.csv"
+    config.callbacks.checkpoint.dirpath = "elsewhere/checkpoints"
+    assert find_unfinished(tmp_path / "runs", config) == copy
+    config.optimizer.lr *= 2
+    assert find_unfinished(tmp_path / "runs", config) is None
+
+
+@pytest.mark.parametrize("text", ["- 1", "a: [1", "", "a: 1", "output_dir: ${nothing}", "\x00"])
+def test_folders_of_other_programs_are_passed_over(run: tuple[Path, str], tmp_path: Path, text: str) -> None:
+    other = tmp_path / "runs" / "other"
+    (other / "checkpoints").mkdir(parents=True)
+    (other / "checkpoints" / "last.ckpt").touch()
+    (other / "config.yaml").write_text(text)
+    (other / "command.yaml").write_text(text)
+    config = read_config(run[0] / "config.yaml")
+    assert find_unfinished(tmp_path / "runs", config) is None
+    (other / "metrics.json").write_text("{}")
+    assert find_finished(tmp_path / "runs", config) is None
+    assert sweep.find(tmp_path / "runs", ["seed=1,2"]) is None
+
+
+def test_a_folder_s_name_does_not_count_whatever_its_letters(tmp_path: Path) -> None:
+    one, other = (
+        OmegaConf.create({"output_dir": str(folder), "callbacks": {"path": f"{folder}/metrics.csv"}})
+        for folder in (tmp_path / "plain", tmp_path / 'José "Ö" \\ b')
+    )
+    assert digest_of(one) == digest_of(other)
+
+
+def test_a_named_folder_that_holds_another_run_is_left_alone(
+    run: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    copy = shutil.copytree(run[0], tmp_path / "nightly")
+    before = (copy / "config.yaml").read_text()
+    assert train_here(monkeypatch, tmp_path, "hydra.run.dir=nightly", "resume=auto", "seed=7") == 2
+    assert "nightly: it holds a run of another configuration" in capsys.readouterr().err
+    assert (copy / "config.yaml").read_text() == before
+
+
+def test_going_on_from_a_named_run_needs_epochs_to_come(
+    run: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    given = (f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS}", "resume=auto")
+    assert train_here(monkeypatch, tmp_path, *given) == 2
+    assert "epochs already; to continue, set trainer.max_epochs above that" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (
+            (),
+            "it was trained on csv (my load.csv), and this run would read sample; repeat that run's settings",
+        ),
+        (
+            ("data=csv", "data.path=load.csv", "data.freq=30min"),
+            "other step between rows: h in the checkpoint, 30min in this run",
+        ),
+        (
+            ("data=csv", "data.path=load.csv", "data.holidays=DE"),
+            "data.holidays=None, this run has data.holidays=DE",
+        ),
+    ],
+)
+def test_going_on_from_a_named_run_needs_its_data(
+    run: tuple[Path, str], tmp_path: Path, typed: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    write_csv(tmp_path / "load.csv", rows=400)
+    if "data.freq=30min" in typed:
+        frame = pd.read_csv(tmp_path / "load.csv")
+        frame["date"] = pd.date_range("2024-01-01", periods=len(frame), freq="30min")
+        frame.to_csv(tmp_path / "load.csv", index=False)
+    argv = ["train", *TINY, "logger=[]", f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS + 1}", *typed]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    with pytest.raises(SystemExit) as exit:
+        main("train", train)
+    assert exit.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_run_goes_on_with_the_table_it_was_begun_with(
+    run: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    given = ("trainer.max_epochs=2", "logger=[]", "hydra.run.dir=nightly", "resume=auto")
+    assert train_here(monkeypatch, tmp_path, *given) == 0
+    (tmp_path / "nightly" / "metrics.json").unlink()
+    frame = pd.read_csv(tmp_path / "load.csv")
+    frame.assign(load=frame["load"] + 1).to_csv(tmp_path / "load.csv", index=False)
+    capsys.readouterr()
+    assert train_here(monkeypatch, tmp_path, *given) == 2
+    error = capsys.readouterr().err
+    assert "this run was started with 300 rows from 2024-01-01" in error
+    assert "restore the old table" in error
+
+
+def test_a_refit_counts_once_it_is_written_down(run: tuple[Path, str], tmp_path: Path) -> None:
+    copy = shutil.copytree(run[0], tmp_path / "copy")
+    config = OmegaConf.create({"refit": "full"})
+    assert is_finished(copy, OmegaConf.create({"refit": None}))
+    (copy / "checkpoints" / "refit.ckpt").touch()
+    assert not is_finished(copy, config)
+    metrics = json.loads((copy / "metrics.json").read_text())
+    (copy / "metrics.json").write_text(json.dumps({**metrics, "refit": {}}))
+    assert is_finished(copy, config)
+
+
+@pytest.mark.parametrize(("precision", "status"), [("64-true", 0), ("bf16-true", 2)])
+def test_precisions_of_the_default_model(
+    tmp_path: Path,
+    precision: str,
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    given = ("model=residual_informer", "trainer.max_epochs=1", "logger=[]", f"trainer.precision={precision}")
+    assert train_here(monkeypatch, tmp_path, *given) == status
+    assert status == 0 or "use bf16-mixed" in capsys.readouterr().err
+
+
+def test_a_named_checkpoint_is_gone_on_from_in_a_new_folder(run: tuple[Path, str], workplace: Path) -> None:
+    longer, _ = finished(workplace, f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS + 1}")
+    assert longer != run[0]
+    table = pd.read_csv(longer / "metrics.csv")
+    assert table["epoch"].tolist() == [EPOCHS]
+    steps = load_checkpoint(run[0] / "checkpoints" / "last.ckpt")["global_step"]
+    peak = read_config(longer / "config.yaml").optimizer.lr
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=peak)
+    factor = cosine(optimizer, steps * (EPOCHS + 1) // EPOCHS)["scheduler"].lr_lambdas[0]
+    assert table["lr"].tolist() == pytest.approx([peak * factor(steps)])  # of a schedule over all the epochs
+
+
+def test_the_best_epoch_of_a_run_on_other_rows_is_not_taken_over(
+    run: tuple[Path, str], tmp_path: Path
+) -> None:
+    write_csv(tmp_path / "my load.csv", rows=390)
+    longer, said = finished(tmp_path, f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS + 1}")
+    assert "its best epoch is not used, because its validation windows differ" in said
+    assert load_checkpoint(longer / "checkpoints" / "best.ckpt")["epoch"] == EPOCHS
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["limit_val_batches", "limit_test_batches", "val_check_interval", "check_val_every_n_epoch", "max_steps"],
+)
+def test_parts_of_a_split_are_not_validated_or_tested(
+    tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    assert train_here(monkeypatch, tmp_path, f"+trainer.{key}=2") == 2
+    assert f"trainer.{key}: every epoch is validated once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("features", ["S", "MS"])
+def test_one_target_from_itself_or_from_all(features: str, tmp_path: Path) -> None:
+    from forecast.commands.train import train
+
+    write_csv(tmp_path / "x.csv", rows=300)
+    config = composed(
+        *TINY, "data=csv", f"data.path='{tmp_path}/x.csv'", "data.target=load", f"features={features}",
+        "logger=[]", "trainer.max_epochs=1", "callbacks.progress.refresh_rate=0",
+    )  # fmt: skip
+    config.output_dir = str(tmp_path / "run")
+    assert train(config) > 0
+    variables = pd.read_csv(tmp_path / "run" / "errors_by_variable.csv")
+    assert variables["variable"].tolist() == ["load"]
+
+
+def test_bfloat16_with_clipped_gradients_and_the_fused_optimizer(workplace: Path) -> None:
+    folder, printed = finished(
+        workplace, "trainer.precision=bf16-mixed", "trainer.gradient_clip_val=0.5", "optimizer.fused=true"
+    )
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["precision"] == "bf16-mixed"
+    assert "bf16-mixed" in printed
+    assert math.isfinite(metrics["test"]["mse"])

@@ -1,0 +1,170 @@
+"""The figures in the README and in docs/performance.md are those of the committed measurements."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("docs/*.md"),
+    *ROOT.glob("docs/benchmarks/*.md"),
+    ROOT / "data/README.md",
+]
+PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/performance.md")}
+
+
+@pytest.fixture(scope="module")
+def cpu() -> dict:
+    return json.loads((ROOT / "docs" / "benchmarks" / "cpu.json").read_text())
+
+
+def speed_rows(page: str) -> dict[str, list[str]]:
+    """Cells of the table of speed-ups, by length."""
+    (table,) = re.findall(r"(\| length \|.*?)\n\n", page, re.DOTALL)
+    header, _, *rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()]
+    assert header == ["length", "probsparse", "linear", "nystrom", "fastformer"]
+    return {row[0]: row[1:] for row in rows}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_times_faster_than_fused_softmax(name: str, cpu: dict) -> None:
+    measured = {
+        (f"{int(row['length']):,}", row["kind"]): f"{row['times_full']:.1f}"
+        for row in cpu["softmax"]
+        if row["role"] == "self"
+    }
+    for length, cells in speed_rows(PAGES[name]).items():
+        types = ("probsparse", "linear", "nystrom", "fastformer")
+        assert cells == [measured[length, attention] for attention in types]
+
+
+def test_times_faster_than_neuralforecast() -> None:
+    steps = json.loads((ROOT / "docs" / "benchmarks" / "peers.json").read_text())["steps"]
+    seconds = {(row["case"], row["model"], row["precision"]): row["median"] for row in steps}
+    for theirs, ours in (("float32", "float32"), ("bfloat16", "bfloat16"), ("float32", "bfloat16")):
+        times = [
+            seconds[case, "neuralforecast", theirs] / seconds[case, "ours, probsparse", ours]
+            for case in ("96/48/24", "336/168/168")
+        ]
+        low, high = f"{min(times):.1f}", f"{max(times):.1f}"
+        assert f"{low} to {high} times" in PAGES["README.md"] or (
+            low == high and f" {low} times" in PAGES["README.md"]
+        )
+
+
+def test_figures_in_the_text_of_the_performance_page(cpu: dict) -> None:
+    causal = {
+        (row["length"], row["kind"]): f"{row['times_full']:.0f}"
+        for row in cpu["softmax"]
+        if row["role"] == "causal"
+    }
+    short, long = (
+        [causal[length, kind] for kind in ("probsparse", "linear", "fastformer")]
+        for length in ("2048", "8192")
+    )
+    published = [f"{r['times_published']:.1f}" for r in cpu["published"] if r["form"] == "shared"]
+    shared, per_query = (
+        [f"{row['overlap'][form]:.2f}" for row in cpu["overlap"]]
+        for form in ("shared, training", "per_query, training")
+    )
+    width = [f"{row['float32'] / row['bfloat16']:.1f}" for row in cpu["width"]]
+    compiled = f"{cpu['compiled']['compiled'] / cpu['compiled']['eager']:.1f}"
+    text = " ".join(PAGES["docs/performance.md"].split())
+    for sentence in (
+        "`fastformer` are {}, {} and {} times faster at 2,048 tokens and".format(*short),
+        "tokens and {}, {} and {} times faster at 8,192".format(*long),
+        "is {} times faster at 96 steps, {} at 512 and {} at 2,048".format(*published),
+        "finds {} of them at 96, {} at 512 and {} at 2,048 steps".format(*shared),
+        "as published, finds {}, {} and {}".format(*per_query),
+        "{} times less at d_model 64, {} at 128, {} at 256 and {} at 512".format(*width),
+        f"took {compiled} times longer compiled",
+    ):
+        assert sentence in text
+
+
+def test_no_committed_measurement_was_made_with_quick() -> None:
+    for path in (ROOT / "docs" / "benchmarks").glob("*.json"):
+        assert json.loads(path.read_text())["quick"] is False, path.name
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_and_anchors_exist(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text()):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), f"{target}#{anchor}"
+
+
+def anchors(file: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub forms them."""
+    headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_named_in_a_page_exist(page: Path) -> None:
+    named = re.findall(r"`((?:forecast|conf|scripts|tests|docs)/[\w./-]+)`", page.read_text())
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_bytes_sent() -> None:
+    def numbers(page: str) -> dict[str, list[str]]:
+        rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in page.splitlines()]
+        return {row[0]: row[1:] for row in rows if len(row) == 3}
+
+    counted = numbers((ROOT / "docs" / "benchmarks" / "communication.md").read_text())
+    documented = numbers((ROOT / "docs" / "scaling.md").read_text())
+    for line, measured in {
+        "parameters": "parameters",
+        "`ddp`: all-reduce per training step": "training step: all-reduce",
+        "broadcast per training step (positions, running means)": "training step: broadcast",
+        "all-reduce per validation": "validation: all-reduce",
+        "all-reduce of the interval calibration": "calibration of the intervals: all-reduce",
+        "all-reduce of the test": "test: all-reduce",
+    }.items():
+        assert documented[line] == counted[measured], line
+    for size in (0, 1):  # a gradient has four bytes; batch normalisation sends the rest
+        gradients = 4 * int(counted["parameters"][size].replace(",", ""))
+        assert 0 < int(counted["training step: all-reduce"][size].replace(",", "")) - gradients < 1e4
+
+
+def test_the_table_of_models() -> None:
+    """The rows are means over the seeds of the ablation that have run."""
+    cells = json.loads((ROOT / "docs" / "results" / "ablation.json").read_text())["cells"].values()
+    rows = {
+        "seasonal naive": ("everything", "seasonal_naive_mse"),
+        "linear baseline": ("everything", "linear_mse"),
+        "`model=informer`, small": ("model=informer seq_len=96", "mse"),
+        "default, `model=residual_informer`": ("everything", "mse"),
+    }
+    expected, seeds = {}, set()
+    for name, (variant, key) in rows.items():
+        means = []
+        for data, horizon in (("sample", 168), ("load", 168), ("etth1", 96)):
+            found = [c for c in cells if (c["data"], c["variant"], c["horizon"]) == (data, variant, horizon)]
+            seeds.add(len(found))
+            means.append(sum(c[key] for c in found) / len(found))
+        expected[name] = [f"{mean:.3f}" for mean in means]
+    (table,) = re.findall(r"(\| test MSE.*?)\n\n", PAGES["README.md"], re.DOTALL)
+    header, _, *lines = [
+        [cell.strip(" *") for cell in line.strip("| ").split("|")] for line in table.splitlines()
+    ]
+    assert {line[0]: line[1:] for line in lines} == expected
+    (count,) = seeds
+    assert (f"{count} seeds" if count > 1 else "one seed") in header[0]
+
+
+PACKAGES = [path.parent for path in sorted((ROOT / "forecast").rglob("__init__.py"))]
+
+
+@pytest.mark.parametrize("folder", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_map_of_the_code_names_every_module(folder: Path) -> None:
+    """The first column of a folder's table names its modules and no others."""
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    sections = (ROOT / "docs" / "code.md").read_text().split("\n## ")[1:]
+    tables = [text for text in sections if text.startswith(f"`{folder.relative_to(ROOT)}/`\n")]
+    rows = [line.split("|")[1] for text in tables for line in text.splitlines() if line.startswith("|")]
+    assert set(re.findall(r"`(\w+)`", " ".join(rows))) == modules

@@ -1,0 +1,20 @@
+"""The notebook in docs/ runs from its first cell to its last."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "quickstart.ipynb"
+
+
+@pytest.mark.slow
+def test_the_notebook_runs(tmp_path: Path) -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    NotebookClient(notebook, timeout=400, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    shown = "".join(str(output) for output in outputs)
+    assert "OT-lo-80" in shown
+    assert "image/png" in shown
+    assert len(list(tmp_path.glob("runs/*/checkpoints/refit.ckpt"))) == 1

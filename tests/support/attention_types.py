@@ -1,0 +1,72 @@
+"""Cases of the attention contract: every attention type, role and option, on tensors of distinct sizes.
+
+The sizes differ so that no swapped axis passes.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from forecast.attention import (
+    Attention,
+    FastformerAttention,
+    FullAttention,
+    LinearAttention,
+    NystromAttention,
+    ProbSparseAttention,
+    Role,
+)
+
+BATCH, HEADS, HEAD_DIM, QUERY_LEN, MEMORY_LEN = 3, 5, 4, 79, 131
+D_MODEL = HEADS * HEAD_DIM
+
+OPTIONS: list[tuple[type[Attention], dict[str, Any]]] = [
+    (FullAttention, {}),
+    (ProbSparseAttention, {"factor": 2}),
+    (ProbSparseAttention, {"factor": 2, "sampling": "per_query"}),
+    (LinearAttention, {}),
+    (LinearAttention, {"feature_map": "relu"}),
+    (LinearAttention, {"feature_map": "taylor"}),
+    (LinearAttention, {"feature_map": "favor", "num_features": 6}),
+    (NystromAttention, {"num_landmarks": 9}),
+    (FastformerAttention, {}),
+    (FastformerAttention, {"interaction": "add", "share_query_value": False}),
+    (FastformerAttention, {"interaction": "concat", "share_heads": True}),
+]
+
+
+def _name(kind: type[Attention], role: str, options: dict[str, Any]) -> str:
+    words = [kind.__name__.removesuffix("Attention"), role, *(str(value) for value in options.values())]
+    return "-".join(words)
+
+
+CASES = [
+    pytest.param(kind, role, options, id=_name(kind, role, options))
+    for kind, options in OPTIONS
+    for role in sorted(kind.roles)
+]
+
+
+def build(kind: Callable[..., Attention], role: Role, options: dict[str, Any], **more: Any) -> Attention:
+    torch.manual_seed(7)
+    return kind(D_MODEL, HEADS, role=role, **options, **more)
+
+
+def inputs(role: Role, dtype: torch.dtype = torch.float64, length: int = QUERY_LEN) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(11)
+    query = torch.randn(BATCH, length, D_MODEL, dtype=dtype)
+    memory = torch.randn(BATCH, MEMORY_LEN, D_MODEL, dtype=dtype) if role == "cross" else query
+    return query, memory
+
+
+def heads(
+    query_len: int = QUERY_LEN, memory_len: int = QUERY_LEN, head_dim: int = HEAD_DIM
+) -> tuple[Tensor, Tensor, Tensor]:
+    """q, k, v in float64, (batch, heads, length, head_dim)."""
+    torch.manual_seed(13)
+    lengths = (query_len, memory_len, memory_len)
+    q, k, v = (torch.randn(BATCH, HEADS, length, head_dim, dtype=torch.float64) for length in lengths)
+    return q, k, v

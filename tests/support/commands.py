@@ -1,0 +1,87 @@
+"""Run commands on tiny data and a tiny model, in a process of their own or in this one."""
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from forecast.cli.main import command, main
+from forecast.commands.train import train as task
+from tests.support.csv_files import write_csv
+
+ROOT = Path(__file__).parents[2]
+TINY = (
+    "model=informer", "seq_len=12", "label_len=6", "pred_len=5",
+    "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.batch_size=16",
+)  # fmt: skip
+"""Overrides that make a run of seconds."""
+SMALL = (*TINY, "data=csv", "data.path=load.csv", "callbacks.progress.refresh_rate=0")
+
+
+def workplace(folder: Path, rows: int = 300) -> Path:
+    write_csv(folder / "load.csv", rows=rows)
+    return folder
+
+
+def start(
+    folder: Path,
+    *overrides: str,
+    program: tuple[str, ...] = ("-m", "forecast.train"),
+    settings: tuple[str, ...] = SMALL,
+    **environment: str,
+):
+    """Begin a run in `folder`, under its `runs` unless told otherwise; it can import this repository's tests."""
+    return subprocess.Popen(
+        [sys.executable, *program, *settings, *overrides], cwd=folder, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **environment},
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+    out, err = process.communicate(timeout=200)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def train(folder: Path, *overrides: str, **options) -> subprocess.CompletedProcess[str]:
+    return finish(start(folder, *overrides, **options))
+
+
+def trained(folder: Path, *overrides: str) -> Path:
+    """A run of one epoch in `folder`, on its load.csv; give the run's folder."""
+    result = train(workplace(folder), "trainer.max_epochs=1", "logger=[]", *overrides)
+    assert result.returncode == 0, result.stderr
+    return only(folder, "runs/*")
+
+
+def train_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
+    """The same within this process, which is faster; give the exit status."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["train", *SMALL, *overrides])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    try:
+        main("train", task)
+    except SystemExit as exit:
+        return exit.code
+    return 0
+
+
+def only(folder: Path, pattern: str) -> Path:
+    (path,) = folder.glob(pattern)
+    return path
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, name: str, folder: Path, *overrides: str) -> int | str | None:
+    """Run `python -m forecast.<name>` within this process, in `folder`; give the exit status."""
+    module = importlib.import_module(f"forecast.commands.{name}")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", [name, *overrides])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    try:
+        command(name, getattr(module, name))
+    except SystemExit as exit:
+        return exit.code
+    return 0

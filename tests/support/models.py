@@ -1,0 +1,40 @@
+"""Attention types by name, the slots of a model, and parameters without a gradient."""
+
+from functools import partial
+
+import torch
+from torch import nn
+
+from forecast.attention import (
+    Attention,
+    FastformerAttention,
+    FullAttention,
+    LinearAttention,
+    NystromAttention,
+    ProbSparseAttention,
+)
+from forecast.models.informer import AttentionSlots
+
+ATTENTION_TYPES: dict[str, type[Attention]] = {
+    "full": FullAttention,
+    "probsparse": ProbSparseAttention,
+    "linear": LinearAttention,
+    "nystrom": NystromAttention,
+    "fastformer": FastformerAttention,
+}
+
+
+def slots(kind: str, cross: str = "full") -> AttentionSlots:
+    """The three slots as conf/attention/<kind>.yaml fills them."""
+    make = ATTENTION_TYPES[kind]
+    decoder = "causal" if "causal" in make.roles else "self"
+    return {
+        "encoder": partial(make, role="self"),
+        "decoder": partial(make, role=decoder),
+        "cross": partial(ATTENTION_TYPES[cross], role="cross"),
+    }
+
+
+def without_gradient(module: nn.Module) -> list[str]:
+    """Parameters whose gradient is missing or zero everywhere."""
+    return [n for n, p in module.named_parameters() if p.grad is None or not torch.any(p.grad != 0)]

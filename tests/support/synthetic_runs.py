@@ -1,0 +1,161 @@
+"""Run folders with invented scores: the files of `forecast.training.report` without any training.
+
+`python -m tests.support.synthetic_runs FOLDER` makes 200.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from omegaconf import OmegaConf
+
+from forecast.cli.compose import composed
+
+COLUMNS = ("model", "naive", "seasonal_naive", "linear")
+BASELINES = {"naive": 0.9, "seasonal_naive": 0.6, "linear": 0.5}  # their mean squared errors
+
+
+def configuration(*overrides: str) -> dict[str, Any]:
+    """A run's whole configuration, resolved."""
+    return deepcopy(resolved(*overrides))
+
+
+@cache
+def resolved(*overrides: str) -> dict[str, Any]:
+    config = composed("data=sample", "logger=[]", *overrides)
+    config.output_root = config.output_dir = ""
+    made: Any = OmegaConf.to_container(config, resolve=True)
+    return made
+
+
+def make_run(
+    folder: Path,
+    config: dict[str, Any],
+    *,
+    mse: float,
+    windows: int = 300,
+    variables: Sequence[str] = ("HUFL", "OT"),
+    epochs: int = 3,
+    freq: str = "h",
+    baselines: dict[str, float] = BASELINES,
+    **metrics: Any,
+) -> Path:
+    """A finished run whose model has this mean squared error; windows, truth and baselines are the same in all."""
+    folder.mkdir(parents=True)
+    pred_len, history = config["pred_len"], min(config["seq_len"], 3 * config["pred_len"])
+    shared, own = np.random.default_rng(7), np.random.default_rng([config["seed"], int(1e6 * mse)])
+    errors = {"model": mse, **baselines}
+
+    (folder / "config.yaml").write_text(yaml.safe_dump({**config, "output_dir": str(folder)}))
+    (folder / "overrides.yaml").write_text("[]\n")
+    dates = pd.date_range("2024-01-01", periods=windows + pred_len + history, freq=freq)
+    difficulty = np.convolve(
+        shared.exponential(size=windows + pred_len - 1), np.ones(pred_len) / pred_len, "valid"
+    )
+    table: dict[str, Any] = {"forecast_start": dates[history : history + windows]}
+    for name in ("naive", "seasonal_naive", "linear", "model"):
+        noise = own if name == "model" else shared
+        losses = difficulty * (1 + 0.1 * noise.normal(size=windows))
+        table[f"{name}_mse"] = losses / losses.mean() * errors[name]
+        table[f"{name}_mae"] = np.sqrt(table[f"{name}_mse"])
+    pd.DataFrame(table).to_parquet(folder / "errors_by_window.parquet", index=False)
+
+    growth = np.linspace(0.7, 1.3, pred_len)
+    pd.DataFrame(
+        {"step": np.arange(1, pred_len + 1), **{f"{n}_mse": errors[n] * growth for n in COLUMNS}}
+    ).to_csv(folder / "errors_by_step.csv", index=False)
+    share = np.linspace(0.5, 1.5, len(variables))
+    pd.DataFrame({"variable": list(variables), **{f"{n}_mse": errors[n] * share for n in COLUMNS}}).to_csv(
+        folder / "errors_by_variable.csv", index=False
+    )
+    epoch = np.arange(epochs)
+    falling = mse * (1 + np.exp(-epoch / 3))
+    pd.DataFrame({"epoch": epoch, "val/mse": falling, "train/loss": 0.9 * falling}).to_csv(
+        folder / "metrics.csv", index=False
+    )
+    forecasts(config, windows, variables, dates, own).to_parquet(folder / "forecasts.parquet", index=False)
+
+    def scores(value: float) -> dict[str, float]:
+        names = ("mae", "rmse_raw", "mae_raw", "smape", "wape", "mase")
+        return {"mse": value, **{name: float(np.sqrt(value)) for name in names}}
+
+    content = {
+        "test": scores(mse), "baselines": {name: scores(value) for name, value in baselines.items()},
+        "skill": 1 - mse / min(baselines.values()), "best_baseline": min(baselines, key=lambda n: baselines[n]),
+        "n_windows": {"train": 1000, "val": windows, "test": windows},
+        "n_parameters": 1000 * config["model"]["d_model"],
+        "seconds": 60.0, "windows_per_second": 500.0, "ms_per_window": 0.1 / (mse or 1),
+        "peak_memory_mb": 500.0 + 100 * mse,
+        "attention": config["model"]["attention"]["name"], "data": config["data"]["name"],
+        **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
+        "epochs": epochs, "precision": "32-true", **metrics,
+    }  # fmt: skip
+    (folder / "metrics.json").write_text(json.dumps(content))
+    return folder
+
+
+def forecasts(
+    config: dict[str, Any],
+    windows: int,
+    variables: Sequence[str],
+    dates: pd.DatetimeIndex,
+    noise: np.random.Generator,
+) -> pd.DataFrame:
+    pred_len, history = config["pred_len"], min(config["seq_len"], 3 * config["pred_len"])
+    steps = np.arange(1 - history, pred_len + 1)
+    parts = []
+    for window in (0, windows // 2, windows - 1):
+        for variable in variables:
+            truth = 10 * np.sin(2 * np.pi * (window + steps) / 24)
+            guesses = {n: np.where(steps > 0, truth + noise.normal(size=len(steps)), np.nan) for n in COLUMNS}
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "window": window, "forecast_start": dates[history + window],
+                        "date": dates[window : window + len(steps)], "step": steps, "variable": variable,
+                        "truth": truth, **guesses,
+                    }
+                )
+            )  # fmt: skip
+    return pd.concat(parts, ignore_index=True)
+
+
+def make_many(root: Path, *, widths: int = 8, seeds: int = 5) -> list[Path]:
+    """5 attentions × widths × seeds, as large as real runs of ETTh1."""
+    made = []
+    for number, kind in enumerate(("full", "probsparse", "linear", "nystrom", "fastformer")):
+        base = configuration(f"attention={kind}", "pred_len=96", "seq_len=192")
+        for width in range(widths):
+            for seed in range(seeds):
+                config = {**base, "seed": seed, "model": {**base["model"], "d_model": 16 * (width + 1)}}
+                mse = 0.4 + 0.01 * number + 0.02 * width + 0.001 * seed
+                made.append(
+                    make_run(
+                        root / f"{kind}-{width}-{seed}", config, mse=mse, windows=2800, epochs=50,
+                        variables=("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT"),
+                    )
+                )  # fmt: skip
+    return made
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    """A folder of four runs: two attentions, two seeds each."""
+    for kind, mse in (("full", 0.40), ("linear", 0.45)):
+        config = configuration(f"attention={kind}")
+        for seed in (1, 2):
+            made = {**config, "seed": seed, "data": {**config["data"], "seed": seed}}
+            make_run(tmp_path / "runs" / f"{kind}-{seed}", made, mse=mse + 0.01 * seed)
+    return tmp_path / "runs"
+
+
+if __name__ == "__main__":
+    print(f"{len(make_many(Path(sys.argv[1])))} runs in {sys.argv[1]}")

@@ -1,0 +1,173 @@
+"""A local stand-in for the W&B server: it answers the requests that the tests cause and records them."""
+
+import base64
+import json
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from tests.support.commands import ROOT
+
+API_KEY = "0123456789abcdef" * 2 + "76543210"
+ENTITY = "someone"
+SWEEP, RUN = "sweep1", "run12345"
+WHEN = "2026-01-01T00:00:00Z"
+LAST_PAGE = {"__typename": "PageInfo", "endCursor": None, "hasNextPage": False}
+
+
+class WandbServer(ThreadingHTTPServer):
+    """Knows one user, `someone`, with projects (name: number of runs), and gives a sweep's agent one run to start."""
+
+    daemon_threads = True
+
+    def __init__(self, projects: dict[str, int]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.projects = projects
+        self.views: list[dict[str, Any]] = []  # each that was saved
+        self.sweep = ""  # its YAML
+        self.to_start: list[dict[str, Any]] = []  # the parameters of runs that no agent has started yet
+        self.run: dict[str, Any] = {"config": {}, "history": [], "exitcode": None}  # of the agent's run
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def answer(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:
+        """The `data` that a GraphQL request is answered with."""
+        match operation:
+            case "Viewer" | "GetDefaultEntity":
+                viewer = {"id": "1", "entity": ENTITY, "username": ENTITY, "email": "", "flags": "{}"}
+                return {"viewer": viewer | {"teams": {"edges": []}}}
+            case "GetProjects":
+                node = {"__typename": "Project", "entityName": ENTITY, "user": None, "isBenchmark": False}
+                edges = [{"node": node | {"id": n, "name": n, "createdAt": WHEN}} for n in self.projects]
+                return {"models": {"pageInfo": LAST_PAGE, "edges": edges}}
+            case "Runs":
+                if given["entity"] != ENTITY or given["project"] not in self.projects:
+                    return {"project": None}
+                count = self.projects[given["project"]]
+                runs = {"edges": [], "pageInfo": LAST_PAGE}
+                return {"project": {"internalId": "17", "readOnly": False, "runCount": count, "runs": runs}}
+            case "ProjectInternalId":
+                return {"project": {"id": given["projectName"], "internalId": "17"}}
+            case "UpsertView2" | "upsertView":
+                self.views.append(given)
+                view = {key: given[key] for key in ("type", "name", "displayName", "description", "spec")}
+                project = {"id": "1", "name": given["projectName"], "entityName": given["entityName"]}
+                view |= {"id": f"view{len(self.views)}", "project": project, "updatedAt": WHEN}
+                return {"upsertView": {"view": view, "inserted": True}}
+            case "UpsertSweep":
+                self.sweep = given["config"]
+                sweep = {"name": SWEEP, "project": place(given["projectName"])}
+                return {"upsertSweep": {"sweep": sweep, "configValidationWarnings": []}}
+            case "SweepWithRuns":
+                return {"project": {"sweep": {"id": SWEEP, "config": self.sweep, "runs": {"edges": []}}}}
+            case "CreateAgent":
+                return {"createAgent": {"agent": {"id": "agent1"}}}
+            case "Heartbeat":
+                commands = []
+                if self.to_start:
+                    arguments = {key: {"value": value} for key, value in self.to_start.pop().items()}
+                    commands = [{"id": "1", "type": "run", "run_id": RUN, "program": "", "args": arguments}]
+                return {"agentHeartbeat": {"agent": {"id": "agent1"}, "commands": json.dumps(commands)}}
+            case "RunResumeStatus":
+                return {"model": None}
+            case "UpsertBucket":
+                self.run |= {key: given[key] for key in ("name", "sweep") if given[key] is not None}
+                self.run["config"] |= json.loads(given["config"] or "{}")
+                bucket = {key: given[key] for key in ("name", "displayName", "description", "config")}
+                bucket |= {"id": "1", "sweepName": given["sweep"], "historyLineCount": 0}
+                return {
+                    "upsertBucket": {
+                        "bucket": bucket | {"project": place(given["project"])},
+                        "inserted": True,
+                    }
+                }
+            case "CreateRunFiles":
+                files = [{"name": name, "uploadUrl": f"{self.url}/upload/{name}"} for name in given["files"]]
+                return {"createRunFiles": {"runID": "1", "uploadHeaders": [], "files": files}}
+            case "ServerFeaturesQuery":
+                return {"serverInfo": {"features": []}}
+            case "OrganizationCoreWeaveOrganizationID":
+                return {"entity": None}
+            case "ArtifactType":
+                return {"project": {"artifact": None}}
+            case "CreateArtifact":  # there already, so that nothing is uploaded
+                sequence = {"latestArtifact": {"id": "1"}}
+                artifact = {"id": "1", "state": "COMMITTED", "artifactSequence": sequence}
+                return {"createArtifact": {"artifact": artifact}}
+        raise AssertionError(f"a request that this server does not know: {operation}")
+
+    def take(self, streamed: dict[str, Any]) -> None:
+        """What a run streams: rows of its history, its summary, how it ended."""
+        files = streamed.get("files", {})
+        self.run["history"] += map(json.loads, files.get("wandb-history.jsonl", {}).get("content", []))
+        for summary in files.get("wandb-summary.json", {}).get("content", []):
+            self.run["summary"] = json.loads(summary)
+        if streamed.get("complete"):
+            self.run["exitcode"] = streamed["exitcode"]
+
+
+def place(project: str) -> dict[str, Any]:
+    return {"id": "1", "name": project, "entity": {"id": "1", "name": ENTITY}}
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: WandbServer  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path.endswith("/file_stream"):
+            self.server.take(json.loads(body))
+            return self.send(200, {})
+        if self.path != "/graphql":
+            return self.send(404 if "otel" in self.path else 200, {})  # telemetry, or the upload of a file
+        if self.headers["Authorization"] != "Basic " + base64.b64encode(f"api:{API_KEY}".encode()).decode():
+            return self.send(401, {"errors": [{"message": "user is not logged in"}]})
+        request = json.loads(body)
+        operation = re.search(r"(?:query|mutation)\s+(\w+)", request["query"])
+        assert operation, request
+        return self.send(200, {"data": self.server.answer(operation[1], request.get("variables") or {})})
+
+    do_PUT = do_POST
+
+    def send(self, status: int, content: Any) -> None:
+        text = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+@contextmanager
+def wandb_server(**projects: int) -> Iterator[WandbServer]:
+    server = WandbServer(projects)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def environment(folder: Path, server: WandbServer | None = None, api_key: str = API_KEY) -> dict[str, str]:
+    """For a process of a user whose home lies in `folder`: without an account, or with one on this server."""
+    (folder / "home").mkdir(exist_ok=True)
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    plain |= {"PYTHONPATH": str(ROOT), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    plain |= {"HOME": str(folder / "home"), "NETRC": str(folder / "netrc"), "OMP_NUM_THREADS": "1"}
+    if server is None:
+        return plain
+    return {**plain, "WANDB_BASE_URL": server.url, "WANDB_API_KEY": api_key, "WANDB_HTTP_TIMEOUT": "5"}

@@ -1,0 +1,31 @@
+"""Windows over tensors, without a file."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from forecast.data import Windows
+from forecast.data.rows import TensorRows, TimeFeatures
+
+
+def windows_over(
+    values: Tensor,
+    time: Tensor,
+    *,
+    starts: Sequence[range],
+    seq_len: int,
+    pred_len: int,
+    target_index: Sequence[int],
+    first_rows: Sequence[int] | None = None,
+) -> Windows:
+    """Windows over rows of values and of time features; `first_rows` default to 0."""
+    n_series = len(starts)
+    features = TimeFeatures(
+        TensorRows(time), torch.zeros(n_series, dtype=torch.int64), None, torch.zeros(n_series, 0)
+    )
+    return Windows(
+        TensorRows(values), features, starts=starts, seq_len=seq_len, pred_len=pred_len,
+        first_rows=torch.tensor(first_rows if first_rows is not None else [0] * n_series),
+        target_index=list(target_index),
+    )  # fmt: skip

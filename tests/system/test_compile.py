@@ -1,0 +1,139 @@
+"""`torch.compile` and `torch.export` of every attention type and of the whole model; a machine without a compiler."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jaxtyping
+import pytest
+import torch
+
+from forecast.attention import ProbSparseAttention, probsparse
+from forecast.models import Informer
+from forecast.training.compile import compile_where_possible
+from tests.support import commands
+from tests.support.attention_types import CASES, build, inputs
+from tests.support.models import ATTENTION_TYPES, slots
+
+SIZES: dict[str, Any] = {
+    "seq_len": 12,
+    "label_len": 6,
+    "pred_len": 5,
+    "n_features": 3,
+    "n_targets": 3,
+    "n_time_features": 4,
+}
+
+
+def check_compiled(kind, role, options, training, backend, monkeypatch):
+    """One graph, the same output, and a gradient for every parameter."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks
+    layer = build(kind, role, options).train(training)
+    query, memory = inputs(role, torch.float32)
+    compiled = torch.compile(layer, fullgraph=True, backend=backend)
+    torch.manual_seed(1)
+    expected = layer(query, memory)
+    torch._dynamo.reset()
+    torch.manual_seed(1)
+    got = compiled(query, memory)
+    if not (training and kind is ProbSparseAttention):  # there the compiled sample is another one
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+    got.sum().backward()
+    assert all(parameter.grad is not None for parameter in layer.parameters())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "role", "options"), CASES)
+class TestOneGraph:
+    def test_compiles_for_training(self, kind, role, options, monkeypatch):
+        check_compiled(kind, role, options, True, "aot_eager", monkeypatch)
+
+    def test_exports_for_evaluation_with_any_batch_size(self, kind, role, options):
+        layer = build(kind, role, options).eval()
+        query, memory = inputs(role, torch.float32)
+        batch = torch.export.Dim("batch", min=1, max=64)
+        exported = torch.export.export(
+            layer, (query, memory), dynamic_shapes=({0: batch}, {0: batch})
+        ).module()
+        few = (query[:2], memory[:2] if role == "cross" else query[:2])
+        torch.testing.assert_close(exported(*few), layer(*few))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", sorted(ProbSparseAttention.roles))
+def test_the_fixed_sample_of_evaluation_compiles_to_one_graph(role, monkeypatch):
+    check_compiled(ProbSparseAttention, role, {"factor": 2}, False, "aot_eager", monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ATTENTION_TYPES.values())
+def test_compiles_to_machine_code(kind, monkeypatch):
+    pytest.importorskip("setuptools", reason="the compiler's C++ backend needs setuptools")
+    check_compiled(kind, "self", {}, True, "inductor", monkeypatch)
+
+
+def losses(model: torch.nn.Module, forward, steps: int = 4) -> list[float]:
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    torch.manual_seed(5)
+    found = []
+    for _ in range(steps):
+        past, past_time = torch.randn(4, 12, 3), torch.rand(4, 12, 4)
+        future, future_time = torch.randn(4, 5, 3), torch.rand(4, 5, 4)
+        optimizer.zero_grad()
+        loss = (forward(past, past_time, future_time) - future).square().mean()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[] if kind == "probsparse" else pytest.mark.long) for kind in ATTENTION_TYPES],
+)
+def test_one_graph_trains_to_the_same_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks
+    draw: Callable[..., torch.Tensor] = probsparse._draw
+
+    def draw_as_in_evaluation(*arguments):
+        *settings, _, device = arguments
+        return draw(*settings, False, device)
+
+    monkeypatch.setattr(probsparse, "_draw", draw_as_in_evaluation)
+    trained = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        model = Informer(attention=slots(kind), d_model=8, n_heads=2, d_ff=8, dropout=0.0, **SIZES)
+        torch._dynamo.reset()
+        forward = torch.compile(model, fullgraph=True) if compiled else model
+        trained.append(losses(model, forward))
+    assert trained[1] == pytest.approx(trained[0], rel=1e-4)
+    assert trained[1][-1] != trained[1][0]
+
+
+@pytest.mark.long
+def test_a_compiled_run_reaches_the_scores(tmp_path: Path) -> None:
+    whole_batches = "data.batch_size=4"  # of 264, 36 and 76 windows: two graphs, training and evaluation
+    ran = commands.train(
+        commands.workplace(tmp_path), "compile=true", whole_batches, "trainer.max_epochs=1",
+        "model.encoder_layers=1", "attention=linear", "logger=[]",
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert "skill" in ran.stdout
+
+
+def test_without_a_compiler_one_line_and_an_ordinary_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch._inductor.config.cpp, "cxx", (None, "/no/such/compiler"))
+    monkeypatch.setattr(torch._inductor.config, "force_disable_caches", True)
+    torch._dynamo.reset()
+    model = torch.nn.Linear(2, 2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compile_where_possible(model, torch.device("cpu"))
+    (said,) = [str(w.message) for w in caught if "compile=true" in str(w.message)]
+    assert "no working compiler here" in said
+    assert "\n" not in said
+    assert model(torch.ones(1, 2)).shape == (1, 2)
+    assert model._compiled_call_impl is None

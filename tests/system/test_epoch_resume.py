@@ -1,0 +1,89 @@
+"""Resuming a Lightning trainer within an epoch: the remaining batches, in order, with the same scaler."""
+
+from pathlib import Path
+
+import lightning as L
+import pytest
+import torch
+
+from forecast.data import DataModule, csv_data
+from forecast.data.files.wide import read_table
+from tests.support.csv_files import numbers
+
+SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    numbers(500).to_csv(tmp_path / "a.csv", index=False)
+    return tmp_path / "a.csv"
+
+
+class Recorder(L.LightningModule):
+    """Records the windows of each training step, by epoch."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+        self.seen: list[tuple[int, list[int]]] = []
+        self.stop_after = stop_after
+
+    def training_step(self, batch, batch_idx: int):
+        if self.global_step == self.stop_after:
+            raise KeyboardInterrupt
+        self.seen.append((self.current_epoch, batch.index.tolist()))
+        return (batch.past.mean() * self.weight + batch.future.mean()).abs()
+
+    def validation_step(self, batch, batch_idx: int):
+        return None
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def make_trainer(folder: Path, **options) -> L.Trainer:
+    saving = L.pytorch.callbacks.ModelCheckpoint(
+        folder, save_top_k=-1, every_n_train_steps=1, filename="{step}"
+    )
+    return L.Trainer(
+        max_epochs=3, logger=False, callbacks=[saving], enable_progress_bar=False, enable_model_summary=False,
+        accelerator="cpu", num_sanity_val_steps=1, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("step", [3, 5, 9, 14])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_training_stopped_within_an_epoch_continues_with_the_remaining_batches(
+    path: Path, tmp_path: Path, step: int
+):
+    def data() -> DataModule:
+        return csv_data(path=path, batch_size=65, **SIZES)  # five batches an epoch
+
+    unbroken = Recorder()
+    make_trainer(tmp_path / "unbroken").fit(unbroken, data())
+    assert [epoch for epoch, _ in unbroken.seen] == [0] * 5 + [1] * 5 + [2] * 5
+
+    resumed = Recorder()
+    make_trainer(tmp_path / "resumed").fit(
+        resumed, data(), ckpt_path=str(tmp_path / "unbroken" / f"step={step}.ckpt")
+    )
+    assert resumed.seen == unbroken.seen[step:]
+    assert torch.equal(resumed.weight, unbroken.weight)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_lightning_restores_the_scaler(path: Path, tmp_path: Path):
+    data = csv_data(path=path, **SIZES)
+    trainer = make_trainer(tmp_path / "run")
+    trainer.fit(Recorder(), data)
+    frame = numbers(500)
+    frame.iloc[:, 1:] *= 50.0
+    frame.to_csv(path, index=False)
+    later = csv_data(path=path, **SIZES)
+    make_trainer(tmp_path / "again").validate(
+        Recorder(), later, ckpt_path=str(tmp_path / "run" / "step=1.ckpt")
+    )
+    assert torch.equal(later.scaler.center, data.scaler.center)
+    batch = next(iter(later.val_dataloader()))
+    raw = torch.from_numpy(read_table(path).values[330:350])
+    torch.testing.assert_close(batch.past[0], data.scaler.transform(raw, series=0).float())

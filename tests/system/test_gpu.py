@@ -1,0 +1,155 @@
+"""Every kind on a CUDA device: the CPU's numbers, half precision, one compiled graph, memory, whole runs."""
+
+import json
+
+import jaxtyping
+import pytest
+import torch
+from torch import Tensor, nn
+
+from forecast.attention import ProbSparseAttention, Role
+from forecast.cli.compose import composed
+from forecast.tools.benchmark.timing import measure_peak_memory
+from forecast.tools.benchmark.workloads import Case, make_work
+from tests.support.attention_types import CASES, build, inputs
+from tests.support.commands import only, train, workplace
+from tests.support.models import ATTENTION_TYPES
+from tests.unit.attention.test_contract import HALF_ERROR
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+DEVICE = "cuda"
+EFFICIENT = [
+    (name, role)
+    for name, kind in ATTENTION_TYPES.items()
+    for role in ("self", "causal")
+    if name != "full" and role in kind.roles
+]
+# What the compiler sees differs by kind and causality; full is one operator either way.
+COMPILED = [("full", "self"), *EFFICIENT]
+
+
+def run(layer: nn.Module, query: Tensor, memory: Tensor, *, cross: bool) -> dict[str, Tensor]:
+    """The output, and the gradients of all parameters and inputs."""
+    query = query.detach().requires_grad_()
+    memory = memory.detach().requires_grad_() if cross else query
+    out = layer(query, memory)
+    weights = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view(out.shape).to(out)
+    leaves = {"query": query, "memory": memory, **dict(layer.named_parameters())}
+    gradients = torch.autograd.grad((out * weights).sum(), list(leaves.values()))
+    return {"out": out.detach(), **dict(zip(leaves, gradients, strict=True))}
+
+
+def largest_error(got: Tensor, exact: Tensor) -> float:
+    """Relative to the largest entry."""
+    assert got.isfinite().all()
+    exact = exact.double().cpu()
+    return ((got.double().cpu() - exact).abs().max() / exact.abs().max()).item()
+
+
+@pytest.mark.parametrize(("kind", "role", "options"), CASES)
+class TestOnTheDevice:
+    # In evaluation ProbSparse's sample is fixed; no two queries rank so near that float32 changes their order here.
+    @pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-9), (torch.float32, 1e-3)])
+    def test_outputs_and_gradients_are_those_of_the_cpu(self, kind, role, options, dtype, bound):
+        layer = build(kind, role, options).double().eval()
+        query, memory = inputs(role)
+        exact = run(layer, query, memory, cross=role == "cross")
+        there = build(kind, role, options).to(DEVICE, dtype).eval()
+        there.load_state_dict(layer.state_dict())
+        got = run(there, query.to(DEVICE, dtype), memory.to(DEVICE, dtype), cross=role == "cross")
+        for name, value in exact.items():
+            assert got[name].device.type == DEVICE
+            assert largest_error(got[name], value) < bound, name
+
+    @pytest.mark.parametrize("dtype", list(HALF_ERROR))
+    @pytest.mark.parametrize("autocast", [False, True])
+    def test_half_precision(self, kind, role, options, dtype, autocast):
+        layer = build(kind, role, options).to(DEVICE).eval()
+        query, memory = inputs(role, dtype)
+        query, memory = query.to(DEVICE), memory.to(DEVICE)
+        if role != "cross":
+            memory = query
+        if autocast:
+            wide = query.float()
+            with torch.autocast(DEVICE, dtype=dtype):
+                half = layer(wide, memory.float() if role == "cross" else wide)
+        else:
+            half = layer.to(dtype)(query, memory)
+            assert half.dtype == dtype
+        half.float().sum().backward()
+        assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
+        exact = (
+            build(kind, role, options).to(dtype if not autocast else torch.float32).to(DEVICE).double().eval()
+        )
+        wide = query.double()
+        expected = exact(wide, memory.double() if role == "cross" else wide)
+        error = (half - expected).abs().amax(-1)
+        # Rounding changes which rows ProbSparse ranks among the top, and under autocast the small denominators of
+        # linear-relu: compare most of them.
+        worst = error.quantile(0.7) if kind is ProbSparseAttention or autocast else error.max()
+        assert worst < HALF_ERROR[dtype] * expected.abs().max()
+
+    def test_training_mode_draws_on_the_device(self, kind, role, options):
+        layer = build(kind, role, options, dropout=0.3).to(DEVICE)
+        query, memory = (x.to(DEVICE) for x in inputs(role, torch.float32))
+        if role != "cross":
+            memory = query
+        torch.manual_seed(1)
+        first = layer(query, memory)
+        torch.manual_seed(1)
+        torch.testing.assert_close(layer(query, memory), first)
+        assert not torch.allclose(layer(query, memory), first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "role"), COMPILED)
+def test_compiles_to_one_graph(kind: str, role: Role, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks
+    layer = build(ATTENTION_TYPES[kind], role, {}).to(DEVICE).eval()
+    query, _ = inputs(role, torch.float32)
+    eager = run(layer, query.to(DEVICE), query.to(DEVICE), cross=False)
+    torch._dynamo.reset()
+    compiled = torch.compile(layer, fullgraph=True)
+    query = query.to(DEVICE).requires_grad_()
+    out = compiled(query, query)
+    assert largest_error(out, eager["out"]) < 1e-4
+    out.sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
+
+
+@pytest.mark.parametrize(("kind", "role"), EFFICIENT)
+def test_memory_grows_with_the_length(kind: str, role: str):
+    settings = (
+        "benchmark.part=mixing",
+        f"benchmark.role={role}",
+        "precision=bfloat16",
+        "benchmark.tokens=8192",
+    )
+    config = composed(*settings, config_name="benchmark")
+
+    def peak(length: int) -> float:
+        return measure_peak_memory(
+            lambda: make_work(config, Case(kind, str(length), backward=True), DEVICE), cuda=True
+        )
+
+    assert 0 < peak(32_768) < 5 * peak(8192)  # one sequence each
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["16-mixed", "bf16-mixed"])
+def test_a_run_from_training_to_report(tmp_path, precision: str):
+    done = train(
+        workplace(tmp_path),
+        "trainer=gpu",
+        f"trainer.precision={precision}",
+        "trainer.max_epochs=2",
+        "logger=[]",
+    )
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(only(tmp_path, "runs/*/metrics.json").read_text())
+    assert metrics["precision"] == precision
+    assert 0 < metrics["test"]["mse"] < 10

@@ -1,0 +1,353 @@
+"""A run that is killed and resumed ends, to the bit, as one that never was; and what its checkpoints survive."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from forecast.checkpoints.file import load_checkpoint, load_newest, save_checkpoint
+from forecast.system.equality import is_equal
+from forecast.system.errors import CheckpointError
+from forecast.system.signals import STATUS
+from tests.support import train_processes
+from tests.support.commands import TINY, finish, only, start
+from tests.support.csv_files import write_csv
+from tests.support.run_differences import differences, logged_differently
+
+EVERY_STEP = "callbacks.checkpoint.every_minutes=0"
+SETTINGS = (
+    *TINY, "data=csv", "data.path=load.csv", "callbacks.progress.refresh_rate=0", "trainer.max_epochs=3", EVERY_STEP,
+)  # fmt: skip
+LOGGERS = "logger=[csv,tensorboard,wandb]"
+VARIANTS = {
+    "cosine": (LOGGERS,),
+    "plateau": ("schedule=plateau", "schedule.patience=0", "optimizer.lr=0.05", "logger=csv"),
+    "accumulated": (
+        "trainer.accumulate_grad_batches=2",
+        "schedule=halving",
+        "logger=csv",
+        "attention=nystrom",
+    ),
+    "early": (
+        "callbacks.early_stopping.patience=1",
+        "optimizer.lr=0.5",
+        "trainer.max_epochs=6",
+        "logger=csv",
+    ),
+    "refit": ("refit=full", "loss=quantile", "logger=csv"),
+    "fitted": (
+        "model=residual_informer",
+        "model.patch_len=4",
+        "refit=full",
+        "logger=csv",
+    ),  # in part, before training
+}
+
+
+class Unbroken:
+    """One run that nothing happens to, for each variant."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        write_csv(folder / "load.csv", rows=300)
+        (folder / "said.txt").touch()
+        self.runs: dict[str, Path] = {}
+        self.points: dict[str, int] = {}
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, variant: str) -> Path:
+        if variant not in self.runs:
+            started = time.monotonic()
+            assert self.go(variant, "unbroken") == 0, train_processes.said(self.folder)[-2000:]
+            self.seconds[variant] = time.monotonic() - started
+            self.points[variant] = int(train_processes.said(self.folder).rsplit("crash points: ", 1)[1])
+            self.runs[variant] = only(self.folder, f"{variant}-unbroken/*")
+        return self.runs[variant]
+
+    def go(self, variant: str, name: str, *overrides: str, crash_at: int | None = None) -> int | None:
+        return train_processes.finish(
+            self.folder, *self.settings(variant, name), *overrides, crash_at=crash_at
+        )
+
+    def settings(self, variant: str, name: str) -> tuple[str, ...]:
+        return (*SETTINGS, *VARIANTS[variant], f"output_root={variant}-{name}")
+
+    def check(self, variant: str, name: str) -> None:
+        """The run that was resumed is the unbroken one."""
+        runs = [p.parent for p in self.folder.glob(f"{variant}-{name}/*/metrics.json")]
+        assert len(runs) == 1, train_processes.said(self.folder)[-2000:]
+        assert differences(self(variant), runs[0]) == []
+        if LOGGERS in VARIANTS[variant]:
+            assert logged_differently(self(variant), runs[0]) == []
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Unbroken:
+    return Unbroken(tmp_path_factory.mktemp("kills"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "share",
+    [
+        pytest.param(0.4, id="within an epoch"),
+        pytest.param(0.97, id="in the test", marks=pytest.mark.long),
+    ],
+)
+def test_a_killed_run_ends_as_the_unbroken_one(unbroken: Unbroken, share: float) -> None:
+    name = f"at-{share}"
+    unbroken("cosine")
+    at = int(share * unbroken.points["cosine"])
+    assert unbroken.go("cosine", name, crash_at=at) == -signal.SIGKILL
+    assert unbroken.go("cosine", name, "resume=auto") == 0
+    unbroken.check("cosine", name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("number", range(6))
+def test_killed_at_random_points_again_and_again(unbroken: Unbroken, variant: str, number: int) -> None:
+    """Killed at up to three random points of one run, before a file gets its name or reaches the disk."""
+    unbroken(variant)
+    draw = random.Random(f"{variant}{number}")
+    name, kills = f"points-{number}", 0
+    for _ in range(3):
+        at = draw.randint(8, unbroken.points[variant])
+        kills += unbroken.go(variant, name, "resume=auto", crash_at=at) == -signal.SIGKILL
+    assert kills
+    unbroken.go(variant, name, "resume=auto")
+    unbroken.check(variant, name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("number", range(4))
+def test_killed_at_random_moments(unbroken: Unbroken, variant: str, number: int) -> None:
+    unbroken(variant)
+    draw = random.Random(f"{variant}{number}")
+    name = f"moments-{number}"
+    process = train_processes.start(unbroken.folder, *unbroken.settings(variant, name), "resume=auto")
+    time.sleep(draw.uniform(0.3, 1) * unbroken.seconds[variant])
+    process.kill()
+    process.join()
+    unbroken.go(variant, name, "resume=auto")
+    unbroken.check(variant, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "number", [signal.SIGUSR1, pytest.param(signal.SIGTERM, marks=pytest.mark.long)], ids=["USR1", "TERM"]
+)
+def test_a_run_that_is_told_to_stop_exits_with_its_status_and_is_queued_again(
+    unbroken: Unbroken, tmp_path: Path, number: signal.Signals
+) -> None:
+    unbroken("cosine")
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(f"#!/bin/sh\necho $@ >> {tmp_path}/asked\n")
+    scontrol.chmod(0o755)
+    queue = {"SLURM_JOB_ID": "4711", "SLURM_JOB_NAME": "train", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    name = f"told-{number.name}"
+    begun = len(train_processes.said(unbroken.folder))
+    process = train_processes.start(unbroken.folder, *unbroken.settings("cosine", name), environment=queue)
+    assert wait_for(unbroken.folder, f"cosine-{name}/*/checkpoints/last.ckpt")
+    assert process.pid is not None
+    os.kill(process.pid, number)
+    process.join(60)
+    assert process.exitcode == STATUS
+    said = train_processes.said(unbroken.folder)[begun:]
+    assert re.search(
+        rf"stopped by {number.name} after (step|epoch) \d+, whose state is saved; .*resume=auto", said
+    )
+    assert "Slurm job 4711 requeued" in said
+    assert (tmp_path / "asked").read_text() == "requeue 4711\n"
+    state = only(unbroken.folder, f"cosine-{name}/*") / "checkpoints" / "last.ckpt"
+    content = load_checkpoint(state)
+    assert content["callbacks"]["RunTime"]["seconds"] > 0
+    content["callbacks"]["RunTime"]["seconds"] += 1000
+    save_checkpoint(content, state)
+    assert unbroken.go("cosine", name, "resume=auto") == 0
+    unbroken.check("cosine", name)
+    metrics = json.loads((state.parents[1] / "metrics.json").read_text())
+    assert 1000 < metrics["seconds"] < 1100  # of both parts
+
+
+@pytest.mark.long
+def test_two_processes_stopped_and_killed_end_as_the_unbroken_ones(tmp_path: Path) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    settings = ("trainer=ddp_cpu", "trainer.max_epochs=3", EVERY_STEP, "logger=csv")
+    whole = finish(start(tmp_path, *settings, "output_root=unbroken"))
+    assert whole.returncode == 0, whole.stderr
+    again = (*settings, "output_root=broken", "resume=auto")
+    stopped = start(tmp_path, *again)
+    assert wait_for(tmp_path, "broken/*/checkpoints/last.ckpt")
+    stopped.send_signal(signal.SIGTERM)
+    assert finish(stopped).returncode == STATUS
+    killed = start(tmp_path, *again)
+    (folder,) = (tmp_path / "broken").iterdir()
+    newest = (folder / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+    while (folder / "checkpoints" / "last.ckpt").stat().st_mtime_ns == newest and killed.poll() is None:
+        time.sleep(0.005)
+    killed.kill()
+    assert finish(killed).returncode == -signal.SIGKILL
+    time.sleep(2)  # the second process notices, and lets the folder go
+    last = finish(start(tmp_path, *again))
+    assert last.returncode == 0, last.stderr
+    assert differences(only(tmp_path, "unbroken/*"), folder) == []
+
+
+def wait_for(folder: Path, pattern: str) -> bool:
+    deadline = time.monotonic() + 60
+    while not list(folder.glob(pattern)):
+        time.sleep(0.005)
+        if time.monotonic() > deadline:
+            return False
+    return True
+
+
+def test_a_run_that_is_finished_is_not_run_again(unbroken: Unbroken) -> None:
+    folder = unbroken("cosine")
+    begun = len(train_processes.said(unbroken.folder))
+    assert unbroken.go("cosine", "unbroken", "resume=auto") == 0
+    assert f"finished before: {folder}" in train_processes.said(unbroken.folder)[begun:]
+    assert [p.name for p in (unbroken.folder / "cosine-unbroken").iterdir()] == [folder.name]
+
+
+@pytest.mark.parametrize(
+    ("variant", "hook", "epoch", "function", "where"),
+    [
+        ("fitted", "on_sanity_check_end", 0, "fit", "after step 1, whose state is saved"),
+        ("cosine", "on_validation_start", 2, "fit", "after training, whose state is saved"),
+        ("cosine", "on_train_epoch_end", 2, "fit", "after training, whose state is saved"),
+        ("cosine", "on_validation_start", 3, "validate", "in validation"),
+        ("cosine", "on_test_start", 3, "test", "in the test"),
+    ],
+)
+def test_a_signal_outside_of_a_training_step_stops_the_run(
+    unbroken: Unbroken, variant: str, hook: str, epoch: int, function: str, where: str
+) -> None:
+    name = f"late-{hook}-{function}"
+    begun = len(train_processes.said(unbroken.folder))
+    told = (
+        "+callbacks.told._target_=tests.support.probe_callbacks.TellToStop",
+        f"+callbacks.told.hook={hook}",
+        f"+callbacks.told.epoch={epoch}",
+        f"+callbacks.told.function={function}",
+    )
+    process = train_processes.start(
+        unbroken.folder, *unbroken.settings(variant, name), *told,
+        environment={"FORECAST_TARGETS": "tests.support.probe_callbacks.TellToStop"},
+    )  # fmt: skip
+    process.join(60)
+    said = train_processes.said(unbroken.folder)[begun:]
+    assert process.exitcode == STATUS, said
+    assert f"stopped by SIGTERM {where}; " in said
+    assert not list(unbroken.folder.glob(f"{variant}-{name}/*/metrics.json"))
+
+
+@pytest.mark.slow
+def test_a_damaged_state_is_passed_over_for_the_one_before(unbroken: Unbroken) -> None:
+    unbroken("cosine")
+    assert unbroken.go("cosine", "torn", crash_at=unbroken.points["cosine"] // 2) == -signal.SIGKILL
+    last = only(unbroken.folder, "cosine-torn/*/checkpoints/last.ckpt")
+    content = bytearray(last.read_bytes())
+    content[len(content) // 2] ^= 1
+    last.unlink()  # it may be best.ckpt too
+    last.write_bytes(content)
+    begun = len(train_processes.said(unbroken.folder))
+    assert unbroken.go("cosine", "torn", "resume=auto") == 0
+    said = train_processes.said(unbroken.folder)[begun:]
+    assert re.search(r"last\.ckpt: the file is damaged, .*; resuming from last-1\.ckpt instead", said)
+    unbroken.check("cosine", "torn")
+
+
+def test_every_kind_of_damage_is_noticed(tmp_path: Path) -> None:
+    """A changed byte is refused, unless it is one of those that pad the zip archive and say nothing."""
+    path = tmp_path / "state.ckpt"
+    content = {"forecast_version": "1", "weights": torch.randn(1000)}
+    save_checkpoint(content, path)
+    whole = path.read_bytes()
+    assert is_equal(load_checkpoint(path), content)
+    draw, refused = random.Random(0), 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        damaged[draw.randrange(len(whole))] ^= draw.randint(1, 255)
+        path.write_bytes(damaged)
+        try:
+            assert is_equal(load_checkpoint(path), content)
+        except CheckpointError:
+            refused += 1
+    assert refused > 200
+    weights = whole.index(content["weights"].numpy().tobytes())
+    for place in (weights, weights + 1999, weights + 3999):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(CheckpointError, match="the file is damaged"):
+            load_checkpoint(path)
+    for length in (0, 1, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(CheckpointError):
+            load_checkpoint(path)
+
+
+def test_where_every_state_is_damaged_the_run_says_so(tmp_path: Path) -> None:
+    for name in ("last", "last-1"):
+        path = tmp_path / "checkpoints" / f"{name}.ckpt"
+        save_checkpoint({"forecast_version": "1"}, path)
+        path.write_bytes(path.read_bytes()[:-30])
+    with pytest.warns(UserWarning, match="last-1"), pytest.raises(CheckpointError, match=r"last-1\.ckpt"):
+        load_newest(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "logger"),
+    [
+        pytest.param("1100k", "logger=csv", marks=pytest.mark.long),
+        ("40k", "logger=[csv,tensorboard,wandb]"),
+        pytest.param("500k", "logger=[csv,tensorboard,wandb]", marks=pytest.mark.long),
+    ],
+)
+def test_a_full_disk_ends_the_run_in_one_line_and_leaves_the_state_before(
+    unbroken: Unbroken, size: str, logger: str
+) -> None:
+    root = unbroken.folder / f"cosine-{size}"
+    root.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(root)], check=False)
+    if made.returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    try:
+        ends_in_one_line(unbroken, size, logger)
+        assert bool(list(root.glob("*/checkpoints/last.ckpt"))) == (size == "1100k")
+    finally:
+        subprocess.run(["umount", "--lazy", str(root)], check=True)
+
+
+def test_a_file_that_cannot_grow_ends_the_run_in_one_line(unbroken: Unbroken) -> None:
+    ends_in_one_line(
+        unbroken, "limit", "logger=csv", file_limit=300_000
+    )  # a state is larger than the other files
+
+
+def ends_in_one_line(unbroken: Unbroken, name: str, logger: str, file_limit: int | None = None) -> None:
+    begun = len(train_processes.said(unbroken.folder))
+    wide = ("model.d_model=32", "model.d_ff=64", logger)
+    process = train_processes.start(
+        unbroken.folder, *unbroken.settings("cosine", name), *wide, file_limit=file_limit
+    )
+    process.join(120)
+    said = train_processes.said(unbroken.folder)[begun:]
+    assert process.exitcode == 2, said
+    errors = [
+        line for line in said.splitlines() if line.startswith(("error", "Traceback", "---", "Exception"))
+    ]
+    assert len(errors) == 1, said
+    assert re.search(r"No space left on device|File too large", errors[0])
+    assert "resume=auto" in errors[0] or name == "40k"  # where not even a log could be written
+    for path in (unbroken.folder / f"cosine-{name}").glob("*/checkpoints/*.ckpt"):
+        load_checkpoint(path)

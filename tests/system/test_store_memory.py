@@ -1,0 +1,47 @@
+"""Training on a store takes memory for windows, whatever the table's size, and processes share the pages of it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from store import memory, sharing, table
+from tests.support.commands import TINY
+
+RUN = [
+    *TINY, "data=store", "logger=[]", "trainer.max_epochs=1", "data.windows_per_epoch=320",
+    "callbacks.progress.refresh_rate=0",
+]  # fmt: skip
+
+
+def growth(folder: Path, size: int) -> float:
+    """MiB of anonymous memory that an epoch and the evaluation take beyond the imports."""
+    store = folder / f"{size}.store"
+    table.write_store(store, size)
+    stride = max(1, size // table.BYTES_A_ROW // 5 // 500)
+    given = [*RUN, f"data.path={store}", f"data.eval_stride={stride}", f"output_root={folder}/runs"]
+    command = [sys.executable, memory.__file__, str(folder / "result.json"), *given]
+    subprocess.run(command, check=True, capture_output=True, cwd=folder)
+    return json.loads((folder / "result.json").read_text())["growth_mib"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", [200 << 20, 2 << 30])
+def test_memory_does_not_grow_with_the_table(tmp_path: Path, size: int) -> None:
+    large, small = growth(tmp_path, size), growth(tmp_path, 2 << 20)
+    assert large < 2 << 10
+    assert large - small < 150  # less than one copy of the smaller table
+
+
+@pytest.mark.long
+def test_two_processes_hold_one_copy(tmp_path: Path) -> None:
+    table.write_store(tmp_path / "a.store", 64 << 20)
+    settings = [*RUN, "data.eval_stride=997", f"output_root={tmp_path}/runs"]
+    held = sharing.measure(tmp_path / "a.store", tmp_path, settings)
+    assert held["exit_status"] == 0
+    assert held["processes"] == 2
+    assert held["Private_Dirty"] == 0
+    assert held["Rss"] > 1.5 * held["values_mib"]  # both have read most of it
+    assert held["Pss"] < 1.01 * held["values_mib"]

@@ -1,0 +1,107 @@
+"""Sweeps by joblib, submitit and Ray, for real on this machine: a member that is killed takes no other along."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.plugins import Plugins
+
+from forecast.cli.overrides import EXTRAS, options
+from forecast.runs.sweep import prefer_own_launchers
+from forecast.system.paths import CONF
+from forecast.system.targets import known_targets
+from tests.support import fake_slurm
+from tests.support.commands import only, train, train_here, workplace
+
+LAUNCHERS = {
+    "joblib": ("hydra.launcher.n_jobs=2",),
+    "submitit_local": (),
+    "ray": ("hydra.launcher.init.num_cpus=2",),
+}
+
+
+def needs(launcher: str) -> None:
+    extra = EXTRAS.get(f"hydra/launcher/{launcher}")
+    if extra is not None and find_spec(extra) is None:
+        pytest.skip(f"the extra {extra} is not installed")
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    ["joblib", *(pytest.param(name, marks=pytest.mark.long) for name in ("submitit_local", "ray"))],
+)
+def test_a_killed_member_ends_nothing_else_and_is_tried_again(launcher: str, tmp_path: Path) -> None:
+    needs(launcher)
+    folder = workplace(tmp_path)
+    command = ("-m", f"hydra/launcher={launcher}", *LAUNCHERS[launcher], "attention=full,linear", "logger=[]")
+    short = "trainer.max_epochs=1"
+    killed = train(
+        folder, *command, short, program=("-m", "tests.support.self_killing_train"), DIES="1 start SIGKILL"
+    )
+    assert killed.returncode == 2
+    assert killed.stderr.splitlines()[-1] == "error: 1 of the runs failed, each for the reason above"
+    assert "Traceback" not in killed.stderr
+    (failed,) = [line for line in killed.stdout.splitlines() if line.startswith("failed: ")]
+    assert failed.startswith("failed: 1_linear-csv-5-s1_")
+    assert "its process ended without a result" in failed
+    sweep = only(folder, "runs/*")
+    assert list(pd.read_csv(sweep / "summary.csv")["attention"]) == ["full"]
+
+    result = train(folder, *command, short, "resume=auto")
+    assert result.returncode == 0, result.stderr
+    assert f"going on in {sweep.relative_to(folder)}, 1 of its runs finished before" in result.stdout
+    assert "failed: " not in result.stdout
+    assert list(pd.read_csv(sweep / "summary.csv")["attention"]) == ["full", "linear"]
+    assert len(list(sweep.glob("*/config.yaml"))) == 2
+
+
+@pytest.mark.long
+def test_a_slurm_task_that_is_told_to_stop_is_queued_again_and_goes_on(tmp_path: Path) -> None:
+    needs("submitit_slurm")
+    folder = workplace(tmp_path)
+    command = (
+        "-m",
+        "hydra/launcher=submitit_slurm",
+        "attention=full,linear",
+        "logger=[]",
+        "trainer.max_epochs=3",
+    )
+    slurm = {**fake_slurm.install(tmp_path / "slurm"), "DIES": "1 2 SIGUSR1"}
+    result = train(folder, *command, program=("-m", "tests.support.self_killing_train"), **slurm)
+    assert result.returncode == 0, result.stderr + result.stdout
+    sweep = only(folder, "runs/*")
+    assert list(pd.read_csv(sweep / "summary.csv")["attention"]) == ["full", "linear"]
+    linear = only(sweep, "1_linear-*")
+    assert "resume=auto" in (linear / "overrides.yaml").read_text()  # it ran twice, in one folder
+    assert pd.read_csv(linear / "metrics.csv")["epoch"].tolist() == [0, 1, 2]
+    (script,) = sweep.glob(".submitit/*/*_submission.sh")
+    flags = re.findall(r"#SBATCH --(.*)", script.read_text())
+    assert {"requeue", "signal=USR1@120", "time=1440", "cpus-per-task=4", "array=0-1%2"} <= set(flags)
+
+
+def test_slurm_is_needed_for_its_launcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs("submitit_slurm")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert (
+        train_here(monkeypatch, workplace(tmp_path), "-m", "hydra/launcher=submitit_slurm", "seed=1,2") == 2
+    )
+    assert (
+        capsys.readouterr().err
+        == "error: hydra/launcher=submitit_slurm needs Slurm, and there is no srun here\n"
+    )
+
+
+@pytest.mark.parametrize("launcher", options("hydra/launcher"))
+def test_every_launcher_is_made_from_its_configuration(launcher: str, tmp_path: Path) -> None:
+    prefer_own_launchers()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose("train", overrides=[f"hydra/launcher={launcher}"], return_hydra_config=True).hydra
+    config.sweep.dir = str(tmp_path)
+    assert config.launcher._target_ in known_targets()
+    made = Plugins.instance()._instantiate(config.launcher)
+    assert type(made).__module__ == "hydra_plugins.forecast_launchers"

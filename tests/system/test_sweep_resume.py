@@ -1,0 +1,269 @@
+"""Sweeps that are killed, told to stop, or fail, and go on in their folder by `resume=auto`."""
+
+import json
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import optuna
+import pandas as pd
+import pytest
+from filelock import FileLock
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from optuna.trial import TrialState
+
+from forecast.cli.compose import compose_command
+from forecast.runs.folder import is_running
+from forecast.runs.sweep import compared, remaining_trials
+from tests.support.commands import finish, only, start, train, train_here, workplace
+
+SHORT = ("logger=[]", "trainer.max_epochs=3")
+
+
+train_dying = partial(train, program=("-m", "tests.support.self_killing_train"))
+
+
+def sweep_of(folder: Path) -> Path:
+    return only(folder, "runs/*")
+
+
+def members(sweep: Path) -> dict[str, Path]:
+    """The folder of each attention's member; only one may have it."""
+    folders = [path.parent for path in sweep.glob("*/config.yaml")]
+    named = {OmegaConf.load(path / "config.yaml").model.attention.name: path for path in folders}
+    assert len(named) == len(folders)
+    return named
+
+
+def metrics(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "metrics.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str], CompletedProcess[str]]:
+    """A sweep whose second of three members was killed as its third epoch began, and the same command again; with it
+    the first member's metrics.json between the two.
+    """
+    folder = workplace(tmp_path_factory.mktemp("killed"))
+    command = ("-m", "attention=full,linear,fastformer", *SHORT)
+    broken = train_dying(folder, *command, DIES="1 2 SIGKILL")
+    assert broken.returncode == -signal.SIGKILL
+    before = {"finished": (members(sweep_of(folder))["full"] / "metrics.json").read_text()}
+    before["half done"] = members(sweep_of(folder))["linear"].name
+    assert not (sweep_of(folder) / before["half done"] / "metrics.json").exists()
+    return folder, before, train(folder, *command, "resume=auto")
+
+
+def test_a_killed_sweep_goes_on_in_its_folder(killed) -> None:
+    folder, _, result = killed
+    assert result.returncode == 0, result.stderr
+    sweep = sweep_of(folder)
+    assert (
+        f"resume=auto: going on in {sweep.relative_to(folder)}, 1 of its runs finished before"
+        in result.stdout
+    )
+    assert set(members(sweep)) == {"full", "linear", "fastformer"}
+    rows = pd.read_csv(sweep / "summary.csv").set_index("attention")
+    assert rows["mse"].to_dict() == pytest.approx(
+        {name: metrics(path)["test"]["mse"] for name, path in members(sweep).items()}
+    )
+
+
+def test_a_finished_member_is_skipped_and_said_so(killed) -> None:
+    folder, before, result = killed
+    finished = members(sweep_of(folder))["full"]
+    assert f"finished before: {finished}" in result.stdout
+    assert result.stdout.count("finished before: ") == 1
+    assert (finished / "metrics.json").read_text() == before["finished"]
+
+
+def test_a_half_done_member_goes_on_where_it_was(killed, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, before, _ = killed
+    linear = members(sweep_of(folder))["linear"]
+    assert linear.name == before["half done"]
+    unbroken = ("attention=linear", *SHORT, "output_root=unbroken")
+    assert train_here(monkeypatch, folder, *unbroken) == 0
+    wanted = only(folder, "unbroken/*")
+    assert metrics(linear)["test"] == metrics(wanted)["test"]
+    found, expected = (
+        dict(pd.read_csv(path / "metrics.csv")[["epoch", "val/mse"]].to_numpy()) for path in (linear, wanted)
+    )
+    assert found == expected
+
+
+def trials(sweep: Path) -> list[tuple[int, str, float | None]]:
+    """Number, state and value of each trial, from the study's own file."""
+    query = "select number, state, value from trials left join trial_values using (trial_id) order by number"
+    with sqlite3.connect(sweep / "study.db") as study:
+        return study.execute(query).fetchall()
+
+
+def test_an_interrupted_search_draws_what_it_lacks_and_finishes_what_it_began(tmp_path: Path) -> None:
+    folder = workplace(tmp_path)
+    search = ("-m", "search=informer", "hydra.sweeper.n_trials=3", "hydra.sweeper.sampler.seed=1", *SHORT)
+    assert train_dying(folder, *search, DIES="1 1 SIGKILL").returncode == -signal.SIGKILL
+    sweep = sweep_of(folder)
+    (_, _, first), *rest = trials(sweep)
+    assert rest == [(1, "RUNNING", None)]
+    (half_done,) = [path.parent.name for path in sweep.glob("1_*/config.yaml")]
+
+    result = train(folder, *search, "resume=auto")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("test: load.csv") == 2, "the finished trial was trained again"
+    numbers, states, values = zip(*trials(sweep), strict=True)
+    assert (numbers, set(states), values[0]) == ((0, 1, 2), {"COMPLETE"}, first)
+    found = [metrics(path.parent)["validation_mse"] for path in sweep.glob("*/metrics.json")]
+    assert sorted(found) == pytest.approx(sorted(values))
+    assert metrics(sweep / half_done)["validation_mse"] == pytest.approx(values[1])
+    assert len(set(pd.read_csv(sweep / "summary.csv")["lr"])) == 3
+
+    again = train(folder, *search, "resume=auto")
+    assert again.returncode == 0, again.stderr
+    assert "test: load.csv" not in again.stdout
+    assert len(trials(sweep)) == 3
+    assert f"best validation MSE {min(values):.4f}: " in again.stdout
+
+
+def study_of(sweeper: DictConfig, states: list[TrialState]) -> optuna.Study:
+    study = optuna.create_study(storage=instantiate(sweeper.storage), study_name=sweeper.study_name)
+    for number, state in enumerate(states):
+        trial = study.ask()
+        trial.suggest_float("lr", 0.0, 1.0)
+        if state.is_finished():
+            study.tell(trial, float(number) if state == TrialState.COMPLETE else None, state=state)
+    return study
+
+
+def test_what_is_left_of_a_study(tmp_path: Path) -> None:
+    states = [TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING, TrialState.COMPLETE]
+    typed = [f"hydra.sweep.dir='{tmp_path}'", "hydra.sweeper.n_trials=6", "hydra.sweeper.sampler.seed=7"]
+    sweeper = compose_command("train", ["search=informer", *typed]).config.hydra.sweeper
+    study = study_of(sweeper, states)
+    for _ in range(2):  # asking twice changes nothing
+        assert remaining_trials(sweeper)["hydra.sweeper.n_trials"] == 4
+    failed, running = study.trials[1].params, study.trials[2].params
+    study = optuna.load_study(storage=instantiate(sweeper.storage), study_name=sweeper.study_name)
+    asked = []
+    for _ in range(4):
+        trial = study.ask()
+        trial.suggest_float("lr", 0.0, 1.0)
+        asked.append((trial.number, trial.params))
+    assert asked[:2] == [(2, running), (4, failed)]
+    assert [number for number, _ in asked] == [2, 4, 5, 6]
+
+
+ENDLESS = ("-m", "seed=1,2", "logger=[]", "trainer.max_epochs=4000", "callbacks.early_stopping.patience=4000")
+JOBLIB = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+
+
+def wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return is_so()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("launcher", [(), JOBLIB])
+def test_a_sweep_that_is_told_to_stop_ends_with_75(tmp_path: Path, launcher: tuple[str, ...]) -> None:
+    process = start(workplace(tmp_path), *ENDLESS, *launcher)
+    assert wait_for(lambda: list(tmp_path.glob("runs/*/*/checkpoints/last.ckpt")) != [], 300)
+    process.send_signal(signal.SIGTERM)
+    result = finish(process)
+    assert result.returncode == 75, result.stderr
+    assert "resume=auto" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not list(tmp_path.glob("runs/*/*/error.txt"))
+    assert "stopped before its end" in result.stdout
+
+
+@pytest.mark.long
+def test_no_member_outlives_a_killed_sweep(tmp_path: Path) -> None:
+    process = start(workplace(tmp_path), *ENDLESS, *JOBLIB)
+    assert wait_for(lambda: len(list(tmp_path.glob("runs/*/*/checkpoints/last.ckpt"))) == 2, 300)
+    members = [path.parent for path in tmp_path.glob("runs/*/*/config.yaml")]
+    assert all(map(is_running, members))
+    process.kill()
+    assert wait_for(lambda: not any(map(is_running, members)), 60)
+    finish(process)
+
+
+def test_a_failed_member_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = workplace(tmp_path)
+    command = ("-m", "data.path=load.csv,later.csv", "logger=[]", "trainer.max_epochs=1")
+    assert train_here(monkeypatch, folder, *command) == 2
+    assert "failed: " in capsys.readouterr().out
+    (folder / "later.csv").write_bytes((folder / "load.csv").read_bytes())
+    assert train_here(monkeypatch, folder, *command, "resume=auto") == 0
+    printed = capsys.readouterr().out
+    assert "failed: " not in printed
+    assert printed.count("finished before: ") == 1
+    assert len(list(sweep_of(folder).glob("*/metrics.json"))) == len(list(sweep_of(folder).glob("*/"))) == 2
+    # more members, in a folder that is named
+    more = ("-m", "data.path=load.csv", "seed=1,2", "logger=[]", "trainer.max_epochs=1", "resume=auto")
+    assert train_here(monkeypatch, folder, *more, f"hydra.sweep.dir={sweep_of(folder)}") == 0
+    assert capsys.readouterr().out.count("finished before: ") == 1
+    assert len(list(sweep_of(folder).glob("*/metrics.json"))) == 3
+
+
+def test_a_sweep_that_is_still_running_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = workplace(tmp_path)
+    command = ("-m", "seq_len=500,501", "logger=[]")
+    assert train_here(monkeypatch, folder, *command) == 2
+    capsys.readouterr()
+    with FileLock(sweep_of(folder) / "run.lock"):
+        assert train_here(monkeypatch, folder, *command, "resume=auto") == 2
+    sweep = sweep_of(folder).relative_to(folder)
+    message = f"error: {sweep}: this sweep is still running; wait for it or stop it\n"
+    assert capsys.readouterr().err == message
+
+
+def test_a_member_that_is_still_running_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = workplace(tmp_path)
+    command = ("-m", "seq_len=500,501", "logger=[]")
+    assert train_here(monkeypatch, folder, *command) == 2
+    member = only(sweep_of(folder), "0_*")
+    (member / "error.txt").unlink()
+    capsys.readouterr()
+    with FileLock(member / "run.lock"):
+        assert train_here(monkeypatch, folder, *command, "resume=auto") == 2
+        assert f"still running, by another process: {member.name}" in capsys.readouterr().out
+    assert len(list(sweep_of(folder).glob("*/"))) == 2
+    assert not (member / "error.txt").exists()
+
+
+def test_another_command_starts_a_new_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = workplace(tmp_path)
+    assert train_here(monkeypatch, folder, "-m", "seq_len=500,501", "logger=[]") == 2
+    capsys.readouterr()
+    assert train_here(monkeypatch, folder, "-m", "seq_len=500,502", "logger=[]", "resume=auto") == 2
+    assert "resume=auto: no sweep of this command under runs; starting a new one" in capsys.readouterr().out
+    assert len(list(folder.glob("runs/*"))) == 2
+
+
+def test_what_makes_two_commands_the_same_sweep() -> None:
+    typed = ["seed=1,2", "attention=full", "hydra.sweeper.sampler.seed=1"]
+    apart = [
+        "resume=auto",
+        "logger.mode=online",
+        "hydra/launcher=ray",
+        "+hydra.launcher.slurm_qos=x",
+        "hydra.mode=MULTIRUN",
+    ]
+    assert compared([*reversed(typed), *apart, "hydra.sweeper.n_trials=9"]) == compared(typed)
+    assert compared(["seed=1,2,3", *typed[1:]]) != compared(typed)
+    assert compared([*typed[:2], "hydra.sweeper.sampler.seed=2"]) != compared(typed)

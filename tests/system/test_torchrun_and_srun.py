@@ -1,0 +1,246 @@
+"""Runs whose processes torchrun or Slurm's srun started: two machines are two folders on this one."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from forecast.system import distributed
+from tests.support.commands import ROOT, SMALL, only, train_here, workplace
+from tests.support.csv_files import write_csv
+
+FAKES = ROOT / "tests" / "support" / "fakes"
+
+
+def begin(command: list[str], folder: Path, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **environment},
+    )  # fmt: skip
+
+
+def on_nodes(folders: list[Path], *overrides: str, each: int = 1, own: tuple[str, ...] = ()) -> list[tuple]:
+    """One torchrun a folder, as one a machine; of each its status, stdout and stderr. `own`: an override a machine."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = []
+    for node, folder in enumerate(folders):
+        options = [f"--nnodes={len(folders)}", f"--nproc-per-node={each}", f"--node-rank={node}"]
+        where = ["--master-addr=127.0.0.1", f"--master-port={port}"]
+        command = [sys.executable, "-m", "torch.distributed.run", *options, *where, "-m", "forecast.train"]
+        started.append(begin([*command, *SMALL, *overrides, *own[node : node + 1]], folder))
+    outputs = [process.communicate(timeout=300) for process in started]
+    return [(process.returncode, *output) for process, output in zip(started, outputs, strict=True)]
+
+
+def nodes(tmp_path: Path, count: int = 2) -> list[Path]:
+    """A folder a machine, each with its copy of the data."""
+    folders = [tmp_path / f"node{n}" for n in range(count)]
+    for folder in folders:
+        folder.mkdir()
+        workplace(folder)
+    return folders
+
+
+def mistakes(ended: list[tuple]) -> list[str]:
+    return [line for *_, err in ended for line in err.splitlines() if line.startswith("error: ")]
+
+
+def test_two_machines_make_one_run(tmp_path: Path) -> None:
+    runs = f"output_root={tmp_path / 'runs'}"
+    ended = on_nodes(nodes(tmp_path), "trainer=ddp_cpu", "trainer.max_epochs=1", runs)
+    assert [status for status, *_ in ended] == [0, 0], ended
+    folder = only(tmp_path, "runs/*")
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["n_windows"]["test"] == len(window_scores(folder)) == 56
+    said = [out for _, out, _ in ended]
+    assert "saved in " in said[0]
+    assert said[1] == ""
+    assert not list(tmp_path.glob("node*/runs"))
+    config = (folder / "config.yaml").read_text()
+    assert "num_nodes: 2" in config
+    assert "devices: 1" in config
+
+
+def window_scores(folder: Path) -> list[float]:
+    """The model's MSE of each test window."""
+    errors = pd.read_parquet(folder / "errors_by_window.parquet")["model_mse"].tolist()
+    assert all(error > 0 for error in errors)
+    return errors
+
+
+@pytest.mark.long
+def test_a_process_that_fails_on_another_machine_ends_all_with_one_line(tmp_path: Path) -> None:
+    failure = (
+        "+callbacks.failure._target_=tests.support.probe_callbacks.Failure",
+        "+callbacks.failure.rank=3",
+    )
+    runs = f"output_root={tmp_path / 'runs'}"
+    ended = on_nodes(nodes(tmp_path), "trainer=ddp_cpu", "logger=[]", runs, *failure, each=2)
+    assert mistakes(ended) == ["error: process 3 broke"]
+    assert all(status != 0 for status, *_ in ended)
+    assert only(tmp_path, "runs/*/error.txt").read_text() == "process 3 broke\n"
+
+
+@pytest.mark.long
+def test_machines_with_other_data_or_settings_are_named(tmp_path: Path) -> None:
+    folders = nodes(tmp_path)
+    common = ("trainer=ddp_cpu", "logger=[]", f"output_root={tmp_path / 'runs'}")
+    (message,) = mistakes(on_nodes(folders, *common, own=("optimizer.lr=0.001", "optimizer.lr=0.002")))
+    host = socket.gethostname()
+    assert message == (
+        f"error: process 0 on {host} has optimizer.lr=0.001, process 1 on {host} has 0.002: type the same command on "
+        "every machine"
+    )
+    write_csv(folders[1] / "load.csv", rows=299)
+    (message,) = mistakes(on_nodes(folders, *common))
+    assert (
+        "process 0 reads 300 rows of load, temperature from 2024-01-01 00:00:00 to 2024-01-13 11:00:00"
+        in message
+    )
+    assert (
+        "process 1 reads 299 rows of load, temperature from 2024-01-01 00:00:00 to 2024-01-13 10:00:00"
+        in message
+    )
+    assert message.endswith(": give every process the same table")
+
+
+@pytest.mark.long
+def test_a_mistake_on_every_machine_is_one_line(tmp_path: Path) -> None:
+    ended = on_nodes(nodes(tmp_path, 1), "trainer=ddp_cpu", "attention=ful", each=2)
+    (message,) = mistakes(ended)
+    assert message.startswith("error: attention=ful: there is no such attention")
+    assert not (tmp_path / "node0" / "runs").exists()
+
+
+def test_a_trainer_that_leaves_processes_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(distributed, "choose_in_first", lambda choose: None)
+    for name, value in {"TORCHELASTIC_RUN_ID": "1", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "4",
+                        "LOCAL_WORLD_SIZE": "2"}.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    assert train_here(monkeypatch, workplace(tmp_path), "trainer=cpu", "logger=[]") == 2
+    assert capsys.readouterr().err == (
+        "error: torchrun started 4 processes, and trainer.devices=1 on trainer.num_nodes=2 make 2: choose trainer=ddp, "
+        "ddp_cpu or fsdp and leave both out, or have torchrun start 2\n"
+    )
+
+
+def test_machines_without_a_launcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    overrides = ("trainer=ddp_cpu", "trainer.num_nodes=2", "logger=[]")
+    assert train_here(monkeypatch, workplace(tmp_path), *overrides) == 2
+    assert capsys.readouterr().err == (
+        "error: trainer.num_nodes=2: start the processes of every machine with torchrun or srun (docs/scaling.md)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "launcher", "rank", "count", "per_node", "nodes"),
+    [
+        ({}, None, 0, 1, 7, 1),
+        ({"LOCAL_RANK": "3"}, None, 3, 1, 7, 1),  # started by Lightning
+        # the first process of the second machine
+        ({"TORCHELASTIC_RUN_ID": "none", "RANK": "2", "LOCAL_RANK": "0", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"},
+         "torchrun", 2, 4, 2, 2),
+        ({"SLURM_NTASKS": "6", "SLURM_PROCID": "3", "SLURM_LOCALID": "0", "SLURM_NTASKS_PER_NODE": "3"},
+         "srun", 3, 6, 3, 2),
+        # a shell of the user's own within Slurm
+        ({"SLURM_NTASKS": "6", "SLURM_PROCID": "0", "SLURM_JOB_NAME": "interactive"}, None, 0, 1, 7, 1),
+        # torchrun, once a machine, by srun
+        ({"SLURM_NTASKS": "2", "SLURM_PROCID": "1", "TORCHELASTIC_RUN_ID": "9", "RANK": "5", "WORLD_SIZE": "8",
+          "LOCAL_WORLD_SIZE": "4"}, "torchrun", 5, 8, 4, 2),
+    ],
+)  # fmt: skip
+def test_what_a_launcher_says(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], launcher: str | None, rank: int, count: int,
+    per_node: int, nodes: int,
+) -> None:  # fmt: skip
+    for name in os.environ:
+        if name.startswith(("SLURM_", "TORCHELASTIC_")) or name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+            monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    found = (
+        distributed.launcher(),
+        distributed.rank(),
+        distributed.count(),
+        distributed.per_node(7),
+        distributed.nodes(),
+    )
+    assert found == (launcher, rank, count, per_node, nodes)
+    assert distributed.is_first() == (rank == 0)
+
+
+def job(folder: Path, script: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Run a script of scripts/slurm as sbatch would on two machines of one task each, with srun and scontrol faked."""
+    (folder / "bin").mkdir(exist_ok=True)
+    for name in ("srun", "scontrol"):
+        (folder / "bin" / name).unlink(missing_ok=True)
+        (folder / "bin" / name).symlink_to(FAKES / name)
+    slurm = {
+        "SLURM_JOB_ID": "4242", "SLURM_JOB_NAME": "forecast", "SLURM_NNODES": "2", "SLURM_NTASKS": "2",
+        "SLURM_NTASKS_PER_NODE": "1", "SLURM_PROCID": "0",
+        "PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }  # fmt: skip
+    return begin(["bash", str(ROOT / "scripts/slurm" / script), *arguments], folder, **slurm | environment)
+
+
+@pytest.mark.long
+def test_a_slurm_job_that_is_signalled_is_queued_again_and_goes_on(tmp_path: Path) -> None:
+    workplace(tmp_path)
+    arguments = (
+        *SMALL,
+        "trainer=ddp_cpu",
+        "logger=[]",
+        "trainer.max_epochs=12",
+        "callbacks.early_stopping.patience=99",
+    )
+    first = job(tmp_path, "train.sbatch", *arguments)
+    while not list(tmp_path.glob("runs/*/checkpoints/last.ckpt")):
+        assert first.poll() is None, first.communicate()
+        time.sleep(0.1)
+    for pid in (tmp_path / "tasks").read_text().split():
+        os.kill(int(pid), signal.SIGUSR1)
+    out, err = first.communicate(timeout=200)
+    assert first.returncode in (75, 137), (
+        out + err
+    )  # 137: srun killed the second process, once the first had left
+    assert err.startswith("stopped by SIGUSR1 after step ")
+    assert err.count("stopped by") == 1
+    assert (tmp_path / "scontrol.log").read_text() == "requeue 4242\n"
+    folder = only(tmp_path, "runs/*")
+    steps = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["global_step"]
+    assert 0 < steps < 12 * 13
+    second = job(tmp_path, "train.sbatch", *arguments, SLURM_RESTART_COUNT="1")
+    out, err = second.communicate(timeout=300)
+    assert second.returncode == 0, out + err
+    assert out.startswith(f"resume=auto: going on in {folder.relative_to(tmp_path)}")
+    assert only(tmp_path, "runs/*") == folder
+    assert json.loads((folder / "metrics.json").read_text())["epochs"] == 12
+
+
+@pytest.mark.long
+def test_a_slurm_array_runs_a_line_of_the_grid_each(tmp_path: Path) -> None:
+    workplace(tmp_path)
+    (tmp_path / "grid.txt").write_text("attention=full\nattention=linear seed=2 \"run_name='two words'\"\n")
+    one = {"SLURM_NNODES": "1", "SLURM_NTASKS": "1", "SLURM_ARRAY_JOB_ID": "7"}
+    for line, status in ((2, 0), (3, 2)):
+        arguments = ("grid.txt", *SMALL, "logger=[]", "trainer.max_epochs=1")
+        process = job(tmp_path, "sweep.sbatch", *arguments, **one, SLURM_ARRAY_TASK_ID=str(line))
+        _, err = process.communicate(timeout=200)
+        assert process.returncode == status, err
+    assert err == "error: grid.txt has no line 3\n"
+    metrics = json.loads(only(tmp_path, "runs/*/metrics.json").read_text())
+    assert (metrics["attention"], metrics["seed"]) == ("linear", 2)

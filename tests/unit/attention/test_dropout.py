@@ -1,0 +1,85 @@
+"""Dropout by gaps against the law it stands for: independent trials."""
+
+import math
+
+import pytest
+import torch
+
+from forecast.attention.dropout import Dropout, dropout, dropped_positions
+
+TRIALS = 200_000
+
+
+@pytest.mark.parametrize("p", [0.001, 0.05, 0.3, 0.5, 0.9])
+def test_as_many_are_dropped_as_in_independent_trials(p):
+    torch.manual_seed(3)
+    counts = torch.tensor([len(dropped_positions(TRIALS, p)) for _ in range(30)], dtype=torch.float64)
+    deviation = math.sqrt(TRIALS * p * (1 - p))
+    assert abs(counts.mean() - TRIALS * p) < 4 * deviation / math.sqrt(30)
+    assert 0.5 * deviation < counts.std() < 1.6 * deviation
+
+
+@pytest.mark.parametrize("p", [0.05, 0.5])
+def test_every_position_alike_and_neighbours_independent(p):
+    torch.manual_seed(4)
+    length, rounds = 40, 20_000
+    dropped = torch.zeros(rounds, length)
+    for row in dropped:
+        row[dropped_positions(length, p)] = 1
+    error = 5 * math.sqrt(p * (1 - p) / rounds)
+    assert (dropped.mean(0) - p).abs().max() < error
+    both = (dropped[:, :-1] * dropped[:, 1:]).mean(0)
+    assert (both - p * p).abs().max() < error
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 1000])
+@pytest.mark.parametrize("p", [0.05, 0.99])
+def test_positions_ascend_within_the_tensor(count, p):
+    torch.manual_seed(5)
+    for _ in range(50):
+        positions = dropped_positions(count, p)
+        assert (positions.diff() > 0).all()
+        assert ((positions >= 0) & (positions < count)).all()
+
+
+def test_the_last_elements_are_dropped_too():
+    torch.manual_seed(6)
+    ends = torch.stack([dropout(torch.ones(100_000), 0.3, True)[-50:] for _ in range(200)])
+    assert abs((ends == 0).float().mean() - 0.3) < 0.02
+
+
+def test_gradients_see_the_same_elements():
+    torch.manual_seed(7)
+    x = torch.randn(3, 4, 5, dtype=torch.float64, requires_grad=True)
+    y = dropout(x.transpose(0, 2), 0.4, True)  # not one block of memory
+    kept = y != 0
+    torch.testing.assert_close(y, torch.where(kept, x.transpose(0, 2) / 0.6, 0))
+    (gradient,) = torch.autograd.grad(y.sum(), x)
+    torch.testing.assert_close(gradient, kept.transpose(0, 2).double() / 0.6)
+
+    def with_fixed_draws(x):
+        torch.manual_seed(8)
+        return dropout(x, 0.4, True)
+
+    assert torch.autograd.gradcheck(with_fixed_draws, (x,))
+    assert torch.autograd.gradgradcheck(with_fixed_draws, (x,))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_keeps_the_type_and_the_mean(dtype):
+    torch.manual_seed(9)
+    y = dropout(torch.ones(TRIALS, dtype=dtype), 0.25, True)
+    assert y.dtype == dtype
+    assert abs(y.double().mean() - 1) < 0.01
+
+
+def test_off_outside_training_and_repeatable_inside():
+    layer = Dropout(0.5)
+    x = torch.randn(1000)
+    assert layer.eval()(x) is x
+    layer.train()
+    torch.manual_seed(1)
+    first = layer(x)
+    torch.manual_seed(1)
+    assert torch.equal(layer(x), first)
+    assert not torch.equal(layer(x), first)

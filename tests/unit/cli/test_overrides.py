@@ -1,0 +1,114 @@
+import re
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecast.cli.compose import compose_command
+from forecast.cli.quoting import quote
+from forecast.system.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "data.separator=;",
+        "data.separator=,",
+        "data.separator=\t",
+        "data.target=température",
+        "data.path=~/x.csv",
+        "data.path=runs/*/a b.csv",
+        "data.path=/tmp/a=b/c,d.csv",
+        "data.path=C:\\data\\my.csv",
+        "data.path=ends\\",
+        "data.path=it's.csv",
+        "checkpoint=runs/2026-01-01_x-s1_abc/checkpoints/best.ckpt",
+        "data.date_format=%d/%m/%Y %H:%M",
+        "data.target=(a) [b] {c}: $d",
+    ],
+)
+def test_free_text_reaches_hydra_as_it_was_typed(typed: str) -> None:
+    key, value = typed.split("=", 1)
+    (override,) = OverridesParser.create().parse_overrides([quote(typed, sweep=False)])
+    assert (override.key_or_group, override.value()) == (key, value)
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1))
+def test_any_text_survives_quoting(text: str) -> None:
+    quoted = text[0] == text[-1] and text[0] in "'\"" and len(text) > 1
+    if quoted or text in ("null", "???") or text.startswith("${"):
+        return
+    (override,) = OverridesParser.create().parse_overrides([quote(f"data.path={text}", sweep=False)])
+    assert override.value() == text
+
+
+def test_other_values_are_left_alone() -> None:
+    for argument in (
+        "seq_len=96",
+        "data.columns=[a,b]",
+        "data.path=null",
+        "data.path='a b'",
+        "attention=full,linear",
+    ):
+        assert quote(argument, sweep=False) == argument
+
+
+def test_quoting_twice_changes_nothing() -> None:
+    once = quote("data.path=a b,c", sweep=False)
+    assert quote(once, sweep=False) == once
+
+
+def test_in_a_sweep_commas_part_the_values() -> None:
+    (override,) = OverridesParser.create().parse_overrides([quote("data.path=a b.csv,c d.csv", sweep=True)])
+    assert override.is_sweep_override()
+    assert list(override.sweep_string_iterator()) == ["'a b.csv'", "'c d.csv'"]
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("attention=probspars", "did you mean probsparse?"),
+        ("attention=full,linaer", "attention=linaer: there is no such attention; did you mean linear?"),
+        ("logger=[wandb,cvs]", "logger=cvs: there is no such logger; did you mean csv?"),
+        ("experiment=informer2020/etth1", "did you mean informer2020/etth1_"),
+        ("modle.d_model=64", "did you mean model.d_model"),
+        ("model.d_modl=64", "did you mean model.d_model"),
+        ("d_model=64", "did you mean model.d_model"),
+        ("lr=0.1", "did you mean optimizer.lr?"),
+        ("trainer.epochs=3", "did you mean trainer.max_epochs"),
+        ("seq_len=abc", "seq_len=abc: a number is needed"),
+        ("seq_len=96.5", "a whole number is needed"),
+        ("optimizer.lr=fast", "a number is needed"),
+        ("compile=perhaps", "true or false is needed"),
+        ("data.columns=[a", "data.columns=[a: cannot be read"),
+        ("probsparse", "probsparse: cannot be read; write key=value"),
+    ],
+)
+def test_mistakes_are_named_with_the_nearest_that_works(argument: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
+        compose_command("train", [argument])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "seq_len=48",
+        "optimizer.lr=1",
+        "trainer.gradient_clip_val=null",
+        "trainer.devices=[0,1]",
+        "+trainer.limit_train_batches=3",
+        "hydra.run.dir=x",
+        "data.split=[0.6,0.2,0.2]",
+        "logger=[]",
+        "logger=[wandb,csv]",
+        "seed=1,2,3",
+        "seq_len=range(10,100,10)",
+        "optimizer.lr=interval(0.1,1)",
+        "~callbacks.early_stopping",
+        "experiment=informer2020/etth1_m_24",
+    ],
+)
+def test_what_is_right_passes(argument: str) -> None:
+    compose_command("train", [argument])

@@ -1,0 +1,21 @@
+"""Unit tests start no process and no trainer, so that all of them together take seconds."""
+
+import multiprocessing.process
+import subprocess
+
+import lightning
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def no_process_and_no_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(what: str):
+        def refused(*args, **kwargs):
+            pytest.fail(f"a unit test starts {what}: move it to tests/commands or tests/system")
+
+        return refused
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", refuse("a process"))
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refuse("a process"))
+    for method in ("fit", "validate", "test", "predict"):
+        monkeypatch.setattr(lightning.Trainer, method, refuse("a trainer"))

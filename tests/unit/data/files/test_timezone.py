@@ -1,0 +1,226 @@
+"""Local times against what pandas makes of UTC, the other way round."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forecast.data import csv_data, long_data, read_frame
+from forecast.data.files.long import Columns, read_long_frame
+from forecast.data.files.wide import read_table
+from forecast.data.store.format import open_store
+from forecast.system.errors import ConfigError, DataError
+from tests.support.commands import answer
+
+ZONES = ["Europe/Berlin", "America/New_York", "America/St_Johns", "Australia/Sydney", "Asia/Kolkata", "UTC"]
+
+
+def local_file(path: Path, utc: pd.DatetimeIndex, zone: str) -> Path:
+    local = utc.tz_localize("UTC").tz_convert(zone).strftime("%Y-%m-%d %H:%M")
+    path.write_text("date,load\n" + "".join(f"{date},{n}\n" for n, date in enumerate(local)))
+    return path
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(1990, 2035),
+    st.sampled_from(["03-01", "03-20", "10-01", "10-20"]),  # clocks change within the 40 days after
+    st.sampled_from(ZONES),
+    st.sampled_from(["h", "30min", "15min"]),
+)
+def test_local_times_become_utc(
+    tmp_path_factory: pytest.TempPathFactory, year: int, day: str, zone: str, freq: str
+):
+    begin = pd.Timestamp(f"{year}-{day} 16:00")
+    utc = pd.date_range(begin, begin + pd.Timedelta(days=40), freq=freq)
+    path = local_file(tmp_path_factory.getbasetemp() / "local.csv", utc, zone)
+    assert read_table(path, timezone=zone).grid.equals(utc)
+
+
+def test_half_an_hour_of_daylight_saving(tmp_path: Path):
+    utc = pd.date_range("2024-03-01", periods=6_000, freq="30min")
+    path = local_file(tmp_path / "howe.csv", utc, "Australia/Lord_Howe")
+    assert read_table(path, timezone="Australia/Lord_Howe").grid.equals(utc)
+
+
+def test_days_stay_days(tmp_path: Path):
+    days = pd.date_range("2024-01-01", periods=400, freq="D")
+    (tmp_path / "days.csv").write_text("date,load\n" + "".join(f"{day:%Y-%m-%d},1\n" for day in days))
+    table = read_table(tmp_path / "days.csv", timezone="Europe/Berlin")
+    assert table.grid.equals(days)
+    assert table.freq == "D"
+
+
+def test_an_hour_left_out_where_it_comes_twice_is_a_gap(tmp_path: Path):
+    utc = pd.date_range("2024-10-26 12:00", periods=48, freq="h")
+    path = local_file(tmp_path / "autumn.csv", utc, "Europe/Berlin")
+    lines = path.read_text().splitlines(keepends=True)
+    twice = [n for n, line in enumerate(lines) if line.startswith("2024-10-27 02:00")]
+    assert len(twice) == 2
+    path.write_text("".join(line for n, line in enumerate(lines) if n != twice[1]))
+    with pytest.raises(
+        DataError, match=f"line {twice[1] + 1}, .*02:00:00 does not follow 2024-10-27 00:00:00"
+    ):
+        read_table(path, timezone="Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    "zone", ["", "Mars/Olympus", "../../etc/passwd", "/etc/localtime", "Europe", "\0", "x" * 300]
+)
+def test_what_is_no_zone_is_refused(tmp_path: Path, zone: str):
+    path = local_file(tmp_path / "t.csv", pd.date_range("2024-01-01", periods=9, freq="h"), "UTC")
+    with pytest.raises(ConfigError, match="is not a zone"):
+        read_table(path, timezone=zone)
+
+
+def with_offsets(path: Path, dates: pd.DatetimeIndex) -> Path:
+    """Dates of a zone, each with its offset from UTC, and values that count the hours since 1970."""
+    hours = dates.tz_convert(None).to_numpy().astype("datetime64[h]").astype(int)
+    rows = [f"{date.isoformat()},{hour}" for date, hour in zip(dates, hours, strict=True)]
+    path.write_text("date,load\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("offset", "minutes"), [("Z", 0), ("+02:00", 120), ("-0330", -210), ("+05", 300), ("", None)]
+)
+def test_the_clock_is_what_the_offsets_say(tmp_path: Path, offset: str, minutes: int | None):
+    rows = [f"2024-01-01T{hour:02}:00{offset},1" for hour in range(9)]
+    (tmp_path / "t.csv").write_text("\n".join(["date,load", *rows]) + "\n")
+    table = read_table(tmp_path / "t.csv")
+    assert table.utc_offset == minutes
+    assert str(table.grid[0]) == "2024-01-01 00:00:00"
+    assert table.with_utc_offset(None) is table
+    if minutes is not None:
+        assert table.with_utc_offset(0).grid.equals(table.grid - pd.Timedelta(minutes=minutes))
+
+
+def test_with_a_zone_offsets_in_the_file_count(tmp_path: Path):
+    dates = pd.date_range("2024-06-01", periods=48, freq="h", tz="America/Los_Angeles")
+    table = read_table(with_offsets(tmp_path / "t.csv", dates), timezone="America/Los_Angeles")
+    assert table.grid.equals(pd.date_range("2024-06-01 07:00", periods=48, freq="h"))
+    assert table.utc_offset == 0
+
+
+@pytest.mark.parametrize("zones", [("America/Los_Angeles", "Etc/GMT+7"), ("Etc/GMT+8", "Etc/GMT+7")])
+def test_a_newer_file_is_put_on_the_clock_of_training(tmp_path: Path, zones: tuple[str, str]):
+    """Trained on offsets that change, or on winter's, then given a file of summer's."""
+    training = pd.date_range("2024-02-01", periods=1200, freq="h", tz=zones[0])
+    summer = pd.date_range("2024-06-01", periods=100, freq="h", tz=zones[1])
+    sizes = {"name": "load", "seq_len": 12, "pred_len": 4, "batch_size": 8}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        old = csv_data(path=with_offsets(tmp_path / "a.csv", training), split=[0.7, 0.1, 0.2], **sizes)
+        old.setup()
+    new = csv_data(path=with_offsets(tmp_path / "b.csv", summer), split="test", **sizes)
+    new.load_state_dict(old.state_dict())
+    new.setup()
+    for data in (old, new):
+        hours = data.panel.grid.to_numpy().astype("datetime64[h]").astype(int) - data.panel.values[:, 0]
+        assert set(hours) == {0 if zones[0].startswith("America") else -8}
+
+
+def test_holidays_of_dates_in_utc_are_warned_of(tmp_path: Path):
+    path = local_file(tmp_path / "t.csv", pd.date_range("2024-01-01", periods=400, freq="h"), "Europe/Berlin")
+    data = csv_data(
+        path=path, timezone="Europe/Berlin", holidays="DE", name="load", seq_len=12, pred_len=4, split=[0.7, 0.1, 0.2],
+        batch_size=8,
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="data.holidays=DE marks days of UTC"):
+        data.setup()
+
+
+def long_file(path: Path, dates: pd.DatetimeIndex) -> Path:
+    """Two series of what `with_offsets` writes."""
+    one = pd.read_csv(with_offsets(path, dates), dtype=str).rename(columns={"date": "ds", "load": "y"})
+    pd.concat([one.assign(unique_id=name) for name in "ab"]).to_csv(path, index=False)
+    return path
+
+
+def hours_off(dates: pd.DatetimeIndex, hours: np.ndarray) -> set[int]:
+    """By how many hours the dates differ from values that count the hours since 1970."""
+    return set((dates.to_numpy().astype("datetime64[h]").astype(int) - hours).astype(int).tolist())
+
+
+def test_many_series_keep_the_clock_of_training(tmp_path: Path):
+    """Trained on a file whose offsets change, then given summer's alone, as CSV and as Parquet."""
+    training = pd.date_range("2024-02-01", periods=1200, freq="h", tz="America/Los_Angeles")
+    summer = pd.date_range("2024-06-01", periods=100, freq="h", tz="Etc/GMT+7")
+    sizes = {"name": "load", "seq_len": 12, "pred_len": 4, "batch_size": 8}
+    old = long_data(path=long_file(tmp_path / "a.csv", training), split=[0.7, 0.1, 0.2], **sizes)
+    with pytest.warns(UserWarning, match="read as UTC"):
+        old.setup()
+    assert old.panel.utc_offset == 0
+    frame = pd.read_csv(long_file(tmp_path / "b.csv", summer), parse_dates=["ds"])
+    frame.to_parquet(tmp_path / "b.parquet")
+    for path in ("b.csv", "b.parquet"):
+        assert long_data(path=tmp_path / path, split="test", **sizes).source.read().utc_offset == -7 * 60
+        new = long_data(path=tmp_path / path, split="test", **sizes)
+        new.load_state_dict(old.state_dict())
+        new.setup()
+        for data in (old, new):
+            rows = np.arange(data.panel.n_rows)
+            assert hours_off(data.panel.dates(rows), data.panel.values[:, 0]) == {0}
+
+
+def test_what_is_known_ahead_is_put_on_the_clock_of_the_series(tmp_path: Path):
+    dates = pd.date_range("2024-06-01", periods=50, freq="h", tz="Etc/GMT+7")
+    price = range(60)
+    ahead = pd.date_range(dates[-1] + dates.freq, periods=10, freq="h").tz_convert("UTC")
+    for path, days, known in (("a.csv", dates, price[:50]), ("b.csv", ahead, price[50:])):
+        frame = pd.DataFrame({"unique_id": "a", "ds": days.map(pd.Timestamp.isoformat), "price": known})
+        (frame.assign(y=1.0) if path == "a.csv" else frame).to_csv(tmp_path / path, index=False)
+    data = long_data(
+        path=tmp_path / "a.csv", future_path=tmp_path / "b.csv", future_covariates=["price"], name="load", seq_len=12,
+        pred_len=4, batch_size=8, split=[0.7, 0.1, 0.2],
+    )  # fmt: skip
+    panel = data.source.read()
+    assert panel.utc_offset == -7 * 60
+    assert panel.future is not None
+    assert panel.future[:, 0].tolist() == list(price)
+    assert panel.grid.equals(pd.date_range("2024-06-01", periods=60, freq="h"))
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Etc/GMT+7"])
+def test_a_store_and_a_dataframe_know_their_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str):
+    dates = pd.date_range("2024-02-01", periods=1200, freq="h", tz=zone)
+    clock = 0 if zone.startswith("America") else -7 * 60
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        file = read_table(with_offsets(tmp_path / "a.csv", dates))
+        frame = pd.DataFrame({"load": file.values[:, 0]}, index=dates)
+        frame.reset_index(names="date").to_parquet(tmp_path / "a.parquet")
+        for asked in (("data.path=a.csv",), ("data.path=a.parquet", "chunk=1500")):
+            store = f"output={Path(asked[0]).suffix}.store"
+            assert answer(monkeypatch, "convert", tmp_path, *asked, store) == 0
+        stores = [open_store(tmp_path / name) for name in (".csv.store", ".parquet.store")]
+        for table in (file, read_frame(frame), *stores):
+            assert table.utc_offset == clock
+            moved = table.with_utc_offset(-8 * 60)
+            assert moved.utc_offset == -8 * 60
+            assert hours_off(moved.grid, moved.values[:, 0]) == {-8}
+
+
+def test_days_have_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Midnights of a zone are days, whatever they are ahead of UTC."""
+    dates = pd.date_range("2024-01-01", periods=300, freq="D", tz="Europe/Berlin")
+    days, values = pd.date_range("2024-01-01", periods=300, freq="D"), np.arange(300.0)
+    frame = pd.DataFrame({"date": dates, "load": values})
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.assign(date=dates.map(pd.Timestamp.isoformat)).to_csv(tmp_path / "a.csv", index=False)
+    assert answer(monkeypatch, "convert", tmp_path, "data.path=a.parquet", "chunk=1000") == 0
+    columns = Columns("unique_id", "date", ("load",))
+    long = read_long_frame(frame.assign(unique_id="a"), columns)
+    tables = [
+        read_table(tmp_path / "a.csv"), read_table(tmp_path / "a.csv", timezone="Europe/Berlin"),
+        read_frame(frame.set_index("date")), open_store(tmp_path / "a.store"),
+    ]  # fmt: skip
+    for table in tables:
+        assert table.utc_offset is None
+        assert table.grid.equals(days)
+    assert long.clock is None
+    assert (long.dates == days.to_numpy()).all()

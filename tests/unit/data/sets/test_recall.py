@@ -1,0 +1,106 @@
+"""The generated plant: what its columns say, and that only a look thousands of steps back tells the week to come."""
+
+import hashlib
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+from forecast.data import Panel, recall_data
+from forecast.data.sets.recall import COLUMNS, LATEST, PRODUCTS, SOONEST, WEEK, WEEKS, floors, recall_table
+
+
+@pytest.fixture(scope="module")
+def table() -> Panel:
+    return recall_table()
+
+
+@pytest.fixture(scope="module")
+def made(table: Panel) -> np.ndarray:
+    """The product of each week."""
+    return table.values[::WEEK, 1 : 1 + PRODUCTS].argmax(1)
+
+
+def last_runs(made: np.ndarray) -> np.ndarray:
+    """Of each week, the week in which its product was made the last time; −1: never."""
+    seen: dict[int, int] = {}
+    found = []
+    for week, product in enumerate(made.tolist()):
+        found.append(seen.get(product, -1))
+        seen[product] = week
+    return np.array(found)
+
+
+def test_the_table(table: Panel):
+    assert table.columns == COLUMNS
+    assert table.values.shape == (WEEKS * WEEK, 1 + 2 * PRODUCTS)
+    assert (table.freq, str(table.grid[0]), table.grid[0].day_of_week) == (
+        "30min",
+        "1990-01-01 00:00:00",
+        0,
+    )
+
+
+def test_it_is_the_same_bytes_every_time(table: Panel):
+    assert (
+        hashlib.sha256(table.values.tobytes()).hexdigest()
+        == "0312245e03745126408781b80c1cfa930c10ea24ef55bc6f8d55cb3a93fc5800"
+    )
+    assert np.array_equal(table.values, recall_table().values)
+
+
+def test_one_product_a_week_and_the_plan_a_week_ahead(table: Panel):
+    now, coming = table.values[:, 1 : 1 + PRODUCTS], table.values[:, 1 + PRODUCTS :]
+    assert (now.sum(1) == 1).all()
+    assert (now.reshape(WEEKS, WEEK, -1) == now[::WEEK, None]).all()
+    assert np.array_equal(coming[:-WEEK], now[WEEK:])
+
+
+def test_the_last_run_lies_thousands_of_steps_back(made: np.ndarray):
+    gaps = np.arange(WEEKS) - last_runs(made)
+    gaps = gaps[last_runs(made) >= 0]
+    assert (gaps.min(), gaps.max()) == (SOONEST, LATEST)
+    assert np.bincount(gaps).max() < 0.4 * len(gaps)  # no one lag finds most of them
+
+
+def test_the_level_is_that_of_the_last_run_and_of_nothing_else(table: Panel, made: np.ndarray):
+    """From the table alone, as a model reads it: means of weeks, the training rows' before those of the test."""
+    level = table.values[:, 0].reshape(WEEKS, WEEK).mean(1)
+    level -= level.mean()
+    test = np.arange(int(0.8 * WEEKS), WEEKS)
+
+    def error(forecast: np.ndarray) -> float:
+        return float(np.mean((level[test] - forecast) ** 2) / np.mean(level[test] ** 2))
+
+    last, train = last_runs(made)[test], test[0]
+    by_heart = [level[:train][made[:train] == product].mean() for product in range(PRODUCTS)]
+    recent = sliding_window_view(level, SOONEST - 1)[test - SOONEST + 1]  # the weeks just before
+    assert error(0.9 * level[last]) < 0.3
+    assert error(np.array(by_heart)[made[test]]) > 0.9
+    assert error(recent[:, -1]) > 1.5
+    assert error(recent.mean(1)) > 0.9
+
+
+def test_the_floors_of_short_and_of_long_windows():
+    origins = np.arange(int(0.8 * WEEKS * WEEK), (WEEKS - 1) * WEEK + 1, 125)
+    short, long = floors(origins, WEEK)
+    assert short == pytest.approx(0.633, abs=0.005)
+    assert long == pytest.approx(0.116, abs=0.005)
+    assert floors(origins // WEEK * WEEK, 24) == pytest.approx(
+        [0.0225] * 2, rel=0.05
+    )  # this week: noise alone
+
+
+def test_it_needs_no_file():
+    data = recall_data(
+        name="recall",
+        seq_len=2688,
+        pred_len=WEEK,
+        split=[0.7, 0.1, 0.2],
+        features="MS",
+        target="output",
+        eval_stride=125,
+    )
+    data.setup()
+    assert data.n_windows == {"train": 467_376, "val": 535, "test": 1073}
+    assert (data.n_features, data.n_targets, data.n_time_features) == (13, 1, 5)

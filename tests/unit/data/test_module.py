@@ -1,0 +1,256 @@
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from forecast.data import DataModule, csv_data, downloaded_data
+from forecast.data.files.wide import read_table
+from forecast.data.options import windows_an_epoch
+from forecast.system.errors import ConfigError, DataError
+from tests.support.csv_files import numbers, real_file
+
+SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    numbers(500).to_csv(tmp_path / "a.csv", index=False)
+    return tmp_path / "a.csv"
+
+
+def ready(path: Path, **options) -> DataModule:
+    data = csv_data(path=path, **SIZES | options)
+    data.setup()
+    return data
+
+
+@pytest.mark.parametrize("name", ["ETTh1", "ETTh2"])
+def test_the_published_sets_have_the_papers_windows(name: str):
+    path = real_file(f"{name}.csv")
+    options = {"name": name, "seq_len": 48, "pred_len": 24, "split": [12, 4, 4]}
+    data = downloaded_data(root=path.parent, path=path.name, url=None, hash=None, target="OT", **options)
+    data.setup()
+    assert data.n_windows == {"train": 8569, "val": 2857, "test": 2857}
+    past = data.windows["train"].values[:8640]
+    torch.testing.assert_close(past.mean(0), torch.zeros(7), rtol=0, atol=1e-5)
+    torch.testing.assert_close(past.std(0, correction=0), torch.ones(7), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("features", "target", "inputs", "targets"),
+    [
+        ("M", None, ("load", "price", "wind"), ("load", "price", "wind")),
+        ("M", "price", ("load", "price", "wind"), ("load", "price", "wind")),
+        ("MS", "price", ("load", "price", "wind"), ("price",)),
+        ("S", "price", ("price",), ("price",)),
+    ],
+)
+def test_modes(
+    path: Path, features: str, target: str | None, inputs: tuple[str, ...], targets: tuple[str, ...]
+):
+    data = ready(path, features=features, target=target)
+    assert (data.feature_columns, data.target_columns) == (inputs, targets)
+    assert (data.n_features, data.n_targets) == (len(inputs), len(targets))
+    raw = read_table(path)
+    for split, windows in data.windows.items():
+        last = len(windows) - 1
+        batch = windows.gather(torch.tensor([last]))
+        start = int(data.rows[split][1][0]) - 6
+        columns = [raw.columns.index(name) for name in targets]
+        np.testing.assert_allclose(
+            data.unscale_targets(batch.future, batch.series)[0],
+            raw.values[start : start + 6, columns],
+            rtol=1e-5,
+            atol=1e-5,
+        )
+        columns = [raw.columns.index(name) for name in inputs]
+        np.testing.assert_allclose(
+            data.scaler.inverse(batch.past, batch.series)[0],
+            raw.values[start - 20 : start, columns],
+            rtol=1e-5,
+            atol=1e-5,
+        )
+
+
+def test_every_row_of_validation_and_test_is_a_first_target_once(path: Path):
+    data = ready(path)
+    rows_of = {split: range(int(first[0]), int(last[0])) for split, (first, last) in data.rows.items()}
+    assert rows_of == {"train": range(350), "val": range(350, 400), "test": range(400, 500)}
+    for split, rows in rows_of.items():
+        windows = data.windows[split]
+        first_targets = windows.origins(torch.arange(len(windows))).tolist()
+        begin = rows.start if split != "train" else 20
+        assert first_targets == list(range(begin, rows.stop - 6 + 1))
+
+
+def test_a_stride_of_evaluation_windows_keeps_the_last(path: Path):
+    data = ready(path, eval_stride=4, windows_per_epoch=50)
+    test = data.windows["test"]
+    assert test.origins(torch.arange(len(test))).tolist() == list(range(494, 399, -4))[::-1]
+    assert data.n_windows["train"] == 350 - 20 - 6 + 1
+    assert sum(len(batch.index) for batch in data.train_dataloader()) == 50
+
+
+@pytest.mark.parametrize("scaler", ["standard", "minmax", "robust"])
+@pytest.mark.parametrize("features", ["M", "S", "MS"])
+@pytest.mark.parametrize("split", [[0.7, 0.1, 0.2], ["2021-03-15 14:00", "2021-03-17 16:00"]])
+def test_nothing_after_the_training_rows_reaches_them(
+    tmp_path: Path, scaler: str, features: str, split: list
+):
+    frame = numbers(500)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.iloc[350:, 1:] = frame.iloc[350:, 1:] * 1e6 + 1e6
+    frame.to_csv(tmp_path / "b.csv", index=False)
+    options = {"scaler": scaler, "features": features, "target": "load", "split": split}
+    one, other = ready(tmp_path / "a.csv", **options), ready(tmp_path / "b.csv", **options)
+    assert one.rows["train"][1].tolist() == [350]
+    assert torch.equal(one.scaler.center, other.scaler.center)
+    assert torch.equal(one.scaler.scale, other.scaler.scale)
+    every = torch.arange(one.n_windows["train"])
+    for mine, its in zip(
+        one.windows["train"].gather(every), other.windows["train"].gather(every), strict=True
+    ):
+        assert torch.equal(mine, its)
+
+
+def test_no_value_after_an_origin_reaches_its_past(tmp_path: Path):
+    frame = numbers(500)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.iloc[450:, 1:] += 5.0
+    frame.to_csv(tmp_path / "b.csv", index=False)
+    one, other = ready(tmp_path / "a.csv"), ready(tmp_path / "b.csv")
+    origin_at_450 = torch.tensor([50])
+    before, after = (data.windows["test"].gather(origin_at_450) for data in (one, other))
+    assert torch.equal(before.past, after.past)
+    assert not torch.equal(before.future, after.future)
+
+
+def test_loaders_cover_each_split(path: Path):
+    data = ready(path, batch_size=16, eval_batch_size=7)
+    for split, loader in (
+        ("train", data.train_dataloader()),
+        ("val", data.val_dataloader()),
+        ("test", data.test_dataloader()),
+    ):
+        index = torch.cat([batch.index for batch in loader])
+        assert sorted(index.tolist()) == list(range(data.n_windows[split]))
+        assert (index.tolist() != sorted(index.tolist())) == (split == "train")
+        assert next(iter(loader)).past.dtype == torch.float32
+    assert len(data.train_dataloader()) == -(-data.n_windows["train"] // 16)
+    assert len(data.val_dataloader()) == -(-data.n_windows["val"] // 7)
+
+
+def test_setup_runs_once(path: Path):
+    data = ready(path)
+    panel, windows = data.panel, data.windows
+    data.setup("fit")
+    assert data.panel is panel
+    assert data.windows is windows
+
+
+def test_season_is_inferred_or_given(path: Path):
+    assert ready(path).season == 24
+    assert ready(path, season=168).season == 168
+
+
+def test_a_checkpoint_keeps_the_scaler(tmp_path: Path, path: Path):
+    trained = ready(path)
+    file = io.BytesIO()
+    torch.save(trained.state_dict(), file)
+    file.seek(0)
+    state = torch.load(file, weights_only=True)
+    frame = numbers(300)
+    frame.iloc[:, 1:] += 1000.0
+    frame.to_csv(tmp_path / "later.csv", index=False)
+    after = ready(tmp_path / "later.csv")
+    assert not torch.equal(after.scaler.center, trained.scaler.center)
+    after.load_state_dict(state)
+    before = csv_data(path=tmp_path / "later.csv", **SIZES)
+    before.load_state_dict(state)
+    before.setup()
+    expected = trained.scaler.transform(
+        torch.from_numpy(read_table(tmp_path / "later.csv").values), series=0
+    ).float()
+    for data in (before, after):
+        assert torch.equal(data.scaler.center, trained.scaler.center)
+        assert torch.equal(data.target_scaler.scale, trained.target_scaler.scale)
+        assert torch.equal(data.windows["test"].values.tensor, expected)
+
+
+def test_a_checkpoint_of_other_columns_is_refused(path: Path):
+    state = ready(path).state_dict()
+    with pytest.raises(DataError, match=r"feature columns price, load, where .* on load, price, wind"):
+        ready(path, columns=["price", "load"]).load_state_dict(state)
+    with pytest.raises(DataError, match="target columns wind"):
+        ready(path, features="MS", target="wind").load_state_dict(state)
+
+
+def test_the_home_folder_is_known(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(path.parent))
+    assert ready(Path("~/a.csv")).n_windows["train"] == 325
+
+
+def test_a_single_column_is_the_target(tmp_path: Path):
+    numbers(200, columns=("load",)).to_csv(tmp_path / "a.csv", index=False)
+    for features in ("M", "S", "MS"):
+        assert ready(tmp_path / "a.csv", features=features).target_columns == ("load",)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seq_len": 0}, "seq_len=0 must be a whole number of at least 1"),
+        ({"pred_len": -3}, "pred_len=-3"),
+        ({"batch_size": 0}, "data.batch_size=0"),
+        ({"eval_batch_size": 0}, "data.eval_batch_size=0"),
+        ({"season": 0}, "data.season=0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"features": "X"}, "features=X is not one of M, S, MS"),
+        ({"scaler": "log"}, "data.scaler=log"),
+        ({"path": None}, "data=csv needs data.path=FILE"),
+        ({"features": "S"}, "features=S needs data.target, one of: load, price, wind"),
+        ({"features": "MS"}, "features=MS needs data.target"),
+        ({"target": "laod"}, "data.target=laod is not a column of mine: load, price, wind"),
+        ({"split": [1, 2]}, "data.split"),
+    ],
+)
+def test_impossible_options_are_refused(path: Path, options: dict, message: str):
+    with pytest.raises(ConfigError, match=message):
+        ready(options.pop("path", path), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"seq_len": 345},
+            r"mine: the train split needs 351 rows \(seq_len=345, pred_len=6\), and there are 350",
+        ),
+        ({"pred_len": 51}, r"the val split needs 51 rows .* there are 50"),
+        ({"split": [0.8, 0.15, 0.05], "pred_len": 26}, r"the test split needs 26 rows .* there are 25"),
+    ],
+)
+def test_too_few_rows_say_how_many_are_needed(path: Path, options: dict, message: str):
+    with pytest.raises(DataError, match=message):
+        ready(path, **options)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize(("scaler", "size"), [("none", 1e39), ("standard", 1e200)])
+def test_numbers_that_float32_cannot_hold_are_refused(tmp_path: Path, scaler: str, size: float):
+    frame = numbers(500)
+    frame["price"] *= size
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(DataError, match="column 'price' has numbers too large"):
+        ready(tmp_path / "a.csv", scaler=scaler)
+
+
+@pytest.mark.parametrize(
+    ("asked", "count", "taken"),
+    [(None, 90_000, 90_000), (50, 40, 40), (50, 90, 50), ("auto", 300, 300), ("auto", 28_000, 4_096),
+     ("auto", 70_000, 10_000), ("auto", 9_000_000, 100_000)],
+)  # fmt: skip
+def test_an_epoch_takes_so_many_windows(asked: int | str | None, count: int, taken: int) -> None:
+    assert windows_an_epoch(asked, count) == taken

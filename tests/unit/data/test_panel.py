@@ -1,0 +1,139 @@
+"""A panel's rows and columns taken by number and name, beside pandas; which values were measured."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data import Panel, long_frame_data, read_table
+from forecast.data.store.format import StoreWriter, open_store
+from tests.support.csv_files import numbers
+from tests.support.long_files import LENGTHS, long_frame
+
+FUTURE = 3
+
+
+def panel_of(frame: pd.DataFrame, **options) -> Panel:
+    options = {
+        "columns": ["y", "temperature"],
+        "future_covariates": ["price"],
+        "static_covariates": ["region"],
+    } | options
+    data = long_frame_data(frame, name="mine", seq_len=6, pred_len=3, split=[0.7, 0.1, 0.2], **options)
+    return data.source.read()
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return long_frame(FUTURE)
+
+
+def rows_of(panel: Panel, series: int, stop: int | None = None) -> np.ndarray:
+    return np.arange(panel.starts[series], panel.stops[series] if stop is None else stop)
+
+
+def test_taken_rows_keep_their_dates_values_and_covariates(frame: pd.DataFrame) -> None:
+    panel = panel_of(frame)
+    chosen = np.array([3, 1])  # in another order
+    first = panel.starts[chosen] + [10, 0]
+    stops, ends = panel.stops[chosen] - [0, 30], panel.ends[chosen] - [5, 40]
+    part = panel.take_rows(chosen, first, stops, ends)
+    assert part.ids.tolist() == ["é", "002"]
+    assert part.ids.name == "unique_id"
+    assert part.static["region"].tolist() == ["south", "south"]
+    assert part.starts.tolist() == [0, 53]
+    assert part.lengths.tolist() == [60 - 10 - 5, 55 - 40]
+    assert (part.stops - part.starts).tolist() == [60 + FUTURE - 10, 55 + FUTURE - 30]
+    assert part.future is not None
+    for s, name in enumerate(part.ids):
+        own = frame.loc[frame["unique_id"] == name].reset_index(drop=True)
+        own = own.iloc[10:] if name == "é" else own.iloc[: 55 + FUTURE - 30]
+        rows = rows_of(part, s)
+        assert part.dates(rows).to_list() == own["ds"].to_list()
+        np.testing.assert_array_equal(part.future[rows, 0], own["price"])
+        length = int(part.lengths[s])
+        np.testing.assert_array_equal(part.values[rows[:length]], own[["y", "temperature"]][:length])
+        assert np.isnan(part.values[rows[length:]]).all()  # values after the new end are unknown
+    assert part.first_date == panel.dates(first).min()
+    assert np.isfinite(panel.values[: panel.ends[0]]).all()  # and are still known in the first panel
+
+
+def test_rows_taken_from_a_store_are_in_memory(tmp_path: Path) -> None:
+    numbers(100).to_csv(tmp_path / "a.csv", index=False)
+    table, folder = read_table(tmp_path / "a.csv"), tmp_path / "a.store"
+    folder.mkdir()
+    writer = StoreWriter(folder, list(table.columns), "<f8", "us", 0)
+    writer.append(table)
+    writer.finish(
+        freq=table.freq, first_date=str(table.grid[0]), last_date=str(table.grid[-1]),
+        minimum=table.values[:].min(0).tolist(), maximum=table.values[:].max(0).tolist(),
+    )  # fmt: skip
+    store, one = open_store(folder), np.array([0])
+    assert store.is_on_disk
+    part = store.take_rows(one, one + 20, one + 50, one + 45)
+    assert not part.is_on_disk
+    assert part.grid.equals(table.grid[20:50])
+    np.testing.assert_array_equal(part.values[:25], table.values[20:45])
+    assert np.isnan(part.values[25:]).all()
+    chosen = store.select_columns(["wind", "load"])
+    assert chosen.is_on_disk
+    np.testing.assert_array_equal(chosen.values[:], table.values[:][:, [2, 0]])
+    np.testing.assert_array_equal(chosen.values.minimum, table.values[:].min(0)[[2, 0]])
+
+
+def test_selected_columns_keep_their_part(frame: pd.DataFrame) -> None:
+    panel = panel_of(frame, columns=["y"], past_covariates=["temperature", "size"])
+    assert (panel.targets, panel.past_covariates) == (("y",), ("temperature", "size"))
+    same = panel.select_columns(["y", "temperature", "size"])
+    assert same is panel
+    some = panel.select_columns(["y", "size"])
+    assert (some.targets, some.past_covariates, some.columns) == (("y",), ("size",), ("y", "size"))
+    np.testing.assert_array_equal(some.values, panel.values[:][:, [0, 2]])
+    both = panel_of(frame).select_columns(["temperature", "y"])
+    assert both.columns == ("temperature", "y")
+    np.testing.assert_array_equal(both.values, panel_of(frame).values[:][:, [1, 0]])
+    with pytest.raises(ValueError, match="not in tuple"):
+        panel.select_columns(["snow"])
+
+
+def test_filled_values_of_several_series_are_not_observed(frame: pd.DataFrame) -> None:
+    assert panel_of(frame).observed is None
+    holes = frame.copy()
+    holes.loc[3, "y"] = np.nan
+    holes.loc[[60, 61], "temperature"] = np.nan
+    holes = holes.drop(index=20)
+    with pytest.warns(UserWarning, match="missing numbers filled"):
+        panel = panel_of(holes, fill="previous")
+    assert panel.observed is not None
+    history = np.concatenate([rows_of(panel, s, int(panel.ends[s])) for s in range(len(LENGTHS))])
+    filled = np.argwhere(~panel.observed[history])
+    dates, names = panel.dates(history[filled[:, 0]]), panel.ids[panel.series_of(history[filled[:, 0]])]
+    found = sorted(zip(names, dates, np.array(panel.columns)[filled[:, 1]], strict=True))
+    gone = frame.loc[[3, 20, 20, 60, 61], ["unique_id", "ds"]]
+    columns = ["y", "temperature", "y", "temperature", "temperature"]
+    assert found == sorted(zip(gone["unique_id"], gone["ds"], columns, strict=True))
+    np.testing.assert_array_equal(
+        panel.values[history][panel.observed[history]],
+        panel_of(frame).values[history][panel.observed[history]],
+    )
+
+
+def test_observed_follows_selected_columns_and_taken_rows(tmp_path: Path) -> None:
+    table = numbers(60)
+    table.loc[10, "price"] = np.nan
+    table = table.drop(index=[30])
+    table.to_csv(tmp_path / "a.csv", index=False)
+    with pytest.warns(UserWarning, match="4 missing numbers filled"):
+        panel = read_table(tmp_path / "a.csv", fill="zero")
+    assert panel.observed is not None
+    assert np.argwhere(~panel.observed).tolist() == [[10, 1], [30, 0], [30, 1], [30, 2]]
+    some, one = panel.select_columns(["price"]), np.array([0])
+    assert some.observed is not None
+    assert np.flatnonzero(~some.observed).tolist() == [10, 30]
+    part = some.take_rows(one, one + 5, one + 20, one + 20)
+    assert part.observed is not None
+    assert np.flatnonzero(~part.observed).tolist() == [5]
+    whole = replace(panel, observed=None).take_rows(one, one + 5, one + 20, one + 20)
+    assert whole.observed is None

@@ -1,0 +1,69 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data.time_features import future_dates, infer_frequency, season_length, time_features
+from forecast.system.errors import ConfigError, DataError
+from tests.support.golden_answers import golden
+
+GOLDEN = golden("time_features")
+FREQUENCIES = ["h", "15min", "D", "B", "W", "ME"]
+
+
+@pytest.mark.parametrize("freq", FREQUENCIES)
+def test_time_features_equal_the_reference(freq: str):
+    dates = pd.DatetimeIndex(GOLDEN[f"{freq}_dates"].astype("datetime64[ns]"))
+    np.testing.assert_allclose(time_features(dates, freq), GOLDEN[freq], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(time_features(dates, infer_frequency(dates)), GOLDEN[freq], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("freq", "count"),
+    [
+        ("s", 6), ("10s", 6), ("500ms", 6), ("min", 5), ("30min", 5), ("4h", 4), ("2D", 3), ("W-WED", 2), ("4W-MON", 2),
+        ("MS", 1), ("QS-OCT", 1), ("2QE-DEC", 1), ("YS-JAN", 1), ("BME", 1), ("WOM-3FRI", 1), ("SMS-15", 3),
+    ],
+)  # fmt: skip
+def test_every_step_has_its_features(freq: str, count: int):
+    features = time_features(pd.date_range("2020-01-01", periods=900, freq=freq), freq)
+    assert features.shape == (900, count)
+    assert features.min() >= -0.5
+    assert features.max() <= 0.5
+
+
+def test_features_tell_the_parts_of_a_date():
+    dates = pd.DatetimeIndex(["2020-12-31 23:59:59"])  # a Thursday, in a leap year
+    expected = [59 / 59, 59 / 59, 23 / 23, 3 / 6, 30 / 30, 365 / 365]
+    np.testing.assert_allclose(time_features(dates, "s")[0] + 0.5, expected)
+
+
+@pytest.mark.parametrize(
+    ("freq", "season"),
+    [
+        ("h", 24), ("30min", 48), ("15min", 96), ("10min", 144), ("4h", 6), ("min", 1440), ("7min", 1), ("5h", 1),
+        ("36h", 1), ("D", 7), ("2D", 1), ("W-SUN", 52), ("MS", 12), ("ME", 12), ("B", 1), ("QS-OCT", 1), ("YS-JAN", 1),
+        ("s", 1),
+    ],
+)  # fmt: skip
+def test_season_follows_the_step(freq: str, season: int):
+    assert season_length(freq) == season
+
+
+@pytest.mark.parametrize("freq", ["h", "4h", "15min", "s", "D", "2D", "W-SUN", "MS", "ME", "QS-JAN", "B"])
+def test_future_dates_go_on_where_the_table_ends(freq: str):
+    dates = pd.date_range("2020-02-01", periods=40, freq=freq)
+    assert infer_frequency(dates) == pd.tseries.frequencies.to_offset(freq).freqstr
+    assert future_dates(dates[:30], freq, 10).equals(dates[30:])
+
+
+def test_irregular_or_few_dates_have_no_step():
+    with pytest.raises(DataError, match="evenly spaced"):
+        infer_frequency(pd.DatetimeIndex(["2020-01-01", "2020-01-02", "2020-01-04"]))
+    with pytest.raises(DataError, match="too few"):
+        infer_frequency(pd.DatetimeIndex(["2020-01-01", "2020-01-02"]))
+
+
+@pytest.mark.parametrize("freq", ["hourly", "", "-1h", "0h", "15 apples"])
+def test_what_is_no_step_is_refused(freq: str):
+    with pytest.raises(ConfigError, match="is not a step"):
+        season_length(freq)

@@ -1,0 +1,231 @@
+from itertools import chain
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecast.data import WindowLoader, Windows
+from forecast.system.errors import ConfigError
+from tests.support.windows import windows_over
+
+ROWS, FEATURES, TIMES = 50, 3, 2
+
+
+def make_windows(
+    count: int = 31, seq_len: int = 7, pred_len: int = 5, targets: tuple[int, ...] = (0, 1, 2)
+) -> Windows:
+    """Every value of row r, column c is 100·r + c, so that a window shows where it came from."""
+    values = 100.0 * torch.arange(ROWS)[:, None] + torch.arange(FEATURES)
+    time = -100.0 * torch.arange(ROWS)[:, None] - torch.arange(TIMES)
+    return windows_over(
+        values,
+        time,
+        starts=[range(4, 4 + count)],
+        seq_len=seq_len,
+        pred_len=pred_len,
+        target_index=list(targets),
+    )
+
+
+@pytest.mark.parametrize("targets", [(0, 1, 2), (1,), (2, 0)])
+def test_a_batch_holds_the_rows_of_its_windows(targets: tuple[int, ...]):
+    windows = make_windows(targets=targets)
+    index = torch.tensor([30, 0, 0, 11])
+    batch = windows.gather(index)
+    assert batch.past.shape == (4, 7, 3)
+    assert batch.past_time.shape == (4, 7, 2)
+    assert batch.future.shape == (4, 5, len(targets))
+    assert batch.future_time.shape == (4, 5, 2)
+    for place, number in enumerate(index.tolist()):
+        past, future = slice(4 + number, 11 + number), slice(11 + number, 16 + number)
+        assert torch.equal(batch.past[place], windows.values.tensor[past])
+        assert torch.equal(batch.past_time[place], windows.time.calendar.tensor[past])
+        assert torch.equal(batch.future[place], windows.values.tensor[future][:, list(targets)])
+        assert torch.equal(batch.future_time[place], windows.time.calendar.tensor[future])
+    assert torch.equal(batch.index, index)
+    assert all(part.is_contiguous() for part in batch)
+
+
+def test_gathered_windows_are_copies():
+    windows = make_windows()
+    windows.gather(torch.tensor([3])).past.zero_()
+    assert torch.equal(windows.values.tensor, make_windows().values.tensor)
+
+
+def test_a_window_beyond_the_last_is_refused():
+    with pytest.raises((IndexError, RuntimeError)):
+        make_windows(count=31).gather(torch.tensor([31]))
+
+
+def served(loader: WindowLoader) -> list[list[int]]:
+    return [batch.index.tolist() for batch in loader]
+
+
+COUNTS, BATCHES, WORLDS = st.integers(1, 34), st.integers(1, 40), st.integers(1, 5)
+
+
+@given(COUNTS, BATCHES, WORLDS)
+def test_evaluation_counts_every_window_once_over_all_ranks(count: int, batch_size: int, world_size: int):
+    windows = make_windows(count=count)
+    ranks = [
+        served(WindowLoader(windows, batch_size, rank=r, world_size=world_size)) for r in range(world_size)
+    ]
+    assert sorted(index for rank in ranks for batch in rank for index in batch) == list(range(count))
+    assert len({len(rank) for rank in ranks}) == 1
+    single = served(WindowLoader(windows, batch_size))
+    assert [sorted(chain.from_iterable(parts)) for parts in zip(*ranks, strict=True)] == single
+    assert len(single) == len(WindowLoader(windows, batch_size))
+
+
+@given(COUNTS, st.integers(1, 10), WORLDS, st.integers(0, 2**40), st.integers(0, 5))
+def test_training_serves_the_same_batches_whatever_the_ranks(
+    count: int, share: int, world_size: int, seed: int, epoch: int
+):
+    windows, batch_size = make_windows(count=count), share * world_size
+    single = WindowLoader(windows, batch_size, shuffle=True, seed=seed)
+    single.sampler.set_epoch(epoch)
+    whole = served(single)
+    assert sorted(chain.from_iterable(whole)) == list(range(count))
+    if count < world_size:
+        with pytest.raises(ConfigError, match="cannot be shared"):
+            WindowLoader(windows, batch_size, shuffle=True, world_size=world_size)
+        return
+    ranks = []
+    for rank in range(world_size):
+        loader = WindowLoader(windows, batch_size, shuffle=True, seed=seed, rank=rank, world_size=world_size)
+        loader.sampler.set_epoch(epoch)
+        ranks.append(served(loader))
+        assert len(ranks[-1]) == len(loader)
+    kept = count // world_size * world_size
+    for number, parts in enumerate(zip(*ranks, strict=True)):
+        assert len({len(part) for part in parts}) == 1
+        batch = whole[number]
+        assert sorted(chain.from_iterable(parts)) == sorted(batch[: kept - number * batch_size])
+
+
+def test_order_depends_on_seed_and_epoch_only():
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        loader = WindowLoader(make_windows(), 8, shuffle=True, seed=seed)
+        loader.sampler.set_epoch(epoch)
+        torch.manual_seed(torch.randint(1000, ()).item())
+        return served(loader)
+
+    assert order(1, 3) == order(1, 3)
+    orders = [order(seed, epoch) for seed in (0, 1) for epoch in (0, 1)]
+    assert all(orders.count(one) == 1 for one in orders)
+    assert orders[0] != [sorted(batch) for batch in orders[0]]
+
+
+def test_asking_for_an_order_draws_no_global_random_numbers():
+    before = torch.get_rng_state()
+    served(WindowLoader(make_windows(), 8, shuffle=True))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_epoch_may_be_set_after_iter():
+    loader, other = (WindowLoader(make_windows(), 8, shuffle=True) for _ in range(2))
+    other.sampler.set_epoch(2)
+    batches = iter(loader)
+    loader.sampler.set_epoch(2)
+    assert [batch.index.tolist() for batch in batches] == served(other)
+
+
+@given(st.integers(0, 4), st.integers(0, 3))
+def test_a_restored_loader_serves_the_rest_of_its_epoch(stop: int, epoch: int):
+    whole_epoch, loader, fresh = (WindowLoader(make_windows(), 8, shuffle=True, seed=5) for _ in range(3))
+    whole_epoch.sampler.set_epoch(epoch)
+    whole = served(whole_epoch)
+    loader.sampler.set_epoch(epoch)
+    batches = iter(loader)
+    for _ in range(stop):
+        next(batches)
+    state = loader.state_dict()
+    fresh.load_state_dict(state)
+    assert fresh.state_dict() == state
+    fresh.sampler.set_epoch(epoch)
+    assert served(fresh) == whole[stop:]
+    assert served(fresh) == whole
+    fresh.load_state_dict(state)
+    fresh.sampler.set_epoch(epoch + 1)
+    loader.sampler.set_epoch(epoch + 1)
+    assert served(fresh) == served(loader)
+
+
+def test_a_state_of_other_batches_is_refused():
+    state = WindowLoader(make_windows(), 8, shuffle=True).state_dict()
+    for other in (
+        WindowLoader(make_windows(), 4, shuffle=True),
+        WindowLoader(make_windows(), 8, shuffle=True, seed=1),
+        WindowLoader(make_windows(count=30), 8, shuffle=True),
+    ):
+        with pytest.raises(ConfigError, match="resume with the same data, batch size and seed"):
+            other.load_state_dict(state)
+
+
+def test_a_global_batch_must_divide_between_the_ranks():
+    with pytest.raises(ConfigError, match=r"data\.batch_size=9 must divide by the number of processes, 2"):
+        WindowLoader(make_windows(), 9, shuffle=True, world_size=2)
+    WindowLoader(make_windows(), 9, world_size=2)
+
+
+@pytest.mark.gpu
+def test_windows_on_a_gpu_are_those_on_the_cpu():
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    windows = make_windows(targets=(2,))
+    there = WindowLoader(windows.to("cuda"), 8, shuffle=True)
+    for mine, other in zip(WindowLoader(windows, 8, shuffle=True), there, strict=True):
+        assert all(part.is_cuda for part in other)
+        assert all(torch.equal(a, b.cpu()) for a, b in zip(mine, other, strict=True))
+
+
+def test_windows_of_several_series_never_cross_from_one_to_the_next():
+    values = torch.arange(30.0)[:, None]
+    starts = [range(3), range(10, 10), range(20, 25)]  # the second series is too short for a window
+    windows = windows_over(values, values, starts=starts, seq_len=4, pred_len=2, target_index=[0])
+    assert len(windows) == 8
+    every = torch.arange(8)
+    assert windows.series(every).tolist() == [0, 0, 0, 2, 2, 2, 2, 2]
+    assert windows.origins(every).tolist() == [4, 5, 6, 24, 25, 26, 27, 28]
+    batch = windows.gather(torch.tensor([7, 2, 3]))
+    assert batch.past[..., 0].tolist() == [[24, 25, 26, 27], [2, 3, 4, 5], [20, 21, 22, 23]]
+    assert batch.future[..., 0].tolist() == [[28, 29], [6, 7], [24, 25]]
+
+
+def test_an_epoch_samples_its_windows_by_seed_and_epoch() -> None:
+    loader = WindowLoader(make_windows(), 4, shuffle=True, seed=5, per_epoch=10)
+    epochs = []
+    for epoch in (0, 1, 0):
+        loader.sampler.set_epoch(epoch)
+        epochs.append(torch.cat([batch.index for batch in loader]))
+    assert [len(epoch.unique()) for epoch in epochs] == [10, 10, 10]
+    assert torch.equal(epochs[0], epochs[2])
+    assert not torch.equal(epochs[0].sort().values, epochs[1].sort().values)
+    assert len(loader) == 3
+
+
+def test_a_sampled_epoch_goes_on_where_it_stopped() -> None:
+    whole = [batch.index for batch in WindowLoader(make_windows(), 4, shuffle=True, seed=5, per_epoch=10)]
+    first = WindowLoader(make_windows(), 4, shuffle=True, seed=5, per_epoch=10)
+    next(iter(first))
+    second = WindowLoader(make_windows(), 4, shuffle=True, seed=5, per_epoch=10)
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(torch.cat(whole[1:]), torch.cat([batch.index for batch in second]))
+
+
+def test_windows_of_each_series_with_a_stride() -> None:
+    whole = make_windows()
+    every = windows_over(
+        whole.values.tensor,
+        whole.time.calendar.tensor,
+        starts=[range(6, 19, 3), range(25, 32, 3)],
+        seq_len=whole.seq_len,
+        pred_len=whole.pred_len,
+        target_index=whole.target_index,
+    )
+    index = torch.arange(len(every))
+    assert every.series(index).tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
+    rows = torch.tensor([6, 9, 12, 15, 18, 25, 28, 31])
+    for mine, theirs in zip(every.gather(index)[:4], whole.gather(rows - 4)[:4], strict=True):
+        assert torch.equal(mine, theirs)

@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+import torch
+
+from forecast.data import Windows
+from forecast.data.rows import TensorRows
+from forecast.evaluation.baselines import (
+    RIDGE,
+    FittedBaselines,
+    Linear,
+    Naive,
+    SeasonalNaive,
+    seasonal_naive_mae,
+)
+from forecast.evaluation.errors import window_errors
+from forecast.evaluation.least_squares import solve, window_gram
+from tests.support.windows import windows_over
+
+SEQ_LEN, PRED_LEN, ROWS, COLUMNS = 9, 5, 70, 3
+
+
+def windows(first_row: int = 0, count: int | None = None, target_index: list[int] | None = None) -> Windows:
+    rows = torch.randn(ROWS, COLUMNS, generator=torch.Generator().manual_seed(0)).cumsum(0)
+    return windows_over(
+        rows,
+        torch.zeros(ROWS, 2),
+        starts=[range(first_row, first_row + (count or ROWS - first_row - SEQ_LEN - PRED_LEN + 1))],
+        seq_len=SEQ_LEN,
+        pred_len=PRED_LEN,
+        target_index=target_index or [0, 1, 2],
+    )
+
+
+def fit_linear(split: Windows, ridge: float = RIDGE) -> Linear:
+    return Linear(solve(window_gram(split), SEQ_LEN, ridge).float())
+
+
+def test_naive_repeats_the_last_value_of_the_targets() -> None:
+    split = windows(target_index=[2])
+    batch = split.gather(torch.tensor([4, 0]))
+    prediction = Naive()(split, batch)
+    assert prediction.shape == (2, PRED_LEN, 1)
+    for row, window in enumerate((4, 0)):
+        assert (prediction[row] == split.values.tensor[window + SEQ_LEN - 1, 2]).all()
+
+
+@pytest.mark.parametrize("season", [1, 2, 4, 7, 12])  # shorter than the horizon, and longer than the window
+def test_seasonal_naive_repeats_the_last_whole_season(season: int) -> None:
+    split = windows(first_row=20)
+    index = torch.tensor([7, 3])
+    prediction = SeasonalNaive(season)(split, split.gather(index))
+    for row, window in enumerate(index.tolist()):
+        for step in range(PRED_LEN):
+            t = 20 + window + SEQ_LEN + step  # the row forecast
+            origin = 20 + window + SEQ_LEN
+            while t >= origin:
+                t -= season
+            assert torch.equal(prediction[row, step], split.values[t])
+
+
+def test_seasonal_naive_of_one_step_is_naive() -> None:
+    split = windows()
+    batch = split.gather(torch.arange(5))
+    assert torch.equal(SeasonalNaive(1)(split, batch), Naive()(split, batch))
+
+
+def test_without_a_whole_season_before_the_forecast_the_last_value_is_repeated() -> None:
+    split = windows()
+    batch = split.gather(torch.arange(3))
+    assert torch.equal(SeasonalNaive(40)(split, batch), Naive()(split, batch))
+
+
+def test_linear_is_least_squares_over_every_training_window() -> None:
+    split = windows(first_row=3, count=40, target_index=[0, 2])
+    batch = split.gather(torch.arange(40))
+    past = batch.past[..., [0, 2]].double()
+    mean = past.mean(1, keepdim=True)
+    x = (past - mean).transpose(1, 2).flatten(0, 1).numpy()  # (windows · targets, seq_len)
+    y = (batch.future.double() - mean).transpose(1, 2).flatten(0, 1).numpy()
+    weight = np.linalg.lstsq(x, y, rcond=None)[0]
+    expected = (x @ weight).reshape(40, 2, PRED_LEN).transpose(0, 2, 1) + mean.numpy()
+    np.testing.assert_allclose(fit_linear(split, ridge=1e-10)(split, batch), expected, atol=2e-4)
+
+
+def test_linear_does_not_depend_on_the_level_of_the_data() -> None:
+    split = windows()
+    raised = windows()
+    raised.values.tensor.add_(1e4)
+    index = torch.arange(20)
+    low, high = (fit_linear(w)(w, w.gather(index)) for w in (split, raised))
+    np.testing.assert_allclose(
+        high - 1e4, low, atol=0.02
+    )  # float32 holds three digits behind the point there
+    np.testing.assert_allclose(fit_linear(raised).weight, fit_linear(split).weight, atol=1e-3)
+
+
+def test_linear_answers_flat_data_with_its_level() -> None:
+    flat = windows()
+    flat.values.tensor.fill_(3.0)
+    batch = flat.gather(torch.arange(4))
+    assert torch.allclose(fit_linear(flat)(flat, batch), torch.tensor(3.0))
+
+
+def test_mase_denominator() -> None:
+    rows = torch.tensor([[0.0], [1.0], [5.0], [2.0]])
+    first, last = np.array([0]), np.array([4])
+    assert seasonal_naive_mae(TensorRows(rows), [0], first, last, 2).item() == pytest.approx((5 + 1) / 2)
+
+
+def test_mase_denominators_of_several_series() -> None:
+    rows = torch.randn(60, 2, generator=torch.Generator().manual_seed(1))
+    first, last = np.array([0, 20, 25, 26]), np.array([20, 25, 26, 60])
+    found = seasonal_naive_mae(TensorRows(rows), [1, 0], first, last, 7)
+    for series, lag in ((0, 7), (1, 1), (3, 7)):  # the second has no whole season, the third no second row
+        own = rows[first[series] : last[series], [1, 0]].double()
+        assert found[series].tolist() == pytest.approx((own[lag:] - own[:-lag]).abs().mean(0).tolist())
+    assert found[2].isnan().all()
+
+
+def test_every_window_is_scored(etth1) -> None:
+    """Naive on real data, against the same rule written out on the table."""
+    split, sums, each = etth1.windows["test"], FittedBaselines.fit(etth1).new_errors(etth1), []
+    for index in torch.arange(len(split)).split(256):
+        batch = split.gather(index)
+        prediction = Naive()(split, batch)
+        sums.update(prediction, batch.future, batch.series)
+        each.append(window_errors(prediction, batch.future))
+    rows = split.values.tensor.double()
+    first, last = (int(row[0]) for row in etth1.rows["test"])
+    squared = [
+        (rows[start : start + etth1.pred_len] - rows[start - 1]).square().mean()
+        for start in range(first, last - etth1.pred_len + 1)
+    ]
+    assert len(split) == len(squared) == 2857
+    np.testing.assert_allclose(torch.cat(each)[:, 0], torch.stack(squared), rtol=1e-5)
+    assert sums.compute().scores()["mse"] == pytest.approx(torch.stack(squared).mean().item(), rel=1e-6)

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import mean_pinball_loss
+
+from forecast.evaluation.conformal import AMONG
+from forecast.evaluation.intervals import IntervalSums
+from forecast.evaluation.quantiles import DECILES, probabilities
+
+
+def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
+    generator = torch.Generator().manual_seed(0)
+    at = probabilities([80, 95])
+    quantiles = torch.randn(7, 4, 3, len(at), generator=generator).sort(dim=-1).values
+    target = torch.randn(7, 4, 3, generator=generator)
+    scale = torch.tensor([[1.0, 10.0, 0.5], [2.0, 1.0, 3.0]])
+    series = torch.tensor([0, 1, 1, 0, 0, 1, 0])
+    sums = IntervalSums(at, [80, 95], scale)
+    for part in (slice(0, 5), slice(5, 7)):
+        sums.update(quantiles[part], target[part], series[part])
+    scores = sums.compute()
+
+    q, y = quantiles.numpy(), target.numpy()
+    for level, (low, high) in {80: (0.1, 0.9), 95: (0.025, 0.975)}.items():
+        lower, upper = q[..., at.index(low)], q[..., at.index(high)]
+        found = scores[str(level)]
+        assert isinstance(found, dict)
+        assert found["coverage"] == pytest.approx(((lower <= y) & (y <= upper)).mean())
+        assert found["width"] == pytest.approx((upper - lower).mean(), rel=1e-5)
+        assert found["width_raw"] == pytest.approx(
+            ((upper - lower) * scale[series][:, None].numpy()).mean(), rel=1e-5
+        )
+    losses = [mean_pinball_loss(y.ravel(), q[..., at.index(p)].ravel(), alpha=p) for p in DECILES]
+    assert scores["pinball"] == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+def test_crps_of_a_forecast_without_spread_is_its_mae() -> None:
+    at = probabilities([80, 95])
+    point, target = torch.randn(6, 4, 2), torch.randn(6, 4, 2)
+    sums = IntervalSums(at, [80], torch.ones(1, 2))
+    series = torch.zeros(6, dtype=torch.int64)
+    sums.update(point[..., None].expand(-1, -1, -1, len(at)), target, series)
+    scores = sums.compute()
+    assert scores["crps"] == pytest.approx((point - target).abs().mean().item(), rel=1e-5)
+    assert scores["80"] == {"coverage": 0.0, "width": 0.0, "width_raw": 0.0}
+
+
+@pytest.mark.parametrize("at", [probabilities([]), probabilities([80, 95]), probabilities([80], AMONG)])
+def test_one_forecast_has_one_score_however_many_quantiles_are_known_of_it(at: tuple[float, ...]) -> None:
+    """Of the standard normal, whose CRPS is 1/√π (Gneiting and Raftery 2007)."""
+    normal = torch.distributions.Normal(0.0, 1.0)
+    quantiles = normal.icdf(torch.tensor(at)).expand(4_000, 1, 1, -1)
+    target = normal.icdf((torch.arange(4_000) + 0.5) / 4_000)[:, None, None]
+    sums = IntervalSums(at, [80], torch.ones(1, 1))
+    sums.update(quantiles, target, torch.zeros(4_000, dtype=torch.int64))
+    assert sums.compute()["crps"] == pytest.approx(0.5907, abs=1e-3)
+    assert sums.compute()["crps"] == pytest.approx(torch.pi**-0.5, rel=0.05)

@@ -1,0 +1,138 @@
+"""The test of equal accuracy: against an oracle, against another method, and by how often it is wrong."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from forecast.evaluation.significance import compare_to_best, diebold_mariano, sum_losses_by_date
+
+RNG = np.random.default_rng
+
+
+def slow_oracle(difference: list[float], overlap: int) -> tuple[float, int, float]:
+    """The docstring's formulas word for word, and Student's t as an incomplete beta function."""
+    n = len(difference)
+    freedom = max(1, min(math.floor(0.4 * n ** (2 / 3)), n // (4 * overlap)))
+    squares = []
+    for j in range(1, freedom + 1):
+        swing = sum(d * math.cos(math.pi * j * (t - 0.5) / n) for t, d in enumerate(difference, start=1))
+        squares.append((math.sqrt(2 / n) * swing) ** 2)
+    statistic = math.sqrt(n) * (sum(difference) / n) / math.sqrt(sum(squares) / freedom)
+    x = freedom / (freedom + statistic**2)
+    return statistic, freedom, float(mpmath.betainc(freedom / 2, 0.5, 0, x, regularized=True))
+
+
+@pytest.mark.parametrize(("n", "overlap"), [(5, 1), (37, 4), (100, 50), (400, 24), (401, 3)])
+def test_agrees_with_its_formula_written_out(n: int, overlap: int) -> None:
+    first, second = RNG(n).normal(0.3, 1, n), RNG(n + 1).normal(size=n)
+    found = diebold_mariano(first, second, overlap)
+    statistic, freedom, p_value = slow_oracle((first - second).tolist(), overlap)
+    assert found.degrees_of_freedom == freedom
+    assert found.mean == pytest.approx(np.mean(first - second))
+    assert found.statistic == pytest.approx(statistic, rel=1e-9)
+    assert found.p_value == pytest.approx(p_value, rel=1e-9)
+
+
+def windows(n: int, horizon: int, rng: np.random.Generator) -> np.ndarray:
+    """Losses of overlapping windows whose steps are independent: a moving average over the horizon."""
+    return np.convolve(rng.normal(size=n + horizon - 1), np.ones(horizon) / horizon, "valid")
+
+
+def bartlett(difference: np.ndarray, lag: int) -> float:
+    """The p-value of the usual remedy: Newey and West's variance, Harvey, Leybourne and Newbold's correction."""
+    n, centred = len(difference), difference - difference.mean()
+    variance = centred @ centred / n
+    for k in range(1, lag + 1):
+        variance += 2 * (1 - k / (lag + 1)) * (centred[k:] @ centred[:-k]) / n
+    horizon = lag + 1
+    correction = (n + 1 - 2 * horizon + horizon * (horizon - 1) / n) / n
+    statistic = abs(difference.mean()) / math.sqrt(variance / n) * math.sqrt(correction)
+    return math.erfc(statistic / math.sqrt(2))
+
+
+@pytest.mark.parametrize(("n", "horizon"), [(600, 1), (600, 24), (1200, 24), (2000, 96), (1200, 336)])
+def test_equal_forecasters_are_told_apart_as_rarely_as_promised(n: int, horizon: int) -> None:
+    rng, trials = RNG(n + horizon), 2000
+    rejected = sum(
+        diebold_mariano(windows(n, horizon, rng), np.zeros(n), horizon).p_value < 0.05 for _ in range(trials)
+    )
+    assert 0.035 < rejected / trials < 0.07  # three standard errors are 0.015
+
+
+def test_series_that_share_the_shocks_of_a_date_say_no_more_than_one() -> None:
+    n_series, n_dates, horizon, trials = 20, 120, 7, 500
+    dates, rng, alone, grouped = np.tile(np.arange(n_dates), n_series), RNG(0), 0, 0
+    for _ in range(trials):
+        shared = windows(n_dates, horizon, rng)
+        losses = np.tile(shared, n_series) + 0.1 * rng.normal(size=n_series * n_dates)
+        of_dates = sum_losses_by_date(losses, dates)
+        assert of_dates.mean() == pytest.approx(losses.mean())
+        alone += diebold_mariano(losses, 0 * losses, horizon).p_value < 0.05
+        grouped += diebold_mariano(of_dates, 0 * of_dates, horizon).p_value < 0.05
+    assert grouped / trials < 0.08 < 0.5 < alone / trials  # three standard errors are 0.03
+
+
+def test_the_usual_remedy_rejects_too_often() -> None:
+    """Why it is not used: half of its rejections of equal forecasters are too many."""
+    rng, trials = RNG(0), 1000
+    rejected = sum(bartlett(windows(1200, 24, rng), lag=23) < 0.05 for _ in range(trials))
+    assert rejected / trials > 0.08
+
+
+def test_a_real_difference_is_found() -> None:
+    rng = RNG(1)
+    found = [
+        diebold_mariano(windows(2000, 24, rng) + 0.15, np.zeros(2000), 24).p_value < 0.05 for _ in range(200)
+    ]
+    assert np.mean(found) > 0.95
+
+
+def test_agrees_with_a_moving_block_bootstrap() -> None:
+    """Blocks of many horizons, drawn with replacement: another way to the same variance of the mean."""
+    rng, n, horizon, block = RNG(2), 4000, 12, 200
+    for shift in (0.0, 0.03, 0.05):
+        difference = windows(n, horizon, rng) + shift
+        centred = difference - difference.mean()
+        starts = rng.integers(0, n - block + 1, size=(4000, n // block))
+        sums = np.concatenate([[0], np.cumsum(centred)])
+        means = (sums[starts + block] - sums[starts]).sum(1) / n
+        by_bootstrap = np.mean(np.abs(means) >= abs(difference.mean()))
+        assert diebold_mariano(difference, np.zeros(n), horizon).p_value == pytest.approx(
+            by_bootstrap, abs=0.08
+        )
+
+
+def test_too_few_windows_give_no_answer() -> None:
+    found = diebold_mariano(RNG(0).normal(size=47), np.zeros(47), overlap=24)
+    assert math.isnan(found.p_value)
+    assert math.isnan(found.adjusted_p_value)
+    assert not math.isnan(diebold_mariano(RNG(0).normal(size=48), np.zeros(48), overlap=24).p_value)
+
+
+def test_the_same_losses_are_no_difference() -> None:
+    losses = RNG(0).normal(size=100)
+    found = diebold_mariano(losses, losses, overlap=5)
+    assert (found.mean, found.p_value) == (0, 1)
+
+
+def test_p_values_are_adjusted_for_the_number_of_comparisons() -> None:
+    rng = RNG(3)
+    losses = {name: windows(600, 12, rng) + i / 20 for i, name in enumerate("abcd")}
+    found = compare_to_best("a", losses, 12)
+    assert list(found) == ["b", "c", "d"]
+    for name, difference in found.items():
+        alone = diebold_mariano(losses[name], losses["a"], 12)
+        assert difference.p_value == alone.p_value == alone.adjusted_p_value
+        assert difference.adjusted_p_value == min(1, 3 * alone.p_value)
+
+
+def test_the_truly_best_is_rarely_called_worse() -> None:
+    """Though the yardstick is picked on the same windows: that is what the adjustment pays for."""
+    rng, wrong = RNG(4), 0
+    for _ in range(400):
+        losses = {name: windows(600, 12, rng) for name in "abcdef"}
+        picked = min(losses, key=lambda name: losses[name].mean())
+        wrong += picked != "a" and compare_to_best(picked, losses, 12)["a"].adjusted_p_value < 0.05
+    assert wrong / 400 <= 0.05

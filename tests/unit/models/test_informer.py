@@ -1,0 +1,205 @@
+import math
+import re
+from typing import Any
+
+import pytest
+import torch
+
+from forecast.models import Informer, InformerStack
+from forecast.models.embedding import CircularConv, sinusoidal_positions
+from forecast.models.layers import Distil
+from tests.support.golden_answers import golden
+from tests.support.models import ATTENTION_TYPES, slots, without_gradient
+
+# All sizes distinct, so that no swapped axis can pass.
+SIZES = {
+    "n_features": 5,
+    "n_targets": 2,
+    "n_time_features": 3,
+    "seq_len": 23,
+    "label_len": 11,
+    "pred_len": 7,
+    "d_model": 12,
+    "n_heads": 4,
+    "d_ff": 18,
+}
+BATCH = 6
+
+
+def informer(kind: str = "full", cls: type[Informer] = Informer, cross: str = "full", **sizes) -> Informer:
+    torch.manual_seed(0)
+    settings: dict[str, Any] = {**SIZES, **sizes}
+    return cls(attention=slots(kind, cross), **settings)
+
+
+def inputs(batch: int = BATCH) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(1)
+    return (
+        torch.randn(batch, SIZES["seq_len"], SIZES["n_features"]),
+        torch.randn(batch, SIZES["seq_len"], SIZES["n_time_features"]),
+        torch.randn(batch, SIZES["pred_len"], SIZES["n_time_features"]),
+    )
+
+
+def reference_weights(arrays: dict, encoders: int) -> dict[str, torch.Tensor]:
+    """The reference implementation's weights under our names."""
+    state = {k[6:]: torch.from_numpy(v) for k, v in arrays.items() if k.startswith("state/")}
+    ours = {}
+    for theirs, mine in (("enc_embedding", "past_embedding"), ("dec_embedding", "future_embedding")):
+        ours[f"{mine}.values.weight"] = state[f"{theirs}.value_embedding.tokenConv.weight"]
+        ours[
+            f"{mine}.values.bias"
+        ] = (  # theirs has a second bias, on the time features; the two only ever add
+            state[f"{theirs}.value_embedding.tokenConv.bias"]
+            + state[f"{theirs}.temporal_embedding.embed.bias"]
+        )
+        ours[f"{mine}.time.weight"] = state[f"{theirs}.temporal_embedding.embed.weight"]
+
+    def attention(theirs: str, mine: str, packed: bool) -> None:
+        parts = [f"{theirs}.{part}_projection" for part in ("query", "key", "value")]
+        for kind in ("weight", "bias"):
+            ours[f"{mine}.in_projection.{kind}"] = torch.cat([state[f"{p}.{kind}"] for p in parts])
+            ours[f"{mine}.out_projection.{kind}"] = state[f"{theirs}.out_projection.{kind}"]
+
+    def block(theirs: str, mine: str, norms: int) -> None:
+        for a, b in (("conv1", "feed_forward.expand"), ("conv2", "feed_forward.contract")):
+            ours[f"{mine}.{b}.weight"] = state[f"{theirs}.{a}.weight"].squeeze(-1)
+            ours[f"{mine}.{b}.bias"] = state[f"{theirs}.{a}.bias"]
+        for i in range(1, norms + 1):
+            for kind in ("weight", "bias"):
+                ours[f"{mine}.norm{i}.{kind}"] = state[f"{theirs}.norm{i}.{kind}"]
+
+    for e in range(encoders):
+        theirs = f"encoder.encoders.{e}" if encoders > 1 else "encoder"
+        for name in state:
+            if match := re.fullmatch(rf"{theirs}\.attn_layers\.(\d+)\.norm1\.weight", name):
+                layer = f"{theirs}.attn_layers.{match[1]}"
+                attention(f"{layer}.attention", f"{theirs}.layers.{match[1]}.attention", packed=True)
+                block(layer, f"{theirs}.layers.{match[1]}", norms=2)
+            if match := re.fullmatch(rf"{theirs}\.conv_layers\.(\d+)\.(\w+)\.(\w+)", name):
+                part = {"downConv": "conv", "norm": "norm"}[match[2]]
+                ours[f"{theirs}.distils.{match[1]}.{part}.{match[3]}"] = state[name]
+        for kind in ("weight", "bias"):
+            ours[f"{theirs}.norm.{kind}"] = state[f"{theirs}.norm.{kind}"]
+    for name in state:
+        if match := re.fullmatch(r"decoder\.layers\.(\d+)\.norm1\.weight", name):
+            layer = f"decoder.layers.{match[1]}"
+            attention(f"{layer}.self_attention", f"decoder.{match[1]}.attention", packed=True)
+            attention(f"{layer}.cross_attention", f"decoder.{match[1]}.cross", packed=False)
+            block(layer, f"decoder.{match[1]}", norms=3)
+    for kind in ("weight", "bias"):
+        ours[f"norm.{kind}"] = state[f"decoder.norm.{kind}"]
+        ours[f"head.{kind}"] = state[f"projection.{kind}"]
+    return ours
+
+
+@pytest.mark.parametrize("name", ["informer_full", "informer_full_nodistil", "informer_stack"])
+def test_equals_the_reference_with_its_weights(name: str) -> None:
+    arrays = golden(name)
+    layers = arrays["encoder_layers"].tolist()
+    stack = isinstance(layers, list)
+    d_model = arrays["state/projection.weight"].shape[1]
+    sizes: dict[str, Any] = {
+        key: int(arrays[key]) for key in ("seq_len", "label_len", "pred_len", "n_heads", "decoder_layers")
+    }
+    model = (InformerStack if stack else Informer)(
+        n_features=arrays["past"].shape[-1],
+        n_targets=arrays["output"].shape[-1],
+        n_time_features=arrays["past_time"].shape[-1],
+        **sizes,
+        encoder_layers=layers[0] if stack else layers,
+        distil=bool(arrays["distil"]),
+        attention=slots("full"),
+        d_model=d_model,
+        d_ff=arrays["state/decoder.layers.0.conv1.weight"].shape[0],
+    ).double()
+    model.load_state_dict(reference_weights(arrays, 3 if stack else 1))
+    output = model.eval()(*(torch.from_numpy(arrays[k]) for k in ("past", "past_time", "future_time")))
+    torch.testing.assert_close(output, torch.from_numpy(arrays["output"]), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("cls", [Informer, InformerStack])
+@pytest.mark.parametrize("kind", ATTENTION_TYPES)
+def test_every_parameter_learns(kind: str, cls: type[Informer]) -> None:
+    model = informer(kind, cls, encoder_layers=2, decoder_layers=2).double()
+    output = model(*(x.double() for x in inputs()))
+    assert output.shape == (BATCH, SIZES["pred_len"], SIZES["n_targets"])
+    (output * torch.randn_like(output)).sum().backward()
+    assert without_gradient(model) == []
+
+
+@pytest.mark.parametrize("kind", ATTENTION_TYPES)
+def test_windows_of_a_batch_do_not_see_each_other(kind: str) -> None:
+    model = informer(kind).eval()
+    x = inputs()
+    alone = torch.cat([model(*(part[i : i + 1] for part in x)) for i in range(BATCH)])
+    torch.testing.assert_close(model(*x), alone, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("cross", ["full", "linear"])
+def test_leaving_unwanted_positions_out_changes_nothing(cross: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = informer("full", cross=cross, decoder_layers=2).eval()
+    short = model(*inputs())
+    monkeypatch.setattr(ATTENTION_TYPES[cross], "independent_queries", False)
+    torch.testing.assert_close(model(*inputs()), short, atol=1e-6, rtol=1e-5)
+
+
+def test_probsparse_cross_attention_sees_every_query() -> None:
+    assert not ATTENTION_TYPES["probsparse"].independent_queries
+    assert informer("full", cross="probsparse").eval()(*inputs()).shape == (BATCH, 7, 2)
+
+
+def test_share_layers_shares_attention_and_nothing_else() -> None:
+    alone, shared = informer(encoder_layers=3), informer(encoder_layers=3, share_layers=True)
+    layers = shared.encoder.layers
+    assert layers[0].attention is layers[2].attention
+    assert layers[0].feed_forward is not layers[2].feed_forward
+    saved = sum(p.numel() for p in alone.parameters()) - sum(p.numel() for p in shared.parameters())
+    assert saved == 2 * sum(p.numel() for p in layers[0].attention.parameters())
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 10])
+def test_distilling_halves_rounding_up(length: int) -> None:
+    assert Distil(6)(torch.randn(4, length, 6)).shape == (4, -(-length // 2), 6)
+
+
+def test_circular_convolution_is_torchs() -> None:
+    conv = CircularConv(3, 5)
+    same = torch.nn.Conv1d(3, 5, 3, padding=1, padding_mode="circular")
+    same.load_state_dict(conv.state_dict())
+    x = torch.randn(2, 9, 3)
+    torch.testing.assert_close(conv(x), same(x.transpose(1, 2)).transpose(1, 2))
+
+
+def test_positions_with_an_odd_width() -> None:
+    even, odd = sinusoidal_positions(9, 8), sinusoidal_positions(9, 7)
+    assert odd.shape == (9, 7)
+    assert even[0].tolist() == [0, 1] * 4
+    assert even[3, :2].tolist() == pytest.approx([math.sin(3), math.cos(3)])
+    assert odd[3, -1].item() == pytest.approx(math.sin(3 * 10_000 ** (-6 / 7)))
+
+
+def test_no_label_at_all() -> None:
+    assert informer(label_len=0).eval()(*inputs()).shape == (BATCH, 7, 2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"label_len": 24}, "label_len=24 must lie between 0 and seq_len=23"),
+        ({"label_len": -1}, "label_len=-1"),
+        ({"pred_len": 0}, "pred_len=0 must be a whole number of at least 1"),
+        ({"d_ff": -3}, "d_ff=-3"),
+        ({"encoder_layers": 0}, "encoder_layers=0"),
+        ({"d_model": 13}, "13 .*4"),
+        ({"dropout": 1.0}, "dropout=1.0"),
+    ],
+)
+def test_sizes_that_cannot_work_are_refused(wrong: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Informer(attention=slots("full"), **{**SIZES, **wrong})
+
+
+def test_a_stack_too_deep_for_the_window_is_refused() -> None:
+    with pytest.raises(ValueError, match="seq_len=3 cannot be halved"):
+        informer("full", InformerStack, seq_len=3, label_len=1, encoder_layers=3)

@@ -1,0 +1,112 @@
+"""Grouping of runs into tasks and variants."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.task import Task
+from tests.support.synthetic_runs import configuration, make_run
+
+
+def compared(root: Path) -> list[Task]:
+    return group_into_tasks(read_runs(find_run_folders([str(root)]))[0])
+
+
+def with_seed(config: dict[str, Any], seed: int) -> dict[str, Any]:
+    return {**config, "seed": seed, "data": {**config["data"], "seed": seed}}
+
+
+def test_seeds_form_a_variant(pair: Path) -> None:
+    (task,) = compared(pair)
+    assert [entry.name for entry in task.variants] == ["full", "linear"]
+    assert [[run.metrics["seed"] for run in entry.runs] for entry in task.variants] == [[1, 2], [1, 2]]
+    assert task.best.mean_and_deviation("mse") == pytest.approx((0.415, 0.01 / math.sqrt(2)))
+    assert task.settings == {"full": {"attention": "full"}, "linear": {"attention": "linear"}}
+    assert task.shared["seq_len"] == "336"
+    assert "model.attention.name" not in task.shared
+
+
+def test_losses_are_the_mean_over_seeds(pair: Path) -> None:
+    (task,) = compared(pair)
+    tables = [pd.read_parquet(pair / f"full-{seed}" / "errors_by_window.parquet") for seed in (1, 2)]
+    assert task.best.losses == pytest.approx(np.mean([table["model_mse"] for table in tables], axis=0))
+    assert task.differences["linear"].mean == pytest.approx(0.05)
+
+
+def test_other_windows_horizons_and_scalers_make_other_tasks(tmp_path: Path) -> None:
+    config = configuration("attention=full")
+    make_run(tmp_path / "a", config, mse=0.4)
+    make_run(tmp_path / "b", configuration("attention=full", "pred_len=12"), mse=0.3)
+    make_run(tmp_path / "c", with_seed(config, 2), mse=0.4, windows=200)
+    minmax = configuration("attention=full", "data.scaler=minmax")
+    make_run(
+        tmp_path / "d", minmax, mse=0.01, baselines={"naive": 0.03, "seasonal_naive": 0.02, "linear": 0.02}
+    )
+    found = compared(tmp_path)
+    assert [len(task.variants) for task in found] == [1, 1, 1, 1]
+    assert sorted(task.title for task in found) == [
+        "sample, 12 steps ahead, features=M",
+        "sample, 24 steps ahead, features=M, scaler=minmax",
+        "sample, 24 steps ahead, features=M, scaler=standard",
+        "sample, 24 steps ahead, features=M, scaler=standard",
+    ]
+
+
+def test_another_seq_len_makes_a_variant_of_the_same_task(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", configuration("attention=full"), mse=0.4)
+    longer = configuration("attention=full", "seq_len=720")
+    baselines = {"naive": 0.9, "seasonal_naive": 0.6, "linear": 0.45}
+    folder = make_run(tmp_path / "b", longer, mse=0.41, baselines=baselines)
+    windows = pd.read_parquet(tmp_path / "a" / "errors_by_window.parquet")
+    windows["linear_mse"] *= 0.9
+    windows.to_parquet(folder / "errors_by_window.parquet")
+    (task,) = compared(tmp_path)
+    assert [entry.name for entry in task.variants] == ["seq_len=336", "seq_len=720"]
+    assert [entry.name for entry in task.baselines] == [
+        "linear model (seq_len=720)", "linear model (seq_len=336)", "seasonal naive", "naive",
+    ]  # fmt: skip
+    assert task.best_baseline.mean("mse") == 0.45
+
+
+def test_folders_and_loggers_make_no_variant(tmp_path: Path) -> None:
+    config = configuration("attention=full")
+    other = {**with_seed(config, 2), "run_name": "x", "output_root": "y", "logger": {"mode": "online"}}
+    other["data"] = {**other["data"], "root": "z"}
+    make_run(tmp_path / "a", config, mse=0.4)
+    make_run(tmp_path / "b", other, mse=0.5)
+    (task,) = compared(tmp_path)
+    assert [len(entry.runs) for entry in task.variants] == [2]
+
+
+def test_settings_of_what_follows_the_test_make_no_variant(tmp_path: Path) -> None:
+    config = with_seed(configuration("attention=full"), 2)
+    make_run(tmp_path / "a", configuration("attention=full"), mse=0.4)
+    make_run(tmp_path / "b", {**config, "refit": "full", "levels": [50]}, mse=0.5)
+    (task,) = compared(tmp_path)
+    assert [len(entry.runs) for entry in task.variants] == [2]
+
+
+def test_trained_levels_make_a_variant(tmp_path: Path) -> None:
+    for levels in ([80], [50]):
+        made = {**configuration("loss=quantile"), "levels": levels}
+        make_run(tmp_path / f"{levels[0]}", made, mse=0.4 + levels[0] / 1000)
+    (task,) = compared(tmp_path)
+    assert [entry.name for entry in task.variants] == ["levels=[50]", "levels=[80]"]
+
+
+def test_files_with_other_training_rows_make_a_variant(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        config = configuration()
+        config["data"]["path"] = f"{name}.csv"
+        make_run(tmp_path / name, config, mse=0.4)
+    (task,) = compared(tmp_path)
+    assert [(entry.name, len(entry.runs)) for entry in task.variants] == [
+        ("path=a.csv", 1),
+        ("path=b.csv", 1),
+    ]

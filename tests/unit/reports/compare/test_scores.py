@@ -1,0 +1,83 @@
+"""Scores, verdicts and the text of numbers."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from forecast.reports.compare.csv_table import make_rows
+from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.html_tables import make_test_cells
+from forecast.reports.compare.number_format import format_number, format_percent
+from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.scores import collect_interval_scores
+from forecast.reports.compare.task import Task
+from forecast.reports.compare.variant_names import MISSING
+from tests.support.synthetic_runs import configuration, make_run
+
+
+def compared(root: Path) -> list[Task]:
+    return group_into_tasks(read_runs(find_run_folders([str(root)]))[0])
+
+
+def test_baselines_are_rows_of_the_table(pair: Path) -> None:
+    (task,) = compared(pair)
+    assert [entry.name for entry in task.baselines] == ["linear model", "seasonal naive", "naive"]
+    assert task.skill(task.best) == pytest.approx([1 - 0.41 / 0.5, 1 - 0.42 / 0.5])
+    table = {row["name"]: row for row in make_rows(task)}
+    assert list(table) == ["full", "linear", "linear model", "seasonal naive", "naive"]
+    assert table["linear model"]["mse"] == 0.5
+    assert table["full"]["verdict"] == "best"
+    assert table["naive"]["verdict"] == "worse"
+    assert table["naive"]["p_adjusted"] == min(1, 3 * table["naive"]["p_value"])
+    assert not any(row["worse_than_best_baseline"] for row in table.values())
+
+
+def test_interval_scores_of_runs_that_have_any(pair: Path) -> None:
+    for seed, coverage in ((1, 0.78), (2, 0.82)):
+        path = pair / f"full-{seed}" / "metrics.json"
+        scores = {"80": {"coverage": coverage, "width": 1.5}, "crps": 0.3}
+        path.write_text(json.dumps({**json.loads(path.read_text()), "intervals": {"conformal": scores}}))
+    (task,) = compared(pair)
+    found = collect_interval_scores(task)
+    assert set(found) == {"full"}
+    assert found["full"]["conformal"]["coverage_80"] == pytest.approx((0.80, 0.04 / math.sqrt(2)))
+    table = {row["name"]: row for row in make_rows(task)}
+    assert table["full"]["conformal_crps"] == 0.3
+    assert "conformal_crps" not in table["linear"]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ((0.41234, 0.01), "0.412 ± 0.010"), ((9623.0, 0.0), "9,623"), ((-1.5,), "−1.500"), ((0.0123,), "0.0123"),
+        ((12345.6, 100.2), "12,346 ± 100"), ((85.958, 37.2), "86.0 ± 37.2"), ((math.nan,), "–"), ((0.0,), "0"),
+        ((0.00001234,), "1.23e−05"), ((4.0, math.nan), "4"),
+    ],
+)  # fmt: skip
+def test_numbers_have_decimals_according_to_their_size(given: tuple[float, ...], text: str) -> None:
+    assert format_number(*given) == text
+
+
+def test_no_percentage_is_given_relative_to_an_mse_of_zero(tmp_path: Path) -> None:
+    for kind, mse in (("full", 0.0), ("linear", 0.1)):
+        make_run(tmp_path / kind, configuration(f"attention={kind}"), mse=mse)
+    (task,) = compared(tmp_path)
+    rival = next(entry for entry in task.variants if entry.name == "linear")
+    assert next(iter(make_test_cells(task, rival))).text == MISSING
+
+
+@pytest.mark.parametrize(
+    ("change", "text"), [(0.0154, "+1.5 %"), (-0.25, "−25.0 %"), (-1e-9, "+0.0 %"), (12.5, "+1,250.0 %")]
+)
+def test_percentages_have_a_sign(change: float, text: str) -> None:
+    assert format_percent(change) == text
+
+
+def test_a_model_that_equals_the_best_baseline_up_to_round_off_is_not_worse(tmp_path: Path) -> None:
+    make_run(tmp_path / "same", configuration("attention=full"), mse=0.5 * (1 + 1e-9))
+    make_run(tmp_path / "worse", configuration("attention=linear"), mse=0.5 * (1 + 1e-4))
+    (task,) = compared(tmp_path)
+    flags = {row["name"]: row["worse_than_best_baseline"] for row in make_rows(task)}
+    assert (flags["full"], flags["linear"]) == (False, True)

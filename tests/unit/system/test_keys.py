@@ -1,0 +1,155 @@
+"""The table of keys: every key of every command has a row, and every row a key."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import cache
+from itertools import zip_longest
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
+
+from forecast.cli.compose import composed
+from forecast.cli.overrides import options
+from forecast.system import keys
+from forecast.system.identity import (
+    OF_ONE_RUN,
+    OF_ONE_VARIANT,
+    effect_of_override,
+    first_difference,
+    identity,
+)
+from forecast.system.keys import STATE, TABLE, row_of
+from forecast.system.paths import CONF
+
+SHARED = ("common", "tool", "trained")
+COMMANDS = sorted(path.stem for path in CONF.glob("*.yaml") if path.stem not in SHARED)
+FRAGMENTS = ("base/windows", "informer2020/paper")  # other files are built on them
+GROUPS = sorted(
+    path.name for path in CONF.iterdir() if path.is_dir() and path.name not in ("hydra", "benchmark")
+)
+
+
+def choices() -> Iterator[tuple[str, list[str]]]:
+    """Commands with options, such that every option of every group is chosen once."""
+    yield from ((command, []) for command in COMMANDS)
+    yield from (("benchmark", [f"benchmark={option}"]) for option in options("benchmark"))
+    groups = {group: [o for o in options(group) if o not in FRAGMENTS] for group in GROUPS}
+    groups["hydra/launcher"] = options("hydra/launcher")
+    for chosen in zip_longest(*groups.values()):
+        named = {group: option for group, option in zip(groups, chosen, strict=True) if option is not None}
+        yield "train", [f"{g}={f'[{o}]' if g == 'logger' else o}" for g, o in named.items()]
+
+
+@pytest.fixture(scope="module")
+def found() -> set[str]:
+    """The keys of all commands and options, Hydra's own too."""
+    names: set[str] = set()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        for command, overrides in choices():
+            config = compose(command, overrides=overrides, return_hydra_config=True)
+            plain: Any = OmegaConf.to_container(config, throw_on_missing=False)
+            names |= set(identity(plain))
+    return names
+
+
+def test_every_key_has_a_row(found: set[str]) -> None:
+    assert len(found) > 300
+    assert sorted(name for name in found if row_of(name) is None) == []
+
+
+def test_every_row_has_a_key(found: set[str]) -> None:
+    used = {row.name for name in found if (row := row_of(name)) is not None}
+    assert sorted({row.name for row in TABLE} - used) == []
+
+
+def test_every_key_has_one_row() -> None:
+    names = [row.name for row in TABLE]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("key", "row"),
+    [
+        ("optimizer.betas", "optimizer"),
+        ("optimizer.lr", "optimizer.lr"),
+        ("data.columns", "data"),
+        ("trainer.strategy._target_", "trainer.strategy"),
+        ("hydra.launcher.init.address", "hydra.launcher"),
+    ],
+)
+def test_the_longest_prefix_holds(key: str, row: str) -> None:
+    assert row_of(key) is keys.ROWS[row]
+
+
+def test_limits_are_of_numbers_in_order() -> None:
+    assert all(row.limits[0] < row.limits[1] for row in TABLE if row.limits is not None)
+
+
+# ---- what makes two runs the same
+
+
+@pytest.mark.parametrize(
+    ("override", "resumes", "is_variant"),
+    [
+        ("output_root=elsewhere", True, True),
+        ("run_group=a", True, True),
+        ("logger.mode=online", True, True),
+        ("callbacks.progress.refresh_rate=1", True, True),
+        ("resume=auto", True, True),
+        ("run_name=a", False, True),
+        ("refit=full", False, True),
+        ("levels=[90]", False, True),
+        ("data.path=a.csv", False, True),
+        ("data.root=elsewhere", False, True),
+        ("data.seed=5", False, True),
+        ("seed=5", False, False),
+        ("compile=true", False, False),
+        ("optimizer.fused=false", False, False),
+        ("data.batch_size=16", False, False),
+        ("model.d_model=16", False, False),
+        ("+model.of_my_own=16", False, False),
+        ("+of_my_own=16", False, False),
+    ],
+)
+def test_what_makes_two_runs_the_same(override: str, resumes: bool, is_variant: bool) -> None:
+    old, new = plain(), plain(override)
+    assert (identity(old, OF_ONE_RUN) == identity(new, OF_ONE_RUN)) == resumes
+    assert (effect_of_override(override) not in OF_ONE_RUN) == resumes
+    if override != "seed=5":  # data.seed follows it
+        assert (identity(old, OF_ONE_VARIANT) == identity(new, OF_ONE_VARIANT)) == is_variant
+
+
+@pytest.mark.parametrize("override", ["output_root=a", "data.path=a.csv", "data.root=a"])
+def test_machines_may_have_other_places(override: str) -> None:
+    assert identity(plain(), per_machine=False) == identity(plain(override), per_machine=False)
+    assert identity(plain()) != identity(plain(override))
+
+
+def test_levels_are_part_of_the_model_where_it_has_quantiles() -> None:
+    assert first_difference(identity(plain(), [STATE]), identity(plain("levels=[90]"), [STATE])) is None
+    old, new = plain("loss=quantile"), plain("loss=quantile", "levels=[90]")
+    assert first_difference(identity(old, [STATE]), identity(new, [STATE])) == ("levels", [80, 95], [90])
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "hydra.sweep.dir=a", "hydra.sweeper.n_trials=3"],
+)
+def test_how_jobs_are_started_does_not_tell_sweeps_apart(typed: str) -> None:
+    assert effect_of_override(typed) not in OF_ONE_RUN
+    assert effect_of_override("hydra.sweeper.params.seed=1") in OF_ONE_RUN
+
+
+@cache
+def base() -> DictConfig:
+    return composed("data=etth1")
+
+
+def plain(*overrides: str) -> dict[str, Any]:
+    """The settings of a run with these overrides."""
+    config = deepcopy(base())
+    OmegaConf.set_struct(config, False)
+    config.merge_with_dotlist([override.lstrip("+") for override in overrides])
+    return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]

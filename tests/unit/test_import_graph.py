@@ -1,0 +1,170 @@
+"""The structure of `forecast/`: imports point down, a file at the top is a command, functions and modules are short."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "forecast"
+DOORS = {
+    "backtest", "benchmark", "check", "compare", "convert", "dashboard", "evaluate", "explain", "export", "predict",
+    "train",
+}  # fmt: skip
+FLOORS = [  # a part imports from lower floors only, and nothing of its neighbours on the same floor
+    {"attention", "system"},
+    {"checkpoints", "data", "models", "runs"},
+    {"cli", "evaluation"},
+    {"reports"},
+    {"training"},
+    {"inference"},
+    {"api", "tools"},
+    {"commands"},
+    {"__init__", *DOORS},
+]
+FLOOR = {part: number for number, floor in enumerate(FLOORS) for part in floor}
+ONLY = {"attention": set(), "models": {"attention"}}  # narrower than the floors
+FUNCTION_LINES, MODULE_LINES = 60, 250
+
+# What still breaks a rule. A list may only become shorter: remove an entry in the commit that mends it.
+UPWARD = {
+    ("api", "commands.train"),
+}
+CIRCLES: set[frozenset[str]] = set()
+LONG_FUNCTIONS: set[str] = set()
+LONG_MODULES = {
+    "data.files.align",
+    "data.module",
+}
+
+
+def modules() -> dict[str, Path]:
+    """Every module's file by its dotted name below `forecast`; a folder's __init__ has the folder's name."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in MODULES.items()}
+
+
+def part(name: str) -> str:
+    return name.split(".")[0]
+
+
+def imported(name: str) -> Iterator[str]:
+    """The modules below `forecast` that a module imports anywhere, under TYPE_CHECKING and in functions too."""
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Import):
+            full = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"forecast.{name} line {node.lineno}: a relative import"
+            full = [f"{node.module}.{alias.name}" for alias in node.names]
+            full = [
+                target for target in full if target != "forecast.__version__"
+            ]  # Python runs __init__ first anyway
+        else:
+            continue
+        for target in full:
+            if target.split(".")[0] == "forecast":
+                yield module_of(target.split(".")[1:])
+
+
+def module_of(parts: list[str]) -> str:
+    """The longest beginning that is a module."""
+    while parts and ".".join(parts) not in MODULES:
+        parts = parts[:-1]
+    return ".".join(parts) or "__init__"
+
+
+def arrows() -> set[tuple[str, str]]:
+    """(importing module, imported module)."""
+    return {(name, target) for name in MODULES for target in imported(name) if target != name}
+
+
+def circles() -> set[frozenset[str]]:
+    """Modules of one part that import each other, directly or through others. A circle of parts has an upward arrow."""
+    targets: dict[str, set[str]] = {name: set() for name in MODULES}
+    for name, target in arrows():
+        if part(name) == part(target):
+            targets[name].add(target)
+    reached = {name: reachable(name, targets) for name in MODULES}
+    return {
+        frozenset(other for other in reached[name] if name in reached[other])
+        for name in MODULES
+        if name in reached[name]
+    }
+
+
+def reachable(start: str, targets: dict[str, set[str]]) -> set[str]:
+    """Every module at the end of one or more arrows from `start`."""
+    seen: set[str] = set()
+    waiting = list(targets[start])
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += targets[name]
+    return seen
+
+
+def is_upward(name: str, target: str) -> bool:
+    here, there = part(name), part(target)
+    if here == there:
+        return False
+    return FLOOR[there] >= FLOOR[here] or there not in ONLY.get(here, {there})
+
+
+def long_functions() -> set[str]:
+    return {
+        f"{name}.{node.name}"
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES
+    }
+
+
+def check(found: set, allowed: set) -> None:
+    assert found - allowed == set(), "these break the rule"
+    assert allowed - found == set(), "these hold the rule again: remove them from the list"
+
+
+def test_a_file_at_the_top_is_a_command_and_a_folder_is_a_part() -> None:
+    files = {path.stem for path in PACKAGE.glob("*.py")}
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert files == {"__init__", "api", *DOORS}
+    assert files | folders == set(FLOOR)
+    assert {path.stem for path in (PACKAGE / "commands").glob("*.py")} - {"__init__"} >= DOORS
+
+
+def test_imports_point_down() -> None:
+    check({arrow for arrow in arrows() if is_upward(*arrow)}, UPWARD)
+
+
+def test_imports_go_around_in_no_circle() -> None:
+    check(circles(), CIRCLES)
+
+
+def test_functions_are_short() -> None:
+    check(long_functions(), LONG_FUNCTIONS)
+
+
+def test_modules_are_short() -> None:
+    lines = {name: len(path.read_text("utf-8").splitlines()) for name, path in MODULES.items()}
+    check({name for name, count in lines.items() if count > MODULE_LINES}, LONG_MODULES)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "expected"),
+    [
+        ("training.build", "models.informer", False), ("models.informer", "training.build", True),
+        ("data.module", "checkpoints.file", True), ("models.informer", "system.errors", True),
+        ("models.informer", "attention.base", False), ("data.module", "data.split", False),
+    ],
+)  # fmt: skip
+def test_the_direction_of_an_arrow(name: str, target: str, expected: bool) -> None:
+    assert is_upward(name, target) is expected

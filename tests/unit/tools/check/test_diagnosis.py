@@ -1,0 +1,214 @@
+"""The parts of `forecast.check`, each against a slow or closed form."""
+
+from itertools import groupby
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecast.cli.compose import composed
+from forecast.cli.overrides import parse
+from forecast.cli.quoting import quote
+from forecast.data import Panel
+from forecast.data.options import AUTO
+from forecast.tools.check import advice, lengths
+from forecast.tools.check.advice import suggest_training
+from forecast.tools.check.columns import find_longest_run
+from forecast.tools.check.figure import average_by, envelope, shorten
+from forecast.tools.check.gaps import runs
+from forecast.tools.check.lengths import suggest_lengths
+from forecast.tools.check.seasons import (
+    Season,
+    autocorrelation,
+    calendar_periods,
+    find_seasons,
+    seasonal_strength,
+)
+from forecast.tools.check.settings import Asked, Setting
+from forecast.tools.check.suggestion import format_argument
+from forecast.tools.check.windows import split_parts
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=40))
+def test_runs(mask: list[bool]) -> None:
+    expected, row = [], 0
+    for value, group in groupby(mask):
+        length = len(list(group))
+        if value:
+            expected.append((row, length))
+        row += length
+    starts, lengths = runs(np.array(mask))
+    assert list(zip(starts.tolist(), lengths.tolist(), strict=True)) == expected
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=40))
+def test_the_longest_run(values: list[int]) -> None:
+    length, start = find_longest_run(np.array(values, dtype=float))
+    assert length == max(len(list(group)) for _, group in groupby(values))
+    assert len(set(values[start : start + length])) == 1
+
+
+def test_missing_values_are_no_run() -> None:
+    assert find_longest_run(np.array([1.0, np.nan, np.nan, np.nan, 2.0, 2.0])) == (2, 4)
+
+
+@pytest.mark.parametrize("amplitude", [0.5, 1.0, 3.0])
+def test_the_strength_of_a_sine_in_noise(amplitude: float) -> None:
+    t, noise = np.arange(24 * 400), np.random.default_rng(0).normal(size=24 * 400)
+    values = (5 + amplitude * np.sin(2 * np.pi * t / 24) + noise + 0.001 * t)[:, None]
+    expected = (amplitude**2 / 2) / (amplitude**2 / 2 + 1)
+    assert seasonal_strength(values, 24)[0] == pytest.approx(expected, abs=0.02)
+
+
+def test_noise_has_no_strength_though_its_average_cycle_varies() -> None:
+    values = np.random.default_rng(0).normal(size=(24 * 5, 200))
+    few = seasonal_strength(values, 24)
+    assert few.mean() < 0.06
+    assert np.isnan(seasonal_strength(np.full((120, 1), 1e9), 24)[0])
+
+
+def test_autocorrelation_against_its_sum() -> None:
+    values = np.random.default_rng(1).normal(size=(50, 2)).cumsum(0)
+    got = autocorrelation(values, 49)
+    for column in range(2):
+        rest = values[:, column] - np.polyval(np.polyfit(np.arange(50), values[:, column], 1), np.arange(50))
+        expected = [rest[: 50 - lag] @ rest[lag:] / (rest @ rest) for lag in range(50)]
+        np.testing.assert_allclose(got[:, column], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("freq", "periods"),
+    [
+        ("h", [24, 168, 8_760]), ("15min", [96, 672, 35_040]), ("D", [7, 365]), ("B", [5, 261]), ("W-SUN", [52]),
+        ("MS", [12]), ("QS-JAN", [4]), ("7h", [24]), ("YS-JAN", []),
+    ],
+)  # fmt: skip
+def test_the_calendar(freq: str, periods: list[int]) -> None:
+    assert sorted(calendar_periods(freq)) == periods
+
+
+def rows_of(values: np.ndarray, freq: str) -> list[int]:
+    return [season.rows for season in find_seasons(values[:, None], freq)]
+
+
+def test_seasons_are_found() -> None:
+    t, noise = np.arange(4_000), np.random.default_rng(2).normal(size=4_000)
+    day, workday = np.sin(2 * np.pi * t / 24), (t // 24 % 7 < 5).astype(float)
+    assert rows_of(3 * day + noise, "h") == [24]
+    assert rows_of(3 * day + 3 * workday + noise, "h") == [24, 168]
+    assert rows_of(3 * np.sin(2 * np.pi * t / 37) + noise, "min") == [37]
+    assert rows_of(3 * (t % 10 == 0) + 0.3 * noise, "D") == [10]
+    assert rows_of(3 * np.sin(2 * np.pi * t / 37)[:3_600] + noise[:3_600], "20min") == [37]  # not 72, a day
+
+
+def test_noise_and_walks_have_no_seasons() -> None:
+    random = np.random.default_rng(3)
+    found = [
+        rows
+        for freq, length in (("h", 600), ("h", 4_000), ("D", 1_500), ("MS", 120))
+        for _ in range(25)
+        for values in (random.normal(size=length), random.normal(size=length).cumsum())
+        for rows in rows_of(values, freq)
+    ]
+    assert len(found) <= 10  # of 200
+
+
+def test_the_line_is_drawn_through_every_extreme() -> None:
+    values = np.random.default_rng(4).normal(size=20_001)
+    values[7_000:7_500] = np.nan
+    rows = envelope(values)
+    assert len(rows) < 4_000
+    assert np.nanmax(values[rows]) == np.nanmax(values)
+    assert np.nanmin(values[rows]) == np.nanmin(values)
+    assert np.isnan(values[rows]).any()
+
+
+def test_long_ids_stay_apart() -> None:
+    assert shorten("shop_1") == "shop_1"
+    labels = {shorten(f"a_rather_long_name_of_a_shop_{number}") for number in range(1_000)}
+    assert len(labels) == 1_000
+    assert max(map(len, labels)) <= 24
+
+
+@pytest.mark.parametrize(
+    ("freq", "rows", "name", "phases"),
+    [
+        ("h", 48, "hour of day", 24), ("h", 47, None, 0), ("15min", 192, "hour of day", 96),
+        ("10min", 288, "hour of day", 24),
+        ("s", 172_800, "hour of day", 24), ("s", 5_000, None, 0), ("D", 10, "weekday", 7), ("B", 10, "weekday", 5),
+        ("MS", 30, "month", 12),
+    ],
+)  # fmt: skip
+def test_by_what_values_are_averaged(freq: str, rows: int, name: str | None, phases: int) -> None:
+    dates = pd.date_range("2021-03-01", periods=rows, freq=freq)
+    profile = average_by(dates, freq)
+    assert (profile and profile.name) == name
+    assert (len(np.unique(profile.phase)) if profile else 0) == phases
+
+
+def panel_of(rows: int, freq: str = "h") -> Panel:
+    dates = pd.date_range("2021-01-01", periods=rows, freq=freq)
+    return Panel.of_table(dates, np.arange(rows, dtype=float)[:, None], ["load"], freq)
+
+
+def test_windows_of_a_part() -> None:
+    train, val, test = split_parts(panel_of(30, "D"), ["2021-01-21", "2021-01-25"])
+    assert (train.n_rows, val.n_rows, test.n_rows) == (20, 4, 6)
+    assert train.windows(8, 3).tolist() == [10]
+    assert test.windows(8, 3).tolist() == [4]
+    assert test.windows(8, 7).tolist() == [0]
+    assert test.windows(26, 3).tolist() == [2]  # pasts cannot begin before the first row
+
+
+WEEK, DAY = Season(168, "a week", np.array([0.8])), Season(24, "a day", np.array([0.9]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "seasons", "pred_len", "past", "why"),
+    [
+        (39_456, [DAY, WEEK], 24, 504, "three of the longest season, a week"),
+        (39_456, [DAY, WEEK], 168, 672, "four horizons"),
+        (39_456, [DAY], 24, 336, "the default of model=residual_informer"),
+        (2_500, [DAY, WEEK], 24, 168, "the longest season, a week"),  # three: 29% of the training part
+        (2_500, [], 24, 96, "four horizons"),
+    ],
+)
+def test_the_past_that_is_suggested(
+    rows: int, seasons: list[Season], pred_len: int, past: int, why: str
+) -> None:
+    parts = split_parts(panel_of(rows), [0.7, 0.1, 0.2])
+    asked = Asked(pred_len=pred_len)
+    assert suggest_lengths(parts, seasons, "h", asked)[0] == Setting("seq_len", past, why)
+
+
+def test_little_training_is_suggested_where_windows_are_many() -> None:
+    asked = Asked()
+    windows = [Setting("seq_len", 336, "")]
+    chosen = [
+        {s.key: s.value for s in suggest_training(count, windows, asked)} for count in (50_000, 1_500, 100)
+    ]
+    assert [(s["data.batch_size"], s["trainer.max_epochs"]) for s in chosen] == [(32, 5), (32, 14), (16, 50)]
+
+
+def test_the_default_model_is_known_as_it_is() -> None:
+    config = composed("model=residual_informer")
+    known = (lengths.PAST, AUTO, lengths.PATCH, advice.EPOCHS)
+    assert known == (
+        config.seq_len, config.data.windows_per_epoch, config.model.patch_len, config.trainer.max_epochs
+    )  # fmt: skip
+    assert composed().model._target_ == config.model._target_
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("data.path", "~/it's/a b,c=d.csv"), ("data.separator", ";"), ("data.target", "Ziel[1]"),
+        ("data.columns", ["plain", "a, b", "[x]", "it's", "température"]), ("data.fill", None),
+        ("data.split", [0.6, 0.2, 0.2]), ("data.split", ["2017-07-01", "2017-11-01"]), ("seq_len", 96),
+    ],
+)  # fmt: skip
+def test_arguments_are_read_as_they_were_meant(key: str, value: object) -> None:
+    (override,) = parse([quote(format_argument(key, value), sweep=False)])
+    assert (override.key_or_group, override.value()) == (key, value)

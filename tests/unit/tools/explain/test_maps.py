@@ -1,0 +1,104 @@
+"""The maps against what the layers return: map · v is the mixing, of every kind and role."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from forecast.attention import Attention, FastformerAttention, FullAttention, NystromAttention
+from forecast.attention.depthwise_convolution import depthwise_convolution
+from forecast.attention.nystrom import segment_means
+from forecast.attention.probsparse import sparsity_measure
+from forecast.system.errors import ConfigError
+from forecast.tools.explain import maps
+from forecast.tools.explain.implied import fastformer_poolings, implied_map
+from forecast.tools.explain.measures import negative_part
+from tests.support.attention_reference import fastformer_answer
+from tests.support.attention_types import CASES, HEADS, MEMORY_LEN, QUERY_LEN, build, heads
+
+SHORT = 7
+"""Below the landmarks and the kept rows of the options: Nyström and ProbSparse are then exact."""
+
+
+def mixed_by(attention: Attention, role: str, length: int = QUERY_LEN):
+    q, k, v = heads(length, MEMORY_LEN if role == "cross" else length)
+    attention = attention.double().eval()
+    if attention.share_query_value:
+        v = q
+    with torch.no_grad():
+        return q, k, v, attention.mix(q, k, v)
+
+
+@pytest.mark.parametrize("length", [QUERY_LEN, SHORT])
+@pytest.mark.parametrize(("kind", "role", "options"), CASES)
+def test_the_implied_map_gives_the_layers_answer(kind, role, options, length: int) -> None:
+    attention = build(kind, role, options)
+    q, k, v, mixed = mixed_by(attention, role, length)
+    if isinstance(attention, FastformerAttention):
+        for head in range(HEADS):
+            one = slice(head, head + 1)
+            alpha, beta = fastformer_poolings(attention, head, q[:, one], k[:, one])
+            found = fastformer_answer(attention, head, q[:, one], k[:, one], v[:, one], alpha, beta)
+            torch.testing.assert_close(found, mixed[:, one], rtol=0, atol=1e-9)
+            torch.testing.assert_close(beta.sum(-1), torch.ones_like(beta.sum(-1)))
+        return
+    found = implied_map(attention, q, k)
+    answer = found @ v
+    if isinstance(attention, NystromAttention) and attention.conv_weight is not None:
+        answer = answer + depthwise_convolution(v, attention.conv_weight.detach())
+    torch.testing.assert_close(answer, mixed, rtol=0, atol=1e-9)
+    if not isinstance(attention, NystromAttention):
+        assert found.min() >= 0
+    if role == "causal":
+        assert found.triu(1).abs().max() == 0
+
+
+def test_the_convolution_looks_where_the_picture_says() -> None:
+    """Tap j of the kernel multiplies the value j − half positions after the one that asks."""
+    v = torch.randn(1, 1, 40, 3, dtype=torch.float64)
+    weight = torch.zeros(1, 1, 5, 1, dtype=torch.float64)
+    weight[0, 0, 4] = 1  # two positions after
+    moved = depthwise_convolution(v, weight)
+    torch.testing.assert_close(moved[:, :, :-2], v[:, :, 2:])
+
+
+def test_the_landmarks_segments() -> None:
+    for length, segments in ((79, 9), (12, 4), (13, 13)):
+        starts = maps.segment_starts(length, segments).tolist()
+        x = torch.arange(length, dtype=torch.float64)[None, None, :, None]
+        means = [x[0, 0, a:b].mean() for a, b in zip(starts, [*starts[1:], length], strict=True)]
+        torch.testing.assert_close(torch.stack(means), segment_means(x, segments)[0, 0, :, 0])
+
+
+def test_the_negative_part() -> None:
+    assert negative_part(torch.tensor([[0.5, -0.1], [0.3, 0.1]])) == pytest.approx(0.1)
+    assert negative_part(torch.rand(3, 4)) == 0
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_measure_is_the_papers(causal: bool) -> None:
+    """Query by query, and equal to the sampled one where the sample is every key."""
+    q, k, _ = heads(19, 19)
+    exact = maps.exact_measure(q, k, causal=causal)
+    for i in range(19):
+        scores = (q[:, :, i, None] * k[:, :, : i + 1 if causal else None]).sum(-1) / q.shape[-1] ** 0.5
+        torch.testing.assert_close(exact[:, :, i], scores.amax(-1) - scores.mean(-1))
+    every = sparsity_measure(q, k, causal=causal, sample_index=torch.arange(19)) * q.shape[-1] ** -0.5
+    torch.testing.assert_close(exact, every)
+
+
+def test_softmax_is_pytorchs() -> None:
+    q, k, v = heads()
+    expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    torch.testing.assert_close(maps.softmax_map(q, k, causal=True) @ v, expected)
+
+
+def test_a_kind_without_a_map_says_so() -> None:
+    class Mine(Attention):
+        roles = FullAttention.roles
+
+        def mix(self, q, k, v):
+            return v
+
+    q, k, _ = heads()
+    with pytest.raises(ConfigError, match="Mine has no attention map to draw"):
+        implied_map(Mine(20, 5, role="self"), q, k)

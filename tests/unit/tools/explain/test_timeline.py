@@ -1,0 +1,131 @@
+"""Where positions lie in time, against what the blocks themselves read."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from forecast.models import Informer, InformerStack, ResidualInformer
+from forecast.models.layers import Distil
+from forecast.tools.explain.record import record_calls
+from forecast.tools.explain.timeline import Timeline, timelines
+from tests.support.models import slots
+
+SIZES: dict[str, Any] = {
+    "n_features": 3,
+    "n_targets": 2,
+    "n_time_features": 4,
+    "d_model": 8,
+    "n_heads": 2,
+    "d_ff": 8,
+}
+
+
+def recorded(model: type[Informer] | type[ResidualInformer], seq_len: int, kind: str = "full", **settings):
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {**SIZES, "label_len": 7, "pred_len": 5, **settings}
+    network = model(seq_len=seq_len, attention=slots(kind), **sizes).eval()
+    forecast, calls = record_calls(
+        network, torch.randn(1, seq_len, 3), torch.randn(1, seq_len, 4), torch.randn(1, 5, 4)
+    )
+    dates = pd.date_range("2024-01-01", periods=seq_len + 5, freq="h")
+    return network, forecast, calls, timelines(network, dates, seq_len, {c.name: c.q.shape[2] for c in calls})
+
+
+@pytest.mark.parametrize("seq_len", [16, 23, 50])
+@pytest.mark.parametrize("distil", [True, False])
+@pytest.mark.parametrize("model", [Informer, InformerStack])
+@pytest.mark.parametrize("kind", ["full", "probsparse", "fastformer"])
+def test_every_position_has_a_step(model, seq_len: int, distil: bool, kind: str) -> None:
+    _, _, calls, places = recorded(model, seq_len, kind, encoder_layers=3, decoder_layers=2, distil=distil)
+    assert {call.name for call in calls} == set(places)
+    for call in calls:
+        asks, reads = places[call.name]
+        assert (len(asks), len(reads)) == (call.q.shape[2], call.k.shape[2]), call.name
+
+
+@pytest.mark.parametrize("kind", ["full", "probsparse", "fastformer"])
+def test_a_patch_is_centred_on_its_middle_step(kind: str) -> None:
+    """23 steps in patches of 4 leave the first three out; 5 to forecast are two patches, the second of one step."""
+    _, _, calls, places = recorded(
+        ResidualInformer, 23, kind, patch_len=4, encoder_layers=2, decoder_layers=2
+    )
+    assert {call.name for call in calls} == set(places)
+    for call in calls:
+        asks, reads = places[call.name]
+        assert (len(asks), len(reads)) == (call.q.shape[2], call.k.shape[2]), call.name
+    past, decoded = places["encoder.layers.1.attention"][0], places["decoder.0.attention"][0]
+    assert past.steps.tolist() == [5, 9, 13, 17, 21]
+    assert past.widths == [4]
+    assert decoded.steps.tolist() == [21, 25, 27]  # of the last 7 steps one whole patch
+    assert decoded.in_horizon.tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(("asked", "n_quantiles"), [(3, 1), (1, 3)])
+def test_joint_variables_follow_one_another(asked: int, n_quantiles: int) -> None:
+    sizes: dict[str, Any] = {"tokens": "joint", "n_targets": asked, "n_quantiles": n_quantiles}
+    _, _, calls, places = recorded(ResidualInformer, 12, patch_len=4, **sizes)
+    for call in calls:
+        asks, reads = places[call.name]
+        assert (len(asks), len(reads)) == (call.q.shape[2], call.k.shape[2]), call.name
+    past, decoded = places["encoder.layers.0.attention"][0], places["decoder.0.attention"][0]
+    assert past.steps.tolist() == [2, 6, 10] * 3
+    assert [len(stretch) for stretch in past.stretches] == [3, 3, 3]
+    assert decoded.steps.tolist() == [10] * asked + [14, 16] * asked
+    assert decoded.in_horizon.tolist() == [False] * asked + [True] * 2 * asked
+
+
+def test_a_distilled_position_is_centred_on_every_second_step() -> None:
+    torch.manual_seed(0)
+    block, x = Distil(8).eval(), torch.randn(1, 21, 8)
+    with torch.no_grad():
+        before = block(x)
+        reach: dict[int, list[int]] = {j: [] for j in range(before.shape[1])}
+        for step in range(x.shape[1]):
+            for push in (-100.0, 100.0):
+                moved = x.clone()
+                moved[0, step] += push
+                for j in (block(moved) - before).abs().amax(-1)[0].nonzero()[:, 0].tolist():
+                    reach[j].append(step)
+    for j in range(1, before.shape[1] - 1):  # at the ends the convolution is circular
+        assert {min(reach[j]), max(reach[j])} == {2 * j - 2, 2 * j + 2}
+
+
+def test_the_dates_of_a_distilled_layer_and_of_a_stack() -> None:
+    _, _, _, places = recorded(InformerStack, 16, encoder_layers=3)
+    assert places["encoder.encoders.0.layers.2.attention"][0].steps.tolist() == [0, 4, 8, 12]
+    assert places["encoder.encoders.1.layers.1.attention"][0].steps.tolist() == [8, 10, 12, 14]
+    assert places["encoder.encoders.2.layers.0.attention"][0].steps.tolist() == [12, 13, 14, 15]
+    asks, memory = places["decoder.0.cross"]
+    assert memory.steps.tolist() == [0, 4, 8, 12, 8, 10, 12, 14, 12, 13, 14, 15]
+    assert [list(s) for s in memory.stretches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    assert memory.widths == [4, 2, 1]
+    assert str(asks.when[0]) == "2024-01-01 16:00:00"  # the horizon alone asks
+    assert asks.origin is None
+    assert places["decoder.0.attention"][0].origin == 6.5
+
+
+def test_the_last_season_of_the_past() -> None:
+    timeline = Timeline(np.arange(4, 12), pd.date_range("2024-01-01", periods=12, freq="h"), seq_len=9)
+    assert timeline.within_last(3).nonzero()[0].tolist() == [2, 3, 4]
+
+
+def test_watching_changes_nothing_and_ends() -> None:
+    network, forecast, calls, _ = recorded(Informer, 23, "linear", share_layers=True, encoder_layers=2)
+    torch.manual_seed(0)
+    again = Informer(
+        seq_len=23, label_len=7, pred_len=5, attention=slots("linear"), share_layers=True, encoder_layers=2,
+        **SIZES,
+    ).eval()  # fmt: skip
+    with torch.no_grad():
+        expected = again(torch.randn(1, 23, 3), torch.randn(1, 23, 4), torch.randn(1, 5, 4))
+    torch.testing.assert_close(forecast, expected, rtol=0, atol=0)
+    names = [call.name for call in calls]
+    assert names == [
+        "encoder.layers.0.attention", "encoder.layers.1.attention", "decoder.0.attention", "decoder.0.cross"
+    ]  # fmt: skip
+    assert calls[0].attention is calls[1].attention
+    assert all("mix" not in vars(call.attention) for call in calls)
+    assert network is not again

@@ -1,0 +1,94 @@
+"""What `auto` becomes, on hardware made up and on this machine's own."""
+
+import pytest
+import torch
+
+from forecast.cli.compose import composed
+from forecast.system.identity import first_difference, identity
+from forecast.system.keys import STATE
+from forecast.training import precision
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Pretend: a CPU's flags, and the compute capability of a GPU or none."""
+
+    def pretend(flags: set[str], capability: tuple[int, int] | None = None) -> None:
+        monkeypatch.setattr(precision, "cpu_flags", lambda: flags)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+
+    return pretend
+
+
+@pytest.mark.parametrize(
+    ("flags", "capability", "accelerator", "d_model", "expected"),
+    [
+        ({"amx_bf16"}, None, "auto", 512, "bf16-mixed"),
+        ({"amx_bf16"}, None, "cpu", 128, "bf16-mixed"),
+        ({"amx_bf16"}, None, "auto", 64, "32-true"),
+        ({"avx512f"}, None, "auto", 512, "32-true"),
+        (set(), (9, 0), "auto", 512, "bf16-mixed"),
+        (set(), (8, 0), "gpu", 512, "bf16-mixed"),
+        (set(), (7, 5), "gpu", 512, "32-true"),
+        (set(), (9, 0), "cpu", 512, "32-true"),
+        ({"amx_bf16"}, None, "mps", 512, "32-true"),
+    ],
+)
+def test_precision_follows_the_device_and_the_width(
+    machine, flags, capability, accelerator, d_model, expected
+):
+    machine(flags, capability)
+    config = composed(f"trainer.accelerator={accelerator}", f"model.d_model={d_model}")
+    precision.resolve_auto(config, None)
+    assert config.trainer.precision == expected
+    assert config.optimizer.fused is True
+
+
+def test_what_was_said_stays(machine):
+    machine({"amx_bf16"})
+    config = composed("trainer.precision=32-true", "model.d_model=512", "optimizer.fused=false")
+    precision.resolve_auto(config, None)
+    assert config.trainer.precision == "32-true"
+    assert config.optimizer.fused is False
+
+
+def test_a_run_that_goes_on_keeps_its_precision(machine):
+    machine({"amx_bf16"})
+    config = composed("model.d_model=512")
+    precision.resolve_auto(config, {"hyper_parameters": {"trainer": {"precision": "32-true"}}})
+    assert config.trainer.precision == "32-true"
+
+
+def test_float16_does_not_follow_to_a_machine_without_a_gpu(machine):
+    machine({"amx_bf16"})
+    config = composed("model.d_model=512")
+    precision.resolve_auto(config, {"hyper_parameters": {"trainer": {"precision": "16-mixed"}}})
+    assert config.trainer.precision == "bf16-mixed"
+
+
+def test_fused_gives_way_where_it_cannot_be():
+    config = composed("trainer.precision=16-mixed")
+    precision.resolve_auto(config, None)
+    assert config.optimizer.fused is False
+    config = composed("optimizer._target_=torch.optim.RMSprop")
+    precision.resolve_auto(config, None)
+    assert "fused" not in config.optimizer
+
+
+def test_the_fused_form_is_no_difference_to_a_checkpoint():
+    old, new, other = (
+        identity({"optimizer": {"fused": fused, "lr": lr}}, [STATE])
+        for fused, lr in ((True, 1.0), (False, 1.0), (False, 2.0))
+    )
+    assert first_difference(old, new) is None
+    assert first_difference(old, other) == ("optimizer.lr", 1.0, 2.0)
+
+
+def test_the_first_processors_flags_are_read(monkeypatch, tmp_path):
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nflags\t\t: fpu avx512f amx_bf16\nbugs\t\t: none\n")
+    monkeypatch.setattr(precision, "Path", lambda _: tmp_path / "cpuinfo")
+    assert precision.cpu_flags() == {"fpu", "avx512f", "amx_bf16"}
+    monkeypatch.setattr(precision, "Path", lambda _: tmp_path / "none")
+    assert precision.cpu_flags() == set()

@@ -1,0 +1,108 @@
+"""The closed forms beside maps fitted and measured on every window, one by one."""
+
+import torch
+
+from forecast.data import DataModule, sample_data
+from forecast.evaluation.least_squares import sliding_gram, solve, squared_error, window_gram
+from forecast.training.warm_start import Choice, Gram, averaged, choose, fit_choice, fit_linear
+from forecast.training.warm_start import trials as trials_of
+
+SEQ_LEN, PRED_LEN = 12, 5
+
+
+def trials(made: DataModule) -> list[tuple[Gram, Gram]]:
+    return list(trials_of(made, window_gram(made.windows["train"])))
+
+
+def data() -> DataModule:
+    made = sample_data(name="sample", seq_len=SEQ_LEN, pred_len=PRED_LEN, split=[0.5, 0.1, 0.4])
+    made.setup()
+    return made
+
+
+def each(split: str, made: DataModule) -> tuple[torch.Tensor, torch.Tensor]:
+    """Every window and variable as a row: pasts, futures."""
+    windows = made.windows[split]
+    batch = windows.gather(torch.arange(len(windows)))
+    return batch.past.mT.flatten(0, 1).double(), batch.future.mT.flatten(0, 1).double()
+
+
+def test_the_gram_matrix_is_the_sum_over_windows() -> None:
+    rows = torch.randn(40, 3, dtype=torch.float64)
+    windows = rows.unfold(0, 7, 1)  # (windows, columns, 7)
+    torch.testing.assert_close(sliding_gram(rows, 7), torch.einsum("nca,ncb->ab", windows, windows))
+
+
+def test_the_squared_error_is_that_of_every_window() -> None:
+    made = data()
+    weight = fit_choice(window_gram(made.windows["train"]), SEQ_LEN, Choice(0.1, 2))
+    past, future = each("val", made)
+    by_hand = float((future - past @ weight).square().sum())
+    assert abs(squared_error(window_gram(made.windows["val"]), weight) / by_hand - 1) < 1e-6
+
+
+def test_an_averaged_map_is_the_mean_of_the_maps_forecasts() -> None:
+    made = data()
+    gram = window_gram(made.windows["train"])
+    past, _ = each("test", made)
+    by_hand, maps = [], []
+    for lookback in (12, 6, 3):
+        part = gram[SEQ_LEN - lookback :, SEQ_LEN - lookback :]
+        recent = past[:, -lookback:]
+        mean = recent.mean(1, keepdim=True)
+        maps.append(solve(part, lookback, ridge=0.1))
+        by_hand.append((recent - mean) @ maps[-1] + mean)
+    torch.testing.assert_close(past @ averaged(maps), torch.stack(by_hand).mean(0))
+    torch.testing.assert_close(past @ fit_choice(gram, SEQ_LEN, Choice(0.1, 3)), torch.stack(by_hand).mean(0))
+
+
+def test_a_map_keeps_constants() -> None:
+    weight = fit_choice(window_gram(data().windows["train"]), SEQ_LEN, Choice(0.01, 2))
+    torch.testing.assert_close(weight.sum(0), torch.ones(PRED_LEN, dtype=torch.float64))
+
+
+def test_the_trials_go_on_in_time() -> None:
+    """Each measures on windows whose horizons all lie behind the rows that it was fitted on."""
+    made = data()
+    rows = made.windows["train"].values.tensor.double()
+    ends = [4_357, 5_808, 7_259, 8_710]  # three, four and five sixths of the training rows, and all of them
+    found = list(trials(made))
+    assert len(found) == 4
+    for (before, after), end, stop in zip(found, ends, [*ends[1:], int(made.rows["val"][1][0])], strict=True):
+        for gram, part in ((before, rows[:end]), (after, rows[end - SEQ_LEN : stop])):
+            windows = part.unfold(0, SEQ_LEN + PRED_LEN, 1).flatten(0, 1)
+            windows = windows - windows.mean(1, keepdim=True)
+            centre = torch.eye(SEQ_LEN + PRED_LEN, dtype=torch.float64) - 1 / (SEQ_LEN + PRED_LEN)
+            torch.testing.assert_close(centre @ gram @ centre, windows.T @ windows, rtol=1e-6, atol=1e-4)
+
+
+def test_the_choice_is_the_one_that_errs_least() -> None:
+    made = data()
+    (before, after) = list(trials(made))[-1]
+    chosen = choose([(before, after)], SEQ_LEN)
+    past, future = each("val", made)
+
+    def error(choice: Choice) -> float:
+        return float((past @ fit_choice(before, SEQ_LEN, choice) - future).square().sum())
+
+    others = [Choice(ridge, depth) for ridge in (1e-6, 1e-2, 0.3, 3.0) for depth in (1, 2, 3)]
+    assert all(error(chosen) <= error(other) * (1 + 1e-9) for other in others)
+
+
+def test_what_does_not_pay_at_every_origin_is_left_alone() -> None:
+    made = data()
+    few, all_rows = window_gram(made.windows_from([range(20)])), window_gram(made.windows["train"])
+    assert choose([(few, all_rows)], SEQ_LEN) != Choice(1e-6, 1)
+    assert choose([(few, all_rows), (few, few)], SEQ_LEN) == Choice(1e-6, 1)  # fits those windows best
+
+
+def test_another_data_sets_windows_may_choose() -> None:
+    """A refit on all rows has no validation windows: the tested split's choose."""
+    made = data()
+    whole = made.resplit("train")
+    chosen = choose(list(trials(made)), SEQ_LEN)
+    torch.testing.assert_close(
+        fit_linear(whole, made, None),
+        fit_choice(window_gram(whole.windows["train"]), SEQ_LEN, chosen).float(),
+    )
+    assert not torch.allclose(fit_linear(whole, made, None), fit_linear(made, made, None))
