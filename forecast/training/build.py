@@ -87,12 +87,12 @@ def make_trainer(
         names: which of the configuration's callbacks to use; None: all that are not switched off.
         settings: arguments of the trainer that replace the configuration's.
     """
-    chosen = {
-        name: callback
+    chosen = [
+        instantiate(callback)
         for name, callback in config.callbacks.items()
         if callback is not None and (names is None or name in names)
-    }
-    callbacks = [SafePoints(), *instantiate(chosen).values(), *added]
+    ]
+    callbacks = [SafePoints(), *chosen, *added]
     # Lightning would add its own progress bar where there is none
     has_bar = any(isinstance(callback, ProgressBar) for callback in callbacks)
     return instantiate(

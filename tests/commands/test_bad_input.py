@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import jaxtyping
 import numpy as np
 import pandas as pd
 import pytest
@@ -69,6 +71,14 @@ def refused(case: Case, folder: Path) -> str:
     return line
 
 
+@pytest.fixture(autouse=True)
+def types_unchecked() -> Iterator[None]:
+    """Call constructors with the types that a user gives, as outside of tests."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
 @pytest.mark.parametrize("case", files.REFUSED, ids=lambda case: case.what)
 def test_a_malformed_file_is_refused_with_its_reason(case: Case, tmp_path: Path) -> None:
     line = refused(case, tmp_path)
@@ -81,7 +91,7 @@ def test_an_unusual_file_is_read_as_the_good_one(case: Case, tmp_path: Path) -> 
     given = [quote(override, sweep=False) for override in case.overrides]
     data = instantiate(composed("data=csv", f"data.path={case.write(tmp_path)}", *given).data)
     table = data.source.read()
-    assert table.dates.equals(tables.DATES)
+    assert table.grid.equals(tables.DATES)
     assert table.columns == tables.COLUMNS
     np.testing.assert_array_equal(table.values, tables.VALUES)
 

@@ -244,13 +244,13 @@ def with_neighbours(self: FullAttention, q: torch.Tensor, k: torch.Tensor, v: to
     )
 
 
-def by_the_whole_table(self: Scaler, values: torch.Tensor) -> torch.Tensor:
-    return values.double() - values.double().mean(0)
+def by_the_whole_table(self: Scaler, values: np.ndarray, starts: Any, stops: Any) -> torch.Tensor:
+    return torch.from_numpy(values - np.nanmean(values, axis=0)).float()
 
 
 PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a scaler of all rows": lambda patch: patch.setattr(scaled_panel, "fit_scaler", scaled_by_all_rows),
-    "centred by the whole table": lambda patch: patch.setattr(Scaler, "transform", by_the_whole_table),
+    "centred by the whole table": lambda patch: patch.setattr(Scaler, "transform_panel", by_the_whole_table),
     "filled from behind": lambda patch: patch.setattr(
         pd.DataFrame, "ffill", lambda frame: frame.bfill().fillna(0.0)
     ),

@@ -22,7 +22,7 @@ from forecast.checkpoints.safe_load import SAFE, safe_load
 from forecast.cli import allowed_targets, compose, overrides, secrets_check
 from forecast.cli.compose import compose_command
 from forecast.cli.main import main
-from forecast.system import targets
+from forecast.system import hydra_internals, targets
 from forecast.system.errors import CheckpointError, ConfigError
 from tests.support import hostile_checkpoints as hostile
 from tests.support.commands import answer, train_here
@@ -70,7 +70,7 @@ def test_a_hostile_checkpoint_is_refused_in_a_line(best: Content, tmp_path: Path
     hostile.ALL[name](best, path, ran)
     before = psutil.Process().memory_info().rss
     with pytest.raises(CheckpointError) as refused:
-        load(path).table()
+        load(path).read_panel()
     assert str(refused.value).startswith(f"{path}: ")
     assert "\n" not in str(refused.value)
     assert not ran.exists()
@@ -311,8 +311,8 @@ def test_a_class_of_ones_own_is_named_in_a_file_or_in_the_environment(
     monkeypatch.setenv("FORECAST_TARGETS", "a.B:forecast.attention.MineAttention")
     looked_at([own])
     monkeypatch.delenv("FORECAST_TARGETS")
-    shutil.copytree(allowed_targets.CONF, tmp_path / "conf")
-    for module in (allowed_targets, compose, overrides, targets):
+    shutil.copytree(targets.CONF, tmp_path / "conf")
+    for module in (compose, hydra_internals, overrides, targets):
         monkeypatch.setattr(module, "CONF", tmp_path / "conf")
     text = (
         (targets.CONF / "attention" / "linear.yaml").read_text().replace("LinearAttention", "MineAttention")
