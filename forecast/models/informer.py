@@ -72,7 +72,7 @@ class Informer(ForecastModel):
         super().__init__()
         check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
         check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
-        check_lengths(seq_len, label_len, dropout)
+        check_label_len(seq_len, label_len)
         self.seq_len, self.label_len, self.pred_len = seq_len, label_len, pred_len
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout}
 
@@ -178,9 +178,7 @@ def check_sizes(**sizes: int) -> None:
             raise ValueError(f"{name}={size!r} must be a whole number of at least 1")
 
 
-def check_lengths(seq_len: int, label_len: int, dropout: float) -> None:
-    """Raise ValueError for a `label_len` beyond the window or a dropout outside [0, 1)."""
+def check_label_len(seq_len: int, label_len: int) -> None:
+    """Raise ValueError for a negative `label_len`, or one beyond the window."""
     if not 0 <= label_len <= seq_len:
         raise ValueError(f"label_len={label_len} must lie between 0 and seq_len={seq_len}")
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout={dropout} must be at least 0 and below 1")

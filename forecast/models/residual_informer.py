@@ -13,7 +13,7 @@ from forecast.models.attention_layers import AttentionLayer, decoder_attention, 
 from forecast.models.base import ForecastModel, PointAndScale, WarmStart
 from forecast.models.channels import ChannelLayout
 from forecast.models.embedding import sinusoidal_positions
-from forecast.models.informer import AttentionSlots, check_lengths, check_sizes
+from forecast.models.informer import AttentionSlots, check_label_len, check_sizes
 from forecast.models.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 from forecast.models.linear_model import LinearModel
 from forecast.models.patches import PatchEmbedding, StepHead
@@ -88,9 +88,9 @@ class ResidualInformer(ForecastModel):
     ) -> None:
         super().__init__()
         check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
-        check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers, d_calendar=d_calendar)
-        check_sizes(patch_len=patch_len)
-        check_lengths(seq_len, label_len, dropout)
+        check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
+        check_sizes(d_calendar=d_calendar, patch_len=patch_len)
+        check_label_len(seq_len, label_len)
         self.seq_len, self.label_len, self.pred_len = seq_len, label_len, pred_len
         self.patch_len: int = min(patch_len, seq_len)
         self.normalize, self.future_calendar, self.n_quantiles = normalize, future_calendar, n_quantiles
