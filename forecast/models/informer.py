@@ -19,7 +19,7 @@ MakeAttention = Callable[..., Attention]
 
 
 class AttentionSlots(TypedDict):
-    """Constructors of the attention in each slot, called once a layer as `make(d_model, n_heads, dropout=...)`."""
+    """Constructors of the attention in each slot, called once per layer as `make(d_model, n_heads, dropout=...)`."""
 
     encoder: MakeAttention
     decoder: MakeAttention
@@ -117,7 +117,7 @@ class Informer(ForecastModel):
         return self.head(self.norm(self.decoder(x, memory, last=self.pred_len)))
 
     def encoder_attention(self) -> list[AttentionLayer]:
-        """The attention layers of the encoder or encoders."""
+        """List the attention layers of the encoder or encoders."""
         assert isinstance(self.encoder, Encoder)
         return encoder_attention(self.encoder, np.arange(self.seq_len))
 
@@ -141,7 +141,7 @@ class EncoderStack(nn.Module):
         )
 
     def attention_layers(self, seq_len: int) -> list[AttentionLayer]:
-        """The attention layers of all encoders, in order."""
+        """List the attention layers of all encoders, in order."""
         return [
             layer
             for i, encoder in enumerate(self.encoders)
@@ -149,7 +149,7 @@ class EncoderStack(nn.Module):
                 encoder,
                 np.arange(seq_len - seq_len // 2**i, seq_len),
                 name=f"encoder.encoders.{i}",
-                number=i,
+                encoder_number=i,
             )
         ]
 
