@@ -177,7 +177,7 @@ def test_resume_refuses_it(
     (folder / "config.yaml").write_text(text)
     status = train_here(monkeypatch, work, "trainer.max_epochs=1", "logger=[]", "resume=auto")
     captured = capfd.readouterr()
-    assert f"going on in runs/{run.name}" in captured.out.replace(f"{work}/", "")
+    assert f"resuming the run in runs/{run.name}" in captured.out.replace(f"{work}/", "")
     assert not ran.exists()
     assert status == 2
     assert "Traceback" not in captured.err
