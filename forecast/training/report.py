@@ -98,7 +98,7 @@ def introduce(config: DictConfig, data: DataModule, model: ForecastModel, traine
     if data.windows_per_epoch < data.n_windows["train"]:
         windows += f"; {data.windows_per_epoch:,} training windows per epoch"
     if data.eval_stride > 1:
-        windows += f"; validation and test at one in {data.eval_stride}"
+        windows += f"; every {data.eval_stride}th window in validation and test"
     console.print(f"windows    {windows}; {data.seq_len} steps → {data.pred_len}, season {data.season}")
     for line in describe_inputs(data):
         console.print(line)
@@ -250,6 +250,7 @@ def show(content: dict[str, Any], results: Results, data: DataModule, folder: Pa
     console.print(
         f"{content['seconds']:.0f} s, {content['windows_per_second']:.0f} windows/s in training, "
         f"{content['ms_per_window']:.3g} ms per window in the test, "
-        f"{content['n_parameters']:,} parameters, {content['peak_memory_mb']:.0f} MiB peak memory"
+        f"{content['n_parameters']:,} parameters, {content['peak_memory_mb']:.0f} MiB peak memory",
+        soft_wrap=True,
     )
     console.print(f"saved in {folder}", soft_wrap=True)
