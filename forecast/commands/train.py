@@ -168,7 +168,7 @@ def save_results(
     results = forecaster.results()
     signals.leave_if_received(" after the test")
     facts = describe_run(config, trainer, forecaster, data, best, memory)
-    metrics = report.metrics(results, data, facts)
+    metrics = {**results.content(), "n_windows": data.n_windows, **facts}
     shown = report.examples(forecaster, data, results)
     images = report.pictures(folder, forecaster, data, results, shown)
     loggers.log_results(trainer.loggers, metrics, results, images, trainer.global_step)

@@ -243,9 +243,8 @@ class ResidualInformer(ForecastModel):
         future = np.minimum(future, self.seq_len + self.pred_len - 1)
         labels = past[len(past) - self.label_tokens :]
         # joint: one sequence holds all channels; in the decoder, all labels precede all horizons
-        n_read, n_forecast = (
-            (self.channels.n_features, len(self.target_index)) if self.channels.joint else (1, 1)
-        )
+        channels = self.channels
+        n_read, n_forecast = (channels.n_features, len(self.target_index)) if channels.joint else (1, 1)
         decoded = np.concatenate([np.tile(labels, n_forecast), np.tile(future, n_forecast)])
         layers = encoder_attention(self.encoder, np.tile(past, n_read))
         return layers + decoder_attention(self.decoder, decoded, layers)

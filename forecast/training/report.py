@@ -29,9 +29,7 @@ from forecast.training.module import Forecaster
 from forecast.training.shrinkage import MARGIN
 
 EXAMPLE_WINDOWS, PLOTTED_VARIABLES = 3, 3
-TABLED_VARIABLES = 12
-"""Largest number of variables in forecasts.parquet, which must stay small with hundreds of columns."""
-
+TABLED_VARIABLES = 12  # in forecasts.parquet, which must stay small with hundreds of columns
 MAX_HISTORY = 120
 """Most steps of history before an example forecast: three horizons, cut to this number but not below one horizon."""
 
@@ -129,11 +127,6 @@ def describe_inputs(data: DataModule) -> list[str]:
     if (fitted := windows_fitted_on(train)) < len(train):
         lines.append(f"linear model fitted to {fitted:,} of {len(train):,} training windows, evenly spaced")
     return lines
-
-
-def metrics(results: Results, data: DataModule, facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of metrics.json."""
-    return {**results.content(), "n_windows": data.n_windows, **facts}
 
 
 def save(folder: Path, results: Results, data: DataModule, shown: Examples) -> None:
