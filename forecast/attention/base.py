@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.dropout import dropout
+from forecast.attention.dropout import check_dropout, dropout
 
 Role = Literal["self", "causal", "cross"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -28,6 +28,12 @@ def check_count(what: str, value: int) -> None:
     """Raise ValueError for a value that is not a whole number of at least 1."""
     if not isinstance(value, int) or value < 1:
         raise ValueError(f"{what} must be a whole number of at least 1, not {value!r}")
+
+
+def check_causal_lengths(q: Tensor, k: Tensor) -> None:
+    """Raise ValueError if causal attention is given queries and keys, split into heads, of different lengths."""
+    if q.shape[2] != k.shape[2]:
+        raise ValueError(f"causal attention needs one length, not {q.shape[2]} queries and {k.shape[2]} keys")
 
 
 class Attention(nn.Module, ABC):
@@ -50,8 +56,8 @@ class Attention(nn.Module, ABC):
         share_query_value: use the projection of Q for V, as Fastformer does (Wu et al. 2021).
 
     Raises:
-        ValueError: the type cannot serve the role, the heads do not divide `d_model`, or dropout is outside [0, 1); in
-            `forward`: two lengths in a role that mixes one sequence with itself.
+        ValueError: the type cannot serve the role, the heads do not divide `d_model`, or dropout is outside [0, 1).
+            `forward` raises it for two lengths in a role that mixes one sequence with itself.
     """
 
     roles: ClassVar[frozenset[Role]]
@@ -74,8 +80,7 @@ class Attention(nn.Module, ABC):
             raise ValueError(f"{attention_type} attention cannot serve role {role!r}; it serves {served}")
         if d_model < 1 or n_heads < 1 or d_model % n_heads:
             raise ValueError(f"d_model {d_model} is not divisible by n_heads {n_heads} into whole heads")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1), not {dropout}")
+        check_dropout(dropout)
         self.d_model, self.n_heads, self.role, self.dropout = d_model, n_heads, role, dropout
         self.head_dim = d_model // n_heads
         self.share_query_value = share_query_value

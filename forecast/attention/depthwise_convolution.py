@@ -75,4 +75,5 @@ def _side_by_side(x: Tensor, half: int) -> Tensor:
 
 
 def _product(g: Tensor, x: Tensor) -> Tensor:
+    """Multiply two arrangements from `_side_by_side`, summed over batch, chunks and width."""
     return g.flatten(2) @ x.flatten(2).mT

@@ -13,6 +13,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
+def check_dropout(p: float) -> None:
+    """Raise ValueError for a probability outside [0, 1)."""
+    if not 0 <= p < 1:
+        raise ValueError(f"dropout={p} must be at least 0 and below 1")
+
+
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
     """Set each element to zero with probability p, and divide the others by 1 − p; identity outside of training."""
     if not training or p == 0:
@@ -48,10 +54,11 @@ class _Dropped(torch.autograd.Function):
 
 
 class Dropout(nn.Module):
-    """`dropout` with a fixed probability in [0, 1)."""
+    """`dropout` with a fixed probability in [0, 1); other probabilities raise ValueError."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
+        check_dropout(p)
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:

@@ -39,8 +39,9 @@ def additive_attention(
     """Compute h ∘ v, without W and + Q. Only the interaction concat takes `concat_weight`, which maps [g; k] to E."""
     check_choice("fastformer interaction", interaction, INTERACTIONS)
     if (concat_weight is not None) != (interaction == "concat"):
+        given = "without" if concat_weight is None else "with"
         raise ValueError(
-            f"interaction {interaction!r} and concat_weight do not go together: concat needs one"
+            f"interaction {interaction!r} {given} a concat_weight: concat needs one, the others take none"
         )
     pool = running_softmax_pool if causal else _softmax_pool
     query = pool(q, query_logit)  # (batch, heads, 1 or length, head_dim)
@@ -69,7 +70,7 @@ class FastformerAttention(Attention):
         share_query_value: use the projection of Q for V, as in the paper.
 
     Raises:
-        ValueError: as of `Attention`, or for an unknown interaction.
+        ValueError: see `Attention`; or the interaction is unknown.
     """
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal"})

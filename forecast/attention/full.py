@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role
+from forecast.attention.base import Attention, Role, check_causal_lengths
 from forecast.attention.softmax import short_softmax_attention
 
 SHORT = 256 * 256
@@ -30,8 +30,8 @@ def full_attention(
     causal: bool = False,
 ) -> Float[Tensor, "batch heads query_len head_dim"]:
     """Compute softmax attention; causal requires query and memory of equal length, and position i reads keys 0..i."""
-    if causal and q.shape[2] != k.shape[2]:
-        raise ValueError(f"causal attention needs one length, not {q.shape[2]} queries and {k.shape[2]} keys")
+    if causal:
+        check_causal_lengths(q, k)
     length, memory_len = q.shape[2], k.shape[2]
     trains_in_bfloat16 = q.device.type == "cpu" and q.dtype == torch.bfloat16 and torch.is_grad_enabled()
     if trains_in_bfloat16 and length * memory_len <= SHORT:

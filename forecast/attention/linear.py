@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role, check_choice, check_count
+from forecast.attention.base import Attention, Role, check_causal_lengths, check_choice, check_count
 from forecast.attention.feature_maps import (
     FEATURE_MAPS,
     EluPlusOne,
@@ -40,10 +40,13 @@ def linear_attention(
 ) -> Float[Tensor, "batch heads query_len head_dim"]:
     """Compute linear attention. Only the feature map favor takes a `projection` (see `orthogonal_directions`)."""
     check_choice("linear feature_map", feature_map, FEATURE_MAPS)
-    if causal and q.shape[2] != k.shape[2]:
-        raise ValueError(f"causal attention needs one length, not {q.shape[2]} queries and {k.shape[2]} keys")
+    if causal:
+        check_causal_lengths(q, k)
     if (projection is not None) != (feature_map == "favor"):
-        raise ValueError(f"feature map {feature_map!r} and projection do not go together: favor needs one")
+        given = "without" if projection is None else "with"
+        raise ValueError(
+            f"feature map {feature_map!r} {given} a projection: favor needs one, the others take none"
+        )
     dtype = torch.promote_types(v.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
         q, k, values = q.to(dtype), k.to(dtype), v.to(dtype)
@@ -68,8 +71,9 @@ def _mix(q: Tensor, k: Tensor, v: Tensor, eps: float, causal: bool) -> Tensor:
 
 
 class _KernelSums(torch.autograd.Function):
-    """The formula with closed-form gradients: sums of φ(k)vᵀ over the keys that a query reads, forward, and of φ(q)∇ᵀ
-    over the queries that read a key, backward.
+    """The formula with closed-form gradients.
+
+    Forward sums φ(k)vᵀ over the keys that a query reads; backward sums φ(q)∇ᵀ over the queries that read a key.
 
     With `chunks` the sums are causal. Earlier chunks (in backward: later ones) enter through their summed states, and
     the chunk itself through masked products, which backward computes again.
@@ -94,7 +98,7 @@ class _KernelSums(torch.autograd.Function):
     def backward(ctx, *grads: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, state, total, weight, out = ctx.saved_tensors
         chunks = ctx.chunks
-        g = grads[0] / weight  # of the numerator
+        g = grads[0] / weight  # gradient of the numerator
         g_weight = (g * out).sum(-1, keepdim=True).neg_()
         later, later_total = q.mT @ g, g_weight.mT @ q
         if chunks is not None:
@@ -127,7 +131,7 @@ class LinearAttention(Attention):
         eps: added to the normaliser, or to each exponential of favor.
 
     Raises:
-        ValueError: as of `Attention`, or for an option out of range.
+        ValueError: see `Attention`; or an option is out of range.
     """
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})

@@ -111,13 +111,13 @@ class NystromAttention(Attention):
     """Softmax attention through landmarks, plus a depthwise convolution of the values in role self.
 
     Args:
-        num_landmarks: segments that queries and keys are averaged in.
+        num_landmarks: number of segments over which queries and keys are averaged.
         pinv_iterations: iterations of the pseudo-inverse.
         conv_kernel: odd size of the convolution's kernel; None: no convolution; "auto": 33 in role self, none in role
             cross, where query and memory are different sequences.
 
     Raises:
-        ValueError: as of `Attention`, or for an option out of range.
+        ValueError: see `Attention`; or an option is out of range.
     """
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "cross"})

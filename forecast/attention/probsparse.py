@@ -26,7 +26,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role, check_choice, check_count
+from forecast.attention.base import Attention, Role, check_causal_lengths, check_choice, check_count
 from forecast.attention.prefix_sums import running_mean
 from forecast.attention.softmax import short_softmax_attention
 
@@ -50,16 +50,16 @@ def probsparse_attention(
     Args:
         factor: multiple of ln n in the number of top queries and of sampled keys.
         sampling: shared or per_query.
-        sample_index: sampled keys, for all queries or for each, instead of drawn ones.
-        top_queries: queries with exact attention, instead of those of largest measure.
+        sample_index: positions of the sampled keys, for all queries or for each; None: they are drawn.
+        top_queries: positions of the queries with exact attention; None: those with the largest measure.
         random: draw the sample from the global generator, as in training; otherwise it is evenly spaced.
 
     Raises:
         ValueError: causal attention of two lengths, or an unknown sampling.
     """
+    if causal:
+        check_causal_lengths(q, k)
     query_len = q.shape[2]
-    if causal and query_len != k.shape[2]:
-        raise ValueError(f"causal attention needs one length, not {query_len} queries and {k.shape[2]} keys")
     if top_queries is None:
         measure = sparsity_measure(
             q, k, causal=causal, factor=factor, sampling=sampling, sample_index=sample_index, random=random
@@ -141,7 +141,7 @@ def _draw(
     random: bool,
     device: torch.device,
 ) -> Tensor:
-    """Draw or space the positions of keys: (samples) or (query_len, samples)."""
+    """Choose the positions of the sampled keys, at random or evenly spaced: (samples) or (query_len, samples)."""
     samples = sample_size(factor, memory_len)
     if sampling == "per_query" and random:
         seen = torch.arange(1, query_len + 1, device=device)[:, None] if causal else memory_len
@@ -164,7 +164,7 @@ class ProbSparseAttention(Attention):
         sampling: shared or per_query.
 
     Raises:
-        ValueError: as of `Attention`, or for an option out of range.
+        ValueError: see `Attention`; or an option is out of range.
     """
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})

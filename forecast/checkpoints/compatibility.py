@@ -1,4 +1,4 @@
-"""Which settings training may change when it resumes or continues from a checkpoint."""
+"""Checks that training can resume or continue from a checkpoint with this run's settings and data."""
 
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,10 @@ DATA_STATE = {
     "freq": "step between rows",
     "n_time_features": "number of time features",
 }
-"""Values of the data module's state that must be equal, and how a message names them."""
+"""Values of the data module's state that must be equal, and their names in messages."""
 
 RESUMED_CALLBACKS = ("Checkpointing", "RunTime", "RankConsistency")
-"""Callbacks whose state a resumed run reads."""
+"""Callbacks whose state a resumed run needs."""
 
 
 def check_resumable(path: Path, content: dict[str, Any]) -> None:
@@ -26,8 +26,8 @@ def check_resumable(path: Path, content: dict[str, Any]) -> None:
     missing = [name for name in RESUMED_CALLBACKS if name not in content.get("callbacks", {})]
     if missing:
         raise CheckpointError(
-            f"{path}: it has no state of {', '.join(missing)}, as if written by an older version; leave out "
-            "resume=auto to start a new run"
+            f"{path}: the checkpoint has no state of {', '.join(missing)}, because an older version wrote it; "
+            "leave out resume=auto to start a new run"
         )
 
 
@@ -35,7 +35,7 @@ def check_settings_equal(path: Path, content: dict[str, Any], settings: dict[str
     """Check that training with `settings` can restore the checkpoint's optimizer and model.
 
     Raises:
-        CheckpointError: the checkpoint has no optimizer state, or a setting differs; names the first one.
+        CheckpointError: the checkpoint has no optimizer state, or naming the first setting that differs.
     """
     if "optimizer_states" not in content:
         raise CheckpointError(f"{path}: this checkpoint has no optimizer state; give the run's last.ckpt")
@@ -43,7 +43,7 @@ def check_settings_equal(path: Path, content: dict[str, Any], settings: dict[str
     if difference is not None:
         key, old, new = difference
         raise CheckpointError(
-            f"{path}: it was trained with {key}={old}, this run has {key}={new}; make them equal"
+            f"{path}: the checkpoint was trained with {key}={old}, this run has {key}={new}; make them equal"
         )
 
 
@@ -63,7 +63,7 @@ def check_data_equal(path: Path, content: dict[str, Any], data: dict[str, Any]) 
                 ", ".join(v) if isinstance(v, list | tuple) else v for v in (state.get(key), data[key])
             )
             raise CheckpointError(
-                f"{path}: other {name}: {old} in the checkpoint, {new} in this run; use data of the same form"
+                f"{path}: different {name}: {old} in the checkpoint, {new} in this run; use data of the same form"
             )
 
 

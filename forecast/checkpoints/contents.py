@@ -1,10 +1,10 @@
-"""What a checkpoint's content says of the training that wrote it."""
+"""Facts about a training run that its checkpoint's content holds."""
 
 from typing import Any
 
 
 def completed_epochs(content: dict[str, Any]) -> int:
-    """Return the number of epochs trained to their end."""
+    """Return the number of completed epochs."""
     return content["loops"]["fit_loop"]["epoch_progress"]["current"]["completed"]
 
 
@@ -14,7 +14,7 @@ def is_untrained(content: dict[str, Any]) -> bool:
 
 
 def is_finished(content: dict[str, Any]) -> bool:
-    """Whether training had ended: no epoch is left."""
+    """Whether the checkpoint was written at the end of training, with no epoch left."""
     return content["callbacks"]["Checkpointing"]["is_finished"]
 
 

@@ -1,4 +1,4 @@
-"""Checkpoint files: find, read and write them. Nothing in a file is executed, and every file appears whole."""
+"""Checkpoint files: find, read and write them. Reading executes nothing, and writing is atomic."""
 
 import warnings
 from pathlib import Path
@@ -12,7 +12,7 @@ from forecast.system.files import whole_file
 
 
 def find_checkpoint(path: str | Path, prefer: str = "best") -> Path:
-    """Return `path` if it is a file; of a run folder, its checkpoint named `prefer` ("best" or "last").
+    """Return `path` if it is a file; if it is a run folder, return its checkpoint `prefer` ("best" or "last").
 
     Raises:
         CheckpointError: there is no such file.
@@ -43,12 +43,12 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def load_newest(folder: Path, name: str = "last") -> tuple[Path, dict[str, Any]] | None:
-    """Load the newest readable state in a run folder, `<name>.ckpt` or the one before it, `<name>-1.ckpt`.
+    """Load the newest readable state in a run folder: `<name>.ckpt`, or the state before it, `<name>-1.ckpt`.
 
     Returns its path and content, or None if the folder has neither. A damaged file is skipped with a warning.
 
     Raises:
-        CheckpointError: no file is readable.
+        CheckpointError: neither file is readable.
     """
     paths = [path for end in ("", "-1") if (path := folder / "checkpoints" / f"{name}{end}.ckpt").is_file()]
     for number, path in enumerate(paths):
@@ -78,7 +78,7 @@ def save_checkpoint(content: Any, path: Path) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """Return the system's message: torch.save may raise its own error after the system's."""
+    """Return the message of the system error behind `error`, which torch.save hides behind its own."""
     cause: BaseException | None = error
     while cause is not None and not (isinstance(cause, OSError) and cause.strerror):
         cause = cause.__context__

@@ -1,9 +1,9 @@
-"""Safe loading of checkpoint files: tensors and plain values, with nothing called, unpacked or repeated.
+"""Safe loading of checkpoint files: only tensors and plain values, without executing anything.
 
 `torch.load(weights_only=True)` executes no code from the file, but it allows more than this project's checkpoints
-hold, and it does not verify checksums. Therefore a file is read twice, the second time from the system's cache: first
-the CRC of every member of its zip archive and the names in its pickle are checked, then it is loaded. The loaded
-values are checked too.
+contain, and it does not verify checksums. Therefore a file is read twice, the second time from the system's cache. The
+first pass checks the CRC of every member of the zip archive and the names in the pickle. The second pass loads the
+file. Then the loaded values are checked: a file may expand to far more values or bytes than it holds.
 """
 
 import pickletools
@@ -18,15 +18,15 @@ from torch import Tensor
 from forecast.system.errors import CheckpointError
 
 TYPES = ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool")
-SAFE = {
+SAFE_NAMES = {
     "collections OrderedDict",
     "torch._utils _rebuild_tensor_v2",
     *(f"torch {name}Storage" for name in TYPES),
 }
-"""The names that a checkpoint's pickle may contain."""
+"""Global names that a checkpoint's pickle may contain."""
 
-UNSAFE_CODES = {"STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"}
-"""Pickle operations that name or create any other object."""
+UNSAFE_OPCODES = {"STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"}
+"""Pickle operations that can name or create any other object."""
 
 MAX_VALUES = 1_000_000
 
@@ -35,7 +35,7 @@ def safe_load(path: Path) -> Any:
     """Load the file's content onto the CPU.
 
     Raises:
-        CheckpointError: the file cannot be read, is damaged, is not a checkpoint, or holds more than data.
+        CheckpointError: the file cannot be read, is damaged, is not a checkpoint, or contains more than data.
     """
     try:
         size = path.stat().st_size
@@ -71,10 +71,10 @@ def find_unsafe_member(file: BinaryIO, size: int) -> str:
         if damaged := archive.testzip():
             raise zipfile.BadZipFile(f"the CRC of {damaged} does not match")
         (pickled,) = (member for member in members if member.filename.split("/")[1:] == ["data.pkl"])
-        for code, argument, _ in pickletools.genops(archive.read(pickled)):
-            if code.name in UNSAFE_CODES:
-                return f"a pickle with {code.name}"
-            if code.name == "GLOBAL" and argument not in SAFE:
+        for opcode, argument, _ in pickletools.genops(archive.read(pickled)):
+            if opcode.name in UNSAFE_OPCODES:
+                return f"a pickle with {opcode.name}"
+            if opcode.name == "GLOBAL" and argument not in SAFE_NAMES:
                 return str(argument).replace(" ", ".")
     return ""
 
@@ -86,7 +86,7 @@ def find_unsafe_value(content: Any, size: int) -> str:
         value = waiting.pop()
         n_values += 1
         if n_values > MAX_VALUES:
-            return "values that repeat themselves"
+            return f"more than {MAX_VALUES:,} values"
         if type(value) in (dict, OrderedDict):
             waiting += [*value, *value.values()]
         elif type(value) in (list, tuple):

@@ -3,7 +3,7 @@
 Hydra instantiates whatever a `_target_` names and resolves `${...}` before that, and a command line may be pasted
 from anywhere. To allow a class, such as a new attention, name it in a YAML file below conf/, or give its full name in
 the environment variable FORECAST_TARGETS (several names are separated by colons). Checkpoints are checked by
-`forecast.checkpoints.trust`.
+`forecast.checkpoints.settings`.
 
 Imports no torch: `forecast.cli.main` runs these checks before every command.
 """

@@ -8,7 +8,7 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.checkpoints.trust import TRAINING_TARGETS, check_settings
+from forecast.checkpoints.settings import TRAINING_TARGETS, check_settings
 from forecast.evaluation.backtest import Backtest
 from forecast.inference.backtest import backtest_model, backtest_with_refits
 from forecast.inference.model import TrainedModel, load_tested

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from forecast.checkpoints.contents import completed_epochs, is_untrained
 from forecast.checkpoints.file import find_checkpoint, load_checkpoint, save_checkpoint
@@ -22,8 +22,9 @@ from forecast.training.build import (
     make_data,
     make_forecaster,
     make_trainer,
+    plain_settings,
 )
-from forecast.training.checkpointing import pass_on
+from forecast.training.checkpointing import preload
 from forecast.training.compile import compile_where_possible
 from forecast.training.fsdp import is_sharded, load_whole
 from forecast.training.module import Forecaster
@@ -58,11 +59,11 @@ def train(config: DictConfig, data: DataModule | None = None) -> float:
     forecaster = make_forecaster(config, data, baselines)
     trainer = make_run_trainer(config, forecaster, start, run_time)
     check_trainer(config, trainer)
-    start.check(plain(config), data)
+    start.check(plain_settings(config), data)
     if config.compile:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
     if trainer.is_global_zero:
-        start.take_over_best(folder, plain(config), data)
+        start.take_over_best(folder, plain_settings(config), data)
         report.introduce(config, data, forecaster.model, trainer)
 
     saved: Saved | None = None
@@ -103,11 +104,6 @@ class Saved:
         write_json(self.folder / "metrics.json", {**self.metrics, **added})
 
 
-def plain(config: DictConfig) -> dict[str, Any]:
-    """Return the configuration as plain values, with all interpolations resolved."""
-    return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
-
-
 def prepare_data(config: DictConfig, data: DataModule | None) -> tuple[DataModule, FittedBaselines]:
     """Read the data, unless a data module is given, and fit the baselines on its training rows."""
     signals.leave_if_received(" before it read data")
@@ -142,14 +138,16 @@ def calibrate_and_test(
     path = find_checkpoint(config.output_dir)
     content = load_checkpoint(path)
     forecaster.is_untrained = is_untrained(content)
-    restored = pass_on(trainer, path, content)
+    restored = preload(trainer, path, content)
     trainer.validate(forecaster, datamodule=data, ckpt_path=restored, weights_only=True, verbose=False)
     validation_mse = forecaster.errors[MODEL].scores()["mse"]
     trainer.test(forecaster, datamodule=data, verbose=False)
     assert forecaster.calibration is not None
     content["calibration"] = forecaster.calibration.state_dict()
     content["baselines"] = baselines.state_dict()
-    content["hyper_parameters"] = plain(config)  # the checkpoint may be copied from the run that is continued
+    content["hyper_parameters"] = plain_settings(
+        config
+    )  # the checkpoint may be copied from the run that is continued
     return Best(path, content, validation_mse)
 
 
@@ -170,7 +168,7 @@ def save_results(
     results = forecaster.results()
     signals.leave_if_received(" after the test")
     facts = describe_run(config, trainer, forecaster, data, best, memory)
-    metrics = report.metrics(results, data, facts)
+    metrics = {**results.content(), "n_windows": data.n_windows, **facts}
     shown = report.examples(forecaster, data, results)
     images = report.pictures(folder, forecaster, data, results, shown)
     loggers.log_results(trainer.loggers, metrics, results, images, trainer.global_step)

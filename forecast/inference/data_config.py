@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.checkpoints.trust import shipped_download
+from forecast.checkpoints.settings import shipped_download
 from forecast.data.store.format import is_store
 from forecast.system.errors import CheckpointError, ConfigError
 

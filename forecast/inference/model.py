@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from forecast.checkpoints.contents import is_untrained
 from forecast.checkpoints.file import find_checkpoint, load_checkpoint
-from forecast.checkpoints.trust import check_settings
+from forecast.checkpoints.settings import check_settings
 from forecast.data import DataModule, Panel, frame_data, long_frame_data
 from forecast.data.scaling import Scaler
 from forecast.data.time_features import parse_frequency

@@ -1,4 +1,4 @@
-"""The places of attention layers in a model, and the time steps that their tokens stand for."""
+"""Attention layers of a model, and the time steps that their tokens stand for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class AttentionLayer:
     Attributes:
         name: the layer's path in the model, as in `named_modules`.
         number: position among the layers of its encoder or decoder.
-        encoder: which encoder of a stack of encoders; None: the model has one encoder.
+        encoder: position of its encoder in a stack of encoders; None: the model has one encoder.
     """
 
     name: str
@@ -35,9 +35,11 @@ class AttentionLayer:
 
 
 def encoder_attention(
-    encoder: Encoder, steps: Steps, *, name: str = "encoder", number: int | None = None
+    encoder: Encoder, steps: Steps, *, name: str = "encoder", encoder_number: int | None = None
 ) -> list[AttentionLayer]:
     """List the self-attention layers of an encoder that reads `steps`.
+
+    `name` is the encoder's path in the model, `encoder_number` its position in a stack of encoders.
 
     A distilling block keeps every second token: token j is the maximum over tokens 2j − 1 … 2j + 1 before the block,
     each mixed with its two neighbours, so its centre is that of token 2j.
@@ -46,7 +48,9 @@ def encoder_attention(
     for i in range(len(encoder.layers)):
         if i > 0 and isinstance(encoder.distils[i - 1], Distil):
             steps = steps[::2]
-        layers.append(AttentionLayer(f"{name}.layers.{i}.attention", "encoder", i, steps, steps, number))
+        layers.append(
+            AttentionLayer(f"{name}.layers.{i}.attention", "encoder", i, steps, steps, encoder_number)
+        )
     return layers
 
 
@@ -55,11 +59,10 @@ def decoder_attention(
 ) -> list[AttentionLayer]:
     """List the self-attention and cross-attention layers of a decoder that reads `steps`.
 
-    Its memory is the output of all encoders, one after another: the steps of the last layer of each.
+    Its memory is the concatenated outputs of all encoders, so its steps are those of the last layer of each encoder.
     """
-    following = [*(layer.number for layer in encoder_layers[1:]), 0]
-    last = [layer for layer, number in zip(encoder_layers, following, strict=True) if number == 0]
-    memory = np.concatenate([layer.query_steps for layer in last])
+    last_layers = {layer.encoder: layer for layer in encoder_layers}  # a later layer replaces an earlier one
+    memory = np.concatenate([layer.query_steps for layer in last_layers.values()])
     return [
         layer
         for i in range(len(decoder))

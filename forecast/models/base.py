@@ -1,4 +1,4 @@
-"""The base class of forecasting models: what training, refit, prediction, explain and export ask of a model."""
+"""The base class of forecasting models: the interface that training, prediction and the tools use."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,10 @@ PointAndScale = tuple[Float[Tensor, "batch pred_len n_features"], Float[Tensor, 
 
 
 class WarmStart(ABC):
-    """What a model can be fitted to before its first gradient step. Methods compute their result when called."""
+    """Statistics of the training data that a model can be fitted to before its first gradient step.
+
+    Each method computes its result when it is called.
+    """
 
     @property
     @abstractmethod
@@ -46,13 +49,13 @@ class ForecastModel(nn.Module, ABC):
     below are optional; their defaults suit a network that starts at random and has no attention layers.
 
     Attributes:
-        shrinkage: weight in [0, 1], shape (), of what the network adds to the forecast that it starts from; a model
-            that has one registers it as a buffer. Training uses 1; the checkpoint of the best epoch holds the weight
-            that the validation windows support (`forecast.training.shrinkage`). None: the model has none.
+        shrinkage: weight in [0, 1], shape (), of the correction that training adds to the warm start's forecast. A
+            model that has one registers it as a buffer. Training uses 1; the checkpoint of the best epoch holds the
+            weight that the validation windows support (`forecast.training.shrinkage`). None: the model has none.
         label_len: last steps of the past that the decoder reads again.
         patch_len: steps in a token; None: a token is one step.
         tokens: channel handling, `mixed`, `independent` or `joint` (`forecast.models.channels`).
-        horizon_input: what stands in the decoder's tokens of the horizon, in words.
+        horizon_input: description of the decoder's input at the horizon, for the pages of `forecast.explain`.
     """
 
     shrinkage: Tensor | None
@@ -88,18 +91,18 @@ class ForecastModel(nn.Module, ABC):
         """Fit what can be fitted in closed form, before the first gradient step."""
 
     def keep_median(self) -> None:
-        """Reduce the outputs of each target to the median, in place, because the others were never trained.
+        """Reduce the outputs of each target to the median, in place.
 
-        Only called for a model that `forecasts_untrained`.
+        Called only where a model that `forecasts_untrained` is used untrained: its other quantiles mean nothing.
         """
         raise NotImplementedError(f"{type(self).__name__} forecasts untrained, and has no keep_median()")
 
     def attention_layers(self) -> list[AttentionLayer]:
-        """The attention layers and the steps that their tokens stand for, in the order of the forward pass."""
+        """List the attention layers, with the steps of their tokens, in the order of the forward pass."""
         return []
 
     def shardable_layers(self) -> list[nn.Module]:
-        """Blocks whose parameters FSDP gathers one block at a time."""
+        """List the blocks whose parameters FSDP gathers one block at a time."""
         return [module for module in self.modules() if isinstance(module, EncoderLayer | DecoderLayer)]
 
     @staticmethod

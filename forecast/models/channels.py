@@ -1,4 +1,4 @@
-"""Channel handling: which variables a token holds, and which tokens attention reads together."""
+"""Channel handling: the variables that a token holds, and the tokens that attention reads together."""
 
 import torch
 from jaxtyping import Float, Int
@@ -8,7 +8,7 @@ from forecast.attention.base import check_choice
 
 TOKENS = ("mixed", "independent", "joint")
 EMBEDDING_SCALE = 0.3
-"""Standard deviation of the variable embeddings at the start; tokens have about 1."""
+"""Initial standard deviation of the variable embeddings; that of tokens is about 1."""
 
 
 class ChannelLayout(nn.Module):
@@ -19,13 +19,14 @@ class ChannelLayout(nn.Module):
     joint        one sequence of n·T tokens; a token holds a patch of one variable, and a learnt embedding of the
                  variable is added to it
 
-    Below, a channel is a row of tokens: all variables together (mixed), or one variable (independent, joint).
+    In the methods, a channel is one sequence of tokens: all variables together (mixed), or one variable (independent,
+    joint).
 
     Sources: Zhou et al. 2021, Informer (mixed); Nie et al. 2023, PatchTST (independent); Woo et al. 2024, Moirai
     (joint).
 
     Raises:
-        ValueError: `tokens` is not one of these three.
+        ValueError: `tokens` is none of these.
     """
 
     def __init__(self, tokens: str, n_features: int, d_model: int) -> None:

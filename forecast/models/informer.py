@@ -19,7 +19,7 @@ MakeAttention = Callable[..., Attention]
 
 
 class AttentionSlots(TypedDict):
-    """Constructors of the attention in each slot, called once a layer as `make(d_model, n_heads, dropout=...)`."""
+    """Constructors of the attention in each slot, called once per layer as `make(d_model, n_heads, dropout=...)`."""
 
     encoder: MakeAttention
     decoder: MakeAttention
@@ -72,7 +72,7 @@ class Informer(ForecastModel):
         super().__init__()
         check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
         check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
-        check_lengths(seq_len, label_len, dropout)
+        check_label_len(seq_len, label_len)
         self.seq_len, self.label_len, self.pred_len = seq_len, label_len, pred_len
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout}
 
@@ -117,7 +117,7 @@ class Informer(ForecastModel):
         return self.head(self.norm(self.decoder(x, memory, last=self.pred_len)))
 
     def encoder_attention(self) -> list[AttentionLayer]:
-        """The attention layers of the encoder or encoders."""
+        """List the attention layers of the encoder or encoders."""
         assert isinstance(self.encoder, Encoder)
         return encoder_attention(self.encoder, np.arange(self.seq_len))
 
@@ -141,7 +141,7 @@ class EncoderStack(nn.Module):
         )
 
     def attention_layers(self, seq_len: int) -> list[AttentionLayer]:
-        """The attention layers of all encoders, in order."""
+        """List the attention layers of all encoders, in order."""
         return [
             layer
             for i, encoder in enumerate(self.encoders)
@@ -149,7 +149,7 @@ class EncoderStack(nn.Module):
                 encoder,
                 np.arange(seq_len - seq_len // 2**i, seq_len),
                 name=f"encoder.encoders.{i}",
-                number=i,
+                encoder_number=i,
             )
         ]
 
@@ -178,9 +178,7 @@ def check_sizes(**sizes: int) -> None:
             raise ValueError(f"{name}={size!r} must be a whole number of at least 1")
 
 
-def check_lengths(seq_len: int, label_len: int, dropout: float) -> None:
-    """Raise ValueError for a `label_len` beyond the window or a dropout outside [0, 1)."""
+def check_label_len(seq_len: int, label_len: int) -> None:
+    """Raise ValueError for a negative `label_len`, or one beyond the window."""
     if not 0 <= label_len <= seq_len:
         raise ValueError(f"label_len={label_len} must lie between 0 and seq_len={seq_len}")
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout={dropout} must be at least 0 and below 1")

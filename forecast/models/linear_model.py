@@ -1,4 +1,4 @@
-"""The linear model that a ResidualInformer adds to."""
+"""The linear model whose forecast a ResidualInformer corrects."""
 
 import torch
 from jaxtyping import Float

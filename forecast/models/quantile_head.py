@@ -14,7 +14,7 @@ from torch.nn import functional as F
 def arrange_quantiles(
     raw: Float[Tensor, "batch pred_len outputs"], n_targets: int
 ) -> Float[Tensor, "batch pred_len n_targets quantiles"]:
-    """Turn raw outputs into increasing quantiles. Half precision is raised to float32, which can tell them apart."""
+    """Turn raw outputs into increasing quantiles, in float32 or wider: half precision could make neighbours equal."""
     if raw.dtype in (torch.bfloat16, torch.float16):
         raw = raw.float()
     raw = raw.unflatten(-1, (n_targets, -1))
@@ -26,12 +26,12 @@ def arrange_quantiles(
 
 
 def raw_to_gap(raw: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Turn raw outputs into gaps between quantiles, greater than zero."""
+    """Turn raw outputs into positive gaps between quantiles."""
     return F.softplus(raw - 1)
 
 
 def gap_to_raw(gap: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Turn gaps, greater than zero, into raw outputs: the inverse of `raw_to_gap`."""
+    """Turn positive gaps into raw outputs, the inverse of `raw_to_gap`."""
     return gap + (-torch.expm1(-gap)).log() + 1
 
 

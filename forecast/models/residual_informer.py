@@ -1,4 +1,4 @@
-"""An Informer on patches that forecasts what a linear model leaves over."""
+"""An Informer on patches that corrects the forecast of a linear model."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from forecast.models.attention_layers import AttentionLayer, decoder_attention, 
 from forecast.models.base import ForecastModel, PointAndScale, WarmStart
 from forecast.models.channels import ChannelLayout
 from forecast.models.embedding import sinusoidal_positions
-from forecast.models.informer import AttentionSlots, check_lengths, check_sizes
+from forecast.models.informer import AttentionSlots, check_label_len, check_sizes
 from forecast.models.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 from forecast.models.linear_model import LinearModel
 from forecast.models.patches import PatchEmbedding, StepHead
@@ -88,9 +88,9 @@ class ResidualInformer(ForecastModel):
     ) -> None:
         super().__init__()
         check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
-        check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers, d_calendar=d_calendar)
-        check_sizes(patch_len=patch_len)
-        check_lengths(seq_len, label_len, dropout)
+        check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
+        check_sizes(d_calendar=d_calendar, patch_len=patch_len)
+        check_label_len(seq_len, label_len)
         self.seq_len, self.label_len, self.pred_len = seq_len, label_len, pred_len
         self.patch_len: int = min(patch_len, seq_len)
         self.normalize, self.future_calendar, self.n_quantiles = normalize, future_calendar, n_quantiles
@@ -104,7 +104,7 @@ class ResidualInformer(ForecastModel):
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout}
         self._build_layers(attention, n_heads, (encoder_layers, decoder_layers), sizes)
         self.norm = nn.LayerNorm(d_model)
-        outputs = n_quantiles * (n_targets if self.channels.mixed else 1)  # of each channel
+        outputs = n_quantiles * (n_targets if self.channels.mixed else 1)  # per channel
         self.head = StepHead(d_model, d_calendar, outputs, patch_len=self.patch_len)
 
     def _build_embeddings(self, n_time_features: int, d_time: int, d_model: int, dropout: float) -> None:
@@ -151,7 +151,7 @@ class ResidualInformer(ForecastModel):
             self.set_quantile_gaps(start.error_quantiles(self.forecast_linear))
 
     def set_quantile_gaps(self, quantiles: Float[Tensor, "n_targets n_quantiles"]) -> None:
-        """Set the gaps between quantiles, in standard deviations of a window, that the untrained head gives."""
+        """Set the gaps between quantiles of the untrained head, in standard deviations of a window."""
         gaps = quantiles.diff(dim=1).clamp(min=LEAST_GAP).float()
         set_gaps(self.head.out, gaps if self.channels.mixed else gaps.mean(0, keepdim=True))
 
@@ -160,7 +160,7 @@ class ResidualInformer(ForecastModel):
         self.n_quantiles = 1
 
     def forecast_linear(self, past: Float[Tensor, "batch seq_len n_features"]) -> PointAndScale:
-        """Forecast with the linear model alone; give the forecast and the standard deviation of each window."""
+        """Return the forecast of the linear model alone, and the standard deviation of each window."""
         mean = past.mean(1, keepdim=True)
         return mean + self._linear(past - mean), self.window_std(past - mean)
 
@@ -236,14 +236,15 @@ class ResidualInformer(ForecastModel):
         return F.pad(steps, (0, 0, 0, self.future_tokens * self.patch_len - self.pred_len))
 
     def attention_layers(self) -> list[AttentionLayer]:
-        """A token's step is the middle of its patch; the last patch of the horizon may end before its middle."""
+        """List the attention layers; a token's step is the middle of its patch, or the last step of the horizon."""
         half = self.patch_len // 2
         past = self.seq_len - self.patch_len * np.arange(self.past_tokens, 0, -1) + half
         future = self.seq_len + self.patch_len * np.arange(self.future_tokens) + half
         future = np.minimum(future, self.seq_len + self.pred_len - 1)
         labels = past[len(past) - self.label_tokens :]
-        joint = self.channels.joint  # then the labels of all targets precede the horizons of all targets
-        read, asked = (self.channels.n_features, len(self.target_index)) if joint else (1, 1)
-        decoded = np.concatenate([np.tile(labels, asked), np.tile(future, asked)])
-        layers = encoder_attention(self.encoder, np.tile(past, read))
+        # joint: one sequence holds all channels; in the decoder, all labels precede all horizons
+        channels = self.channels
+        n_read, n_forecast = (channels.n_features, len(self.target_index)) if channels.joint else (1, 1)
+        decoded = np.concatenate([np.tile(labels, n_forecast), np.tile(future, n_forecast)])
+        layers = encoder_attention(self.encoder, np.tile(past, n_read))
         return layers + decoder_attention(self.decoder, decoded, layers)

@@ -14,7 +14,7 @@ class ModelSize:
         width: width of the largest matrix products (`d_model`).
         parameters: trainable numbers.
         activations: numbers that one window holds while one layer runs.
-        tables: numbers in fixed tables, such as the positions'.
+        tables: numbers in fixed tables, such as sinusoidal positions.
     """
 
     n_layers: int = 0
@@ -51,6 +51,6 @@ def estimate_informer_size(settings: Mapping[str, Any], *, n_features: int, n_ta
 
 
 def _counts(settings: Mapping[str, Any], *names: str) -> list[int]:
-    """Read these settings; empty where one of them is not a positive whole number."""
+    """Return the named settings; an empty list if one of them is not a positive whole number."""
     values = [settings.get(name) for name in names]
     return [value for value in values if value] if all(type(v) is int and v > 0 for v in values) else []

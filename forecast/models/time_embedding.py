@@ -17,7 +17,7 @@ JITTER = {"day of year": 0.06, "week of year": 0.06, "day of month": 0.07}
 
 
 class TimeEmbedding(nn.Module):
-    """Embed time features f in [−½, ½]: f, sin(πkf), cos(πkf) for k ≤ 4, then a hidden layer, then (d_time).
+    """Embed time features f in [−½, ½]: f, sin(πkf), cos(πkf) for k ≤ 4, then a hidden layer and a linear one.
 
     The sines and cosines let a shallow network learn the profile of an hour or a weekday; the hidden layer combines
     hour, weekday and holiday. Covariates follow the calendar features and may have any size; they get no sines and

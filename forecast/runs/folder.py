@@ -1,4 +1,4 @@
-"""A run's folder: its lock and the files that say how it was configured. Imports no torch."""
+"""A run's folder: its lock, and the files that hold its configuration. Imports no torch."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,12 +13,12 @@ from forecast.system.files import whole_file
 
 
 class InUse(ConfigError):
-    """Another process writes in a folder."""
+    """Another process is writing in a folder."""
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock the folder for the run that writes in it. The lock ends with the process, however the process ends.
+    """Lock the folder for the run that writes in it. The lock is released when the process ends, even if it is killed.
 
     Raises:
         InUse: another process holds the lock.
@@ -55,21 +55,30 @@ def write_config(folder: Path, config: DictConfig, overrides: Sequence[str]) -> 
 
 
 def write_overrides(path: Path, overrides: Sequence[str]) -> None:
+    """Write overrides as a YAML list."""
     with whole_file(path) as temporary:
         OmegaConf.save(OmegaConf.create(list(overrides)), temporary)
 
 
 def read_config(path: Path) -> DictConfig:
-    """Raises ValueError for a file that holds something else than a run's settings, other errors for no YAML at all."""
+    """Read a run's configuration.
+
+    Raises:
+        Exception: one of `forecast.runs.resume.UNREADABLE`, if the file does not hold a run's configuration.
+    """
     config = OmegaConf.load(path)
     if not isinstance(config, DictConfig) or "output_dir" not in config:
-        raise ValueError(f"{path} holds no run's settings")
+        raise ValueError(f"{path}: the file does not hold the configuration of a run")
     return config
 
 
 def read_overrides(path: Path) -> list[str]:
-    """Raises ValueError for a file that holds something else than a list, other errors for no YAML at all."""
+    """Read a list of overrides.
+
+    Raises:
+        Exception: one of `forecast.runs.resume.UNREADABLE`, if the file does not hold a list.
+    """
     overrides: Any = OmegaConf.to_container(OmegaConf.load(path))
     if not isinstance(overrides, list):
-        raise ValueError(f"{path} holds no overrides")
+        raise ValueError(f"{path}: the file does not hold a list of overrides")
     return [str(override) for override in overrides]

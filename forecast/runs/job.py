@@ -1,8 +1,8 @@
-"""One job of a sweep: its folder, and its run in a process of its own. Imports no torch.
+"""One job of a sweep: its folder, and its run in a separate process. Imports no torch.
 
-The name of a job's folder holds a mark of the job's configuration. A resumed sweep finds each job's folder by this
-mark, whatever the job's number. The job is then skipped (finished), resumed (half done) or started again (failed, or
-killed before its first checkpoint).
+The name of a job's folder contains a short digest of the job's configuration. A resumed sweep finds the folder by this
+digest, whatever the job's number. The job is then skipped (finished), resumed (interrupted) or started again (failed,
+or killed before its first checkpoint).
 """
 
 import os
@@ -25,25 +25,26 @@ from forecast.system.hydra_internals import process_state, restore_process_state
 
 
 def job_folder(stem: str, suffix: str, *, _root_: DictConfig) -> str:
-    """The name of a job's folder in its sweep: the folder that it has (with resume=auto), or a new one."""
+    """Return the name of a job's folder in its sweep: with resume=auto its existing folder, else a new one."""
     try:
         digest = digest_of_new(_root_)
     except OmegaConfBaseException:  # the job itself reports what is wrong
         return f"{stem}_{suffix}"
     found = find_job(_root_, digest) if _root_.get("resume") == "auto" else None
-    return found.name if found is not None else f"{stem}_{mark(digest)}-{suffix}"
+    return found.name if found is not None else f"{stem}_{short(digest)}-{suffix}"
 
 
 OmegaConf.register_new_resolver("job_folder", job_folder, replace=True)
 
 
-def mark(digest: str) -> str:
+def short(digest: str) -> str:
+    """Return the part of a digest that a folder's name contains."""
     return digest[:8]
 
 
 def find_job(config: DictConfig, digest: str) -> Path | None:
-    """The newest folder of this configuration in its sweep."""
-    folders = Path(config.hydra.sweep.dir).glob(f"*_{mark(digest)}-*")
+    """Find the newest folder in the sweep with a configuration of this digest."""
+    folders = Path(config.hydra.sweep.dir).glob(f"*_{short(digest)}-*")
     for folder in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True):
         written = folder / "config.yaml"
         if not written.exists() or digest_of(read_config(written)) == digest:
@@ -56,21 +57,21 @@ def find_job(config: DictConfig, digest: str) -> Path | None:
 
 @dataclass(frozen=True)
 class Job:
-    """One job of a sweep, to be called in another process."""
+    """One job of a sweep; calling it in another process runs it. `config` is the configuration of the sweep."""
 
     number: int
     overrides: list[str]
-    config: DictConfig  # the sweep's
+    config: DictConfig
     context: HydraContext
     task: TaskFunction
     state: Any = field(default_factory=process_state)
     folder: str = field(default_factory=os.getcwd)
 
     def __call__(self) -> JobReturn:
-        os.chdir(self.folder)  # a cluster's processes begin elsewhere
+        os.chdir(self.folder)  # processes of a cluster start in another folder
         restore_process_state(self.state)
         is_requeued = "SLURM_RESTART_COUNT" in os.environ
-        config = self.configured(["resume=auto"] if is_requeued else [])
+        config = self.compose(["resume=auto"] if is_requeued else [])
         HydraConfig.instance().set_config(config)
         return run_job(
             hydra_context=self.context,
@@ -80,7 +81,8 @@ class Job:
             job_subdir_key="hydra.sweep.subdir",
         )
 
-    def configured(self, more: Sequence[str] = ()) -> DictConfig:
+    def compose(self, more: Sequence[str] = ()) -> DictConfig:
+        """Compose the job's configuration, with `more` overrides."""
         config = self.context.config_loader.load_sweep_config(self.config, [*self.overrides, *more])
         with open_dict(config):
             config.hydra.job.id = config.hydra.job.num = self.number
@@ -95,11 +97,11 @@ class Lost:
 
 
 Outcome = JobReturn | Lost | int
-"""An int is the exit status of a job that was told to stop."""
+"""The result of a job, the reason why there is none, or the exit status of a job that was stopped."""
 
 
 def run_until_stopped(job: Job) -> JobReturn | int:
-    """Run the job. Its exit, which some launchers do not pass on, is returned as its status."""
+    """Run the job. If it exits, return its exit status, which some launchers do not report."""
     try:
         return job()
     except SystemExit as stop:
@@ -107,24 +109,24 @@ def run_until_stopped(job: Job) -> JobReturn | int:
 
 
 def job_return(job: Job, outcome: JobReturn | Lost) -> JobReturn:
-    """The result for the sweeper: a lost job has none, as a failed one."""
+    """Return the result for the sweeper. A lost job has no score, like a failed one, unless it had finished."""
     if isinstance(outcome, JobReturn):
         return outcome
     result = JobReturn(overrides=job.overrides, status=JobStatus.COMPLETED)
-    result.return_value = record_loss(job.configured(), job.number, outcome.reason)
+    result.return_value = record_lost_job(job.compose(), job.number, outcome.reason)
     return result
 
 
-def record_loss(config: DictConfig, number: int, reason: str) -> float | None:
-    """Write the reason into the folder of a job whose process ended without a result; make a folder if it has none.
+def record_lost_job(config: DictConfig, number: int, reason: str) -> float | None:
+    """Write error.txt for a job whose process ended without a result, in its folder or in a new one.
 
     Returns:
-        The job's score, if its run was finished before its process ended.
+        The job's score if its run had finished before the process ended; nothing is written then.
     """
     digest = digest_of_new(config)
     folder = find_job(config, digest)
     if folder is None:
-        folder = Path(config.hydra.sweep.dir) / f"{number}_{config.run_name}_{mark(digest)}-lost"
+        folder = Path(config.hydra.sweep.dir) / f"{number}_{config.run_name}_{short(digest)}-lost"
         folder.mkdir()
     elif (score := score_if_finished(folder, config)) is not None:
         return score
@@ -135,4 +137,5 @@ def record_loss(config: DictConfig, number: int, reason: str) -> float | None:
 
 
 def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or the error's type if it has no message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

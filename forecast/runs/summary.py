@@ -17,15 +17,15 @@ from forecast.system.files import whole_file
 from forecast.system.identity import OF_ONE_RUN, effect_of_override
 
 SUMMARISED = {"mse": 3, "mae": 3, "skill": 3, "seconds": 1, "windows_per_second": 0, "peak_memory_mb": 0}
-"""Scores in the summary, and the decimal places that the screen shows of them."""
+"""Scores in the summary, and the decimal places of each on the screen."""
 
 TASK = ["data", "path", "features", "pred_len", "naive"]
-"""Columns in which rows must agree to compete. The naive baseline's MSE tells scales and test splits apart."""
+"""Columns whose values are equal in comparable rows. The MSE of the naive baseline depends on scales and test split."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A job of a sweep: the overrides it was given, and its final metrics, or why there are none."""
+    """A job of a sweep: its folder, its overrides, and its final metrics or its error."""
 
     folder: Path
     settings: dict[str, str]
@@ -35,31 +35,32 @@ class Run:
 
     @property
     def is_done(self) -> bool:
-        """Whether the run was tested, and refitted where that was asked for: what follows the scores can fail too."""
+        """Whether the run was tested and had no error afterwards, for example in a refit."""
         return self.metrics is not None and self.error is None
 
 
 def read_jobs(folder: Path) -> list[Run]:
-    """The jobs in a sweep's folder, in the order of their numbers."""
-    return [
-        read_run(job) for job in sorted({p.parent for p in folder.glob("*/overrides.yaml")}, key=job_number)
-    ]
+    """Read the jobs in a sweep's folder, in the order of their numbers."""
+    folders = {path.parent for path in folder.glob("*/overrides.yaml")}
+    return [read_run(job) for job in sorted(folders, key=job_number)]
 
 
 def read_run(folder: Path) -> Run:
+    """Read a job's overrides and metrics or error."""
     settings = {}
     if (folder / "overrides.yaml").exists():
         for override in read_overrides(folder / "overrides.yaml"):
             key, _, value = override.partition("=")
             settings[key.lstrip("+~")] = value.strip("'\"")
     metrics, error = folder / "metrics.json", folder / "error.txt"
-    scores = json.loads(metrics.read_text()) if metrics.exists() else None
+    scores = json.loads(metrics.read_text("utf-8")) if metrics.exists() else None
     if error.exists():
         return Run(folder, settings, scores, error.read_text().strip())
     return Run(folder, settings, scores, None, is_running=scores is None and is_running(folder))
 
 
 def job_number(folder: Path) -> tuple[int, str]:
+    """Return the sort key of a job's folder: its number, then its name."""
     number = folder.name.split("_")[0]
     return (int(number) if number.isdigit() else -1, folder.name)
 
@@ -68,7 +69,7 @@ def job_number(folder: Path) -> tuple[int, str]:
 
 
 def differing(runs: Sequence[Run]) -> list[str]:
-    """The settings in which the runs differ, except the seed and where the runs are written."""
+    """List the settings in which the runs differ, except the seed and settings of places and logs."""
     keys = dict.fromkeys(
         key for run in runs for key in run.settings if key != "seed" and effect_of_override(key) in OF_ONE_RUN
     )
@@ -76,14 +77,14 @@ def differing(runs: Sequence[Run]) -> list[str]:
 
 
 def headings(keys: Sequence[str]) -> dict[str, str]:
-    """A short name for each setting: its last part, or all of it where two settings share that part."""
+    """Return a heading for each setting: the last part of its key, or the whole key where two share that part."""
     last = [key.rsplit(".", 1)[-1] for key in keys]
     taken = {name for name in last if last.count(name) > 1} | {"seeds", *SUMMARISED}
     return {key: key if name in taken else name for key, name in zip(keys, last, strict=True)}
 
 
 def summarise(runs: Sequence[Run]) -> pd.DataFrame:
-    """One row per configuration: its settings, its number of seeds, and each score's mean and standard deviation.
+    """Tabulate one row per configuration: settings, number of seeds, mean and standard deviation of each score.
 
     `best` marks the rows with the lowest test MSE of their task.
     """
@@ -99,9 +100,8 @@ def summarise(runs: Sequence[Run]) -> pd.DataFrame:
     if scores.empty:
         return scores
     configuration = chosen.groupby(list(chosen), sort=False).ngroup().rename("configuration")
-    last = ~pd.concat([configuration, scores["seed"]], axis=1).duplicated(
-        keep="last"
-    )  # each seed counts once
+    seeds = pd.concat([configuration, scores["seed"]], axis=1)
+    last = ~seeds.duplicated(keep="last")  # each seed counts once
     groups = scores[last].groupby(configuration[last])
     rows = chosen.groupby(configuration).first().assign(seeds=groups.size())
     for score in SUMMARISED:
@@ -113,6 +113,7 @@ def summarise(runs: Sequence[Run]) -> pd.DataFrame:
 
 
 def scores_of(run: Run) -> dict[str, Any]:
+    """Return a tested run's seed, task and scores; scores that it lacks are NaN."""
     assert run.metrics is not None
     found = {**run.metrics, **run.metrics["test"], "path": run.settings.get("data.path", "")}
     task = {"naive": f"{run.metrics['baselines']['naive']['mse']:.5g}"}
@@ -121,13 +122,13 @@ def scores_of(run: Run) -> dict[str, Any]:
 
 
 def mean_and_std(values: Iterable[float | None]) -> tuple[float, float]:
-    """Mean and sample standard deviation, NaN where they have no value. None, JSON's NaN, counts as NaN."""
+    """Return mean and sample standard deviation, NaN where undefined. None, which is NaN in JSON, counts as NaN."""
     numbers = np.array([np.nan if value is None else value for value in values], dtype=float)
     return float(numbers.mean()), float(numbers.std(ddof=1)) if len(numbers) > 1 else np.nan
 
 
 def describe_linear_only(metrics: Sequence[dict[str, Any]]) -> str:
-    """A sentence on the runs whose tested model is the linear model only; empty if there are none."""
+    """Return a sentence on the runs whose tested model is the linear model only; empty if there are none."""
     count = sum(run.get("best_epoch") == 0 for run in metrics)
     which = "The run" if len(metrics) == 1 else f"{count} of {len(metrics)} runs"
     why = "no epoch lowered the validation error, so attention has no part in the scores"
@@ -162,7 +163,7 @@ def report(folder: Path, runs: Sequence[Run]) -> None:
 
 
 def show(rows: pd.DataFrame, n_runs: int) -> None:
-    """Print the table, the best row of each task in bold."""
+    """Print the table, with the best row of each task in bold."""
     table = Table(title=f"{n_runs} runs, test scores, mean ± standard deviation over seeds")
     hidden = {"best", *(f"{score}_dev" for score in SUMMARISED)}
     names = [str(name) for name in rows if name not in hidden]
@@ -173,17 +174,18 @@ def show(rows: pd.DataFrame, n_runs: int) -> None:
         table.add_row(*cells, style="bold" if row["best"] else None)
     console = Console(markup=False)
     if not console.is_terminal:
-        console.width = 200  # rows in a file are not folded
+        console.width = 200  # do not wrap rows that are written to a file
     console.print(table)
 
 
 def score_cell(row: dict[Any, Any], score: str) -> str:
+    """Format a score as mean ± standard deviation."""
     digits, deviation = SUMMARISED[score], row[f"{score}_dev"]
     return f"{row[score]:.{digits}f}" + ("" if np.isnan(deviation) else f" ± {deviation:.{digits}f}")
 
 
 def shortened(value: str) -> str:
-    """A number of many digits, such as one drawn by Optuna, with four."""
+    """Shorten a number of many digits, such as one drawn by Optuna, to four digits."""
     try:
         return value if len(value) < 8 else f"{float(value):.4g}"
     except ValueError:

@@ -1,4 +1,4 @@
-"""A sweep's folder: its lock, its command, and how `resume=auto` resumes an interrupted sweep in it.
+"""A sweep's folder: its lock, its command, and the search for the sweep that `resume=auto` resumes.
 
 Imports no torch: `forecast.cli.main` imports this module before every command.
 """
@@ -27,12 +27,12 @@ _locks = ExitStack()
 
 
 def prefer_own_launchers() -> None:
-    """Let the launchers of conf/ replace plugins' launchers of the same name."""
+    """Let the launchers in conf/ replace those of plugins with the same name."""
     forget_launcher_schemas(path.name for path in (CONF / "hydra" / "launcher").glob("*.yaml"))
 
 
 class SweepCallback(Callback):
-    """Record the sweep's folder when the sweep starts: Hydra names it only then, and reports nothing after a failure.
+    """Record the sweep's folder when the sweep starts: Hydra names it only then, and not at all after a failure.
 
     The folder is locked while the sweep runs, unless another command's sweep has locked the same folder.
     """
@@ -42,7 +42,7 @@ class SweepCallback(Callback):
         folder.mkdir(parents=True, exist_ok=True)  # Optuna writes its study there before the first job
         with suppress(InUse):
             _locks.enter_context(locked(folder))
-        if not (folder / COMMAND).exists():  # the first command stays, where several share a folder
+        if not (folder / COMMAND).exists():  # several commands may share a folder; the first one stays
             typed = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
             write_overrides(folder / COMMAND, typed)
         _folders.append(folder)
@@ -52,7 +52,7 @@ def finish(*, is_alone: bool = True) -> int:
     """Print and save the summary of the sweep that this process ran, if it ran one.
 
     Args:
-        is_alone: Whether no other command shares the sweep's folder. Then a job that another process runs has failed.
+        is_alone: whether no other command shares the sweep's folder; then a job that still runs counts as failed.
 
     Returns:
         The number of failed jobs.
@@ -74,17 +74,19 @@ def finish(*, is_alone: bool = True) -> int:
 
 
 def find_sweep(config: DictConfig, arguments: Sequence[str]) -> dict[str, Any]:
-    """The settings that make Hydra resume a sweep of the same command; none if there is no such sweep.
+    """Return the settings with which Hydra resumes a sweep of the same command; empty if there is no such sweep.
 
     Args:
-        config: The composed configuration, Hydra's part included.
-        arguments: The command's overrides.
+        config: the composed configuration, Hydra's part included.
+        arguments: the command's overrides.
 
     Raises:
         ConfigError: that sweep is still running.
     """
     is_named = any(argument.startswith("hydra.sweep.dir=") for argument in arguments)
-    folder = Path(config.hydra.sweep.dir) if is_named else find(Path(config.output_root), arguments)
+    folder = (
+        Path(config.hydra.sweep.dir) if is_named else find_same_command(Path(config.output_root), arguments)
+    )
     if folder is None or not folder.exists():
         where = folder or config.output_root
         print(f"resume=auto: no sweep of this command under {where}; starting a new one")
@@ -92,35 +94,35 @@ def find_sweep(config: DictConfig, arguments: Sequence[str]) -> dict[str, Any]:
     if is_running(folder):
         raise ConfigError(f"{folder}: this sweep is still running; wait for it or stop it")
     finished = len(list(folder.glob("*/metrics.json")))
-    print(f"resume=auto: going on in {folder}, {finished} of its runs finished before")
+    print(f"resume=auto: resuming the sweep in {folder}, {finished} of its runs finished before")
     config.hydra.sweep.dir = str(folder)
     is_search = config.hydra.runtime.choices["hydra/sweeper"] == "optuna"
     trials = remaining_trials(config.hydra.sweeper) if is_search else {}
     return ({} if is_named else {"hydra.sweep.dir": str(folder)}) | trials
 
 
-def find(root: Path, arguments: Sequence[str]) -> Path | None:
-    """The newest folder below `root` of a sweep of the same command."""
-    wanted = compared(arguments)
+def find_same_command(root: Path, arguments: Sequence[str]) -> Path | None:
+    """Find the newest folder below `root` of a sweep of the same command."""
+    wanted = identifying_overrides(arguments)
     for path in sorted(root.glob(f"*/{COMMAND}"), key=lambda p: p.stat().st_mtime, reverse=True):
         try:
-            if compared(read_overrides(path)) == wanted:
+            if identifying_overrides(read_overrides(path)) == wanted:
                 return path.parent
         except UNREADABLE:  # a file of another program
             continue
     return None
 
 
-def compared(arguments: Sequence[str]) -> list[str]:
-    """The overrides in which two commands must agree to be the same sweep."""
+def identifying_overrides(arguments: Sequence[str]) -> list[str]:
+    """Select the overrides in which two commands must agree to be the same sweep."""
     return sorted(argument for argument in arguments if effect_of_override(argument) in OF_ONE_RUN)
 
 
 def remaining_trials(sweeper: DictConfig) -> dict[str, Any]:
-    """Prepare an interrupted Optuna study, and give the settings that draw only its remaining trials.
+    """Prepare an interrupted Optuna study, and return the settings that run only its remaining trials.
 
-    A trial that was running waits again, with its number and its values. A failed trial is enqueued again as a new
-    trial of the same values. `n_trials` counts the trials that have a result.
+    A trial that was running is set to waiting, with its number and values. A failed trial is enqueued again as a new
+    trial with the same values. `n_trials` counts the trials that have a result.
     """
     import optuna
     from hydra.utils import instantiate

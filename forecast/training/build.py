@@ -15,12 +15,17 @@ from forecast.models import ForecastModel
 from forecast.system.errors import ConfigError
 from forecast.training.checkpointing import CheckpointFiles
 from forecast.training.create_model import create_model
-from forecast.training.memory_estimate import check_sizes
+from forecast.training.memory_estimate import check_memory
 from forecast.training.module import Forecaster, trained_quantiles
 from forecast.training.safe_points import SafePoints
 from forecast.training.warm_start_data import WarmStartData
 
 AnyCallback = TypeVar("AnyCallback", bound=Callback)
+
+
+def plain_settings(config: DictConfig) -> dict[str, Any]:
+    """Return the configuration as plain values, with all interpolations resolved."""
+    return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
 
 
 def make_data(config: DictConfig) -> DataModule:
@@ -49,31 +54,31 @@ def make_forecaster(
 
     Args:
         data: a warm start is fitted on its training windows.
-        fitted: the baselines, which know the season of the scaled errors.
-        chosen_on: a warm start's hyperparameters are chosen on its validation windows; None: those of `data`.
+        fitted: the fitted baselines.
+        chosen_on: a warm start's hyperparameters are chosen on its validation windows; None: on those of `data`.
 
     Raises:
         ConfigError: the model and its batches cannot fit into memory.
     """
-    check_sizes(config, data)
-    quantiles = trained_quantiles(config.loss, check_levels(config.levels))
+    check_memory(config, data)
+    levels = check_levels(config.levels)
+    quantiles = trained_quantiles(config.loss, levels)
     model = create_model(
         config.model,
         n_features=data.n_features,
         n_targets=data.n_targets,
         n_time_features=data.n_time_features,
-        n_quantiles=len(quantiles or "1"),
+        n_quantiles=1 if quantiles is None else len(quantiles),
     )
     model.warm_start(WarmStartData(data, chosen_on or data, quantiles, fitted.gram))
-    settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     return Forecaster(
         model,
         loss=config.loss,
-        levels=check_levels(config.levels),
+        levels=levels,
         optimizer=instantiate(config.optimizer),
         schedule=instantiate(config.schedule),
         fitted=fitted,
-        config=settings,
+        config=plain_settings(config),
     )
 
 
@@ -93,7 +98,7 @@ def make_trainer(
         if callback is not None and (names is None or name in names)
     ]
     callbacks = [SafePoints(), *chosen, *added]
-    # Lightning would add its own progress bar where there is none
+    # without a progress bar here, Lightning would add its own
     has_bar = any(isinstance(callback, ProgressBar) for callback in callbacks)
     return instantiate(
         config.trainer,
@@ -104,11 +109,11 @@ def make_trainer(
     )
 
 
-def find_callback(trainer: L.Trainer, kind: type[AnyCallback]) -> AnyCallback:
+def find_callback(trainer: L.Trainer, callback_class: type[AnyCallback]) -> AnyCallback:
     """Return the trainer's callback of this class."""
-    return next(callback for callback in trainer.callbacks if isinstance(callback, kind))  # type: ignore[attr-defined]
+    return next(callback for callback in trainer.callbacks if isinstance(callback, callback_class))  # type: ignore[attr-defined]
 
 
 def batches_before_training(model: ForecastModel) -> int:
-    """Count the validation batches before the first step: all (−1) if the untrained model can be the best, else 0."""
+    """Return `num_sanity_val_steps`: all batches (−1) if the untrained model can be the best, otherwise none."""
     return -1 if model.forecasts_untrained else 0

@@ -69,7 +69,7 @@ class StopEarly(EarlyStopping):
 class StopOnNonFiniteLoss(Callback):
     """Stop training before anything is saved if the loss is NaN or infinite.
 
-    The loss is checked every `every` batches and at the end of the epoch: after non-finite weights, no loss is finite.
+    The loss is checked every `every` batches and at the end of the epoch. Once a weight is not finite, no loss is.
 
     Raises:
         TrainingError: naming the epoch and the batch.

@@ -1,4 +1,4 @@
-"""Checkpoints of training: the newest state, the one before it, and the best epoch's."""
+"""Checkpoints of training: the newest state, the state before it, and the best epoch."""
 
 import math
 import os
@@ -21,39 +21,40 @@ from forecast.system.files import whole_file
 from forecast.training.shrinkage import losses_by_date, set_shrinkage, shrinkage_and_error
 
 STEPS_BETWEEN_VOTES = 10
-"""Steps between two votes of several processes on saving: each vote is a message."""
+"""Steps between two votes of several processes on saving; each vote costs one message."""
 
 
 class CheckpointFiles(CheckpointIO):
-    """Lightning's checkpoints, written whole and loaded safely.
+    """Lightning's checkpoint files, written whole and loaded safely.
 
-    loaded: content by path that was read before; it is restored once without reading the file again.
-    added: entries that are added to every checkpoint.
+    Attributes:
+        preloaded: content, by path, that the next load returns without reading the file.
+        added: entries that are added to every checkpoint.
     """
 
     def __init__(self) -> None:
-        self.loaded: dict[Path, dict[str, Any]] = {}
+        self.preloaded: dict[Path, dict[str, Any]] = {}
         self.added: dict[str, Any] = {}
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         save_checkpoint({**checkpoint, **self.added}, Path(path))
 
     def load_checkpoint(self, path: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        content = self.loaded.pop(Path(path), None)
+        content = self.preloaded.pop(Path(path), None)
         return load_checkpoint(Path(path)) if content is None else content
 
     def remove_checkpoint(self, path: Any) -> None:
         Path(path).unlink(missing_ok=True)
 
 
-def pass_on(trainer: L.Trainer, path: Path, content: dict[str, Any]) -> Path:
-    """Let the trainer restore `content` when it next loads the checkpoint at `path`; return `path`.
+def preload(trainer: L.Trainer, path: Path, content: dict[str, Any]) -> Path:
+    """Let the trainer restore `content`, which was read from `path`, without reading the file again; return `path`.
 
-    With FSDP this does nothing: Lightning maps the file itself, so that each process reads its shard alone.
+    With FSDP this does nothing: Lightning maps the file itself, so that each process reads only its shard.
     """
     files = trainer.strategy.checkpoint_io
     if isinstance(files, CheckpointFiles) and not isinstance(trainer.strategy, ModelParallelStrategy):
-        files.loaded[path] = {**content}  # Lightning may add keys
+        files.preloaded[path] = {**content}  # Lightning may add keys
     return path
 
 
@@ -68,12 +69,13 @@ def save_weights(trainer: L.Trainer, path: Path, **added: Any) -> None:
 class Checkpointing(Checkpoint):
     """Save `<name>.ckpt`, the newest state, `<name>-1.ckpt`, the one before it, and `best.ckpt`.
 
-    A state is saved after each epoch, within an epoch every `every_minutes` (0: after every step), and when the run is
-    told to stop; the run then exits with status 75. Training resumes from each of them bit for bit.
+    A state is saved after each epoch, within an epoch every `every_minutes` (0: after every step), and when a signal
+    stops the run, which then exits with status 75. Training resumes from each state bit for bit.
 
     The best epoch has the lowest validation MSE. A model with a warm start is validated before its first step too, and
-    stays the best until an epoch improves on it. Of such an epoch, the weights are saved with the shrinkage weight that
-    validation supports, and its score is the upper bound of the error with that weight (`training.shrinkage`).
+    stays the best until an epoch improves on it. `best.ckpt` of such an epoch holds the shrinkage weight that the
+    validation windows support, and the epoch's score is the upper bound of the error with that weight
+    (`training.shrinkage`).
 
     Args:
         dirpath: folder of the checkpoints.
@@ -93,16 +95,20 @@ class Checkpointing(Checkpoint):
         self.folder, self.name, self.keep_best = Path(dirpath), name, keep_best
         self.every_seconds = 60 * every_minutes
         self.best_score = math.inf
-        self.start: Tensor | None = None  # validation MSE by date before training, with a warm start
+        self.untrained_losses: Tensor | None = None  # validation MSE by date of the warm start
         self._shrinkage = 1.0  # shrinkage weight of the epoch last validated
         self._is_best = self._is_finished = self._is_between_epochs = False
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best_score": self.best_score, "start": self.start, "is_finished": self._is_finished}
+        return {
+            "best_score": self.best_score,
+            "start": self.untrained_losses,
+            "is_finished": self._is_finished,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         if (self.folder / "best.ckpt").exists():  # not in the folder of a new run
-            self.best_score, self.start = state_dict["best_score"], state_dict["start"]
+            self.best_score, self.untrained_losses = state_dict["best_score"], state_dict["start"]
 
     def on_save_checkpoint(
         self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict[str, Any]
@@ -140,10 +146,10 @@ class Checkpointing(Checkpoint):
             score = trainer.callback_metrics["val/mse"].item()
             data: DataModule = trainer.datamodule  # type: ignore[attr-defined]
             if trainer.sanity_checking:
-                self.start = losses_by_date(module, data)
-            elif self.start is not None:
+                self.untrained_losses = losses_by_date(module, data)
+            elif self.untrained_losses is not None:
                 losses, overlap = losses_by_date(module, data), data.windows["val"].overlap
-                self._shrinkage, score = shrinkage_and_error(losses, self.start, overlap)
+                self._shrinkage, score = shrinkage_and_error(losses, self.untrained_losses, overlap)
             self._is_best = score < self.best_score or not (self.folder / "best.ckpt").exists()
             self.best_score = min(score, self.best_score)
 
@@ -157,7 +163,7 @@ class Checkpointing(Checkpoint):
                 signals.leave(f" after epoch {trainer.current_epoch}, whose state is saved")
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        # else Lightning keeps the score of a resumed epoch from schedule=plateau
+        # otherwise Lightning does not give the score of a resumed epoch to schedule=plateau
         trainer.fit_loop.restarting = False
 
     def on_train_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
@@ -167,15 +173,15 @@ class Checkpointing(Checkpoint):
     def _is_due(self) -> bool:
         return time.monotonic() - self._saved_at >= self.every_seconds
 
-    def _vote(self, trainer: L.Trainer, wanted: bool, step: int) -> bool:
-        """Whether any process wants it; several processes vote at every `STEPS_BETWEEN_VOTES`-th step."""
+    def _vote(self, trainer: L.Trainer, yes: bool, step: int) -> bool:
+        """Whether any process votes yes; several processes vote only at every `STEPS_BETWEEN_VOTES`-th step."""
         if trainer.world_size == 1:
-            return wanted
-        return step % STEPS_BETWEEN_VOTES == 0 and trainer.strategy.reduce_boolean_decision(wanted, all=False)
+            return yes
+        return step % STEPS_BETWEEN_VOTES == 0 and trainer.strategy.reduce_boolean_decision(yes, all=False)
 
     def _save(self, trainer: L.Trainer) -> None:
         for logger in trainer.loggers:
-            getattr(logger, "keep", logger.save)()  # a checkpoint's steps are in the logs too
+            getattr(logger, "save_rows", logger.save)()  # the logs hold every step of a checkpoint
         new = self.folder / f"{self.name}-new.ckpt"
         if self._is_best:
             set_shrinkage(trainer.lightning_module, self._shrinkage)
@@ -187,7 +193,7 @@ class Checkpointing(Checkpoint):
         self._saved_at, self._is_best = time.monotonic(), False
 
     def _rename(self, new: Path) -> None:
-        """Give the new file its names; at every moment `<name>.ckpt` is a whole state, newer than no `best.ckpt`."""
+        """Rename the new file. At every moment, `<name>.ckpt` is a whole state, and `best.ckpt` is at least as new."""
         if self._is_best:
             link(new, self.folder / "best.ckpt")
         last = self.folder / f"{self.name}.ckpt"

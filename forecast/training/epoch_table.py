@@ -19,8 +19,8 @@ from forecast.training.processes import gather
 class EpochTable(Callback):
     """Write `metrics.csv`, one row per epoch; the file is whole after every epoch, and a resumed run appends to it.
 
-    The epoch's training loss, the mean over its windows, and its learning rate are logged here. Checkpoints hold them,
-    so that an interrupted epoch has them too.
+    This callback also logs the epoch's training loss, the mean over its windows, and its learning rate. Checkpoints
+    hold both, so that a resumed epoch logs the same values.
     """
 
     def __init__(self, path: str) -> None:

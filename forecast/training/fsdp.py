@@ -12,7 +12,7 @@ from forecast.models import ForecastModel
 def shard(model: ForecastModel, trainer: L.Trainer) -> None:
     """Shard the weights if the trainer's strategy is FSDP; a second call does nothing.
 
-    Each layer is one unit, so that its whole weights exist only while it is computed. Layers that share an attention
+    Each layer is one unit, so that its weights are gathered only while it is computed. Layers that share an attention
     form one unit.
     """
     if not isinstance(trainer.strategy, ModelParallelStrategy) or is_sharded(model):

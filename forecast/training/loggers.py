@@ -18,7 +18,7 @@ from forecast.training.resumable_loggers import WandbLogger
 
 
 def make(config: DictConfig) -> list[Logger]:
-    """Create every logger that the configuration names (`logger=[wandb,csv]`).
+    """Create the loggers of the configuration (`logger=[wandb,csv]`).
 
     Raises:
         ConfigError: an unknown mode, or a logger whose package is not installed.
@@ -40,7 +40,7 @@ def make(config: DictConfig) -> list[Logger]:
 
 @contextmanager
 def running(loggers: list[Logger]) -> Iterator[None]:
-    """Start the loggers, and close them even after an error: else the next run of a sweep would write to them.
+    """Start the loggers, and close them even after an error, so that the next run of a sweep does not write to them.
 
     Raises:
         ConfigError: W&B cannot be started (no account, no network).
@@ -62,14 +62,14 @@ def running(loggers: list[Logger]) -> Iterator[None]:
 def start_wandb(logger: WandbLogger) -> None:
     import wandb
 
-    wandb.setup(wandb.Settings(silent=True))  # a run's own settings would take effect too late
+    wandb.setup(wandb.Settings(silent=True))  # the settings of a run take effect too late
     try:
         logger.begin()
     except wandb.Error as error:
         first_line = str(error).splitlines()[0]
         raise ConfigError(
-            f"W&B cannot be reached ({first_line}); `wandb login` sets an account up, "
-            "and logger.mode=offline needs neither account nor network"
+            f"W&B cannot be reached ({first_line}); set up an account with `wandb login`, "
+            "or use logger.mode=offline, which needs neither account nor network"
         ) from error
 
 
@@ -87,9 +87,9 @@ def finish_wandb(logger: WandbLogger, exit_code: int) -> None:
 def log_results(
     loggers: list[Logger], content: dict[str, Any], results: Results, images: dict[str, Path], step: int
 ) -> None:
-    """Log the final scores, skill and costs to every logger, and error by step and figures where it can show them."""
+    """Log final scores, skill and costs to every logger, and figures and errors by step to those that show them."""
     parts = {"test": "test", "baseline": "baselines", "intervals": "intervals"}
-    final = flat({name: content[part] for name, part in parts.items()})
+    final = flatten({name: content[part] for name, part in parts.items()})
     costs = ("seconds", "windows_per_second", "ms_per_window", "peak_memory_mb", "n_parameters")
     final |= {key: content[key] for key in ("skill", "validation_mse", *costs)}
     for logger in loggers:
@@ -116,15 +116,13 @@ def log_results_to_wandb(
         logger.log_image(f"pictures/{name}", [str(path)], step=step)
 
 
-def flat(nested: dict[str, Any]) -> dict[str, float]:
+def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, float]:
     """Flatten `{"baseline": {"naive": {"mse": 1.0}}}` to `{"baseline/naive/mse": 1.0}`."""
-    final = {}
+    flat = {}
     for name, value in nested.items():
-        below = (
-            {f"/{key}": each for key, each in flat(value).items()} if isinstance(value, dict) else {"": value}
-        )
-        final |= {f"{name}{key}": each for key, each in below.items()}
-    return final
+        path = f"{prefix}{name}"
+        flat |= flatten(value, f"{path}/") if isinstance(value, dict) else {path: value}
+    return flat
 
 
 def log_horizon(run: Any, steps: pd.DataFrame) -> None:
@@ -138,7 +136,7 @@ def log_horizon(run: Any, steps: pd.DataFrame) -> None:
 
 
 def error_by_step(results: Results) -> pd.DataFrame:
-    """MSE at each step of the horizon, one column for the model and each baseline."""
+    """Tabulate the MSE at each step of the horizon, one column for the model and each baseline."""
     steps = pd.DataFrame({name: errors.by_step()["mse"].numpy() for name, errors in results.errors.items()})
     steps.insert(0, "step", range(1, len(steps) + 1))
     return steps

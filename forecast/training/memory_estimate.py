@@ -14,8 +14,8 @@ OF_PARAMETERS = ("model.d_model", "model.d_ff", "model.encoder_layers")
 OF_ACTIVATIONS = ("data.batch_size", "model.seq_len", "model.pred_len", "model.d_model")
 
 
-def check_sizes(config: DictConfig, data: DataModule) -> None:
-    """Raise ConfigError for sizes whose lower bound of memory exceeds the memory that is free."""
+def check_memory(config: DictConfig, data: DataModule) -> None:
+    """Raise ConfigError if the model or a batch needs more memory, by a lower bound, than is free."""
     size = model_class(config.model).estimate_size(
         config.model, n_features=data.n_features, n_targets=data.n_targets
     )
@@ -30,5 +30,5 @@ def check_sizes(config: DictConfig, data: DataModule) -> None:
             asked = ", ".join(f"{key}={value}" for key, value in values.items() if value is not None)
             raise ConfigError(
                 f"{asked} need at least {needed / 2**30:,.1f} GiB of memory, and {free / 2**30:,.1f} GiB are free: "
-                "choose smaller ones"
+                "choose smaller values"
             )

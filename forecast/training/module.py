@@ -1,4 +1,4 @@
-"""The Lightning module: loss, metrics, optimizer, nothing else."""
+"""The Lightning module: loss, metrics and optimizer."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,11 +31,12 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "huber": F.huber_loss,
 }
 QUANTILE = "quantile"
-CHUNK = 1 << 24  # quantile forecasts scored at a time
+MAX_SCORED = 1 << 24
+"""Largest number of quantile forecasts scored at a time."""
 
 
 def trained_quantiles(loss: str, levels: Sequence[Level]) -> tuple[float, ...] | None:
-    """The probabilities that a model is trained for, with loss=quantile: deciles, and the bounds of the levels."""
+    """Return the probabilities of loss=quantile: deciles and the bounds of the levels; None for other losses."""
     return probabilities(levels) if loss == QUANTILE else None
 
 
@@ -48,21 +49,21 @@ class Forecaster(L.LightningModule):
         model: gives scaled forecasts (batch, pred_len, n_targets), or with loss=quantile the raw outputs
             (batch, pred_len, n_targets · quantiles) that `models.quantile_head.arrange_quantiles` puts in order.
         loss: one of `LOSSES`, or quantile; the point forecast is then the median.
-        levels: the intervals, in percent, that a test scores.
-        fitted: the baselines that a test measures beside the model, and what MASE divides by.
+        levels: levels of the intervals that a test scores, in percent.
+        fitted: the baselines that a test measures beside the model, and the denominators of MASE.
         config: the run's whole configuration as plain values; kept in checkpoints, sent to the loggers.
         optimizer: called with the parameters; None: for testing only.
         schedule: called with the optimizer and the number of optimizer steps to come (see `training.schedules`).
     """
 
     errors: dict[str, Errors]
-    """Errors of the split measured last: of the model, and after a test of each baseline."""
+    """Errors on the split measured last, by name: the model, and after a test every baseline."""
     validation_windows: Tensor
-    """MSE of each validation window (n_windows,), in training, of a model that starts from a linear model."""
+    """MSE of each validation window (n_windows,), measured in training if the model has a shrinkage weight."""
     test_windows: dict[str, Tensor]
     """MSE and MAE of each test window (n_windows, 2), of the model and of each baseline."""
     intervals: dict[str, dict[str, Any]]
-    """Scores of the intervals of the split tested last, by method: conformal, and quantile if trained for it."""
+    """Scores of the intervals on the split tested last, by method: conformal, and quantile with loss=quantile."""
 
     def __init__(
         self,
@@ -80,27 +81,26 @@ class Forecaster(L.LightningModule):
         if loss not in (*LOSSES, QUANTILE):
             raise ConfigError(f"loss={loss} is unknown; choose one of {', '.join((*LOSSES, QUANTILE))}")
         self.model = model
-        # true where the model before its first step is tested: its quantiles are no one's
-        self.is_untrained = False
+        self.is_untrained = False  # True if the warm start alone is tested: its quantiles were never trained
         self.levels, self.quantiles = check_levels(levels), trained_quantiles(loss, levels)
         self.loss = LOSSES.get(loss, self._quantile_loss)
         self.calibration: Calibration | None = None
         self.make_optimizer, self.make_schedule, self.fitted = optimizer, schedule, fitted
 
     def forward(self, batch: Batch) -> Tensor:
-        """Scaled point forecasts (batch, pred_len, n_targets), or with loss=quantile quantiles, one more axis."""
+        """Return scaled forecasts (batch, pred_len, n_targets); with loss=quantile, a fourth axis of quantiles."""
         raw = self.model(batch.past, batch.past_time, batch.future_time)
         return raw if self.quantiles is None else arrange_quantiles(raw, batch.future.shape[-1])
 
     def point(self, forecast: Tensor) -> Tensor:
-        """The point forecast, (batch, pred_len, n_targets): the median of quantiles."""
+        """Return the point forecast (batch, pred_len, n_targets), which is the median of quantiles."""
         return forecast if self.quantiles is None else forecast[..., len(self.quantiles) // 2]
 
     def configure_model(self) -> None:
         shard(self.model, self.trainer)
 
     def on_train_start(self) -> None:
-        """The rate that the schedule gives the next step: a run that goes on from another has more steps to come."""
+        """Set the learning rate of the next step from the schedule, which a continued run makes for more steps."""
         schedule = self.lr_schedulers()
         if isinstance(schedule, LambdaLR):
             rates = zip(schedule.base_lrs, schedule.lr_lambdas, strict=True)
@@ -160,11 +160,13 @@ class Forecaster(L.LightningModule):
         n_windows = data.n_windows[data.tested]
         self.test_windows = {name: torch.zeros(n_windows, 2, dtype=torch.float64) for name in names}
         assert self.calibration is not None, "trainer.validate calibrates, and comes before trainer.test"
-        own = None if self.is_untrained else self.quantiles
-        methods = {"conformal": self.calibration.quantiles, QUANTILE: own}
+        trained = None if self.is_untrained else self.quantiles
+        methods = {"conformal": self.calibration.quantiles, QUANTILE: trained}
         levels, scale = enough(self.calibration, self.levels), data.target_scaler.scale
         self._interval_sums = {
-            name: IntervalSums(at, levels, scale).to(self._sums_device) for name, at in methods.items() if at
+            method: IntervalSums(quantiles, levels, scale).to(self._sums_device)
+            for method, quantiles in methods.items()
+            if quantiles
         }
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
@@ -177,12 +179,12 @@ class Forecaster(L.LightningModule):
             self._sums[name].update(prediction, batch.future, batch.series)
             self.test_windows[name][batch.index.cpu()] = window_errors(prediction, batch.future)
         assert self.calibration is not None
-        at_once = max(1, CHUNK // (point.shape[1:].numel() * len(self.calibration.quantiles)))
+        at_once = max(1, MAX_SCORED // (point.shape[1:].numel() * len(self.calibration.quantiles)))
         parts = (tensor.split(at_once) for tensor in (point, forecast, batch.future, batch.series))
-        for some, own, future, series in zip(*parts, strict=True):
-            self._interval_sums["conformal"].update(self.calibration.around(some.float()), future, series)
+        for points, quantiles, future, series in zip(*parts, strict=True):
+            self._interval_sums["conformal"].update(self.calibration.around(points.float()), future, series)
             if QUANTILE in self._interval_sums:
-                self._interval_sums[QUANTILE].update(own, future, series)
+                self._interval_sums[QUANTILE].update(quantiles, future, series)
 
     def on_test_epoch_end(self) -> None:
         self._compute_errors()
@@ -191,7 +193,7 @@ class Forecaster(L.LightningModule):
         self.intervals = {name: sums.compute() for name, sums in self._interval_sums.items()}
 
     def results(self) -> Results:
-        """What the last test found."""
+        """Return the results of the last test."""
         return Results(self.errors, self.test_windows, self.intervals, self._baselines)
 
     @property
@@ -200,7 +202,7 @@ class Forecaster(L.LightningModule):
 
     @property
     def _sums_device(self) -> torch.device:
-        """The device that adds up errors: the model's, if it has float64."""
+        """The device on which errors are summed: the model's if it supports float64, otherwise the CPU."""
         return torch.device("cpu") if self.device.type == "mps" else self.device
 
     def _new_sums(self) -> ErrorSums:
@@ -230,9 +232,8 @@ class Forecaster(L.LightningModule):
         assert self.make_optimizer is not None
         assert self.make_schedule is not None
         optimizer = self.make_optimizer(self.parameters())
-        if (
-            self.trainer.precision == "bf16-mixed"
-        ):  # no loss scale to undo, so Lightning may clip a fused one's gradients
+        if self.trainer.precision == "bf16-mixed":
+            # bf16 has no loss scale to undo, so Lightning may clip the gradients of a fused optimizer
             optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         # Lightning's own estimate would start the loader before its place in an interrupted epoch is known
         batches = len(self.data.train_dataloader())

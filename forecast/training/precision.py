@@ -17,12 +17,12 @@ MIN_D_MODEL = 128
 
 
 def resolve_auto(config: DictConfig, checkpoint: dict[str, Any] | None) -> None:
-    """Replace `trainer.precision=auto` and `optimizer.fused=auto` by what suits this machine, in place.
+    """Replace `trainer.precision=auto` and `optimizer.fused=auto` by the best values for this machine, in place.
 
     With the content of a checkpoint, its precision is kept, except for float16, which needs a GPU.
 
     Raises:
-        ConfigError: `optimizer.fused` is neither auto nor a truth value.
+        ConfigError: `optimizer.fused` is neither auto, true nor false.
     """
     if config.trainer.precision == AUTO:
         config.trainer.precision = best_precision(config.trainer.accelerator, model_width(config))
@@ -41,7 +41,7 @@ def resolve_auto(config: DictConfig, checkpoint: dict[str, Any] | None) -> None:
 
 
 def model_width(config: DictConfig) -> int:
-    """The width of the model's matrix products; 0 where the model does not say."""
+    """Return the width of the model's matrix products; 0 if it is unknown."""
     return model_class(config.model).estimate_size(config.model, n_features=1, n_targets=1).width
 
 

@@ -1,7 +1,7 @@
 """Rank consistency: all processes of a run must read the same table and the same configuration.
 
 Each machine may have its own copy of a file, and its own command line. With different data or settings, every process
-would train on what it has, and the model would match neither.
+would train on its own, and the model would match none of them.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ CHUNK_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """The data and the configuration of one process; `values` is a hash of all numbers and dates."""
+    """Summary of the data and the configuration of one process; `values` is a hash of all numbers and dates."""
 
     host: str
     rows: int
@@ -49,11 +49,11 @@ class Fingerprint:
 
 
 class RankConsistency(L.Callback):
-    """Compare the tables and configurations of all processes before training; save the table's extent in checkpoints.
+    """Compare the tables and configurations of all processes before training; describe the table in checkpoints.
 
     Raises:
         DataError: naming two processes and their tables.
-        ConfigError: naming the first key that differs.
+        ConfigError: naming the first key whose value differs.
     """
 
     def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
@@ -69,7 +69,7 @@ class RankConsistency(L.Callback):
 
 
 def describe_table(data: DataModule) -> str:
-    """Return the panel's rows and dates, and a hash of its values except for stores, where it would take minutes."""
+    """Describe the panel: rows, dates, and a hash of its values unless they lie on disk, where it takes minutes."""
     panel = data.panel
     content = "" if panel.is_on_disk else f" with hash {digest(panel)}"
     return f"{panel.n_rows:,} rows from {panel.first_date} to {panel.last_date}{content}"
@@ -86,7 +86,7 @@ def check_same_table(checkpoint: Path, content: dict[str, Any], data: DataModule
 
 
 def fingerprint(data: DataModule, config: dict[str, Any]) -> Fingerprint:
-    """Return what this process reads, without the keys that may differ between machines."""
+    """Summarise this process's data and configuration, without the keys that may differ between machines."""
     compared = identity(config, per_machine=False)
     panel, columns = data.panel, tuple(data.columns)
     first, last = str(panel.first_date), str(panel.last_date)
@@ -109,18 +109,18 @@ def digest(table: Any) -> str:
     return state.hexdigest()[:12]
 
 
-def compare(found: list[Fingerprint]) -> None:
-    """Compare each process with the first; raise the errors of `RankConsistency`."""
-    first = found[0]
-    for rank, other in enumerate(found):
+def compare(fingerprints: list[Fingerprint]) -> None:
+    """Compare each process with the first; raises the errors of `RankConsistency`."""
+    first = fingerprints[0]
+    for rank, other in enumerate(fingerprints):
         if other.data != first.data:
             raise DataError(
                 f"process 0 reads {first}, process {rank} reads {other}: give every process the same table"
             )
         difference = first_difference(first.config, other.config)
         if difference is not None:
-            key, one, another = difference
+            key, value, other_value = difference
             raise ConfigError(
-                f"process 0 on {first.host} has {key}={one}, process {rank} on {other.host} has {another}: "
+                f"process 0 on {first.host} has {key}={value}, process {rank} on {other.host} has {other_value}: "
                 "type the same command on every machine"
             )

@@ -15,12 +15,12 @@ from forecast.evaluation.conformal import Calibration
 from forecast.system import signals
 from forecast.system.errors import ConfigError
 from forecast.training.build import make_forecaster, make_trainer
-from forecast.training.checkpointing import Checkpointing, pass_on, save_weights
+from forecast.training.checkpointing import Checkpointing, preload, save_weights
 from forecast.training.compile import compile_where_possible
 from forecast.training.shrinkage import saved_shrinkage, set_shrinkage
 
 STATE = "refit-last"
-"""Name of the state from which an interrupted refit resumes."""
+"""Name of the checkpoint from which an interrupted refit resumes."""
 
 
 class StopAfter(Callback):
@@ -48,8 +48,8 @@ def refit(
 ) -> dict[str, Any]:
     """Train from the start on all rows, for as many epochs as the tested model's best took; save `refit.ckpt`.
 
-    The scaler is fitted on all rows too. No windows are left to test this model or to calibrate it: its intervals
-    are as wide as the tested model's in the data's units (with many series: on each series' scale).
+    The scaler is fitted on all rows too. No windows are left to test or to calibrate this model. Its intervals are
+    those of the tested model, equally wide in data units (with many series, on the scale of each series).
 
     Args:
         best: path of the tested checkpoint, beside which `refit.ckpt` is written.
@@ -72,9 +72,9 @@ def refit(
         )
     state = load_newest(best.parent.parent, STATE) if config.resume == "auto" else None
     if state is not None and is_finished(state[1]):
-        # no epoch is left, and Lightning does not know that these were to be the last
+        # no epoch is left; Lightning would train up to the schedule's number of epochs
         trainer.fit_loop.max_epochs = epochs
-    path = None if state is None else pass_on(trainer, *state)
+    path = None if state is None else preload(trainer, *state)
     del state  # as large as the model and its optimizer
     with signals.deferred():
         trainer.fit(forecaster, datamodule=whole, ckpt_path=path, weights_only=True)
@@ -112,13 +112,12 @@ def refit_trainer(config: DictConfig, folder: Path, epochs: int) -> L.Trainer:
 def describe_refit(whole: DataModule, best: Path, tested: dict[str, Any]) -> dict[str, Any]:
     """Return the refit's entry in metrics.json and in its checkpoint."""
     panel = whole.panel
-    rows, first_date, last_date = panel.n_rows, panel.first_date, panel.last_date
     return {
         "checkpoint": "checkpoints/refit.ckpt",
         "epochs": completed_epochs(tested),
         "share": saved_shrinkage(tested),
-        "rows": rows,
-        "first_date": str(first_date),
-        "last_date": str(last_date),
+        "rows": panel.n_rows,
+        "first_date": str(panel.first_date),
+        "last_date": str(panel.last_date),
         "scores_are_of": f"checkpoints/{best.name}",
     }

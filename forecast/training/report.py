@@ -1,4 +1,4 @@
-"""What a run leaves behind: metrics, tables, pictures, and what it says on the screen."""
+"""The report of a run: metrics, tables and figures in its folder, and the lines that it prints."""
 
 import dataclasses
 from pathlib import Path
@@ -28,24 +28,34 @@ from forecast.system.formatting import plural
 from forecast.training.module import Forecaster
 from forecast.training.shrinkage import MARGIN
 
-PICTURED_WINDOWS, PICTURED_VARIABLES = 3, 3
+EXAMPLE_WINDOWS, PLOTTED_VARIABLES = 3, 3
 TABLED_VARIABLES = 12  # in forecasts.parquet, which must stay small with hundreds of columns
-SHOWN_HISTORY = 120  # steps before a pictured forecast: three horizons up to here, of longer ones one
+MAX_HISTORY = 120
+"""Most steps of history before an example forecast: three horizons, cut to this number but not below one horizon."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Examples:
-    """A few test windows in data units, evenly spread: the same ones whatever the model and its seq_len."""
+    """A few test windows in data units, evenly spaced; the choice does not depend on the model or its seq_len.
 
-    numbers: list[int]  # of the windows in the split
-    dates: list[pd.DatetimeIndex]  # of each window, history and horizon
-    truth: list[np.ndarray]  # of each window (history + pred_len, n_targets)
-    forecasts: dict[str, np.ndarray]  # of the model and each baseline (windows, pred_len, n_targets)
+    Attributes:
+        numbers: number of each window in the split.
+        dates: dates of each window, history and horizon.
+        truth: true values of each window (history + pred_len, n_targets).
+        forecasts: forecasts of the model and each baseline (windows, pred_len, n_targets).
+        pred_len: steps of the horizon.
+        series: id of each window's series; empty if the data has no ids.
+    """
+
+    numbers: list[int]
+    dates: list[pd.DatetimeIndex]
+    truth: list[np.ndarray]
+    forecasts: dict[str, np.ndarray]
     pred_len: int
-    series: list[str]  # of each window, where the data is many series
+    series: list[str]
 
     def table(self, names: list[str], variables: list[int]) -> pd.DataFrame:
-        """Long form: a row a window, step (1 … pred_len; history up to 0) and variable; no forecast in history."""
+        """Arrange in long form: one row per window, step (history up to 0, horizon from 1) and variable."""
         parts = []
         for w, number in enumerate(self.numbers):
             history = len(self.dates[w]) - self.pred_len
@@ -72,7 +82,7 @@ class Examples:
 
 
 def introduce(config: DictConfig, data: DataModule, model: ForecastModel, trainer: L.Trainer) -> None:
-    """Say what is about to be trained, on what."""
+    """Print the data, the attention layers and the model before training starts."""
     attention = {
         layer.slot: f"{layer.slot} {type(module).__name__.removesuffix('Attention')} ({module.role})"
         for layer in model.attention_layers()
@@ -84,9 +94,9 @@ def introduce(config: DictConfig, data: DataModule, model: ForecastModel, traine
     shown = ", ".join(data.target_columns[:8]) + (", ..." if data.n_targets > 8 else "")
     console.print(f"forecast   {shown} from {plural(data.n_features, 'column')} (features={config.features})")
     if data.windows_per_epoch < data.n_windows["train"]:
-        windows += f"; {data.windows_per_epoch:,} training windows an epoch"
+        windows += f"; {data.windows_per_epoch:,} training windows per epoch"
     if data.eval_stride > 1:
-        windows += f"; validation and test at one in {data.eval_stride}"
+        windows += f"; every {data.eval_stride}th window in validation and test"
     console.print(f"windows    {windows}; {data.seq_len} steps → {data.pred_len}, season {data.season}")
     for line in describe_inputs(data):
         console.print(line)
@@ -100,15 +110,15 @@ def introduce(config: DictConfig, data: DataModule, model: ForecastModel, traine
 
 
 def describe_inputs(data: DataModule) -> list[str]:
-    """What is read beside the targets, and what the baselines are fitted to where that is not every window."""
+    """Describe the covariates, and the training windows in use where they are not all."""
     panel, train, lines = data.panel, data.windows["train"], []
     covariates = {
         "past covariates": [name for name in data.feature_columns if name not in data.columns],
         "future covariates": list(panel.future_covariates),
         "static": list(map(str, panel.static.columns)),
     }
-    if told := "; ".join(f"{kind} {', '.join(names)}" for kind, names in covariates.items() if names):
-        lines.append(f"covariates {told}")
+    if listed := "; ".join(f"{role} {', '.join(names)}" for role, names in covariates.items() if names):
+        lines.append(f"covariates {listed}")
     if data.windows_per_epoch < min(len(panel), len(train)):
         lines.append(
             f"note: an epoch of {data.windows_per_epoch:,} windows misses many of {len(panel):,} series: "
@@ -119,13 +129,8 @@ def describe_inputs(data: DataModule) -> list[str]:
     return lines
 
 
-def metrics(results: Results, data: DataModule, facts: dict[str, Any]) -> dict[str, Any]:
-    """The content of metrics.json."""
-    return {**results.content(), "n_windows": data.n_windows, **facts}
-
-
 def save(folder: Path, results: Results, data: DataModule, shown: Examples) -> None:
-    """Write the tables: errors by step, variable and window, and the pictured forecasts."""
+    """Write the tables: errors by step, variable, window and series, and the example forecasts."""
     steps = {f"{n}_{s}": e.by_step()[s].numpy() for n, e in results.errors.items() for s in ("mse", "mae")}
     variables = {f"{n}_{s}": e.by_variable()[s].numpy() for n, e in results.errors.items() for s in SCORES}
     test = data.windows["test"]
@@ -154,11 +159,11 @@ def save(folder: Path, results: Results, data: DataModule, shown: Examples) -> N
 def examples(forecaster: Forecaster, data: DataModule, results: Results) -> Examples:
     """Forecast a few test windows with the model and every baseline."""
     test = data.windows["test"]
-    chosen = torch.linspace(0, len(test) - 1, min(PICTURED_WINDOWS, len(test)), device=test.device).long()
+    chosen = torch.linspace(0, len(test) - 1, min(EXAMPLE_WINDOWS, len(test)), device=test.device).long()
     batch = test.gather(chosen)
     scaled = {MODEL: predict(forecaster, batch)}
     scaled |= {name: baseline(test, batch) for name, baseline in results.baselines.items()}
-    shown = min(test.seq_len, max(test.pred_len, min(3 * test.pred_len, SHOWN_HISTORY)))
+    shown = min(test.seq_len, max(test.pred_len, min(3 * test.pred_len, MAX_HISTORY)))
     rows = test.origins(chosen)[:, None] + torch.arange(-shown, test.pred_len, device=chosen.device)
     series = test.series(chosen)
 
@@ -178,15 +183,15 @@ def examples(forecaster: Forecaster, data: DataModule, results: Results) -> Exam
 def pictures(
     folder: Path, forecaster: Forecaster, data: DataModule, results: Results, shown: Examples
 ) -> dict[str, Path]:
-    """Draw the forecasts of a few test windows, and the error along the horizon."""
+    """Draw the example forecasts, and the error along the horizon; return the paths of the figures."""
     rival = results.best_baseline
-    called = labels(forecaster.hparams["model"]["attention"]["name"])
-    variables = spread(data.n_targets, PICTURED_VARIABLES).tolist()
+    names = labels(forecaster.hparams["model"]["attention"]["name"])
+    variables = spread(data.n_targets, PLOTTED_VARIABLES).tolist()
     drawn = {
         "forecasts": figures.forecast_figure(
             shown.dates,
             [truth[:, variables] for truth in shown.truth],
-            {called[name]: list(shown.forecasts[name][..., variables]) for name in (MODEL, rival)},
+            {names[name]: list(shown.forecasts[name][..., variables]) for name in (MODEL, rival)},
             [data.target_columns[v] for v in variables],
             data.pred_len,
             f"{data.title}: {data.pred_len} steps ahead, test windows",
@@ -194,7 +199,7 @@ def pictures(
         ),
         "error_by_step": figures.step_figure(
             {
-                called[name]: results.errors[name].by_step()["mse"].numpy()
+                names[name]: results.errors[name].by_step()["mse"].numpy()
                 for name in (MODEL, "linear", "seasonal_naive", "naive")
             },
             f"{data.title}: error along the horizon, {len(data.windows['test']):,} test windows",
@@ -209,33 +214,36 @@ def pictures(
 
 @torch.no_grad()
 def predict(forecaster: Forecaster, batch: Batch) -> Tensor:
-    """Scaled forecasts, computed in the weights' own precision."""
+    """Compute scaled forecasts in the precision of the weights."""
     forecaster.eval()
     weights = next(forecaster.parameters())
     device = batch.past.device
     past, past_time, future, future_time = (part.to(weights) for part in batch[:4])
-    with torch.compiler.set_stance("force_eager"):  # a few windows, maybe on another device than in training
+    with torch.compiler.set_stance(
+        "force_eager"
+    ):  # too few windows to compile for, possibly on another device
         batch = Batch(past, past_time, future, future_time, batch.index, batch.series)
         return forecaster.point(forecaster(batch)).to(device)
 
 
 def show(content: dict[str, Any], results: Results, data: DataModule, folder: Path) -> None:
-    """Print the test's scores, what the run took, and where everything is."""
+    """Print the test scores, the tested model, the cost of the run and its folder."""
     print_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], results)
     console = Console(markup=False)
     for line in describe_series(data, results):
         console.print(line, soft_wrap=True)
-    epoch, share = f"epoch {content['best_epoch']} of {content['epochs']}", content["share"]
+    epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["share"]
     if content["best_epoch"] == 0:
-        tested = f"the linear model alone, before training: no epoch was {MARGIN:.0%} better"
-    elif share < 0.995:
-        tested = f"the linear model and {share:.0%} of what {epoch} adds to it, the best epoch"
+        tested = f"the linear model alone, because no epoch was {MARGIN:.0%} better"
+    elif shrinkage < 0.995:
+        tested = f"the linear model plus {shrinkage:.0%} of the correction of {epoch}, the best epoch"
     else:
         tested = f"{epoch}, the best epoch"
     console.print(f"tested: {tested} on validation windows", soft_wrap=True)
     console.print(
         f"{content['seconds']:.0f} s, {content['windows_per_second']:.0f} windows/s in training, "
-        f"{content['ms_per_window']:.3g} ms a window in the test, "
-        f"{content['n_parameters']:,} parameters, {content['peak_memory_mb']:.0f} MiB at the peak"
+        f"{content['ms_per_window']:.3g} ms per window in the test, "
+        f"{content['n_parameters']:,} parameters, {content['peak_memory_mb']:.0f} MiB peak memory",
+        soft_wrap=True,
     )
     console.print(f"saved in {folder}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Loggers for resumed runs: a killed run keeps its rows, and the loss of W&B's service does not end a run."""
+"""Loggers for resumed runs: the rows of a killed run are not lost, and a lost connection to W&B ends no run."""
 
 import contextlib
 import json
@@ -28,32 +28,33 @@ class CsvLogger(CSVLogger):
         return self._experiment
 
     def save(self) -> None:
-        """Do nothing after a row: `keep` writes the whole table."""
+        """Do nothing after each row: `save_rows` writes the whole table."""
 
     @rank_zero_only
-    def keep(self) -> None:
-        """Write the table, at every checkpoint and at the end."""
+    def save_rows(self) -> None:
+        """Write the table; called at every checkpoint and at the end."""
         self.experiment.save()
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
         if self._experiment is not None:
-            self.keep()
+            self.save_rows()
 
 
 class WholeTable(ExperimentWriter):
     """Rows in a file that is whole at every moment. A row replaces an earlier one with the same step and columns."""
 
     def _check_log_dir_exists(self) -> None:
+        """Read the rows of the run's earlier parts, where Lightning's constructor would delete them."""
         path, self._rows = Path(self.metrics_file_path), {}
         if path.exists():
             for row in pd.read_csv(path, dtype=str).to_dict("records"):  # as text, so that every digit stays
                 self._add({key: value for key, value in row.items() if not pd.isna(value)})
 
     def _add(self, row: dict[str, Any]) -> None:
-        kind = (int(row["step"]), *sorted(row))
-        self._rows.pop(kind, None)
-        self._rows[kind] = row
+        key = (int(row["step"]), *sorted(row))
+        self._rows.pop(key, None)
+        self._rows[key] = row
 
     def save(self) -> None:
         for row in self.metrics:
@@ -65,45 +66,49 @@ class WholeTable(ExperimentWriter):
 
 
 class WandbLogger(wandb.WandbLogger):
-    """W&B logger with one id for all parts of a resumed run; training continues if its service is lost.
+    """W&B logger with one id for all parts of a resumed run; training continues if the connection to W&B is lost.
 
-    W&B writes its offline files late, and a killed run loses rows. Therefore the rows are saved at every checkpoint
-    too, and the next part starts with them: the last part holds all rows.
+    W&B writes its offline files late, so a killed run would lose rows. Therefore this logger saves the rows at every
+    checkpoint and logs them again when the next part starts. The last part holds all rows.
     """
 
     def __init__(self, *, save_dir: str, mode: str, **options: Any) -> None:
         folder = Path(save_dir) / "wandb"
         super().__init__(save_dir=save_dir, id=earlier_id(folder), mode=mode, **options)
-        self.is_offline, self.is_lost, self._kept = mode == "offline", False, folder / "history.json"
+        self.is_offline, self.is_lost, self._rows_file = mode == "offline", False, folder / "history.json"
         self._rows: list[tuple[dict[str, float], int | None]] = []
 
     def begin(self) -> None:
-        """Start the W&B run in the first process, with the rows of its earlier part."""
+        """Start the W&B run in the first process, and log the rows of its earlier parts."""
         _ = self.experiment
-        if self.is_offline and self._kept.exists():  # online, the server has them
-            for metrics, step in json.loads(self._kept.read_text()):
+        if self.is_offline and self._rows_file.exists():  # online, the server has them
+            for metrics, step in json.loads(self._rows_file.read_text()):
                 self.log_metrics(metrics, step)
 
     @rank_zero_only
-    def keep(self) -> None:
-        """Save the rows for the next part, at every checkpoint."""
+    def save_rows(self) -> None:
+        """Save the rows for the next part of the run; called at every checkpoint."""
         if self.is_offline:
-            with whole_file(self._kept) as temporary:
+            with whole_file(self._rows_file) as temporary:
                 temporary.write_text(json.dumps(self._rows))
 
     def attempt(self, call: Callable[[], Any]) -> Any:
-        """Return the call's result; if W&B's service is lost, warn once and return None."""
+        """Return the call's result; if the connection to W&B is lost, warn once and return None."""
         if self.is_lost:
             return None
         from wandb import Error, teardown
 
         try:
             return call()
-        except (OSError, Error) as error:  # the connection to its service is a socket
+        except (OSError, Error) as error:  # the connection to W&B's service process is a socket
             self.is_lost = True
-            print(f"warning: W&B was lost ({error}): the run goes on without it", file=sys.stderr, flush=True)
+            print(
+                f"warning: the connection to W&B was lost ({error}); the run continues without it",
+                file=sys.stderr,
+                flush=True,
+            )
             with contextlib.suppress(OSError, Error):  # it sends a message to the lost service
-                teardown(exit_code=1)  # the next run of a sweep starts a service of its own
+                teardown(exit_code=1)  # the next run of a sweep starts a new service process
             return None
 
     @rank_zero_only
@@ -117,6 +122,6 @@ class WandbLogger(wandb.WandbLogger):
 
 
 def earlier_id(folder: Path) -> str | None:
-    """Return the W&B id of the run's earlier parts in this folder, None if there are none."""
+    """Return the W&B id of the run's earlier parts in this folder; None if there are none."""
     parts = sorted(folder.glob("*run-*-*"))
     return parts[-1].name.rsplit("-", 1)[1] if parts else None

@@ -20,17 +20,18 @@ from forecast.checkpoints.file import find_checkpoint, load_checkpoint, load_new
 from forecast.data import DataModule
 from forecast.system import signals
 from forecast.system.errors import ConfigError
-from forecast.training.checkpointing import copy_best, pass_on
+from forecast.training.checkpointing import copy_best, preload
 from forecast.training.rank_consistency import check_same_table
 
 
 @dataclass
 class RunStart:
-    """Where training starts, and what follows from it.
+    """The start of training: from scratch, or from a checkpoint.
 
-    kind: new, resumed (this run was interrupted) or continued (another run's training goes on in a new folder).
-    checkpoint: the file that training restores; None for a new run.
-    content: the checkpoint's content until `fit`, which releases it: it is as large as model and optimizer.
+    Attributes:
+        kind: new, resumed (this run was interrupted) or continued (training of another run, in a new folder).
+        checkpoint: the file that training restores; None for a new run.
+        content: content of the checkpoint. `fit` releases it, because it is as large as model and optimizer.
     """
 
     kind: Literal["new", "resumed", "continued"]
@@ -59,7 +60,7 @@ class RunStart:
             check_epochs_left(self.checkpoint, self.content, settings["trainer"]["max_epochs"])
 
     def take_over_best(self, folder: Path, settings: dict[str, Any], data: DataModule) -> None:
-        """Copy the best epoch of the run that is continued, if both validate on the same windows, and say so."""
+        """Copy the best epoch of the continued run if both validate on the same windows; print the checkpoint."""
         if self.kind != "continued" or self.checkpoint is None or self.content is None:
             return
         note = ""
@@ -70,14 +71,14 @@ class RunStart:
         print(f"continued  from {self.checkpoint}{note}")
 
     def fit(self, trainer: L.Trainer, forecaster: L.LightningModule, data: DataModule) -> None:
-        """Train from here to the last epoch; a run that was interrupted after its training is not trained."""
+        """Train from the checkpoint to the last epoch; do not train a run that was interrupted after its last epoch."""
         content, self.content = self.content, None
         path = self.checkpoint
         if self.kind == "resumed" and content is not None and is_finished(content):
             trainer.fit_loop.load_state_dict(content["loops"]["fit_loop"])
             return
         if path is not None and content is not None:
-            pass_on(trainer, path, content)
+            preload(trainer, path, content)
             del content  # Lightning releases its copy once it is restored
         with signals.deferred():
             trainer.fit(forecaster, datamodule=data, ckpt_path=path, weights_only=True)
@@ -87,7 +88,7 @@ def open_run(config: DictConfig) -> RunStart:
     """Decide how the run starts: from its folder's newest state (`resume=auto`), from `checkpoint`, or anew.
 
     Raises:
-        ConfigError: an unknown value of `resume`, or the command does not say which data to continue on.
+        ConfigError: an unknown value of `resume`, or no data in the command to continue on.
         CheckpointError: there is no readable checkpoint.
     """
     if config.resume not in (None, "auto"):
@@ -109,7 +110,7 @@ def open_run(config: DictConfig) -> RunStart:
 
 
 def check_data_given(config: DictConfig, checkpoint: Path, content: dict[str, Any]) -> None:
-    """Raise ConfigError if a command continues on the default data by omission, and the checkpoint has other data."""
+    """Raise ConfigError if the command names no data, and the checkpoint was trained on other data than the default."""
     if not HydraConfig.initialized():
         return
     given = {text.lstrip("+~").split("=")[0] for text in HydraConfig.get().overrides.task}

@@ -11,11 +11,11 @@ from forecast.system import signals
 
 
 class SafePoints(Callback):
-    """Leave between the batches of validation and test if a signal was received, and keep Lightning's handler out.
+    """Leave between the batches of validation and test if a signal was received, and remove Lightning's handler.
 
-    A trainer that starts puts its own SIGTERM handler around the one that is installed. Lightning's handler sends a
-    message to the other processes from inside the handler, and ends the trainer with status 0. So the handlers from
-    before the trainer started are put back once it runs. The safe points of training are in `training.checkpointing`.
+    When a trainer starts, Lightning wraps the installed SIGTERM handler in its own, which sends a message to the other
+    processes from inside the handler and ends the trainer with status 0. This callback restores the handlers from
+    before the start. The safe points of training are in `training.checkpointing`.
     """
 
     def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:

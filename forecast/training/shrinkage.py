@@ -1,4 +1,4 @@
-"""Shrinkage of an epoch towards the model before training, as far as validation windows do not support the epoch."""
+"""Shrinkage of an epoch towards the untrained model, with a weight from a test on the validation windows."""
 
 import math
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
 from forecast.models import ForecastModel
 
 MARGIN = 0.01
-"""Relative improvement over the model before training that an epoch needs; less is attributed to chance."""
+"""Relative improvement over the untrained model that an epoch needs; a smaller one is attributed to chance."""
 
 
 def shrinkage_and_error(
-    losses: Float64[Tensor, " n_dates"], start: Float64[Tensor, " other_dates"], overlap: int
+    losses: Float64[Tensor, " n_dates"], untrained: Float64[Tensor, " other_dates"], overlap: int
 ) -> tuple[float, float]:
     """Compute the shrinkage weight of an epoch, and an upper bound of the mean loss with that weight.
 
@@ -26,18 +26,18 @@ def shrinkage_and_error(
     least ½, because the mean of two forecasts of equal accuracy is more accurate than either (Bates and Granger 1969,
     The Combination of Forecasts); it is ½ where the test cannot be computed. Squared errors are convex, so the mean
     loss of the combination is at most the weighted mean of the two losses. The bound is infinite where the epoch does
-    not improve on `start` by `MARGIN`.
+    not improve on `untrained` by `MARGIN`.
 
     Args:
         losses: mean loss of the epoch's windows that begin on each date.
-        start: the same for the model before training. With another number of dates there is no test.
-        overlap: dates after which two windows have no step in common.
+        untrained: losses of the model before training. With another number of dates there is no test.
+        overlap: number of dates after which two windows have no step in common.
     """
     weight = 0.5
-    if len(losses) == len(start):
-        p_value = diebold_mariano(losses.numpy(), start.numpy(), overlap).p_value
+    if len(losses) == len(untrained):
+        p_value = diebold_mariano(losses.numpy(), untrained.numpy(), overlap).p_value
         weight = weight if math.isnan(p_value) else max(weight, 1 - p_value)
-    before, after = float(start.mean()), float(losses.mean())
+    before, after = float(untrained.mean()), float(losses.mean())
     is_better = after < (1 - MARGIN) * before
     return weight, before - weight * (before - after) if is_better else math.inf
 

@@ -11,7 +11,7 @@ from lightning.pytorch.callbacks import Callback
 
 
 class Throughput(Callback):
-    """Count training windows and their time, logged each epoch; time the model's forecasts in the test.
+    """Measure training windows per second, logged each epoch, and the time of the model's forecasts in the test.
 
     Validation is not counted, nor the first training batch, in which models are compiled and memory is allocated.
     """

@@ -1,4 +1,4 @@
-"""Checks of trainer settings that Lightning would accept and not follow, or follow with wrong scores."""
+"""Checks of settings that Lightning would accept and then ignore, or that would make the scores wrong."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ from omegaconf import DictConfig, OmegaConf
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
 
-PARTIAL = (
+PARTIAL_VALIDATION = (
     "limit_val_batches", "limit_test_batches", "val_check_interval", "check_val_every_n_epoch", "max_steps",
     "overfit_batches", "fast_dev_run",
 )  # fmt: skip
-"""Lightning's ways to validate or test on a part: scores, intervals and the best epoch would refer to that part."""
+"""Trainer settings that validate or test on a part: scores, intervals and the best epoch would refer to that part."""
 
 PATHS = {"checkpoint.dirpath": "checkpoints", "epochs.path": "metrics.csv"}
 """Paths of callbacks below the run folder, where tests and resumed runs look for them."""
@@ -28,7 +28,7 @@ def check_trainer(config: DictConfig, trainer: L.Trainer) -> None:
         ConfigError: naming the first wrong setting.
     """
     check_callbacks(config, "checkpoint", "throughput")
-    check_places(config)
+    check_paths(config)
     check_monitors(config)
     check_epochs(config)
     check_precision(config, trainer)
@@ -47,7 +47,7 @@ def check_callbacks(config: DictConfig, *names: str) -> None:
             raise ConfigError(f"callbacks.{name}=null: every run needs this callback; leave the setting out")
 
 
-def check_places(config: DictConfig) -> None:
+def check_paths(config: DictConfig) -> None:
     """Raise ConfigError if a callback writes outside the run folder."""
     for key, name in PATHS.items():
         path = OmegaConf.select(config.callbacks, key)
@@ -67,7 +67,7 @@ def check_monitors(config: DictConfig) -> None:
 
 def check_epochs(config: DictConfig) -> None:
     """Raise ConfigError if an epoch would not be validated as a whole, or the number of epochs is not positive."""
-    for key in PARTIAL:
+    for key in PARTIAL_VALIDATION:
         if key in config.trainer:
             raise ConfigError(
                 f"trainer.{key}: every epoch is validated once, on the whole split; to use fewer windows, set "
@@ -79,7 +79,7 @@ def check_epochs(config: DictConfig) -> None:
 
 
 def check_precision(config: DictConfig, trainer: L.Trainer) -> None:
-    """Raise ConfigError for a precision that the data, the linear model or the device cannot have."""
+    """Raise ConfigError for a precision that the data, the linear model or the device does not support."""
     precision = str(config.trainer.precision)
     if precision in ("bf16-true", "16-true"):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What a model's warm start is fitted on: the linear model and the quantiles of its errors on training windows."""
+"""Data of a warm start: the linear model, and the quantiles of its errors on training windows."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,7 +14,7 @@ from forecast.models.base import PointAndScale, WarmStart
 from forecast.training.warm_start import fit_linear
 
 MAX_ERRORS = 1 << 22
-"""Errors that quantiles are computed from, on training windows that are evenly spaced."""
+"""Largest number of errors from which quantiles are computed; their training windows are evenly spaced."""
 
 BATCH = 256
 
@@ -23,8 +23,8 @@ class WarmStartData(WarmStart):
     """Implementation of `forecast.models.base.WarmStart` on a data module.
 
     Args:
-        data: what the model is fitted on, its training windows.
-        chosen_on: the data on whose validation windows the hyperparameters of the linear model are chosen.
+        data: the model is fitted on its training windows.
+        chosen_on: the hyperparameters of the linear model are chosen on its validation windows.
         quantiles: probabilities of the model's quantiles; None: it makes point forecasts.
         gram: Gram matrix of the training windows of `chosen_on`, if it is known.
     """
@@ -53,14 +53,14 @@ class WarmStartData(WarmStart):
     def error_quantiles(
         self, forecast: Callable[[Float[Tensor, "batch seq_len n_features"]], PointAndScale]
     ) -> Float64[Tensor, "n_targets n_quantiles"]:
-        """See `WarmStart.error_quantiles`. Without it, the first epochs would only learn the width of the intervals.
+        """Compute the quantiles. Without them, the first epochs would only learn the width of the intervals.
 
         Raises:
             ValueError: the model makes point forecasts.
         """
         if self.quantiles is None:
             raise ValueError(
-                "a model of point forecasts has no quantiles to start from: train with loss=quantile"
+                "a model of point forecasts has no quantiles to start from; train with loss=quantile"
             )
         windows = self.data.windows["train"]
         count = max(1, MAX_ERRORS // (windows.pred_len * len(windows.target_index)))

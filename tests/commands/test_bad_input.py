@@ -196,7 +196,7 @@ def test_a_finished_run_has_no_epoch_left(fails, good: Path, tmp_path: Path) -> 
     assert "trained for 1 epochs already" in fails(*again)
     assert "optimizer.lr=0.001, this run has optimizer.lr=0.5" in fails(*again, "optimizer.lr=0.5")
     assert "data.scaler=standard" in fails(*again, "data.scaler=minmax")
-    assert "other feature columns: load, temperature in the checkpoint, load in this run" in fails(
+    assert "different feature columns: load, temperature in the checkpoint, load in this run" in fails(
         *again, "data.columns=[load]"
     )
     assert "model.attention.name=probsparse" in fails(*again, "attention=full")

@@ -246,25 +246,25 @@ def test_a_killed_run_goes_on_in_place_and_ends_the_same(run: tuple[Path, str], 
         text=True, timeout=300,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    assert "going on in" in result.stdout
+    assert "resuming the run in" in result.stdout
     assert [p.name for p in root.iterdir()] == [folder.name]
     same_run(run[0], folder)
 
 
-def test_only_an_unfinished_run_of_the_same_configuration_is_gone_on_with(
+def test_only_an_unfinished_run_of_the_same_configuration_is_resumed(
     run: tuple[Path, str], tmp_path: Path
 ) -> None:
     copy = shutil.copytree(run[0], tmp_path / "runs" / "copy")
     config = read_config(copy / "config.yaml")
-    assert find_unfinished(tmp_path / "runs", config) is None
+    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) is None
     (copy / "metrics.json").unlink()
-    assert find_unfinished(tmp_path / "runs", config) == copy
+    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) == copy
     config.output_dir, config.resume, config.logger.mode = "elsewhere", "auto", "online"
     config.callbacks.epochs.path = "elsewhere/metrics.csv"
     config.callbacks.checkpoint.dirpath = "elsewhere/checkpoints"
-    assert find_unfinished(tmp_path / "runs", config) == copy
+    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) == copy
     config.optimizer.lr *= 2
-    assert find_unfinished(tmp_path / "runs", config) is None
+    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) is None
 
 
 @pytest.mark.parametrize("text", ["- 1", "a: [1", "", "a: 1", "output_dir: ${nothing}", "\x00"])
@@ -275,10 +275,10 @@ def test_folders_of_other_programs_are_passed_over(run: tuple[Path, str], tmp_pa
     (other / "config.yaml").write_text(text)
     (other / "command.yaml").write_text(text)
     config = read_config(run[0] / "config.yaml")
-    assert find_unfinished(tmp_path / "runs", config) is None
+    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) is None
     (other / "metrics.json").write_text("{}")
-    assert find_finished(tmp_path / "runs", config) is None
-    assert sweep.find(tmp_path / "runs", ["seed=1,2"]) is None
+    assert find_finished(tmp_path / "runs", config, digest_of(config)) is None
+    assert sweep.find_same_command(tmp_path / "runs", ["seed=1,2"]) is None
 
 
 def test_a_folder_s_name_does_not_count_whatever_its_letters(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_a_named_folder_that_holds_another_run_is_left_alone(
     copy = shutil.copytree(run[0], tmp_path / "nightly")
     before = (copy / "config.yaml").read_text()
     assert train_here(monkeypatch, tmp_path, "hydra.run.dir=nightly", "resume=auto", "seed=7") == 2
-    assert "nightly: it holds a run of another configuration" in capsys.readouterr().err
+    assert "nightly: the folder holds a run of another configuration" in capsys.readouterr().err
     assert (copy / "config.yaml").read_text() == before
 
 

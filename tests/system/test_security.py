@@ -18,7 +18,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from forecast import load
-from forecast.checkpoints.safe_load import SAFE, safe_load
+from forecast.checkpoints.safe_load import SAFE_NAMES, safe_load
 from forecast.cli import allowed_targets, compose, overrides, secrets_check
 from forecast.cli.compose import compose_command
 from forecast.cli.main import main
@@ -84,7 +84,7 @@ def test_the_names_in_a_checkpoint_of_ours_are_the_safe_ones(run: Path, quantile
         safe_load(path)
         found |= set(torch.serialization.get_unsafe_globals_in_checkpoint(path))
     assert found == set()  # PyTorch's own list, which is longer, has all of them
-    assert len([name for name in SAFE if not name.endswith("Storage")]) == 2
+    assert len([name for name in SAFE_NAMES if not name.endswith("Storage")]) == 2
 
 
 def test_names_in_an_archive_lead_nowhere(best: Content, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_resume_refuses_it(
     (folder / "config.yaml").write_text(text)
     status = train_here(monkeypatch, work, "trainer.max_epochs=1", "logger=[]", "resume=auto")
     captured = capfd.readouterr()
-    assert f"going on in runs/{run.name}" in captured.out.replace(f"{work}/", "")
+    assert f"resuming the run in runs/{run.name}" in captured.out.replace(f"{work}/", "")
     assert not ran.exists()
     assert status == 2
     assert "Traceback" not in captured.err

@@ -52,7 +52,9 @@ def test_a_killed_member_ends_nothing_else_and_is_tried_again(launcher: str, tmp
 
     result = train(folder, *command, short, "resume=auto")
     assert result.returncode == 0, result.stderr
-    assert f"going on in {sweep.relative_to(folder)}, 1 of its runs finished before" in result.stdout
+    assert (
+        f"resuming the sweep in {sweep.relative_to(folder)}, 1 of its runs finished before" in result.stdout
+    )
     assert "failed: " not in result.stdout
     assert list(pd.read_csv(sweep / "summary.csv")["attention"]) == ["full", "linear"]
     assert len(list(sweep.glob("*/config.yaml"))) == 2

@@ -20,7 +20,7 @@ from optuna.trial import TrialState
 
 from forecast.cli.compose import compose_command
 from forecast.runs.folder import is_running
-from forecast.runs.sweep import compared, remaining_trials
+from forecast.runs.sweep import identifying_overrides, remaining_trials
 from tests.support.commands import finish, only, start, train, train_here, workplace
 
 SHORT = ("logger=[]", "trainer.max_epochs=3")
@@ -65,7 +65,7 @@ def test_a_killed_sweep_goes_on_in_its_folder(killed) -> None:
     assert result.returncode == 0, result.stderr
     sweep = sweep_of(folder)
     assert (
-        f"resume=auto: going on in {sweep.relative_to(folder)}, 1 of its runs finished before"
+        f"resume=auto: resuming the sweep in {sweep.relative_to(folder)}, 1 of its runs finished before"
         in result.stdout
     )
     assert set(members(sweep)) == {"full", "linear", "fastformer"}
@@ -264,6 +264,8 @@ def test_what_makes_two_commands_the_same_sweep() -> None:
         "+hydra.launcher.slurm_qos=x",
         "hydra.mode=MULTIRUN",
     ]
-    assert compared([*reversed(typed), *apart, "hydra.sweeper.n_trials=9"]) == compared(typed)
-    assert compared(["seed=1,2,3", *typed[1:]]) != compared(typed)
-    assert compared([*typed[:2], "hydra.sweeper.sampler.seed=2"]) != compared(typed)
+    assert identifying_overrides(
+        [*reversed(typed), *apart, "hydra.sweeper.n_trials=9"]
+    ) == identifying_overrides(typed)
+    assert identifying_overrides(["seed=1,2,3", *typed[1:]]) != identifying_overrides(typed)
+    assert identifying_overrides([*typed[:2], "hydra.sweeper.sampler.seed=2"]) != identifying_overrides(typed)

@@ -226,7 +226,7 @@ def test_a_slurm_job_that_is_signalled_is_queued_again_and_goes_on(tmp_path: Pat
     second = job(tmp_path, "train.sbatch", *arguments, SLURM_RESTART_COUNT="1")
     out, err = second.communicate(timeout=300)
     assert second.returncode == 0, out + err
-    assert out.startswith(f"resume=auto: going on in {folder.relative_to(tmp_path)}")
+    assert out.startswith(f"resume=auto: resuming the run in {folder.relative_to(tmp_path)}")
     assert only(tmp_path, "runs/*") == folder
     assert json.loads((folder / "metrics.json").read_text())["epochs"] == 12
 

@@ -36,7 +36,10 @@ from tests.support.attention_types import (
         ),
         (lambda: FullAttention(20, 3, role="self"), "d_model 20 is not divisible by n_heads 3"),
         (lambda: FullAttention(20, 0, role="self"), "d_model 20 is not divisible by n_heads 0"),
-        (lambda: FullAttention(20, 5, role="self", dropout=1.0), r"dropout must be in \[0, 1\), not 1.0"),
+        (
+            lambda: FullAttention(20, 5, role="self", dropout=1.0),
+            "dropout=1.0 must be at least 0 and below 1",
+        ),
         (
             lambda: ProbSparseAttention(20, 5, role="self", factor=0),
             "factor must be a whole number of at least 1, not 0",

@@ -48,7 +48,7 @@ class FakeWarmStart(WarmStart):
 def made(
     kind: str = "full", *, trained: bool = True, targets: tuple[int, ...] = (3, 1), **sizes: Any
 ) -> ResidualInformer:
-    """With a linear map drawn at random, and a head that says something unless it is not `trained`."""
+    """A model with a random linear model; if `trained`, its head has random weights too."""
     torch.manual_seed(0)
     settings = {**SIZES, **sizes}
     model = ResidualInformer(attention=slots(kind), **settings)
@@ -69,7 +69,7 @@ def inputs(batch: int = BATCH) -> tuple[torch.Tensor, ...]:
 
 
 @pytest.mark.parametrize("tokens", ["mixed", "independent", "joint"])
-def test_before_training_it_is_the_linear_map(tokens: str) -> None:
+def test_before_training_it_is_the_linear_model(tokens: str) -> None:
     columns = [3, 1] if tokens == "mixed" else [3]
     sizes = {} if tokens == "mixed" else {"n_targets": 1, "targets": (3,)}
     model = made(trained=False, tokens=tokens, **sizes)
@@ -177,7 +177,7 @@ def test_each_step_of_the_horizon_hears_its_own_calendar() -> None:
 
 @pytest.mark.parametrize("step", [0, 1, 37])
 def test_every_step_of_the_past_counts(step: int) -> None:
-    """The first two lie before the first whole patch: the linear map alone reads them."""
+    """The first two lie before the first whole patch: only the linear model reads them."""
     model = made()
     past, past_time, future_time = inputs()
     changed = past.clone()

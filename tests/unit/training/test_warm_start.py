@@ -1,17 +1,24 @@
-"""The closed forms beside maps fitted and measured on every window, one by one."""
+"""The closed forms beside linear models fitted and measured on every window, one by one."""
 
 import torch
 
 from forecast.data import DataModule, sample_data
 from forecast.evaluation.least_squares import sliding_gram, solve, squared_error, window_gram
-from forecast.training.warm_start import Choice, Gram, averaged, choose, fit_choice, fit_linear
-from forecast.training.warm_start import trials as trials_of
+from forecast.training.warm_start import (
+    Choice,
+    Gram,
+    average_lookbacks,
+    choose,
+    fit_and_test_grams,
+    fit_choice,
+    fit_linear,
+)
 
 SEQ_LEN, PRED_LEN = 12, 5
 
 
-def trials(made: DataModule) -> list[tuple[Gram, Gram]]:
-    return list(trials_of(made, window_gram(made.windows["train"])))
+def gram_pairs(made: DataModule) -> list[tuple[Gram, Gram]]:
+    return list(fit_and_test_grams(made, window_gram(made.windows["train"])))
 
 
 def data() -> DataModule:
@@ -41,32 +48,32 @@ def test_the_squared_error_is_that_of_every_window() -> None:
     assert abs(squared_error(window_gram(made.windows["val"]), weight) / by_hand - 1) < 1e-6
 
 
-def test_an_averaged_map_is_the_mean_of_the_maps_forecasts() -> None:
+def test_averaged_lookbacks_forecast_the_mean_of_the_forecasts() -> None:
     made = data()
     gram = window_gram(made.windows["train"])
     past, _ = each("test", made)
-    by_hand, maps = [], []
+    by_hand, weights = [], []
     for lookback in (12, 6, 3):
         part = gram[SEQ_LEN - lookback :, SEQ_LEN - lookback :]
         recent = past[:, -lookback:]
         mean = recent.mean(1, keepdim=True)
-        maps.append(solve(part, lookback, ridge=0.1))
-        by_hand.append((recent - mean) @ maps[-1] + mean)
-    torch.testing.assert_close(past @ averaged(maps), torch.stack(by_hand).mean(0))
+        weights.append(solve(part, lookback, ridge=0.1))
+        by_hand.append((recent - mean) @ weights[-1] + mean)
+    torch.testing.assert_close(past @ average_lookbacks(weights), torch.stack(by_hand).mean(0))
     torch.testing.assert_close(past @ fit_choice(gram, SEQ_LEN, Choice(0.1, 3)), torch.stack(by_hand).mean(0))
 
 
-def test_a_map_keeps_constants() -> None:
+def test_a_linear_model_keeps_constants() -> None:
     weight = fit_choice(window_gram(data().windows["train"]), SEQ_LEN, Choice(0.01, 2))
     torch.testing.assert_close(weight.sum(0), torch.ones(PRED_LEN, dtype=torch.float64))
 
 
-def test_the_trials_go_on_in_time() -> None:
-    """Each measures on windows whose horizons all lie behind the rows that it was fitted on."""
+def test_each_origin_is_tested_on_later_windows() -> None:
+    """The windows that measure the error have horizons after all rows that the model was fitted on."""
     made = data()
     rows = made.windows["train"].values.tensor.double()
     ends = [4_357, 5_808, 7_259, 8_710]  # three, four and five sixths of the training rows, and all of them
-    found = list(trials(made))
+    found = gram_pairs(made)
     assert len(found) == 4
     for (before, after), end, stop in zip(found, ends, [*ends[1:], int(made.rows["val"][1][0])], strict=True):
         for gram, part in ((before, rows[:end]), (after, rows[end - SEQ_LEN : stop])):
@@ -78,7 +85,7 @@ def test_the_trials_go_on_in_time() -> None:
 
 def test_the_choice_is_the_one_that_errs_least() -> None:
     made = data()
-    (before, after) = list(trials(made))[-1]
+    (before, after) = gram_pairs(made)[-1]
     chosen = choose([(before, after)], SEQ_LEN)
     past, future = each("val", made)
 
@@ -89,7 +96,7 @@ def test_the_choice_is_the_one_that_errs_least() -> None:
     assert all(error(chosen) <= error(other) * (1 + 1e-9) for other in others)
 
 
-def test_what_does_not_pay_at_every_origin_is_left_alone() -> None:
+def test_a_choice_that_is_worse_at_one_origin_is_not_taken() -> None:
     made = data()
     few, all_rows = window_gram(made.windows_from([range(20)])), window_gram(made.windows["train"])
     assert choose([(few, all_rows)], SEQ_LEN) != Choice(1e-6, 1)
@@ -100,7 +107,7 @@ def test_another_data_sets_windows_may_choose() -> None:
     """A refit on all rows has no validation windows: the tested split's choose."""
     made = data()
     whole = made.resplit("train")
-    chosen = choose(list(trials(made)), SEQ_LEN)
+    chosen = choose(gram_pairs(made), SEQ_LEN)
     torch.testing.assert_close(
         fit_linear(whole, made, None),
         fit_choice(window_gram(whole.windows["train"]), SEQ_LEN, chosen).float(),

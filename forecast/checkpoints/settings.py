@@ -1,4 +1,4 @@
-"""What the settings inside a checkpoint may name and download: the file may come from a stranger."""
+"""Checks of the settings in a checkpoint: allowed targets and downloads. The file may come from a stranger."""
 
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,10 @@ from forecast.system.paths import CONF
 from forecast.system.targets import known_targets
 
 MODEL_TARGETS = known_targets("attention", "cross", "model", "data")
-"""Models, attention layers and data modules."""
+"""Allowed targets of prediction: models, attention layers and data modules."""
 
 TRAINING_TARGETS = known_targets("optimizer", "schedule")
-"""Optimizers and schedules, for training again with a checkpoint's settings."""
+"""Targets that training again with a checkpoint's settings needs too: optimizers and schedules."""
 
 
 def check_settings(path: Path, settings: Any, allowed: frozenset[str] | None = MODEL_TARGETS) -> None:
@@ -45,10 +45,10 @@ def check_settings(path: Path, settings: Any, allowed: frozenset[str] | None = M
 
 
 def shipped_download(saved: dict[str, Any], root: str | None) -> dict[str, Any]:
-    """Replace the address and hash in a checkpoint's settings of a downloaded data set by those in conf/data.
+    """Replace the address and hash of a downloaded data set in a checkpoint's settings by those in conf/data.
 
-    The checkpoint does not choose where a download is stored either: without a `root` from the user, a file is
-    downloaded only into the project's own folder.
+    The checkpoint does not choose the folder of a download either. Unless the user gives `root`, a file is downloaded
+    only into the default folder.
     """
     path = CONF / "data" / f"{saved['name']}.yaml"
     shipped: Any = OmegaConf.load(path) if path in (CONF / "data").glob("*.yaml") else {}
