@@ -1,4 +1,4 @@
-"""The body of `python -m forecast.backtest`."""
+"""Body of `python -m forecast.backtest`: forecast from many past origins."""
 
 from collections.abc import Sequence
 from pathlib import Path

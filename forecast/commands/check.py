@@ -1,4 +1,4 @@
-"""Describe a data file before training."""
+"""Body of `python -m forecast.check`: describe a data file before training."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Visualise the attention on one window."""
+"""Body of `python -m forecast.explain`: visualise the attention on one window."""
 
 from collections.abc import Sequence
 from pathlib import Path

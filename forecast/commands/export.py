@@ -1,4 +1,4 @@
-"""Export a trained model as one file that runs without this package."""
+"""Body of `python -m forecast.export`: write a trained model as one file that runs without this package."""
 
 import warnings
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Train a forecaster, test it beside simple baselines, save the results."""
+"""Body of `python -m forecast.train`: train a forecaster, test it beside baselines, save the results."""
 
 from dataclasses import dataclass
 from pathlib import Path
