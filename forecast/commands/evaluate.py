@@ -61,12 +61,12 @@ def describe_overlap(model: TrainedModel, data: DataModule, split: str) -> list[
         notes.append(note)
     if data.split != "test" and (now := data.trained_until) != model.trained_until:
         notes.append(
-            f"trained on rows to {model.trained_until}; this table's training rows end {now}, so its {split} rows are "
-            "not the run's"
+            f"trained on rows to {model.trained_until}; the training rows of these data end {now}, so their "
+            f"{split} rows are not those of the run"
         )
     if split != "test":
         notes.append(
-            f"the {split} rows were used in training; only the test split tells how new rows will do"
+            f"the {split} rows were used in training; only the test split shows how accurate forecasts of new rows are"
         )
     return notes
 

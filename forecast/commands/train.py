@@ -36,14 +36,14 @@ from forecast.training.trainer_checks import check_trainer
 
 
 def train(config: DictConfig, data: DataModule | None = None) -> float:
-    """Run one training, from the configuration to the report.
+    """Train, test and save one model, as the configuration describes.
 
     Args:
-        config: the composed configuration; values `auto` are replaced in it.
-        data: a data module that is set up; None: the one that `config.data` describes.
+        config: the composed configuration. Values `auto` are replaced in place.
+        data: a data module that is set up. None: create the one that `config.data` describes.
 
     Returns:
-        The tested model's MSE on scaled validation windows, which a sweep minimises.
+        The MSE of the tested model on scaled validation windows, which a sweep minimises.
     """
     lightning_warnings.filter_messages()
     check_refit(config)
@@ -58,11 +58,11 @@ def train(config: DictConfig, data: DataModule | None = None) -> float:
     forecaster = make_forecaster(config, data, baselines)
     trainer = make_run_trainer(config, forecaster, start, run_time)
     check_trainer(config, trainer)
-    start.check(plain(config), data)
+    start.check(plain_values(config), data)
     if config.compile:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
     if trainer.is_global_zero:
-        start.take_over_best(folder, plain(config), data)
+        start.take_over_best(folder, plain_values(config), data)
         report.introduce(config, data, forecaster.model, trainer)
 
     saved: Saved | None = None
@@ -103,7 +103,7 @@ class Saved:
         write_json(self.folder / "metrics.json", {**self.metrics, **added})
 
 
-def plain(config: DictConfig) -> dict[str, Any]:
+def plain_values(config: DictConfig) -> dict[str, Any]:
     """Return the configuration as plain values, with all interpolations resolved."""
     return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
 
@@ -149,7 +149,9 @@ def calibrate_and_test(
     assert forecaster.calibration is not None
     content["calibration"] = forecaster.calibration.state_dict()
     content["baselines"] = baselines.state_dict()
-    content["hyper_parameters"] = plain(config)  # the checkpoint may be copied from the run that is continued
+    content["hyper_parameters"] = plain_values(
+        config
+    )  # the checkpoint may be copied from the run that is continued
     return Best(path, content, validation_mse)
 
 

@@ -66,8 +66,8 @@ def calibration_for(model: TrainedModel, levels: Sequence[Level], horizon: int) 
         data = tested.data()
     except ForecastError as error:
         raise type(error)(
-            f"these levels or steps need calibrating on the data that the model was trained on: {error}; "
-            "levels=[] goes without bounds"
+            f"these levels or steps need a calibration on the training data, which failed: {error}; "
+            "set levels=[] for no bounds"
         ) from None
     if horizon > model.pred_len:
         calibration = calibrate_rolled(tested, data, levels, horizon)
@@ -93,7 +93,7 @@ def calibrate_rolled(
     if not any(starts):
         raise DataError(
             f"horizon={horizon} is longer than the {rows} validation rows that its bounds could be taken from: "
-            "levels=[] goes without bounds"
+            "set levels=[] for no bounds"
         )
     if rows < MIN_HORIZONS * horizon:
         warnings.warn(

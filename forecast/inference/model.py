@@ -136,7 +136,7 @@ class TrainedModel:
         """Return a caution if any of these dates was trained on, else an empty string."""
         if not (dates <= pd.Timestamp(self.trained_until)).any():
             return ""
-        return f"dates to {self.trained_until} were trained on: their errors say little about new ones"
+        return f"dates to {self.trained_until} were trained on: their errors say little about the errors of new dates"
 
     def tested(self) -> "TrainedModel":
         """Return the tested model: this one, or the one before the refit if this one was refitted on all rows."""
