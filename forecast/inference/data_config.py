@@ -19,6 +19,9 @@ OF_THE_SERIES = ("ids", "static_path", "future_path")
 LONG = "forecast.data.long_data"
 """Target of long files."""
 
+STORE = "forecast.data.store_data"
+"""Target of stores."""
+
 FRAME = "DataFrame"
 """Name of the data of a DataFrame, which have no file."""
 
@@ -60,20 +63,22 @@ def choose_data_config(
         )
     if "path" not in chosen or is_same_file(chosen["path"], saved.get("path")):
         return {**saved, **chosen}
-    file: dict[str, Any] = {
-        "_target_": "forecast.data.csv_data", "name": Path(chosen["path"]).name, "split": "test"
-    }  # fmt: skip
+    return {**other_file_config(saved, chosen["path"], feature_columns), **chosen}
+
+
+def other_file_config(saved: dict[str, Any], path: str, feature_columns: Sequence[str]) -> dict[str, Any]:
+    """Change the settings of training to those of another file, all of whose rows are the split `test`."""
+    file: dict[str, Any] = {"name": Path(path).name, "split": "test"}
     if saved["_target_"] == LONG:
-        kept = {key: value for key, value in saved.items() if key not in OF_THE_SERIES}
-        return {**kept, **file, "_target_": saved["_target_"], **chosen}
-    if is_store(chosen["path"]) or saved["_target_"] == "forecast.data.store_data":
-        kept = {key: saved[key] for key in OF_A_FRAME}
-        file["eval_stride"] = 1
-        if is_store(chosen["path"]):
-            file |= {"_target_": "forecast.data.store_data", "eval_stride": None}
-    else:
-        kept = {key: value for key, value in saved.items() if key not in OF_THE_FILE}
-    return {**kept, **file, "columns": list(feature_columns), **chosen}
+        return {**{key: value for key, value in saved.items() if key not in OF_THE_SERIES}, **file}
+    file["columns"] = list(feature_columns)
+    if is_store(path):
+        file |= {"_target_": STORE, "eval_stride": None}
+        return {**{key: saved[key] for key in OF_A_FRAME}, **file}
+    file["_target_"] = "forecast.data.csv_data"
+    if saved["_target_"] == STORE:
+        return {**{key: saved[key] for key in OF_A_FRAME}, **file, "eval_stride": 1}
+    return {**{key: value for key, value in saved.items() if key not in OF_THE_FILE}, **file}
 
 
 def is_same_file(path: str | Path, other: str | Path | None) -> bool:
