@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Import these when they are asked for: commands answer --help without loading torch."""
+    """Import the API on first access, so that commands answer --help without loading torch."""
     if name not in __all__:
         raise AttributeError(f"module 'forecast' has no attribute {name!r}")
     import importlib

@@ -13,9 +13,9 @@ from forecast.cli import allowed_targets, secrets_check
 from forecast.cli.compose import compose_command, composed
 from forecast.cli.quoting import quote
 from forecast.commands.train import train
-from forecast.data import DataModule, frame_data
+from forecast.data import DataModule, Panel, frame_data, long_frame_data
 from forecast.evaluation.quantiles import Level
-from forecast.inference.data_config import FRAME, OF_A_FRAME
+from forecast.inference.data_config import FRAME, LONG, OF_A_FRAME
 from forecast.inference.evaluate import evaluate as evaluate_model
 from forecast.inference.model import TrainedModel, read_checkpoint
 from forecast.inference.predict import predict as predict_panel
@@ -37,32 +37,36 @@ class Model(TrainedModel):
         levels: Sequence[Level] = (),
         intervals: str = "auto",
     ) -> pd.DataFrame:
-        """Forecast the steps after the end of `frame` (default: of the training data), or from `start`, in its units.
+        """Forecast the steps after the end of `frame`, or from `start`, in the units of the data.
 
         Args:
-            frame: has a DatetimeIndex and at least `feature_columns`; for a model of many series, one row for each
-                series and date.
-            horizon: steps; beyond `pred_len` the model reads its own forecasts.
-            start: date of the first step.
-            levels: intervals, in percent.
-            intervals: auto, conformal or quantile.
+            frame: rows with a DatetimeIndex and at least the columns `feature_columns`; for a model of many series,
+                one row for each series and date. None: the training data.
+            horizon: number of steps; beyond `pred_len` the model reads its own forecasts. None: `pred_len`.
+            start: date of the first step. None: the first date after the end of the data.
+            levels: levels of the intervals, in percent.
+            intervals: method of the intervals: auto, conformal or quantile.
 
         Returns:
-            One row for each date (and series). Each target has a column of its forecast, `-lo-80` and `-hi-80` for
-            each level, and with `start`, `-true` and `-error`.
+            One row for each date (and series). Each target has a column of forecasts, columns `-lo-80` and `-hi-80` for
+            each level, and columns `-true` and `-error` where `start` lies within the data.
 
         Raises:
-            ConfigError, DataError: what cannot be forecast (both are ValueError).
+            ConfigError: an option that this model does not support. Like DataError, it is a ValueError.
+            DataError: missing columns, history or future covariates.
         """
         panel = self.read_panel() if frame is None else self.panel_of(frame)
-        found = predict_panel(self, panel, horizon=horizon, start=start, levels=levels, method=intervals)
-        return found.frame()
+        forecast = predict_panel(self, panel, horizon=horizon, start=start, levels=levels, method=intervals)
+        return forecast.frame()
 
     def evaluate(self, frame: pd.DataFrame | pd.Series | None = None, split: str = "test") -> dict[str, Any]:
-        """Score every window of `frame`, or of a split of the training data; laid out as metrics.json.
+        """Score every window of `frame`, or of a split of the training data.
+
+        Returns:
+            The scores in the layout of metrics.json.
 
         Raises:
-            CheckpointError: the model was refitted on all rows, so that none are left to score it on.
+            CheckpointError: the model was refitted on all rows, so no rows are left to score it on.
         """
         if self.refitted is not None:
             raise CheckpointError(
@@ -74,12 +78,35 @@ class Model(TrainedModel):
         content, _ = evaluate_model(self, data, split, progress=False)
         return content
 
+    def panel_of(self, frame: pd.DataFrame | pd.Series) -> Panel:
+        """Read a DataFrame with the layout of the training data, with its dates at the UTC offset of training."""
+        return self.read_source(self._frame_module(frame))
+
+    def data_of_frame(self, frame: pd.DataFrame | pd.Series) -> DataModule:
+        """Set up the data module of a DataFrame with the layout of the training data, with the scaler from training."""
+        data = self._frame_module(frame)
+        data.load_state_dict(self.data_state)
+        data.setup()
+        self.check_freq(FRAME, data.freq)
+        return data
+
+    def _frame_module(self, frame: pd.DataFrame | pd.Series) -> DataModule:
+        config = self.data_config({"path": FRAME})
+        if self.config["data"]["_target_"] == LONG:
+            for key in ("_target_", "_convert_", "path"):
+                config.pop(key, None)
+            return long_frame_data(frame, **config)
+        options = {key: config[key] for key in OF_A_FRAME}
+        options["eval_stride"] = options["eval_stride"] or 1  # null: the stride of a store
+        return frame_data(frame, columns=self.feature_columns, name=FRAME, **options)
+
 
 def load(path: str | Path) -> Model:
-    """The model of a run folder or checkpoint file; of a folder, the one refitted on all rows if there is one.
+    """Load the model of a run folder or checkpoint file. If a folder has a model refitted on all rows, load that one.
 
     Raises:
-        CheckpointError: there is none, or it is damaged, not ours, or names what it may not.
+        CheckpointError: there is no checkpoint, it is damaged, another program wrote it, or it names a class that is
+            not allowed.
     """
     return Model(*read_checkpoint(path))
 
@@ -92,12 +119,12 @@ def fit(
     overrides: Sequence[str] = (),
     **settings: Any,
 ) -> Model:
-    """Train on a DataFrame with a DatetimeIndex, test, save a run folder below `runs`, and give the model back.
+    """Train and test a model on a DataFrame, save it in a run folder below `runs`, and return it.
 
     Args:
-        frame: columns of numbers with a DatetimeIndex.
-        target: name of the target column, for features="S" or "MS".
-        attention: attention type, a file of conf/attention.
+        frame: numeric columns with a DatetimeIndex.
+        target: name of the target column if features="S" or "MS".
+        attention: attention type, the name of a file in conf/attention.
         overrides: any other settings as on the command line, such as `["trainer.max_epochs=3", "logger=[]"]`.
         settings: keys of the command's top level, such as `pred_len=48, features="MS", refit="full"`.
 
@@ -105,10 +132,13 @@ def fit(
         The trained model, as `forecast.load` reads it from the run folder.
 
     Raises:
-        ConfigError: a wrong setting; like DataError, it is a ValueError with the message of the command.
-        DataError: a DataFrame that cannot be used.
+        ConfigError: an invalid setting. Like DataError, it is a ValueError with the message of the command.
+        DataError: the DataFrame cannot be used.
     """
-    arguments = [f"attention={attention}", *(f"{key}={plain(value)}" for key, value in settings.items())]
+    arguments = [
+        f"attention={attention}",
+        *(f"{key}={write_value(value)}" for key, value in settings.items()),
+    ]
     given = [quote(text, sweep=False) for text in (*arguments, *overrides)]
     if target is not None:
         given.append(quote(f"data.target={target}", sweep=False))
@@ -123,13 +153,13 @@ def fit(
 
 
 def check_data_overrides(given: Sequence[str]) -> None:
-    """Raise ConfigError for settings of data files, which a DataFrame does not have."""
+    """Raise ConfigError for a setting that applies only to data files."""
     allowed = (*OF_A_FRAME, "freq")
     for text in given:
         group, _, key = text.split("=")[0].partition(".")
         if group == "data" and key not in allowed:
             raise ConfigError(
-                f"{text}: the data are the DataFrame; choose its columns, parse its dates and fill its gaps there"
+                f"{text}: this setting is for data files; change the DataFrame instead (columns, dates, gaps)"
             )
 
 
@@ -155,8 +185,8 @@ def make_frame_data(frame: pd.DataFrame | pd.Series, config: DictConfig) -> Data
     return data
 
 
-def plain(value: Any) -> str:
-    """Write a Python value as on the command line."""
+def write_value(value: Any) -> str:
+    """Write a Python value in the syntax of the command line."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return f"[{','.join(map(plain, value))}]" if isinstance(value, list | tuple) else str(value)
+    return f"[{','.join(map(write_value, value))}]" if isinstance(value, list | tuple) else str(value)

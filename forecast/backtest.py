@@ -1,4 +1,4 @@
-"""Forecast from many origins as at the time: `python -m forecast.backtest --help`."""
+"""Forecast from many past origins with what was known at each: `python -m forecast.backtest --help`."""
 
 from forecast.cli.main import main
 

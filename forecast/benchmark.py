@@ -1,4 +1,4 @@
-"""Time and peak memory of attention types, one layer or a whole model: `python -m forecast.benchmark --help`."""
+"""Measure time and peak memory of attention types, as a layer or a model: `python -m forecast.benchmark --help`."""
 
 from forecast.cli.main import main
 

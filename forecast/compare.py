@@ -1,4 +1,4 @@
-"""Compare trained runs in one page: `python -m forecast.compare RUNS...`, see `--help`."""
+"""Compare trained runs on one page: `python -m forecast.compare --help`."""
 
 from forecast.cli.main import command
 

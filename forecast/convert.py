@@ -1,4 +1,4 @@
-"""Convert a file larger than memory to a store, once: `python -m forecast.convert --help`."""
+"""Convert a CSV or Parquet file of any size to a store: `python -m forecast.convert --help`."""
 
 from forecast.cli.main import command
 

@@ -1,4 +1,4 @@
-"""A Weights & Biases workspace and report that compare the logged runs: `python -m forecast.dashboard --help`."""
+"""Create a Weights & Biases workspace and report that compare logged runs: `python -m forecast.dashboard --help`."""
 
 from forecast.cli.main import command
 

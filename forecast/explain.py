@@ -1,4 +1,4 @@
-"""Show what the attention did on one window: `python -m forecast.explain checkpoint=runs/RUN window=last`."""
+"""Visualise the attention on one window: `python -m forecast.explain --help`."""
 
 from forecast.cli.main import command
 

@@ -1,4 +1,4 @@
-"""Train a forecaster, test it beside simple baselines, save everything: `python -m forecast.train --help`."""
+"""Train a forecaster, test it beside baselines, save the results: `python -m forecast.train --help`."""
 
 from forecast.cli.main import main
 

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from forecast.checkpoints.contents import completed_epochs, data_state
-from forecast.system.equality import is_equal
 from forecast.system.errors import CheckpointError
 from forecast.system.identity import OF_ONE_RUN, first_difference, identity
 from forecast.system.keys import SPEED, STATE
@@ -86,3 +88,16 @@ def has_same_validation(content: dict[str, Any], settings: dict[str, Any], data:
         for each in (content["hyper_parameters"], settings)
     )
     return old == new and is_equal(data_state(content), data)
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Whether two nested values are equal, tensors included."""
+    if isinstance(one, Tensor):
+        return isinstance(other, Tensor) and torch.equal(one, other)
+    if isinstance(one, dict):
+        return (
+            isinstance(other, dict)
+            and one.keys() == other.keys()
+            and all(is_equal(one[key], other[key]) for key in one)
+        )
+    return one == other

@@ -1,9 +1,8 @@
 """Allowed targets: a configuration may only instantiate the classes that the files below conf/ name.
 
-Hydra instantiates whatever a `_target_` names and resolves `${...}` before that, and a command line may be pasted
-from anywhere. To allow a class, such as a new attention, name it in a YAML file below conf/, or give its full name in
-the environment variable FORECAST_TARGETS (several names are separated by colons). Checkpoints are checked by
-`forecast.checkpoints.settings`.
+Hydra instantiates any class that a `_target_` names, and a user may paste a command line of unknown origin. To allow a
+class, such as a new attention type, name it in a YAML file below conf/ or in the environment variable FORECAST_TARGETS,
+which separates several names with colons. `forecast.checkpoints.settings` checks checkpoints.
 
 Imports no torch: `forecast.cli.main` runs these checks before every command.
 """
@@ -21,7 +20,7 @@ from forecast.system.hydra_internals import plugin_targets
 from forecast.system.targets import known_targets
 
 FLAGS = ("config_dir", "config_path", "config_name", "experimental_rerun")
-"""Hydra's flags that read settings from elsewhere; the last one unpickles them."""
+"""Hydra's flags that read settings from other places than conf/; the last one unpickles a file."""
 
 LOGGING = {
     "logging.StreamHandler",
@@ -31,24 +30,24 @@ LOGGING = {
     "${hydra.runtime.output_dir}/${hydra.job.name}.log",
     "${hydra:runtime.output_dir}/${hydra:job.name}.log",
 }
-"""What Hydra's logging files and ours name: `logging.config` calls what stands under `()` and `class`."""
+"""Allowed values of logging settings. `logging.config` calls the values of the keys `()` and `class`."""
 
-SIMPLE = re.compile(r"\$\{[\w.]+\}|\$\{(?:hydra|now|oc\.env|random_suffix|job_folder):[^${}]*\}")
-"""Interpolations that cannot turn text into a mapping."""
+SAFE_INTERPOLATION = re.compile(r"\$\{[\w.]+\}|\$\{(?:hydra|now|oc\.env|random_suffix|job_folder):[^${}]*\}")
+"""Interpolations that cannot turn text into a mapping, which could name a target."""
 
-MOST_GROUPS = 3_000
-"""The largest number of mappings and lists in a configuration; one that refers to itself has infinitely many."""
+MAX_CONTAINERS = 3_000
+"""Largest number of mappings and lists in a configuration. One that refers to itself has infinitely many."""
 
 
 # ---- the command line
 
 
 def check_flags(typed: Namespace) -> None:
-    """Raises ConfigError for a flag that reads settings from elsewhere."""
+    """Raise ConfigError for a flag that reads settings from other places than conf/."""
     for flag in FLAGS:
         if getattr(typed, flag) is not None:
             raise ConfigError(
-                f"--{flag.replace('_', '-')}: settings come from conf/ and the command line alone; "
+                f"--{flag.replace('_', '-')}: settings come only from conf/ and the command line; "
                 "put a YAML file into conf/"
             )
 
@@ -57,35 +56,39 @@ def check_composed(config: DictConfig) -> None:
     """Check a composed configuration, Hydra's part included, before Hydra instantiates any of it.
 
     Raises:
-        ConfigError: naming the first key with a target that is not allowed.
+        ConfigError: a target is not allowed; the message names the first such key.
     """
     check_targets(config, known_targets() | plugin_targets())
     for name, value in leaves(config.hydra, "hydra"):
         if name == "hydra.sweeper.custom_search_space" and value is not None:
-            raise ConfigError(f"{name}={value}: a search's space is written in conf/search, as values alone")
+            raise ConfigError(
+                f"{name}={value}: write the search space as plain values in a file of conf/search"
+            )
         if name.startswith(("hydra.job_logging.", "hydra.hydra_logging.")):
             is_named = name.endswith((".()", ".class")) or "://" in str(value) or "${" in str(value)
             if is_named and value not in LOGGING:
-                raise ConfigError(f"{name}={value}: logging may use {', '.join(sorted(LOGGING)[2:])} alone")
+                raise ConfigError(f"{name}={value}: logging may only use {', '.join(sorted(LOGGING)[2:])}")
         text, before = str(value), ""
         while text != before:
-            text, before = SIMPLE.sub("", text), text
+            text, before = SAFE_INTERPOLATION.sub("", text), text
         if "${" in text and not name.startswith("hydra.help."):
-            raise ConfigError(f"{name}={value}: write out what it should be")
+            raise ConfigError(
+                f"{name}={value}: this interpolation is not allowed here; write the value itself"
+            )
 
 
 def check_targets(config: Any, known: frozenset[str]) -> None:
-    """Raises ConfigError naming the first `_target_` of a configuration, interpolations resolved, that is not known."""
+    """Raise ConfigError that names the first `_target_`, with interpolations resolved, that is not in `known`."""
     for name, value in leaves(config):
         if "_target_" in name.split(".") and value not in known:
             raise ConfigError(
-                f"{name}={value}: only what a file below conf/ names can be made; nothing was run. Name a class of "
+                f"{name}={value}: no file below conf/ names this class; nothing was run. Name a class of "
                 "your own in a YAML file there, or in the environment variable FORECAST_TARGETS"
             )
 
 
 def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The dotted key and the value of every setting, resolved where possible.
+    """Yield the dotted key and the value of every setting, with interpolations resolved where possible.
 
     Raises:
         ConfigError: the configuration refers to itself without end.
@@ -95,7 +98,7 @@ def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         name, value = waiting.pop()
         if isinstance(value, Mapping | Sequence) and not isinstance(value, str):
             seen += 1
-            if seen > MOST_GROUPS:
+            if seen > MAX_CONTAINERS:
                 raise ConfigError(f"{name}: the settings repeat themselves without end")
             keys = list(value) if isinstance(value, Mapping) else range(len(value))
             waiting += [(f"{name}.{key}".lstrip("."), resolved(value, key)) for key in reversed(keys)]
@@ -104,7 +107,7 @@ def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def resolved(config: Any, key: Any) -> Any:
-    """A setting's value. An interpolation that cannot be resolved yet is its own text, a missing value None."""
+    """The value of a setting: the text of an interpolation that cannot be resolved yet, None for a missing value."""
     try:
         return config[key]
     except OmegaConfBaseException:

@@ -1,4 +1,4 @@
-"""Composition of configurations, and the checks that need a composed one. Imports no torch."""
+"""Composition of configurations, and checks of composed configurations. Imports no torch."""
 
 import re
 import secrets
@@ -26,22 +26,22 @@ OmegaConf.register_new_resolver(
 RUN_NAME = re.compile(r"[^./\\][^/\\]{0,150}")
 
 FROM_CHECKPOINT = ("seq_len", "pred_len", "features", "seed")
-"""Keys that the data files refer to, and that a command on a trained model takes from its checkpoint."""
+"""Keys that the files of conf/data refer to. A command on a trained model takes them from its checkpoint."""
 
 
 @dataclass(frozen=True)
 class ComposedCommand:
-    """A command line, parsed, checked and composed once."""
+    """A command line after parsing, checks and composition."""
 
     overrides: list[str]
-    """As typed, free text quoted."""
+    """The overrides as typed, with free text quoted."""
     parsed: list[Override]
     config: DictConfig
-    """The configuration with Hydra's part. Of each sweep over choices it has the first value."""
+    """The configuration with Hydra's part, and with the first value of each sweep over choices."""
 
 
 def composed(*arguments: str, config_name: str = "train") -> DictConfig:
-    """The configuration of these overrides outside of a run: its `output_dir` is empty."""
+    """Compose the configuration of these overrides outside of a run, with an empty `output_dir`."""
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
         return compose(config_name, overrides=["output_dir=''", *arguments])
 
@@ -50,8 +50,8 @@ def compose_command(config_name: str, arguments: Sequence[str]) -> ComposedComma
     """Check and compose a command's overrides.
 
     Raises:
-        ConfigError: an unknown key or option, a value of a wrong type or out of range, an interpolation that cannot be
-            resolved, a run name that no folder may have.
+        ConfigError: a key or option is unknown, a value has the wrong type or is out of range, an interpolation cannot
+            be resolved, or the run name is not a valid folder name.
     """
     parsed = overrides.parse(arguments)
     groups = [o for o in parsed if overrides.is_group(o)]
@@ -62,7 +62,7 @@ def compose_command(config_name: str, arguments: Sequence[str]) -> ComposedComma
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
         try:
             defaults = compose(config_name, overrides=chosen, return_hydra_config=True)
-        except MissingConfigException as error:  # of Hydra's own groups; ours are checked above
+        except MissingConfigException as error:  # of a group of Hydra; groups of conf/ are checked above
             raise overrides.missing_option(error) from None
         overrides.check_installed(chosen)
         check_search_path(arguments)
@@ -75,20 +75,21 @@ def compose_command(config_name: str, arguments: Sequence[str]) -> ComposedComma
 
 
 def check_search_path(arguments: Sequence[str]) -> None:
+    """Raise ConfigError for an override of Hydra's search path."""
     for argument in arguments:
         if argument.lstrip("+~").startswith("hydra.searchpath"):
-            raise ConfigError(f"{argument}: settings come from conf/ alone; put a YAML file there")
+            raise ConfigError(f"{argument}: settings come only from conf/; put a YAML file there")
 
 
 def check_resolves(config: DictConfig, typed: set[str]) -> None:
-    """Check that every interpolation can be resolved, and that a folder can have the run's name.
+    """Check that every interpolation can be resolved, and that the run name is a valid folder name.
 
     Raises:
-        ConfigError: naming the key.
+        ConfigError: one of them is invalid; the message names the key.
     """
     config = without_hydra(config)
     if "output_dir" in config and "output_dir" not in typed:
-        config.output_dir = ""  # known within a run alone
+        config.output_dir = ""  # known only within a run
     for key in FROM_CHECKPOINT:
         config.setdefault(key, 0)
     try:
@@ -99,17 +100,18 @@ def check_resolves(config: DictConfig, typed: set[str]) -> None:
         raise ConfigError(f"{key}: {str(error).splitlines()[0]}") from None
     name = config.get("run_name")
     if name is not None and not (RUN_NAME.fullmatch(str(name)) and str(name).isprintable()):
-        raise ConfigError(f"run_name={name}: give a name that a folder may have")
+        raise ConfigError(f"run_name={name} is not a valid folder name; give another")
 
 
 def without_hydra(config: DictConfig) -> DictConfig:
-    """A copy without Hydra's part, to which keys can be added."""
+    """Copy a configuration without Hydra's part. Keys can be added to the copy."""
     copy = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     OmegaConf.set_struct(copy, False)
     return copy
 
 
 def is_resolvable(config: DictConfig, key: str) -> bool:
+    """Whether the value of a key has no unresolvable interpolation."""
     try:
         OmegaConf.select(config, key)
     except OmegaConfBaseException:
@@ -118,6 +120,6 @@ def is_resolvable(config: DictConfig, key: str) -> bool:
 
 
 def check_checkpoint(config: DictConfig) -> None:
-    """Raises ConfigError where a command on a trained model is given no checkpoint."""
+    """Raise ConfigError if no checkpoint is given."""
     if not config.checkpoint:
         raise ConfigError("checkpoint= is needed: checkpoint=runs/RUN, or a checkpoint file")

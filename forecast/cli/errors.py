@@ -1,4 +1,4 @@
-"""Errors as the user sees them: one line on stderr and an exit status. Imports no torch."""
+"""Error messages and warnings in one line on stderr, and exit statuses. Imports no torch."""
 
 import logging
 import os
@@ -19,9 +19,9 @@ USER_MISTAKES = (ValueError, OSError, HydraException, OmegaConfBaseException)
 
 @contextmanager
 def errors_in_one_line(on_interrupt: str = "") -> Iterator[None]:
-    """End with status 2 and one line after a user's mistake, with 130 after Ctrl-C; show warnings in one line each.
+    """Exit with status 2 and one line after a user's mistake, and with status 130 after Ctrl-C.
 
-    HYDRA_FULL_ERROR=1 shows the traceback. Other errors raise.
+    Warnings are printed in one line each. Other errors, and all errors with HYDRA_FULL_ERROR=1, show a traceback.
     """
     show_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1" and distributed.is_first()
     warnings.showwarning = print_warning
@@ -30,7 +30,7 @@ def errors_in_one_line(on_interrupt: str = "") -> Iterator[None]:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises exceptions and prints nothing
     try:
         yield
-    except BrokenPipeError:  # the reader of our output has closed it
+    except BrokenPipeError:  # the reader of stdout closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
@@ -44,14 +44,14 @@ def errors_in_one_line(on_interrupt: str = "") -> Iterator[None]:
 
 
 def is_users_mistake(error: BaseException) -> bool:
-    """Whether the user's input is wrong, an option that no constructor takes included; other errors are ours."""
+    """Whether the user's input caused the error, for example an option that no constructor takes; else it is a bug."""
     if isinstance(error, TypeError):
         return "unexpected keyword argument" in str(error) or "required keyword-only argument" in str(error)
     return isinstance(error, USER_MISTAKES)
 
 
 def one_line(error: BaseException) -> str:
-    """The message in one line, of a constructor's error without Hydra's wrapping."""
+    """The message in one line. For an error in a constructor, leave out the message of Hydra."""
     if isinstance(error, InstantiationException) and error.__cause__ is not None:
         return one_line(error.__cause__)
     if isinstance(error, OSError) and error.strerror:
@@ -66,6 +66,6 @@ def print_warning(message: Warning | str, *_: object) -> None:
 
 
 def warn_of_thread(failed: threading.ExceptHookArgs) -> None:
-    """Warn where a thread fails, such as TensorBoard's on a full disk; the run continues."""
+    """Warn that a thread failed, such as that of TensorBoard on a full disk; the run continues."""
     if failed.exc_value is not None:
         print_warning(f"a background thread stopped: {one_line(failed.exc_value)}")

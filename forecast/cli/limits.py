@@ -1,4 +1,4 @@
-"""Limits and types of typed values, as the table of keys and each key's default say. Imports no torch."""
+"""Checks of override values: types from the defaults, limits from the table of keys. Imports no torch."""
 
 import math
 from typing import Any
@@ -9,14 +9,14 @@ from forecast.system.errors import ConfigError
 from forecast.system.keys import RESULT, Key, Takes, row_of
 
 LARGEST = 2**63
-"""The largest absolute value of a number whose row has no limits."""
+"""Largest absolute value of a number whose key has no limits."""
 
 
 def check_value(key: str, value: Any, default: Any) -> None:
-    """Check the type and the range of one value. Everything else is checked by the constructors.
+    """Check the type and the range of one value. Constructors check everything else.
 
     Raises:
-        ConfigError: naming the key, the value and what is needed.
+        ConfigError: the value is invalid; the message names the key, the value and the valid values.
     """
     row = row_of(key) or Key(key, RESULT)
     if row.takes is Takes.NAME and (value is None or not str(value).strip()):
@@ -35,6 +35,7 @@ def check_value(key: str, value: Any, default: Any) -> None:
 
 
 def check_devices(key: str, value: Any) -> None:
+    """Raise ConfigError if `trainer.devices` is zero, empty or a fraction."""
     is_nothing = value == 0 or isinstance(value, float) or value in ([], "")
     if key == "trainer.devices" and is_nothing:
         raise ConfigError(
@@ -43,13 +44,14 @@ def check_devices(key: str, value: Any) -> None:
 
 
 def check_null(key: str, default: Any, *, has_meaning: bool) -> None:
+    """Raise ConfigError if null replaces a list, or a number for which null has no meaning."""
     if isinstance(default, ListConfig) or (is_number(default) and not has_meaning):
         what = "number" if is_number(default) else "list"
         raise ConfigError(f"{key}=null: a {what} is needed, as in {key}={default}")
 
 
 def check_type(key: str, value: Any, default: Any, *, takes_a_word: bool) -> None:
-    """Raises ConfigError for a value of another type than the default's."""
+    """Raise ConfigError unless the value has the type of the default."""
     if is_number(default):
         check_number(key, value, default)
     if isinstance(default, bool) and not isinstance(value, bool):
@@ -61,6 +63,7 @@ def check_type(key: str, value: Any, default: Any, *, takes_a_word: bool) -> Non
 
 
 def check_number(key: str, value: Any, default: int | float) -> None:
+    """Raise ConfigError unless the value is a finite number, and a whole one if the default is."""
     if not is_number(value):
         raise ConfigError(f"{key}={value}: a number is needed, as in {key}={default}")
     if isinstance(default, int) and isinstance(value, float) and not value.is_integer():
@@ -70,6 +73,7 @@ def check_number(key: str, value: Any, default: int | float) -> None:
 
 
 def check_range(key: str, value: int | float, limits: tuple[int, int] | None) -> None:
+    """Raise ConfigError for a number beyond its limits."""
     if limits is None:
         if abs(value) > LARGEST:
             raise ConfigError(f"{key}={value}: too large a number")

@@ -1,6 +1,6 @@
-"""The command line: from the arguments through one composed configuration to a task.
+"""Entry points of the commands: parse the arguments, compose and check the configuration, run the task.
 
-A user's mistake ends in one line on stderr and exit status 2. Imports no torch, so that --help and --cfg are fast.
+Imports no torch, so that --help and --cfg are fast.
 """
 
 import sys
@@ -22,10 +22,10 @@ from forecast.system.hydra_internals import answer, is_question, parse_arguments
 
 
 def main(config_name: str, task: Task) -> None:
-    """Run `task` in a run folder of its own, or with -m in one for each combination of values.
+    """Run `task` in a run folder, or with -m in one run folder for each combination of values.
 
-    Exits with status 2 and one line on stderr after a user's mistake (the whole traceback with HYDRA_FULL_ERROR=1), and
-    with 130 after Ctrl-C. In a multirun, one job's failure does not end the others.
+    After a user's mistake the process prints one line on stderr (a traceback with HYDRA_FULL_ERROR=1) and exits with
+    status 2, after Ctrl-C with 130. A job of a multirun that fails does not end the others.
     """
     if distributed.count() > 1 or not distributed.is_first():
         distributed.follow_parent()
@@ -34,15 +34,15 @@ def main(config_name: str, task: Task) -> None:
     flags.overrides = [quote(argument, sweep=flags.multirun) for argument in flags.overrides]
     job = RunInFolder(task)
     try:
-        with errors_in_one_line("; repeat the command with resume=auto to go on"):
+        with errors_in_one_line("; repeat the command with resume=auto to continue"):
             with distributed.first_speaks():
-                command = check(config_name, flags)
+                composed = check(config_name, flags)
             if is_question(flags):
                 answer(config_name, flags)
-            elif flags.multirun or command.config.hydra.mode == RunMode.MULTIRUN:
-                sweep_over(config_name, command, job)
+            elif flags.multirun or composed.config.hydra.mode == RunMode.MULTIRUN:
+                sweep_over(config_name, composed, job)
             else:
-                run_one(command, job)
+                run_one(composed, job)
     finally:
         # resume=auto may share the sweep's folder with other commands
         failed = sweep.finish(is_alone="resume=auto" not in flags.overrides)
@@ -54,9 +54,9 @@ def main(config_name: str, task: Task) -> None:
 
 
 def command(config_name: str, task: Task, *, positional: str | None = None) -> None:
-    """Run `task` in the current folder: without a run folder, a log file or sweeps.
+    """Run `task` once in the current folder, without a run folder and a log file.
 
-    Arguments without `=` become the list `positional`, where the command has one.
+    If `positional` is given, arguments without `=` become the list of that name.
     """
     with errors_in_one_line():
         flags = parse_arguments(sys.argv[1:])
@@ -77,7 +77,7 @@ def command(config_name: str, task: Task, *, positional: str | None = None) -> N
             try:
                 check_resolved(config)
                 imported(task)(config)
-            except Exception as error:  # Hydra would print lines of its own
+            except Exception as error:  # Hydra would print more lines
                 failures.append(error)
 
         run_once(composed.config, job)
@@ -89,7 +89,7 @@ def check(config_name: str, flags: Namespace) -> ComposedCommand:
     """Compose the command's configuration, and check it before Hydra instantiates any of it.
 
     Raises:
-        ConfigError: an unknown key or option, a value that a key cannot take, a target that is not allowed, a secret.
+        ConfigError: a key or option is unknown, a value is invalid, a target is not allowed, or a value is a secret.
     """
     secrets_check.check_typed(sys.argv[1:])
     allowed_targets.check_flags(flags)
@@ -100,12 +100,12 @@ def check(config_name: str, flags: Namespace) -> ComposedCommand:
     return composed
 
 
-def run_one(command: ComposedCommand, job: RunInFolder) -> None:
-    """Run the job in a new folder, or with resume=auto in the folder of the run to resume."""
-    config = command.config
+def run_one(composed: ComposedCommand, job: RunInFolder) -> None:
+    """Run the job in a new run folder, or with resume=auto in the folder of the run to resume."""
+    config = composed.config
 
     def choose_folder() -> str:
-        folder: Path | None = resume.find_run(config) if "resume=auto" in command.overrides else None
+        folder: Path | None = resume.find_run(config) if "resume=auto" in composed.overrides else None
         return str(folder or config.hydra.run.dir)
 
     folder = distributed.choose_in_first(choose_folder)
@@ -116,11 +116,11 @@ def run_one(command: ComposedCommand, job: RunInFolder) -> None:
         raise job.failures[0]
 
 
-def sweep_over(config_name: str, command: ComposedCommand, job: RunInFolder) -> None:
-    """Run the job for each combination of values, with resume=auto in the folder of the sweep to resume."""
-    refuse_many_devices(command.config)
+def sweep_over(config_name: str, composed: ComposedCommand, job: RunInFolder) -> None:
+    """Run the job for each combination of values; with resume=auto, in the folder of the sweep to resume."""
+    refuse_many_devices(composed.config)
     chosen = []
-    if "resume=auto" in command.overrides:
-        settings = sweep.find_sweep(command.config, command.overrides)
+    if "resume=auto" in composed.overrides:
+        settings = sweep.find_sweep(composed.config, composed.overrides)
         chosen = [write_override(key, value) for key, value in settings.items()]
-    run_sweep(config_name, [*command.overrides, *chosen], job)
+    run_sweep(config_name, [*composed.overrides, *chosen], job)

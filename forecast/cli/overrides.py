@@ -1,4 +1,4 @@
-"""Checks of command-line overrides: unknown keys, options and wrong types are refused before Hydra composes them.
+"""Checks of overrides for unknown keys, unknown options and invalid values, before Hydra composes them.
 
 Imports no torch: this module runs before every command.
 """
@@ -18,8 +18,8 @@ from forecast.cli.limits import check_value
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.system.paths import CONF
 
-TAKE_SEVERAL = ("logger",)
-"""Groups of which several files can be chosen together."""
+MULTIPLE_CHOICE = ("logger",)
+"""Groups of which several options can be chosen together."""
 
 EXTRAS = {
     "hydra/sweeper/optuna": "optuna",
@@ -27,11 +27,11 @@ EXTRAS = {
     "hydra/launcher/submitit_local": "submitit",
     "hydra/launcher/submitit_slurm": "submitit",
 }
-"""Options that need an extra, which has the name of its package."""
+"""Options that need an extra, with the name of the extra, which is also the name of its package."""
 
 
 def parse(arguments: Sequence[str]) -> list[Override]:
-    """Raises ConfigError for an argument that Hydra's grammar does not take."""
+    """Parse overrides. Raises ConfigError for an argument that does not follow Hydra's grammar."""
     parser = OverridesParser.create()
     parsed = []
     for argument in arguments:
@@ -47,23 +47,25 @@ def parse(arguments: Sequence[str]) -> list[Override]:
 
 
 def is_group(override: Override) -> bool:
+    """Whether an override chooses an option of a group."""
     key = override.key_or_group.split("@")[0]
     return "." not in key and (key.startswith("hydra/") or (CONF / key).is_dir())
 
 
 def options(group: str) -> list[str]:
+    """The options of a group: the names of its YAML files."""
     folder = CONF / group
     return sorted(str(p.relative_to(folder).with_suffix("")) for p in folder.rglob("*.yaml"))
 
 
 def check_options(override: Override) -> None:
-    """Raises ConfigError for an option that a group does not have."""
+    """Raise ConfigError for an option that a group does not have."""
     group = override.key_or_group.split("@")[0]
     known = options(group)
     for value in values_of(override):
-        if isinstance(value, list) and group not in TAKE_SEVERAL:
+        if isinstance(value, list) and group not in MULTIPLE_CHOICE:
             raise ConfigError(
-                f"{group}={value}: one is needed; to try several, -m {group}={','.join(map(str, value))}"
+                f"{group}={value}: give one option; to try several, use -m {group}={','.join(map(str, value))}"
             )
         for name in value if isinstance(value, list) else [value]:
             if name is not None and name not in known:
@@ -74,7 +76,7 @@ def check_options(override: Override) -> None:
 
 
 def check_installed(choices: Sequence[str]) -> None:
-    """Raises NotInstalled where a choice needs an extra that is not installed."""
+    """Raise NotInstalled if a choice needs an extra that is not installed."""
     for choice in choices:
         extra = EXTRAS.get(choice.replace("=", "/"))
         if extra is not None and find_spec(extra) is None:
@@ -82,7 +84,7 @@ def check_installed(choices: Sequence[str]) -> None:
 
 
 def missing_option(error: MissingConfigException) -> ConfigError:
-    """The error for an option of one of Hydra's own groups that does not exist, or needs an extra."""
+    """Create the error for an option of a group of Hydra that does not exist or needs an extra."""
     group, _, name = (error.missing_cfg_file or "").rpartition("/")
     if extra := EXTRAS.get(f"{group}/{name}"):
         return NotInstalled(f"{group}={name}", extra)
@@ -98,7 +100,7 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
     """Check that each override names a key of `defaults` and gives it a value of the right type and range.
 
     Raises:
-        ConfigError: naming the nearest known keys, or what is needed.
+        ConfigError: a key is unknown or a value is invalid; the message says which are valid.
     """
     known = dict(flatten(defaults))
     branches = {key.rsplit(".", n)[0] for key in known for n in range(1, key.count(".") + 1)}
@@ -111,12 +113,14 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
         for value in values_of(override):
             if key not in known and not isinstance(value, dict | None):
                 below = [name for name in known if name.startswith(f"{key}.")][:3]
-                raise ConfigError(f"{key}={value}: it has settings of its own: {', '.join(below)}")
+                raise ConfigError(
+                    f"{key}={value}: it is a group of settings; set one of them: {', '.join(below)}"
+                )
             check_value(key, value, known.get(key))
 
 
 def flatten(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The dotted key and the value of every setting. An interpolation has the value it points to, if that is known."""
+    """Yield the dotted key and the value of every setting, with interpolations resolved if possible, else None."""
     for key in map(str, config):
         name = f"{prefix}{key}"
         value = None if OmegaConf.is_missing(config, key) else value_at(config, key)
@@ -127,6 +131,7 @@ def flatten(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def value_at(config: DictConfig, key: str) -> Any:
+    """The value of a key; None for an interpolation that cannot be resolved."""
     try:
         return config[key]
     except OmegaConfBaseException:
@@ -134,6 +139,7 @@ def value_at(config: DictConfig, key: str) -> Any:
 
 
 def unknown_key(key: str, known: dict[str, Any]) -> str:
+    """The message for an unknown key, with the nearest known keys."""
     by_last = {name.rsplit(".", 1)[-1]: name for name in known if not name.startswith("hydra.")}
     last = key.rsplit(".", 1)[-1]
     matches = [by_last[last]] if last in by_last else []
@@ -149,18 +155,19 @@ def unknown_key(key: str, known: dict[str, Any]) -> str:
 
 
 def values_of(override: Override) -> list[Any]:
-    """The value of an override, or each value of a sweep over choices. Other sweeps are checked by Hydra."""
+    """The value of an override, or all values of a sweep over choices. Hydra checks other sweeps."""
     if override.is_choice_sweep():
         return list(override.sweep_iterator(transformer=lambda x: x))
     return [] if override.is_sweep_override() or override.is_delete() else [override.value()]
 
 
 def first_of_sweep(override: Override) -> str:
+    """An override as text, with the first value of a sweep over choices."""
     if not override.is_choice_sweep():
         return override.input_line or ""
     return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
 
 
 def first_of_sweeps(overrides: Sequence[Override]) -> list[str]:
-    """The overrides with the first value of each sweep over choices, without sweeps over ranges and intervals."""
+    """Overrides as text, with the first value of each sweep over choices; without sweeps over ranges and intervals."""
     return [first_of_sweep(o) for o in overrides if o.is_choice_sweep() or not o.is_sweep_override()]

@@ -1,4 +1,4 @@
-"""Quoting of free-text values (paths, columns, separators), which Hydra's grammar might refuse."""
+"""Quoting of free text (paths, columns, separators) that Hydra's grammar might not accept."""
 
 import os
 import re
@@ -14,8 +14,8 @@ FREE_TEXT = re.compile(
 def quote(argument: str, *, sweep: bool) -> str:
     """Quote the value of a key that takes free text.
 
-    In a multirun, commas separate the values of a sweep, and each value is quoted alone. Values that the user has
-    quoted, `null`, `???` and interpolations stay as they are.
+    In a multirun, commas separate the values of a sweep, and each value is quoted separately. Values in quotes, `null`,
+    `???` and interpolations do not change.
     """
     match = FREE_TEXT.match(argument)
     if match is None:
@@ -30,6 +30,7 @@ def quote(argument: str, *, sweep: bool) -> str:
 
 
 def quote_value(value: str) -> str:
+    """Quote one value, unless it is quoted, `null`, `???`, empty or an interpolation."""
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
     if quoted or value in ("null", "???", "") or value.startswith("${"):
         return value
@@ -39,5 +40,5 @@ def quote_value(value: str) -> str:
 
 
 def write_override(key: str, value: Any) -> str:
-    """An override that gives a number or a text to a key."""
+    """Write the override that sets a key to a number or a text."""
     return f"{key}={value if isinstance(value, int | float) else quote_value(str(value))}"

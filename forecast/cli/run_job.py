@@ -1,6 +1,6 @@
-"""One run of a task in its folder: its lock, its configuration files, and `error.txt` if it fails.
+"""Execution of a task in a run folder: lock, configuration files, and `error.txt` if the task fails.
 
-Imports no torch. A launcher's process imports this module, and with it what a configuration needs to be resolved.
+Imports no torch. The process of a launcher imports this module, and with it the resolvers of configurations.
 """
 
 import importlib
@@ -28,16 +28,16 @@ from forecast.system.targets import known_targets
 log = logging.getLogger("forecast")
 
 Task = str | Callable[[DictConfig], Any]
-"""What a command runs: a function of the configuration, or its place as "package.module:function"."""
+"""Function of the configuration that a command runs, or its name as "package.module:function"."""
 
 LEFT_BY_REFUSAL = {"config.yaml", "overrides.yaml", "error.txt"}
-"""Files, beside the log, that a refused run writes."""
+"""Files that a run with an invalid configuration writes, apart from the log."""
 
 assert compose  # registers the resolvers that a configuration's interpolations call
 
 
 def imported(task: Task) -> Callable[[DictConfig], Any]:
-    """The task itself. One given as "package.module:function" is imported only now, so that --help is fast."""
+    """Return the task as a function. A name "package.module:function" is imported only now, so that --help is fast."""
     if callable(task):
         return task
     module, _, name = task.partition(":")
@@ -45,17 +45,17 @@ def imported(task: Task) -> Callable[[DictConfig], Any]:
 
 
 def check_resolved(config: DictConfig) -> None:
-    """Check targets and secrets again, with every interpolation resolved and nothing instantiated yet."""
+    """Check targets and secrets again, after every interpolation is resolved and before anything is instantiated."""
     allowed_targets.check_targets(config, known_targets())
     secrets_check.check(config)
 
 
 @dataclass
 class RunInFolder:
-    """A task in a run folder, for Hydra to call.
+    """A task in a run folder, called by Hydra.
 
-    A failure goes into `failures` and is not raised, because Hydra would print lines of its own and end a sweep. The
-    result None is a failed trial to Optuna.
+    An exception is appended to `failures` instead of raised, because Hydra would print more lines and end a sweep. The
+    call then returns None, which Optuna counts as a failed trial.
     """
 
     task: Task
@@ -73,7 +73,7 @@ class RunInFolder:
             raise
 
     def run(self, config: DictConfig, folder: Path) -> Any:
-        """Resolve and check the configuration, lock the folder and run the task; return a finished run's score."""
+        """Resolve and check the configuration, lock the folder and run the task; return the score of the run."""
         job = HydraConfig.get()
         if job.mode == RunMode.MULTIRUN:
             config.run_group = config.run_group or Path(job.sweep.dir).name
@@ -97,13 +97,13 @@ class RunInFolder:
             return imported(self.task)(config)
 
     def record(self, error: Exception, config: DictConfig, folder: Path) -> None:
-        """Write a failure into the folder and into `failures`; remove the folder of a run that did not begin."""
+        """Write an error to the folder and to `failures`; remove the folder of a run that did not begin."""
         job = HydraConfig.get()
         log.info("failed", exc_info=True)  # to the log file only
         overrides = folder / "overrides.yaml"
         if distributed.is_first() and folder.is_dir() and not overrides.exists():
             write_overrides(overrides, job.overrides.task)  # a sweep's summary finds its jobs by this file
-        # A folder that another run has locked is not for this run's errors.
+        # If another run has locked the folder, this run's error does not belong there.
         is_new = isinstance(error, InUse) or distributed.write_first_error(
             folder / "error.txt", one_line(error)
         )
@@ -115,7 +115,7 @@ class RunInFolder:
 
 
 def remove_if_nothing_began(folder: Path) -> None:
-    """Remove the folder of a refused run; a folder in which something else was written stays, with its log."""
+    """Remove the folder of a run that did not begin. A folder with any other file stays, with its log."""
     if {path.name for path in folder.iterdir() if path.suffix != ".log"} <= LEFT_BY_REFUSAL:
         shutil.rmtree(folder)
         if not any(folder.parent.iterdir()):
@@ -123,13 +123,14 @@ def remove_if_nothing_began(folder: Path) -> None:
 
 
 def has_many_devices(config: DictConfig) -> bool:
+    """Whether a run has, or may start, several processes."""
     return distributed.count() > 1 or config.get("trainer", {}).get("devices", 1) not in (1, "1", "auto")
 
 
 def refuse_many_devices(config: DictConfig) -> None:
-    """Raises ConfigError where a job of a sweep would start several processes."""
+    """Raise ConfigError if a job of a sweep would start several processes."""
     if has_many_devices(config):
         raise ConfigError(
             f"trainer.devices={config.trainer.devices} cannot be used in a multirun (-m): each process would "
-            "start the sweep again; start one command a configuration instead, or sweep with one device each"
+            "start the sweep again; start one command for each configuration instead, or sweep with one device per job"
         )

@@ -1,6 +1,6 @@
-"""Keep secrets out of what is written: run folders, logs, checkpoints and pages may be handed on.
+"""Checks that keep secrets out of run folders, logs, checkpoints and pages, which users may share.
 
-A secret belongs into the environment or a password file (WANDB_API_KEY, ~/.netrc), where the libraries look for it.
+Secrets belong in the environment (WANDB_API_KEY) or in a password file (~/.netrc), where libraries look for them.
 """
 
 import os
@@ -18,15 +18,15 @@ VARIABLE = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)
 ADDRESS = re.compile(
     r"://[^/?#\s]+@|[?&][\w-]*(?:token|secret|signature|password|credential|api_?key)[\w-]*=", re.I
 )
-SHORTEST = 8  # characters of a variable that can be told from other text
+SHORTEST = 8  # fewer characters of a variable may occur in other text by chance
 ADVICE = (
-    "it would be kept where others may read it; set an environment variable (WANDB_API_KEY) or use a password file "
+    "it would be saved where others may read it; set an environment variable (WANDB_API_KEY) or use a password file "
     "(~/.netrc)"
 )
 
 
 def check_typed(arguments: Sequence[str]) -> None:
-    """Raises ConfigError, which does not repeat it, for a secret on the command line."""
+    """Raise ConfigError for a secret on the command line. The message does not repeat the secret."""
     known = in_environment()
     for argument in arguments:
         key, _, value = argument.partition("=")
@@ -37,7 +37,7 @@ def check_typed(arguments: Sequence[str]) -> None:
 
 
 def check(config: Any) -> None:
-    """Raises ConfigError, which does not repeat it, for a secret in a configuration, interpolations resolved."""
+    """Raise ConfigError for a secret in a configuration. The message does not repeat the secret."""
     known = in_environment()
     for name, value in leaves(config):
         if value is not None and not isinstance(value, bool):
@@ -45,13 +45,14 @@ def check(config: Any) -> None:
 
 
 def in_environment() -> dict[str, str]:
-    """Secrets by the names of their variables."""
+    """Secrets in the environment, by the names of their variables."""
     return {
         name: text for name, text in os.environ.items() if VARIABLE.search(name) and len(text) >= SHORTEST
     }
 
 
 def check_setting(name: str, value: str, known: dict[str, str]) -> None:
+    """Raise ConfigError if a setting is a secret by its key, its address or its value."""
     if KEY.search(name) and value not in ("", "null"):
         raise ConfigError(f"{name}: a secret: {ADVICE}")
     if ADDRESS.search(value):

@@ -1,4 +1,4 @@
-"""The body of `python -m forecast.backtest`."""
+"""Body of `python -m forecast.backtest`: forecast from many past origins."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,14 +23,14 @@ from forecast.training.trainer_checks import check_callbacks
 WITH_CHECKPOINT = (
     "checkpoint", "steps", "stride", "refit_every", "levels", "data", "trainer", "output_root", "hydra",
 )  # fmt: skip
-"""Keys that may be given beside a checkpoint, which has its own value for all others."""
+"""Keys that may be given together with `checkpoint`. All other values come from the checkpoint."""
 
 OF_THE_COMMAND = ("steps", "stride", "refit_every", "output_dir", "callbacks", "trainer")
-"""Keys whose value is the command's and not the checkpoint's."""
+"""Keys whose value comes from the command and not from the checkpoint."""
 
 
 def backtest(config: DictConfig) -> None:
-    """Forecast from every origin, with a checkpoint's model or one trained on the way; save tables and a figure."""
+    """Forecast from every origin, with a model from a checkpoint or newly trained ones; save tables and a figure."""
     lightning_warnings.filter_messages()
     keep_freed_memory()
     for key in ("refit", "resume"):
@@ -48,12 +48,12 @@ def backtest(config: DictConfig) -> None:
 
 
 def backtest_checkpoint(config: DictConfig) -> Backtest:
-    """Backtest a checkpoint's model, or with `refit_every` models trained with its settings."""
+    """Backtest the model of a checkpoint; with `refit_every`, models that are trained with its settings."""
     typed = [override.lstrip("+~") for override in HydraConfig.get().overrides.task]
     for text in typed:
         if text.split("=")[0].split(".")[0] not in WITH_CHECKPOINT:
             raise ConfigError(
-                f"{text}: with checkpoint= the settings are the checkpoint's: leave it out, or leave checkpoint= out"
+                f"{text}: with checkpoint=, this setting comes from the checkpoint: leave out one of them"
             )
     model = load_tested(config.checkpoint)
     keys = [text.split("=")[0] for text in typed]
@@ -64,10 +64,10 @@ def backtest_checkpoint(config: DictConfig) -> Backtest:
 
 
 def merge_settings(model: TrainedModel, config: DictConfig, keys: Sequence[str]) -> DictConfig:
-    """The checkpoint's configuration with what the command decides; `keys` were given on the command line.
+    """Merge the configuration of the checkpoint with that of the command, in which `keys` were typed.
 
-    Callbacks and trainer are the command's, because the checkpoint may come from other hardware, and because they
-    name classes that are created. Only the limits of training are the checkpoint's where they are not given.
+    Callbacks and trainer come from the command, because the checkpoint may come from other hardware, and because they
+    name classes that are instantiated. The limits of training come from the checkpoint unless they are typed.
     """
     check_settings(model.path, [model.config["optimizer"], model.config["schedule"]], TRAINING_TARGETS)
     settings = OmegaConf.create(model.config)
@@ -82,7 +82,7 @@ def merge_settings(model: TrainedModel, config: DictConfig, keys: Sequence[str])
 
 
 def data_given(config: DictConfig, keys: Sequence[str]) -> dict[str, Any]:
-    """The settings of the data that were given on the command line."""
+    """The data settings that were typed on the command line."""
     data: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
     typed = {key.removeprefix("data.").split(".")[0] for key in keys if key.startswith("data.")}
     return data if "data" in keys else {key: data[key] for key in typed}

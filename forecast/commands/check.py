@@ -1,4 +1,4 @@
-"""Describe a data file before training."""
+"""Body of `python -m forecast.check`: describe a data file before training."""
 
 import sys
 from pathlib import Path
@@ -48,7 +48,7 @@ def check(config: DictConfig) -> None:
 
 
 def read_choices(config: DictConfig, typed: dict[str, Any]) -> Asked:
-    """What the user chose."""
+    """Collect the settings that the check judges."""
     return Asked(
         seq_len=config.seq_len,
         label_len=config.label_len,
@@ -73,7 +73,7 @@ def save(found: Diagnosis, typed: dict[str, Any], path: Path) -> None:
 
 
 def typed_about_data() -> dict[str, Any]:
-    """The data group and its keys that the user typed; the group comes first, since it decides what the keys mean."""
+    """The chosen data group, then the keys of the group that the user typed, which depend on it."""
     given = {o.key_or_group: o.value() for o in parse(list(HydraConfig.get().overrides.task))}
     about = {key: value for key, value in given.items() if key.startswith("data.")}
     return {"data": HydraConfig.get().runtime.choices["data"], **about}

@@ -24,7 +24,7 @@ def compare(config: DictConfig) -> None:
     Either all files are written or none.
 
     Raises:
-        ConfigError: no place is given, a place does not exist, there is no finished run, or a file is in the way.
+        ConfigError: no run folder is given, one does not exist, no run is finished, or an output file exists.
     """
     output = Path(config.output)
     if output.suffix != ".html":

@@ -1,12 +1,17 @@
-"""Convert a CSV or Parquet file, which may be larger than memory, to a store."""
+"""Body of `python -m forecast.convert`: convert a CSV or Parquet file to a store, whatever its size."""
 
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.data.store.convert import convert as convert_chunks
+from forecast.data.store.csv_chunks import CsvChunks
+from forecast.data.store.format import PARTS
+from forecast.data.store.parquet_chunks import ParquetChunks, is_parquet
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_free_folder
+from forecast.system.progress import bar
 
 
 def convert(config: DictConfig) -> None:
@@ -15,13 +20,6 @@ def convert(config: DictConfig) -> None:
         raise ConfigError("data.path=FILE is needed: a CSV or Parquet file")
     file = Path(config.data.path).expanduser()
     output = Path(config.output).expanduser() if config.output else Path(f"{file.name.split('.')[0]}.store")
-    # Here and not above, so that --help and --cfg answer without loading pandas, and mistakes at once.
-    from forecast.data.store.convert import convert
-    from forecast.data.store.csv_chunks import CsvChunks
-    from forecast.data.store.format import PARTS
-    from forecast.data.store.parquet_chunks import ParquetChunks, is_parquet
-    from forecast.system.progress import bar
-
     check_free_folder(output, marks=PARTS, suffix=".npy", overwrite=config.overwrite)
     options: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
     reading = {key: value for key, value in options.items() if key not in ("path", "freq", "fill")}
@@ -36,7 +34,7 @@ def convert(config: DictConfig) -> None:
         def show(done: int) -> None:
             shown.update(done - shown.n)
 
-        note = convert(
+        note = convert_chunks(
             chunks,
             output,
             freq=config.data.freq,

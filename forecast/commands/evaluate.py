@@ -1,4 +1,4 @@
-"""Score a trained model again, or on other data."""
+"""Body of `python -m forecast.evaluate`: score a trained model again, or on other data."""
 
 from pathlib import Path
 
@@ -7,56 +7,72 @@ from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
+from forecast.evaluation.results import Results
+from forecast.inference.evaluate import evaluate as evaluate_model
+from forecast.inference.model import TrainedModel, load_tested
+from forecast.reports.series import describe_series, tabulate_series
+from forecast.reports.terminal import print_scores, which_windows
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_free, whole_file, write_json
+from forecast.training import lightning_warnings
 
 
 def evaluate(config: DictConfig) -> None:
-    """Print the table of scores; write them as JSON where that is asked for."""
+    """Print the table of scores, and write them as JSON if a file is given."""
     check_checkpoint(config)
     file = Path(config.output).expanduser() if config.output else None
     if file:
         if file.suffix != ".json":
             raise ConfigError(f"output={config.output}: give a name that ends in .json")
-        by_series = file.with_name(f"{file.stem}_by_series.parquet")  # of many series
-        check_free(file, by_series, overwrite=config.overwrite)
-    # Here and not above, so that --help and --cfg answer without loading torch, and mistakes at once.
-    from forecast.inference import evaluate
-    from forecast.inference.model import load_tested
-    from forecast.reports.series import describe_series, tabulate_series
-    from forecast.reports.terminal import print_scores, which_windows
-    from forecast.training import lightning_warnings
-
+        check_free(file, by_series_file(file), overwrite=config.overwrite)
     lightning_warnings.filter_messages()
     model = load_tested(config.checkpoint)
     data = model.data(config.data)
-    content, measured = evaluate.evaluate(model, data, config.split)
+    content, results = evaluate_model(model, data, config.split)
     title = f"{config.split}: {data.title}, {which_windows(data, config.split)}"
-    print_scores(title, model.config["model"]["attention"]["name"], measured)
-    for line in describe_series(data, measured):
+    print_scores(title, model.config["model"]["attention"]["name"], results)
+    for line in describe_series(data, results):
         print(line)
-    if config.split == "test" and (note := model.note_on(first_test_dates(data))):
+    for note in describe_overlap(model, data, config.split):
         print(f"note: {note}")
-    if data.split != "test" and (now := data.trained_until) != model.trained_until:
-        print(
-            f"note: trained on rows to {model.trained_until}; this table's training rows end {now}, so its "
-            f"{config.split} rows are not the run's"
-        )
-    if config.split != "test":
-        print(
-            f"note: the {config.split} rows were used in training; only the test split tells how new rows will do"
-        )
     if file:
         write_json(file, content)
         print(f"saved {file}")
         if data.panel.has_ids:
-            with whole_file(by_series) as temporary:
-                tabulate_series(data, measured).to_parquet(temporary, index=False)
-            print(f"saved {by_series}")
+            save_by_series(by_series_file(file), data, results)
+
+
+def by_series_file(file: Path) -> Path:
+    """The file beside `file` for the scores of each series."""
+    return file.with_name(f"{file.stem}_by_series.parquet")
+
+
+def save_by_series(path: Path, data: DataModule, results: Results) -> None:
+    """Write the scores of each series, and print where they are."""
+    with whole_file(path) as temporary:
+        tabulate_series(data, results).to_parquet(temporary, index=False)
+    print(f"saved {path}")
+
+
+def describe_overlap(model: TrainedModel, data: DataModule, split: str) -> list[str]:
+    """Notes where scored rows were used in training, or where the split is not the split of the training run."""
+    notes = []
+    if split == "test" and (note := model.note_on(first_test_dates(data))):
+        notes.append(note)
+    if data.split != "test" and (now := data.trained_until) != model.trained_until:
+        notes.append(
+            f"trained on rows to {model.trained_until}; the training rows of these data end {now}, so their "
+            f"{split} rows are not those of the run"
+        )
+    if split != "test":
+        notes.append(
+            f"the {split} rows were used in training; only the test split shows how accurate forecasts of new rows are"
+        )
+    return notes
 
 
 def first_test_dates(data: DataModule) -> pd.DatetimeIndex:
-    """The first date of each series that is tested; of several series, where all rows are the test split."""
+    """The first test date of each series; none for several series unless all their rows are the test split."""
     first, last = data.rows["test"]
     if len(data.panel) > 1 and data.split != "test":
         return pd.DatetimeIndex([])  # one series may be tested before another one's training ends

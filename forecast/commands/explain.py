@@ -1,4 +1,4 @@
-"""Visualise the attention on one window."""
+"""Body of `python -m forecast.explain`: visualise the attention on one window."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,7 +50,7 @@ def explain(config: DictConfig) -> None:
 def choose_layers(
     config: DictConfig, trained: TrainedModel, data: DataModule, window: Window, calls: list[Call]
 ) -> list[Layer]:
-    """The layers that the keys slot, layer and head select. Raises ConfigError for one that does not exist."""
+    """Select the layers and heads given by slot, layer and head. Raises ConfigError for one that does not exist."""
     network = trained.network
     query_lens = {call.name: call.q.shape[2] for call in calls}
     times = timelines(network, window.dates, data.seq_len, query_lens, trained.feature_columns)
@@ -89,7 +89,7 @@ def choose_variable(trained: TrainedModel) -> int | None:
 
 
 def choose_numbers(what: str, wanted: str | int, count: int) -> list[int]:
-    """All numbers below `count`, or the one that is wanted."""
+    """All numbers below `count` if `wanted` is "all", else the number `wanted`."""
     if wanted == "all":
         return list(range(count))
     if not isinstance(wanted, int) or isinstance(wanted, bool) or not 0 <= wanted < count:
@@ -120,17 +120,17 @@ def describe_window(
 
 
 def describe_shrinkage(trained: TrainedModel) -> list[str]:
-    """A note if the forecast uses the attention layers only in part; else empty."""
+    """Return a note if the attention layers contribute to the forecast only in part or not at all."""
     if trained.is_untrained:
         return [
-            "this model is the linear model alone: its layers are untrained, and add nothing to the forecast"
+            "this model is the linear model alone: its layers are untrained and do not change the forecast"
         ]
     weight = trained.network.shrinkage_weight
     return [f"shrinkage weight of these layers in the forecast: {weight:.0%}"] if weight < 0.995 else []
 
 
 def print_numbers(title: str, notes: Sequence[str], explained: Sequence[Explanation], output: Path) -> None:
-    """Print the numbers of each layer, and where the page lies."""
+    """Print the numbers of each layer, and where the page is."""
     console = Console(soft_wrap=True, highlight=False, markup=False)
     console.print(title, style="bold")
     for note in notes:

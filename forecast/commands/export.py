@@ -1,4 +1,4 @@
-"""Export a trained model as one file that runs without this package."""
+"""Body of `python -m forecast.export`: write a trained model as one file that runs without this package."""
 
 import warnings
 from pathlib import Path
@@ -51,7 +51,7 @@ def export(config: DictConfig) -> None:
 
 
 def check_options(config: DictConfig) -> Path:
-    """The path of the file to write. Raises ConfigError for options that cannot be used."""
+    """Return the path of the file to write. Raises ConfigError for an invalid option."""
     check_checkpoint(config)
     if config.format not in SUFFIX:
         raise ConfigError(f"format={config.format} is not one of {', '.join(SUFFIX)}")

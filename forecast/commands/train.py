@@ -1,4 +1,4 @@
-"""Train a forecaster, test it beside simple baselines, save the results."""
+"""Body of `python -m forecast.train`: train a forecaster, test it beside baselines, save the results."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,14 +37,14 @@ from forecast.training.trainer_checks import check_trainer
 
 
 def train(config: DictConfig, data: DataModule | None = None) -> float:
-    """Run one training, from the configuration to the report.
+    """Train, test and save one model, as the configuration describes.
 
     Args:
-        config: the composed configuration; values `auto` are replaced in it.
-        data: a data module that is set up; None: the one that `config.data` describes.
+        config: the composed configuration. Values `auto` are replaced in place.
+        data: a data module that is set up. None: create the one that `config.data` describes.
 
     Returns:
-        The tested model's MSE on scaled validation windows, which a sweep minimises.
+        The MSE of the tested model on scaled validation windows, which a sweep minimises.
     """
     lightning_warnings.filter_messages()
     check_refit(config)

@@ -1,4 +1,4 @@
-"""The result of a backtest: forecasts from many origins of each series, and their errors."""
+"""Results of a backtest: forecasts from many origins of each series, and their errors."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +15,7 @@ from forecast.evaluation.errors import Errors, ErrorSums
 from forecast.evaluation.intervals import IntervalSums
 
 ORIGINS_AT_ONCE = 4096
-"""Forecasts whose errors are computed at a time."""
+"""Number of forecasts whose errors are computed at once."""
 
 PerOrigin = Int64[np.ndarray, " origins"]
 Values = Float64[np.ndarray, "origins pred_len n_targets"]
@@ -23,12 +23,12 @@ Values = Float64[np.ndarray, "origins pred_len n_targets"]
 
 @dataclass(frozen=True)
 class Origins:
-    """Rows of a panel that are forecast first, series after series; those of a series are `stride` rows apart.
+    """Origins of forecasts, ordered by series: the row of a panel that each forecast predicts first.
 
     Attributes:
-        rows: row numbers.
-        series: the series that each row belongs to.
-        positions: position in the grid of the date of each row.
+        rows: row number of each origin.
+        series: number of the series of each origin.
+        positions: position in the grid of the date of each origin.
         stride: rows between two origins of a series.
     """
 
@@ -39,7 +39,7 @@ class Origins:
 
     @classmethod
     def between(cls, panel: Panel, first: PerSeries, stop: PerSeries, stride: int) -> "Origins":
-        """Every `stride`-th row of first[s] … stop[s] − 1 of each series s; none where stop[s] ≤ first[s]."""
+        """Take every `stride`-th row of first[s] … stop[s] − 1 of each series s; none if stop[s] ≤ first[s]."""
         counts = -((first - stop).clip(max=0) // stride)
         series = np.repeat(np.arange(len(panel)), counts)
         number = np.arange(len(series)) - (counts.cumsum() - counts)[series]
@@ -50,11 +50,11 @@ class Origins:
         return len(self.rows)
 
     def take(self, chosen: PerOrigin) -> "Origins":
-        """Some of the origins, in ascending order."""
+        """Select origins by their numbers, which ascend."""
         return Origins(self.rows[chosen], self.series[chosen], self.positions[chosen], self.stride)
 
     def first_rows(self, n_series: int) -> tuple[PerSeries, PerSeries]:
-        """The first origin of each series and how many it has; 0 and 0 for a series without one."""
+        """Row of the first origin and number of origins of each series; 0 and 0 for a series without origins."""
         counts = np.bincount(self.series, minlength=n_series)
         first = np.zeros_like(counts)
         first[counts > 0] = self.rows[(counts.cumsum() - counts)[counts > 0]]
@@ -67,15 +67,17 @@ class Backtest:
 
     Attributes:
         title, attention: names of the data and of the attention type.
-        columns: the targets.
-        panel: the rows that were forecast.
+        columns: names of the targets.
+        panel: the data.
         origins: where the forecasts begin.
-        truth: the values that were forecast.
-        forecasts: of the model and of each baseline.
-        intervals: running scores of the intervals. Its `scale` (series, n_targets) divides all scaled errors; it is
-            the scale of the first model that forecast the series, and NaN before.
-        naive_mae: denominator of MASE (series, n_targets), from the same training rows; NaN for a series without any.
-        trainings: positions in the grid; a model was trained on all rows before each. Empty for a checkpoint's model.
+        truth: true values of the forecast steps.
+        forecasts: forecasts of the model and of each baseline, by name.
+        intervals: running scores of the intervals. Its `scale` (series, n_targets) divides all scaled errors: the scale
+            of the first model that forecast the series, NaN until then.
+        naive_mae: denominator of MASE (series, n_targets), from the training rows of that model; NaN for a series
+            without training rows.
+        trainings: positions in the grid; each model was trained on all rows before one. Empty if the model came from a
+            checkpoint.
         notes: cautions on how to read the scores.
     """
 
@@ -93,7 +95,7 @@ class Backtest:
 
     @property
     def n_series(self) -> int:
-        """Series that were forecast."""
+        """Number of series with at least one forecast."""
         return len(np.unique(self.origins.series))
 
     @property
@@ -103,36 +105,37 @@ class Backtest:
 
     @property
     def training_dates(self) -> pd.DatetimeIndex:
-        """The date before which all rows were known, of each training."""
+        """The first date after the known rows, of each training."""
         return self.panel.grid[np.array(self.trainings, dtype=np.int64)]
 
     @property
     def known_until(self) -> pd.DatetimeIndex:
-        """The last date that was known at each training."""
+        """The last date of the known rows, of each training."""
         return self.panel.grid[np.array(self.trainings, dtype=np.int64) - 1]
 
     @property
     def latest_training(self) -> PerOrigin:
-        """The number of the training before each origin."""
+        """The number of the latest training before each origin."""
         return np.searchsorted(self.trainings, self.origins.positions, side="right") - 1
 
     @cached_property
     def errors(self) -> dict[str, Errors]:
-        """Errors of the model and of each baseline, averaged as those of a test are."""
+        """Errors of the model and of each baseline, by name."""
         return {name: self._sum_errors(forecasts) for name, forecasts in self.forecasts.items()}
 
     def scaled_errors(self, name: str) -> Values:
-        """Forecast − truth of every value, scaled."""
-        return (self.forecasts[name] - self.truth) / self.intervals.scale.numpy()[self.origins.series][
-            :, None
-        ]
+        """Scaled errors, forecast − truth, of every value."""
+        scale = self.intervals.scale.numpy()[self.origins.series][:, None]
+        return (self.forecasts[name] - self.truth) / scale
 
     def _sum_errors(self, forecasts: Values) -> Errors:
         scale = self.intervals.scale
         sums = ErrorSums(self.truth.shape[1], torch.zeros_like(scale), scale, self.naive_mae)
         for part in torch.arange(len(self.origins)).split(ORIGINS_AT_ONCE):
             series = torch.from_numpy(self.origins.series[part.numpy()])
-            values = (torch.from_numpy(each[part.numpy()]) for each in (forecasts, self.truth))
-            forecast, truth = (each / scale[series][:, None] for each in values)
+            forecast, truth = (
+                torch.from_numpy(values[part.numpy()]) / scale[series][:, None]
+                for values in (forecasts, self.truth)
+            )
             sums.update(forecast, truth, series)
         return sums.compute()

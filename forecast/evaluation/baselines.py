@@ -1,4 +1,4 @@
-"""The baselines that a model must beat, on the same windows: naive, seasonal-naive, and a linear model."""
+"""Baselines that forecast the same windows as the model: naive, seasonal-naive and linear."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from forecast.evaluation.errors import ErrorSums
 from forecast.evaluation.least_squares import solve, window_gram
 
 Baseline = Callable[[Windows, Batch], Tensor]
-"""A function of the windows of a split and a batch of them; gives scaled forecasts (batch, pred_len, n_targets)."""
+"""Function of the windows of a split and one batch of them. Returns scaled forecasts (batch, pred_len, n_targets)."""
 
 ROWS_AT_ONCE = 1 << 20
-"""Rows of a long series that are read at a time."""
+"""Number of rows of a long series that are read at once."""
 
 RIDGE = 1e-6
-"""Ridge of the linear baseline, as a share of the mean of the diagonal, so that constant data has a solution."""
+"""Ridge of the linear baseline relative to the mean of the diagonal. With it, constant data has a solution."""
 
 
 class Naive:
-    """Repeats the last value at every step."""
+    """Forecast the last value at every step."""
 
     def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
         last = batch.past[:, -1:, windows.target_index]
@@ -34,9 +34,9 @@ class Naive:
 
 
 class SeasonalNaive:
-    """Repeats the latest season before the forecast; it may lie before the window.
+    """Repeat the last season before the forecast, which may begin before the window.
 
-    A series without a whole season before the forecast repeats its last value.
+    A step whose value one season earlier lies before the series gets the last value instead.
     """
 
     def __init__(self, season: int) -> None:
@@ -53,7 +53,7 @@ class SeasonalNaive:
 
 
 class Linear:
-    """One linear model for all variables, from a window less its mean to the horizon less that mean.
+    """One linear model for all variables, from the past minus its mean to the horizon minus the same mean.
 
     Args:
         weight: (seq_len, pred_len).
@@ -70,14 +70,14 @@ class Linear:
 
 @dataclass(frozen=True)
 class FittedBaselines:
-    """What the baselines and MASE take from the training rows; kept in checkpoints, so that later scores use it.
+    """Parameters of the baselines and of MASE, fitted to training rows and saved in checkpoints.
 
     Attributes:
         linear: weight of the linear baseline (seq_len, pred_len).
         naive_mae: seasonal-naive MAE of the training rows of each series in data units (series, n_targets).
-        season: rows of a season.
+        season: number of rows of a season.
         ids: names of the series.
-        gram: Gram matrix of the training windows, which a warm start needs too; None if read from a checkpoint.
+        gram: Gram matrix of the training windows, for a warm start; None if read from a checkpoint.
     """
 
     linear: Float[Tensor, "seq_len pred_len"]
@@ -88,7 +88,7 @@ class FittedBaselines:
 
     @classmethod
     def fit(cls, data: DataModule) -> "FittedBaselines":
-        """Fit to the training windows of `data`."""
+        """Fit to the training rows of `data`."""
         train = data.windows["train"]
         gram = window_gram(train)
         linear = solve(gram, train.seq_len, RIDGE).float().cpu()
@@ -97,10 +97,11 @@ class FittedBaselines:
         return cls(linear, naive_mae * data.target_scaler.scale, data.season, data.panel.ids.tolist(), gram)
 
     def baselines(self) -> dict[str, Baseline]:
+        """The baselines by name."""
         return {"naive": Naive(), "seasonal_naive": SeasonalNaive(self.season), "linear": Linear(self.linear)}
 
     def new_errors(self, data: DataModule) -> ErrorSums:
-        """Empty sums of errors in the units of the data."""
+        """Create empty error sums for the targets of `data`."""
         targets = data.target_scaler
         return ErrorSums(data.pred_len, targets.center, targets.scale, self.naive_mae_of(data.panel.ids))
 
@@ -112,7 +113,7 @@ class FittedBaselines:
         return found
 
     def state_dict(self) -> dict[str, Tensor | int]:
-        """What a checkpoint keeps; the names are in the state of the data module."""
+        """The content of a checkpoint. The ids of the series are in the state of the data module."""
         return {"linear": self.linear, "naive_mae": self.naive_mae, "season": self.season}
 
 
@@ -121,8 +122,8 @@ def seasonal_naive_mae(
 ) -> Float64[Tensor, "series n_targets"]:
     """The denominator of MASE: mean |y(t) − y(t − season)| over the rows first[s] … last[s] − 1 of each series.
 
-    A series with no more rows than a season is measured by the step before (season 1); a single row has none (NaN).
-    Source: Hyndman and Koehler 2006.
+    A series with no more rows than a season uses season 1. A series of a single row gets NaN. Source: Hyndman and
+    Koehler 2006.
     """
     lengths = last - first
     lag = np.where(lengths > season, season, 1)
@@ -144,7 +145,7 @@ def seasonal_naive_mae(
 def _mean_change(
     values: Rows, columns: Sequence[int], rows: range, back: int
 ) -> Float64[np.ndarray, " n_targets"]:
-    """Mean |y(t) − y(t − back)| over the rows t of one series, a part in memory at a time."""
+    """Mean |y(t) − y(t − back)| over the rows t of one series, of which `ROWS_AT_ONCE` are in memory at once."""
     total = torch.zeros(len(columns), dtype=torch.float64)
     for begin in range(rows.start, rows.stop, ROWS_AT_ONCE):
         end = min(begin + ROWS_AT_ONCE, rows.stop)

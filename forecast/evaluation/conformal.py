@@ -1,11 +1,12 @@
-"""Conformal intervals: how far the truth lay from the forecasts of validation windows, step by step.
+"""Split conformal intervals from the errors of forecasts on validation windows.
 
-For each step of the horizon and each variable, the offset of probability τ is that quantile of truth − forecast over
-the validation windows, taken a rank outwards, as split conformal prediction does (Papadopoulos et al. 2002; Lei et al.
-2018): of n errors in order, number ⌈(n + 1)τ⌉ above the median and ⌊(n + 1)τ⌋ below. Both sides are taken apart, so
-a forecast that is biased on validation windows has bounds that are not. The promised coverage supposes windows to
-come as if shuffled; windows that overlap and data that drift do not, so the coverage on test windows is always
-measured and shown.
+The offset of probability τ is a quantile of the errors truth − forecast over the validation windows, one for each step
+of the horizon and each variable. Of n sorted errors it is number ⌈(n + 1)τ⌉ for τ ≥ ½ and number ⌊(n + 1)τ⌋ for τ < ½.
+This rounding away from the median gives the coverage of split conformal prediction (Papadopoulos et al. 2002; Lei et
+al. 2018). The lower and the upper offset are separate quantiles, so the bounds correct a bias of the forecast.
+
+The coverage is guaranteed for exchangeable windows only. Windows that overlap and data that drift are not
+exchangeable, so every test measures and reports the coverage.
 """
 
 import math
@@ -22,16 +23,16 @@ from forecast.data import Batch, Windows
 from forecast.data.scaling import Scaler
 from forecast.evaluation.quantiles import Level, bounds, probabilities
 
-AMONG = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)
-"""Probabilities kept for every model: levels 10, 20, ... 90, 95, 98 and 99."""
+PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)
+"""Probabilities of every calibration, which give the levels 10, 20, ... 90, 95, 98 and 99."""
 
-MEMORY = 1 << 27
-"""Errors held at a time, 512 MiB of float32; where there are more, every so manieth window is used."""
+MAX_ERRORS = 1 << 27
+"""Largest number of errors to calibrate on (512 MiB of float32). If there are more, use every n-th window."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Scaled offsets from a point forecast to each quantile, from `windows` validation windows."""
+    """Scaled offsets from a point forecast to each quantile, calibrated on `windows` validation windows."""
 
     quantiles: tuple[float, ...]
     offsets: Float[Tensor, "quantiles steps n_targets"]
@@ -41,30 +42,31 @@ class Calibration:
     def fit(
         cls, errors: Float[Tensor, "windows steps n_targets"], levels: Sequence[Level] = ()
     ) -> "Calibration":
-        """From scaled errors, truth − forecast, of some windows."""
-        at, n = probabilities(levels, AMONG), len(errors)
+        """Calibrate on the scaled errors, truth − forecast, of validation windows."""
+        at, n = probabilities(levels, PROBABILITIES), len(errors)
         ordered = errors.sort(dim=0).values
-        outwards = [(math.floor if p < 0.5 else math.ceil, round((n + 1) * p, 6)) for p in at]
-        ranks = [rounded(rank) for rounded, rank in outwards]
+        ranks = [(math.floor if p < 0.5 else math.ceil)(round((n + 1) * p, 6)) for p in at]
         index = torch.tensor([min(max(rank, 1), n) - 1 for rank in ranks], device=errors.device)
         return cls(at, ordered[index].cpu().float(), n)
 
     def has(self, levels: Sequence[Level]) -> bool:
+        """Whether the bounds of all these levels are among the quantiles."""
         return {p for level in levels for p in bounds(level)} <= set(self.quantiles)
 
     def around(
         self, forecast: Float[Tensor, "batch steps n_targets"]
     ) -> Float[Tensor, "batch steps n_targets quantiles"]:
-        """The quantiles of these scaled point forecasts."""
+        """Add the offsets to scaled point forecasts, which gives their quantiles."""
         return forecast[..., None] + self.offsets.to(forecast).permute(1, 2, 0)
 
     def first(self, steps: int) -> "Calibration":
+        """The calibration of the first steps of the horizon."""
         return Calibration(self.quantiles, self.offsets[:, :steps], self.windows)
 
     def rescaled(self, old: Scaler, new: Scaler) -> "Calibration":
-        """The offsets, equal in units of the data, for forecasts on another scale.
+        """Convert the offsets from one scale to another, so that they stay equal in the units of the data.
 
-        Offsets of several series are pooled over their scales, so they stay as they are.
+        Offsets of several series are pooled over the scales of the series, so they do not change.
         """
         if len(old) > 1 or len(new) > 1:
             return self
@@ -84,28 +86,33 @@ def calibrate(
     windows: Windows,
     batch_size: int,
     levels: Sequence[Level] = (),
-    shown: Callable[[tuple[Tensor, ...]], Iterable[Tensor]] = list,
+    progress: Callable[[tuple[Tensor, ...]], Iterable[Tensor]] = list,
 ) -> Calibration:
-    """Calibrate on the windows of a split, all of them or as many evenly spaced ones as `MEMORY` holds.
+    """Calibrate on all windows of a split, or on every n-th one if they have more than `MAX_ERRORS` errors.
 
-    `predict` gives scaled point forecasts (batch, pred_len, n_targets); `shown` may wrap the batches in a progress bar.
+    Args:
+        predict: returns the scaled point forecasts (batch, pred_len, n_targets) of a batch.
+        windows: the windows of the split.
+        batch_size: windows in a batch.
+        levels: intervals, in percent, that the calibration must have.
+        progress: wraps the batches, for example in a progress bar.
     """
-    stride = every(len(windows), size=windows.pred_len * len(windows.target_index))
+    stride = window_stride(len(windows), errors_per_window=windows.pred_len * len(windows.target_index))
     chosen = torch.arange(0, len(windows), stride, device=windows.values.device)
     errors = []
-    for index in shown(chosen.split(batch_size)):
+    for index in progress(chosen.split(batch_size)):
         batch = windows.gather(index)
         errors.append((batch.future - predict(batch)).float())
     return Calibration.fit(torch.cat(errors), levels)
 
 
-def every(windows: int, size: int) -> int:
-    """Which of so many windows of `size` errors each are used: every one, or every so manieth."""
-    return max(1, -(-windows * size // MEMORY))
+def window_stride(windows: int, errors_per_window: int) -> int:
+    """The smallest n for which every n-th window has at most `MAX_ERRORS` errors in total."""
+    return max(1, -(-windows * errors_per_window // MAX_ERRORS))
 
 
-def enough(calibration: Calibration, levels: Sequence[Level]) -> tuple[Level, ...]:
-    """The levels that so many windows can be calibrated for; a warning names those left out."""
+def calibrated_levels(calibration: Calibration, levels: Sequence[Level]) -> tuple[Level, ...]:
+    """Keep the levels that the calibration has enough windows for; warn of each other level."""
     kept = []
     for level in levels:
         needed = math.ceil(round(200 / (100 - level), 6)) - 1

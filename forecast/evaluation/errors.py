@@ -1,15 +1,15 @@
-"""Forecast errors: sums over windows, one batch at a time, and the scores that follow from them.
+"""Forecast errors, accumulated over batches of windows, and the scores computed from them.
 
-Scaled errors (`mse`, `mae`) are what papers print; they are means over all windows. The others are in the units of the
-data. They are computed for each series and variable alone and then averaged, so that a large one does not drown a
-small one; a series without windows does not count.
+Scaled errors (`mse`, `mae`), which papers report, are means over all windows. The other scores are in the units of the
+data. They are computed separately for each series and variable and then averaged, so that variables of large numbers
+do not dominate. A series without windows does not count.
 
     rmse_raw  root of the mean squared error           mae_raw  mean absolute error
     smape     mean of 200·|ŷ − y| / (|ŷ| + |y|), 0 where both are 0
     wape      Σ|ŷ − y| / Σ|y|                           mase     mae_raw / seasonal-naive MAE of the training rows
 
-A ratio whose denominator is zero for a variable leaves that variable out; it is NaN if all are left out. Values closer
-to zero than float32 can resolve after scaling (`ZERO`) count as zero.
+Averages of ratios (`wape`, `mase`) leave out variables whose denominator is zero; they are NaN if all are left out.
+Values closer to zero than float32 can resolve after scaling (`ZERO`) count as zero.
 """
 
 import torch
@@ -20,15 +20,15 @@ from torchmetrics import Metric
 SCORES = ("mse", "mae", "rmse_raw", "mae_raw", "smape", "wape", "mase")
 
 ZERO = 1e-4, 1e-6
-"""Precision lost where values are scaled in float32 and back: shares of the scale and of the center."""
+"""Precision lost by scaling values in float32 and back, relative to the scale and to the center."""
 
 
 class ErrorSums(Metric):
     """Running sums of errors in float64, added up over the processes of a run by `compute()`.
 
     Args:
-        pred_len: steps forecast.
-        center, scale: data units = scaled · scale + center (series, n_targets).
+        pred_len: number of forecast steps.
+        center, scale: values in data units = scaled values · scale + center (series, n_targets).
         naive_mae: seasonal-naive MAE of the training rows of each series in data units (series, n_targets).
     """
 
@@ -54,7 +54,7 @@ class ErrorSums(Metric):
         # squared, absolute, symmetric percentage, |y| in data units; summed over windows and series, by step
         zeros = torch.zeros(4, pred_len, scale.shape[1], dtype=torch.float64)
         self.add_state("by_step", zeros, dist_reduce_fx="sum")
-        # the same, averaged over the steps, by series
+        # the same four errors averaged over the steps, by series
         self.add_state("by_series", torch.zeros(4, *scale.shape, dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("windows", torch.zeros(len(scale), dtype=torch.float64), dist_reduce_fx="sum")
 
@@ -64,7 +64,7 @@ class ErrorSums(Metric):
         target: Float[Tensor, "batch pred_len n_targets"],
         series: Int64[Tensor, " batch"],
     ) -> None:
-        """Add a batch of scaled forecasts and truths; window i lies in `series[i]`."""
+        """Add a batch of scaled forecasts and truths; `series[i]` is the series of window i."""
         prediction, target, series = (part.to(self.device) for part in (prediction, target, series))
         center, scale = self.center[series][:, None], self.scale[series][:, None]
         found = torch.stack(cell_errors(prediction, target, center, scale))
@@ -78,9 +78,9 @@ class ErrorSums(Metric):
 
 
 class Errors:
-    """Sums of errors over all windows of a split, and the scores that follow from them; see `ErrorSums`.
+    """Sums of errors over all windows of a split, and the scores computed from them; see `ErrorSums`.
 
-    Not a dataclass: torchmetrics would squeeze its tensors of one element.
+    This is not a dataclass, because torchmetrics would squeeze tensors of one element in it.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Errors:
         self.scale, self.naive_mae = scale, naive_mae
 
     def scores(self) -> dict[str, float]:
-        """The averages over all windows, steps and variables, by the names in `SCORES`."""
+        """Each score in `SCORES`, averaged over all windows, steps and variables."""
         return {name: over_variables(name, score).item() for name, score in self.by_variable().items()}
 
     def by_variable(self) -> dict[str, Float[Tensor, " n_targets"]]:
@@ -112,7 +112,7 @@ class Errors:
     def by_step(self) -> dict[str, Float[Tensor, " pred_len"]]:
         """The scores of each step of the horizon, averaged over the variables.
 
-        Several series have only the scores that do not depend on their units.
+        With several series, only the scores that do not depend on units.
         """
         means = self.step_sums / self.windows.sum()
         if len(self.windows) > 1:
@@ -139,7 +139,7 @@ def cell_errors(
     center: Float64[Tensor, "*#scales n_targets"],
     scale: Float64[Tensor, "*#scales n_targets"],
 ) -> tuple[Float64[Tensor, "batch pred_len n_targets"], ...]:
-    """The squared and absolute scaled error, the symmetric percentage and |y| in data units of every value."""
+    """Squared and absolute scaled error, symmetric percentage error, and |y| in data units, of every value."""
     prediction, target = prediction.double(), target.double()
     error = prediction - target
     y, y_hat = (target * scale + center).abs(), (prediction * scale + center).abs()
@@ -150,18 +150,18 @@ def cell_errors(
 
 
 def over_variables(name: str, score: Float[Tensor, "*steps n_targets"]) -> Float[Tensor, "*steps"]:
-    """Average over the last axis; ratios that are undefined for a variable are left out, other NaN stay NaN."""
+    """Average a score over the last axis. Undefined ratios are left out; NaN of other scores stays NaN."""
     return score.nanmean(-1) if name in ("wape", "mase") else score.mean(-1)
 
 
 def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """numerator / denominator, NaN where the denominator is zero."""
+    """Divide, with NaN where the denominator is zero."""
     return torch.where(denominator == 0, torch.nan, numerator / denominator)
 
 
 def window_errors(
     prediction: Float[Tensor, "batch pred_len n_targets"], target: Float[Tensor, "batch pred_len n_targets"]
 ) -> Float[Tensor, "batch 2"]:
-    """MSE and MAE of each window, scaled, in float64 on the CPU."""
+    """Scaled MSE and MAE of each window, in float64 on the CPU."""
     error = (prediction.float() - target).flatten(1).cpu().double()
     return torch.stack([error.square().mean(1), error.abs().mean(1)], dim=1)

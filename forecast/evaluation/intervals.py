@@ -1,13 +1,13 @@
-"""Quality of intervals, summed over windows one batch at a time.
+"""Scores of intervals, accumulated over batches of windows.
 
-coverage  share of true values within an interval; its level says what it should be
+coverage  fraction of true values within an interval; ideally the level of the interval
 width     mean width of an interval, scaled and in the units of the data
 pinball   mean pinball loss over the deciles, scaled
-crps      continuous ranked probability score, scaled, approximated by the deciles; for a forecast without
-          spread it is the MAE
+crps      continuous ranked probability score, scaled, approximated from the deciles; the MAE for a forecast without
+          spread
 
-Only the deciles count, which every method has: a mean over more quantiles would weigh tails that other methods lack.
-For a normal forecast the approximation is 5% too large.
+Pinball loss and CRPS use only the deciles, which every method has, so that methods can be compared. For a normal
+forecast the approximation is 5% too large.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ from forecast.evaluation.quantiles import DECILES, Level, bounds, crps_weights, 
 
 
 class IntervalSums(Metric):
-    """Running sums over the quantile forecasts of one method, in float64, added up over processes by `compute()`.
+    """Running sums of the interval scores of one method, in float64, added up over processes by `compute()`.
 
     Args:
-        at: the probabilities of the quantiles, the deciles among them.
-        levels: the intervals to score, in percent; the bounds of each are among `at`.
+        at: probabilities of the quantiles, which include the deciles.
+        levels: the intervals to score, in percent; `at` includes the bounds of each.
         scale: data units = scaled · scale (series, n_targets).
     """
 
@@ -47,9 +47,8 @@ class IntervalSums(Metric):
             zeros = torch.zeros(len(levels), scale.shape[1], dtype=torch.float64)
             self.add_state(name, zeros, dist_reduce_fx="sum")
         self.add_state("losses", torch.zeros(len(at), dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state(
-            "count", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum"
-        )  # values of each target
+        # number of values of each target
+        self.add_state("count", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(
         self,
@@ -57,7 +56,7 @@ class IntervalSums(Metric):
         target: Float[Tensor, "batch pred_len n_targets"],
         series: Int64[Tensor, " batch"],
     ) -> None:
-        """Add a batch of scaled quantile forecasts and truths; window i lies in `series[i]`."""
+        """Add a batch of scaled quantile forecasts and truths; `series[i]` is the series of window i."""
         quantiles, target = quantiles.to(self.device).float(), target.to(self.device).float()
         scale = self.scale[series.to(self.device)]
         losses = pinball(quantiles, target, self.at).sum((0, 1, 2), dtype=torch.float64)
@@ -71,7 +70,7 @@ class IntervalSums(Metric):
         self.count += target.shape[0] * target.shape[1]
 
     def compute(self) -> dict[str, dict[str, float] | float]:
-        """`{"80": {"coverage", "width", "width_raw"}, ..., "pinball", "crps"}`, averaged over the variables."""
+        """Scores averaged over the variables: `{"80": {"coverage", "width", "width_raw"}, ..., "pinball", "crps"}`."""
         scores: dict[str, dict[str, float] | float] = {}
         for i, level in enumerate(self.levels):
             scores[f"{level:g}"] = {

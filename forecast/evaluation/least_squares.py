@@ -1,8 +1,8 @@
 """Linear models from a window to the horizon, by least squares in closed form.
 
-Windows overlap, so the Gram matrix of all of them needs none to be built: G[a, b] = Σᵢ x[i+a]·x[i+b] over window
-starts i changes from (a, b) to (a+1, b+1) by one product at either end. Everything here is a function of that matrix:
-to subtract the mean of each window is to project it, the squared error of a linear model is a trace.
+All computations use only the Gram matrix of the windows, G[a, b] = Σᵢ x[i+a]·x[i+b] over window starts i. Windows
+overlap, so G[a+1, b+1] differs from G[a, b] by one product at each end, and no window has to be built. Subtracting the
+mean of each window is a projection of G. The squared error of a linear model is a trace.
 """
 
 import torch
@@ -14,34 +14,35 @@ from forecast.data.even_spacing import spread
 from forecast.data.rows import TensorRows
 
 AT_ONCE = 65_536
-"""Window starts in one product, which copies all it unfolds."""
+"""Number of window starts in one product, which copies the windows that it unfolds."""
 
-SAMPLED, PAIRS, ENOUGH = 1 << 17, 1 << 21, 4096
-"""Training windows that a linear model is fitted to at most, where not to all. With many columns, as many as keep
-windows times columns below `PAIRS`, but at least `ENOUGH`."""
+MAX_SAMPLE, MAX_SAMPLE_CELLS, MIN_SAMPLE = 1 << 17, 1 << 21, 4096
+"""Limits of a sample of training windows: the number of windows, the product of windows and targets, and the number of
+windows that a sample has even with many targets."""
 
-CELLS = 1 << 24
-"""Numbers copied at a time, 128 MiB."""
+NUMBERS_AT_ONCE = 1 << 24
+"""Numbers that are copied at once, 128 MiB."""
 
 
 def window_gram(windows: Windows) -> Float64[Tensor, "width width"]:
-    """Σ over windows and targets of the outer product of each window, past and horizon, with itself.
+    """Gram matrix of windows: Σ over windows and targets of the outer product of each window with itself.
 
-    It is known up to a constant that differs from window to window, which linear models that keep constants do not
-    see. One series in memory gives all its windows; several series and series on disk give a sample of their windows,
-    evenly spaced (`windows_fitted_on`), for which an exact sum would take too long.
+    A window is its past and its horizon together. A constant is subtracted from each window, which does not change a
+    linear model that maps constants to themselves. The sum is over all windows of one series in memory. For several
+    series and for series on disk that would take too long, so the sum is over an evenly spaced sample
+    (`windows_fitted_on`).
     """
     if is_sampled(windows):
         return sampled_gram(windows)
     (starts,) = windows.starts
     width = windows.seq_len + windows.pred_len
     rows = windows.targets(slice(starts.start, starts.stop + width - 1)).double()
-    # Each window loses its mean later; a large level would cost digits of the sums.
+    # `solve` subtracts the mean of each window; a large level would cost digits of the sums until then.
     return sliding_gram(rows - rows.mean(0), width)
 
 
 def is_sampled(windows: Windows) -> bool:
-    """Whether the Gram matrix is that of a sample of windows."""
+    """Whether the Gram matrix is computed from a sample of the windows."""
     return len(windows.starts) > 1 or not isinstance(windows.values, TensorRows)
 
 
@@ -49,15 +50,15 @@ def windows_fitted_on(train: Windows) -> int:
     """The number of training windows that a linear model is fitted to."""
     if not is_sampled(train):
         return len(train)
-    return min(len(train), SAMPLED, max(ENOUGH, PAIRS // len(train.target_index)))
+    return min(len(train), MAX_SAMPLE, max(MIN_SAMPLE, MAX_SAMPLE_CELLS // len(train.target_index)))
 
 
 def sampled_gram(train: Windows) -> Float64[Tensor, "width width"]:
-    """Σ over sampled windows and targets of the outer product of each window, less its mean, with itself."""
+    """Gram matrix of a sample of windows, each minus its mean."""
     steps = torch.arange(-train.seq_len, train.pred_len, device=train.device)
     gram = torch.zeros(len(steps), len(steps), dtype=torch.float64, device=train.device)
     chosen = torch.from_numpy(spread(len(train), windows_fitted_on(train))).to(train.device)
-    for index in chosen.split(max(1, CELLS // (len(steps) * len(train.target_index)))):
+    for index in chosen.split(max(1, NUMBERS_AT_ONCE // (len(steps) * len(train.target_index)))):
         windows = train.targets(train.origins(index)[:, None] + steps).double()
         flat = (windows - windows.mean(1, keepdim=True)).transpose(1, 2).flatten(0, 1)
         gram += flat.T @ flat
@@ -65,9 +66,9 @@ def sampled_gram(train: Windows) -> Float64[Tensor, "width width"]:
 
 
 def sliding_gram(rows: Float[Tensor, "rows columns"], width: int) -> Float[Tensor, "width width"]:
-    """Σ over windows and columns of the outer product of each window of `width` rows with itself."""
+    """Gram matrix of all windows of `width` rows, summed over the columns."""
     count = len(rows) - width + 1
-    head, tail = rows[: width - 1], rows[count:]  # rows that leave and that enter as the start moves on
+    head, tail = rows[: width - 1], rows[count:]  # rows that leave and enter as windows move
     change = tail @ tail.T - head @ head.T
     gram = rows.new_zeros(width, width)
     for column in rows.T:  # first row: Σᵢ x[i]·x[i+b]
@@ -83,9 +84,10 @@ def sliding_gram(rows: Float[Tensor, "rows columns"], width: int) -> Float[Tenso
 def solve(
     gram: Float64[Tensor, "width width"], seq_len: int, ridge: float
 ) -> Float64[Tensor, "seq_len pred_len"]:
-    """The linear model from a window less its mean to the horizon less that mean.
+    """Fit the linear model from the past minus its mean to the horizon minus the same mean.
 
-    `ridge` times the mean of the diagonal is added to the diagonal; with any ridge, constant data has a solution.
+    Ridge regression: `ridge` times the mean of the diagonal is added to the diagonal, so that constant data has a
+    solution.
     """
     past, cross = gram[:seq_len, :seq_len], gram[:seq_len, seq_len:]
     cross = cross - past.mean(1, keepdim=True)
@@ -96,7 +98,7 @@ def solve(
 
 
 def squared_error(gram: Float64[Tensor, "width width"], weight: Float64[Tensor, "seq_len pred_len"]) -> float:
-    """Σ‖y − Wᵀx‖² over the windows of a Gram matrix, for a linear model that keeps constants: its columns sum to 1."""
+    """Σ‖y − Wᵀx‖² over the windows of a Gram matrix. The columns of W must sum to 1, so that constants are kept."""
     seq_len = len(weight)
     past, cross, future = gram[:seq_len, :seq_len], gram[:seq_len, seq_len:], gram[seq_len:, seq_len:]
     return float((weight * (past @ weight - 2 * cross)).sum() + future.trace())

@@ -1,4 +1,4 @@
-"""Quantile forecasts: which probabilities, in order, and the loss that trains them."""
+"""Probabilities of quantile forecasts and intervals, and the pinball loss."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,12 +10,12 @@ from torch import Tensor
 
 from forecast.system.errors import ConfigError
 
-Level = int | float  # of an interval, in percent
+Level = int | float  # nominal coverage of an interval, in percent
 DECILES = tuple(n / 10 for n in range(1, 10))
 
 
 def check_levels(levels: Any) -> tuple[Level, ...]:
-    """A list of interval levels in percent, increasing, each once. Raises ConfigError for what is none."""
+    """Sort interval levels, in percent, and remove duplicates. Raises ConfigError for an invalid level."""
     if isinstance(levels, str) or not isinstance(levels, Sequence):
         raise ConfigError(f"levels={levels}: write a list, such as levels=[80,95], or levels=[] for none")
     for level in levels:
@@ -25,25 +25,25 @@ def check_levels(levels: Any) -> tuple[Level, ...]:
 
 
 def bounds(level: Level) -> tuple[float, float]:
-    """The two probabilities between which a central interval of this level lies: 80 → 0.1 and 0.9."""
+    """Probabilities of the lower and the upper bound of a central interval: 80 → 0.1 and 0.9."""
     return round(0.5 - level / 200, 6), round(0.5 + level / 200, 6)
 
 
-def probabilities(levels: Sequence[Level], among: Sequence[float] = DECILES) -> tuple[float, ...]:
-    """Increasing, symmetric about the median: `among` and the bounds of the levels."""
-    return tuple(sorted({0.5, *among, *(p for level in check_levels(levels) for p in bounds(level))}))
+def probabilities(levels: Sequence[Level], others: Sequence[float] = DECILES) -> tuple[float, ...]:
+    """Sorted probabilities of the median, of the bounds of `levels`, and `others`."""
+    return tuple(sorted({0.5, *others, *(p for level in check_levels(levels) for p in bounds(level))}))
 
 
 def pinball(
     quantiles: Float[Tensor, "*shape quantiles"], target: Float[Tensor, "*shape"], at: Sequence[float]
 ) -> Float[Tensor, "*shape quantiles"]:
-    """The loss whose minimum is the quantile (Koenker and Bassett 1978): max(τ·e, (τ − 1)·e), e = target − quantile."""
+    """Pinball loss max(τ·e, (τ − 1)·e), e = target − quantile; a quantile minimises it (Koenker and Bassett 1978)."""
     tau = torch.tensor(at, dtype=target.dtype, device=target.device)
     error = target[..., None] - quantiles
     return torch.maximum(tau * error, (tau - 1) * error)
 
 
 def crps_weights(at: Sequence[float]) -> Float[Tensor, " quantiles"]:
-    """Weights w with CRPS ≈ Σ w_τ · pinball_τ: twice each probability's share of (0, 1), as CRPS = 2∫ pinball dτ."""
+    """Weights w of CRPS = 2∫ pinball dτ ≈ Σ w_τ · pinball_τ: twice the part of (0, 1) nearest to each probability."""
     edges = [0.0, *((low + high) / 2 for low, high in pairwise(at)), 1.0]
     return 2 * torch.tensor(edges, dtype=torch.float64).diff()

@@ -12,22 +12,22 @@ from forecast.evaluation.errors import Errors
 
 MODEL = "model"
 LABELS = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linear model"}
-"""What the baselines are called in tables and figures."""
+"""Labels of the baselines in tables and figures."""
 
 
 def labels(attention: str) -> dict[str, str]:
-    """What figures call a model with this attention, and the baselines."""
+    """Labels of a model with this attention type and of the baselines, in figures."""
     return {MODEL: f"{attention} attention", **LABELS}
 
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-    """What a test found on one split.
+    """Scores of the model and of the baselines on one split.
 
     Attributes:
-        errors: of the model (first) and of each baseline.
-        windows: MSE and MAE of each window (n_windows, 2), of the model and of each baseline.
-        intervals: by method, as `IntervalSums.compute` gives them.
+        errors: errors of the model (first) and of each baseline, by name.
+        windows: MSE and MAE of each window (n_windows, 2), of the model and of each baseline, by name.
+        intervals: scores of the intervals by method, from `IntervalSums.compute`.
         baselines: the baselines that were measured.
     """
 
@@ -38,24 +38,22 @@ class Results:
 
     @cached_property
     def scores(self) -> dict[str, dict[str, float]]:
+        """Average scores of the model (first) and of each baseline, by name."""
         return {name: errors.scores() for name, errors in self.errors.items()}
 
     @property
     def best_baseline(self) -> str:
+        """The baseline with the lowest MSE."""
         return min(LABELS, key=lambda name: self.scores[name]["mse"])
 
     @property
     def skill(self) -> float:
-        """1 − MSE / MSE of the best baseline: the fraction of its squared error that the model removes.
-
-        NaN if that baseline makes no error.
-        """
-        scores = self.scores
-        rival = scores[self.best_baseline]["mse"]
-        return 1 - scores[MODEL]["mse"] / rival if rival > 0 else math.nan
+        """1 − MSE / MSE of the best baseline; NaN if the best baseline makes no error."""
+        mse, best = self.scores[MODEL]["mse"], self.scores[self.best_baseline]["mse"]
+        return 1 - mse / best if best > 0 else math.nan
 
     def content(self) -> dict[str, Any]:
-        """The results as metrics.json has them."""
+        """The results in the layout of metrics.json."""
         return {
             "test": self.scores[MODEL],
             "baselines": {name: scores for name, scores in self.scores.items() if name != MODEL},

@@ -1,4 +1,4 @@
-"""Backtests: forecast from many past origins, each with what was known at that date."""
+"""Backtests: forecasts from many past origins, each with a model and data known at its date."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,12 +16,12 @@ from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling import Scaler
 from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
 from forecast.evaluation.baselines import FittedBaselines
-from forecast.evaluation.conformal import Calibration, calibrate, enough
+from forecast.evaluation.conformal import Calibration, calibrate, calibrated_levels
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.results import MODEL
-from forecast.inference.backtest_origins import check_rows, choose_origins
+from forecast.inference.backtest_origins import check_rows, choose_backtest_origins
 from forecast.inference.evaluate import baselines_for
-from forecast.inference.model import TrainedModel
+from forecast.inference.model import BATCH_SIZE, TrainedModel
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.progress import track
 from forecast.training.build import batches_before_training, make_forecaster, make_trainer
@@ -30,30 +30,29 @@ from forecast.training.compile import compile_where_possible
 from forecast.training.module import Forecaster
 from forecast.training.report import predict
 
-BATCH = 64
 VALIDATION = 8
-"""The last eighth of the dates before a training is for validation."""
+"""One in `VALIDATION` of the dates before a training, the last ones, are validation dates."""
 
 Point = Callable[[Batch], Tensor]
-"""A function of a batch; gives scaled point forecasts (batch, pred_len, n_targets)."""
+"""Function of a batch. Returns scaled point forecasts (batch, pred_len, n_targets)."""
 
 
 def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) -> Backtest:
     """Forecast from every origin with a trained model.
 
-    A series that was trained on keeps its scale; a new one is scaled by its rows before its first origin.
+    A series of the training data keeps its scale. A new series is scaled by its rows before its first origin.
     """
-    origins = choose_origins(data, config.steps, config.stride)
-
-    def point(batch: Batch) -> Tensor:
-        return model.point(model.forecast(batch.past, batch.past_time, batch.future_time))
-
+    origins = choose_backtest_origins(data, config.steps, config.stride)
     fitted = baselines_for(model, data)
     calibration = model.calibration
     if calibration is None or not calibration.has([*config.levels]):
-        calibration = calibrate(point, model.data().windows["val"], BATCH, [*config.levels])
+        calibration = calibrate(
+            model.forecast_batch, model.data().windows["val"], BATCH_SIZE, [*config.levels]
+        )
     found = new_backtest(config, data, fitted, calibration, origins)
-    forecast_origins(found, data, model.data_state, np.arange(len(origins)), point, fitted, calibration)
+    forecast_origins(
+        found, data, model.data_state, np.arange(len(origins)), model.forecast_batch, fitted, calibration
+    )
     if note := model.note_on(found.dates):
         found.notes.append(note)
     return found
@@ -62,10 +61,10 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
 def backtest_with_refits(data: DataModule, config: DictConfig) -> Backtest:
     """Train before the first origin, and again after every `refit_every` rows, on all rows known at that date.
 
-    A training cuts every series at the same date. The trained models are saved to `trainings` in the output folder.
+    Each training ends all series at the same date. The trained models are saved to `trainings` in the output folder.
     """
     check_rows("refit_every", config.refit_every)
-    origins = choose_origins(data, config.steps, config.stride)
+    origins = choose_backtest_origins(data, config.steps, config.stride)
     passed = origins.positions - origins.positions.min()
     part = passed // config.refit_every if config.refit_every else np.zeros_like(passed)
     numbers, found = np.unique(part), None
@@ -80,7 +79,7 @@ def backtest_with_refits(data: DataModule, config: DictConfig) -> Backtest:
         def point(batch: Batch, forecaster: Forecaster = forecaster) -> Tensor:
             return predict(forecaster, batch)
 
-        calibration = calibrate(point, known.windows["val"], BATCH, [*config.levels])
+        calibration = calibrate(point, known.windows["val"], BATCH_SIZE, [*config.levels])
         if found is None:
             found = new_backtest(config, known, fitted, calibration, origins)
         found.trainings.append(cut)
@@ -90,9 +89,10 @@ def backtest_with_refits(data: DataModule, config: DictConfig) -> Backtest:
 
 
 def known_before(data: DataModule, cut: int) -> DataModule:
-    """The data with training and validation rows before a position of the grid alone.
+    """Split the data so that all training and validation rows lie before a position of the grid.
 
-    Raises DataError where too few dates lie before it.
+    Raises:
+        DataError: too few dates lie before the position.
     """
     grid = data.panel.grid
     validation = cut - max(cut // VALIDATION, data.pred_len)
@@ -127,7 +127,7 @@ def train_best(config: DictConfig, data: DataModule, fitted: FittedBaselines, fo
 def new_backtest(
     config: DictConfig, data: DataModule, fitted: FittedBaselines, calibration: Calibration, origins: Origins
 ) -> Backtest:
-    """A backtest with the truth, without forecasts."""
+    """Create a backtest that holds the truth, and NaN for every forecast."""
     panel = data.panel
     targets = [panel.columns.index(name) for name in data.target_columns]
     truth = panel.values[origins.rows[:, None] + np.arange(data.pred_len)][..., targets].astype(np.float64)
@@ -140,7 +140,7 @@ def new_backtest(
         origins=origins,
         truth=truth,
         forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *fitted.baselines())},
-        intervals=IntervalSums(calibration.quantiles, enough(calibration, config.levels), unknown),
+        intervals=IntervalSums(calibration.quantiles, calibrated_levels(calibration, config.levels), unknown),
         naive_mae=unknown.clone(),
     )
     if panel.future_covariates:
@@ -160,11 +160,16 @@ def forecast_origins(
     fitted: FittedBaselines,
     calibration: Calibration,
 ) -> None:
-    """Forecast from some of the origins, and score the intervals.
+    """Forecast from some of the origins, and add the scores of the intervals.
 
     Args:
-        state: of the data that the model was trained on; it scales the series that it has.
+        found: receives the forecasts and the scores.
+        data: holds all rows.
+        state: state of the training data, with the scale of each of its series.
         chosen: numbers of the origins, ascending.
+        point: the forecast of the model.
+        fitted: the baselines.
+        calibration: the intervals.
     """
     origins = found.origins.take(chosen)
     windows, scaler = scale_before(data, state, origins)
@@ -172,10 +177,10 @@ def forecast_origins(
     new = torch.from_numpy(series[found.intervals.scale[series].isnan().any(1).numpy()])
     found.intervals.scale[new] = scaler.scale[new]
     found.naive_mae[new] = fitted.naive_mae_of(data.panel.ids)[new].double()
-    # from the scale of this model to that of the errors; centres cancel in widths and errors
+    # Ratio of the scale of this model to the scale of the errors. Centres cancel in widths and errors.
     rescale = (scaler.scale / found.intervals.scale).float()
     baselines, numbers = fitted.baselines(), torch.arange(len(windows))
-    batches = list(zip(numbers.split(BATCH), torch.from_numpy(chosen).split(BATCH), strict=True))
+    batches = list(zip(numbers.split(BATCH_SIZE), torch.from_numpy(chosen).split(BATCH_SIZE), strict=True))
     with torch.inference_mode():
         for index, place in track(batches, "Forecasting"):
             batch = windows.gather(index)
@@ -189,7 +194,7 @@ def forecast_origins(
 
 
 def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> tuple[Windows, Scaler]:
-    """Windows that forecast from these origins, and the scaler of their targets.
+    """Create the windows of these origins, and the scaler of their targets.
 
     A series that is not in `state` is scaled by its rows before its first origin.
     """

@@ -9,17 +9,18 @@ from forecast.evaluation.backtest import Origins
 from forecast.system.errors import ConfigError, DataError
 
 
-def choose_origins(data: DataModule, steps: int | None, stride: int | None) -> Origins:
-    """Choose the rows that are forecast first.
+def choose_backtest_origins(data: DataModule, steps: int | None, stride: int | None) -> Origins:
+    """Choose the origins of a backtest.
+
+    A series with too few rows before or after its first origin is left out, with a warning.
 
     Args:
-        steps: use the last `steps` rows of each series; None: its test rows.
+        data: the data to forecast.
+        steps: number of last rows of each series that are forecast; None: its test rows.
         stride: rows between two origins of a series; None: pred_len.
 
-    A series with too few rows before its first origin or after it is left out, with a warning.
-
     Raises:
-        ConfigError: numbers that are not possible.
+        ConfigError: `steps` or `stride` is invalid.
         DataError: every series is too short.
     """
     for key, value in {"steps": steps, "stride": stride}.items():

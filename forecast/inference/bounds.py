@@ -1,4 +1,4 @@
-"""Bounds of forecasts: by which method, and from which calibration."""
+"""Choice of the method of interval bounds, and of the calibration of conformal ones."""
 
 import warnings
 from collections.abc import Sequence
@@ -9,24 +9,22 @@ import torch
 from forecast.data import DataModule
 from forecast.evaluation.conformal import Calibration, calibrate
 from forecast.evaluation.quantiles import Level, bounds
-from forecast.inference.model import TrainedModel
+from forecast.inference.model import BATCH_SIZE, TrainedModel
 from forecast.inference.roll import passes_over, roll
 from forecast.system.errors import ConfigError, DataError, ForecastError
 from forecast.system.progress import track
 
 METHODS = ("auto", "conformal", "quantile")
 
-ROLLED_ORIGINS = 512
-"""Rolled forecasts that bounds beyond pred_len are taken from, at most."""
+MAX_ROLLED_ORIGINS = 512
+"""Largest number of rolled forecasts to calibrate on, for bounds beyond pred_len."""
 
-FEW = 10
-"""Horizons in the validation rows below which bounds beyond pred_len are called rough."""
-
-BATCH = 64
+MIN_HORIZONS = 10
+"""Bounds beyond pred_len from fewer horizons of validation rows give a warning."""
 
 
 def choose_method(model: TrainedModel, method: str, levels: Sequence[Level], horizon: int) -> str:
-    """The method of the bounds; `auto` takes quantiles of the network where it has them for all levels and steps."""
+    """Choose the method of the bounds. `auto` uses the quantiles of the network if it has all levels and steps."""
     if method not in METHODS:
         raise ConfigError(f"intervals={method} is not one of {', '.join(METHODS)}")
     if method != "auto":
@@ -37,7 +35,7 @@ def choose_method(model: TrainedModel, method: str, levels: Sequence[Level], hor
 
 
 def check_trained_bounds(model: TrainedModel, levels: Sequence[Level], horizon: int) -> Sequence[float]:
-    """The probabilities of the network's quantiles. Raises ConfigError where they lack a level or a step."""
+    """Return the probabilities of the network's quantiles. Raises ConfigError if they lack a level or a step."""
     if model.quantiles is None:
         raise ConfigError(
             "intervals=quantile needs a model trained with loss=quantile, and more than its linear model: use "
@@ -59,7 +57,7 @@ def check_trained_bounds(model: TrainedModel, levels: Sequence[Level], horizon: 
 
 
 def calibration_for(model: TrainedModel, levels: Sequence[Level], horizon: int) -> Calibration:
-    """The checkpoint's calibration, or a new one on validation windows where that lacks a level or a step."""
+    """Return the checkpoint's calibration, or calibrate on validation windows if it lacks a level or a step."""
     stored = model.calibration
     if stored is not None and stored.has(levels) and horizon <= model.pred_len:
         return stored.first(horizon)
@@ -68,15 +66,15 @@ def calibration_for(model: TrainedModel, levels: Sequence[Level], horizon: int) 
         data = tested.data()
     except ForecastError as error:
         raise type(error)(
-            f"these levels or steps need calibrating on the data that the model was trained on: {error}; "
-            "levels=[] goes without bounds"
+            f"these levels or steps need a calibration on the training data, which failed: {error}; "
+            "set levels=[] for no bounds"
         ) from None
     if horizon > model.pred_len:
         calibration = calibrate_rolled(tested, data, levels, horizon)
     else:
         calibration = calibrate(
-            lambda batch: tested.point(tested.forecast(batch.past, batch.past_time, batch.future_time)),
-            data.windows["val"], BATCH, levels, lambda batches: track(batches, "Calibrating"),
+            tested.forecast_batch, data.windows["val"], BATCH_SIZE, levels,
+            lambda batches: track(batches, "Calibrating"),
         ).first(horizon)  # fmt: skip
     return calibration.rescaled(tested.target_scaler, model.target_scaler)
 
@@ -84,10 +82,10 @@ def calibration_for(model: TrainedModel, levels: Sequence[Level], horizon: int) 
 def calibrate_rolled(
     model: TrainedModel, data: DataModule, levels: Sequence[Level], horizon: int
 ) -> Calibration:
-    """Calibrate on forecasts rolled over the horizon within the validation rows, at most `ROLLED_ORIGINS` of them."""
+    """Calibrate on at most `MAX_ROLLED_ORIGINS` rolled forecasts whose whole horizon lies in the validation rows."""
     passes = passes_over(horizon, model.pred_len)
     first, last = data.rows["val"]
-    # the truth lies within the validation rows; time features may lie beyond them
+    # The truth must lie within the validation rows; time features may lie after them.
     begin = np.maximum(data.panel.starts, first - model.seq_len)
     end = np.minimum(last - horizon, data.panel.ends - passes) - model.seq_len + 1
     starts = [range(a, max(a, b)) for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
@@ -95,9 +93,9 @@ def calibrate_rolled(
     if not any(starts):
         raise DataError(
             f"horizon={horizon} is longer than the {rows} validation rows that its bounds could be taken from: "
-            "levels=[] goes without bounds"
+            "set levels=[] for no bounds"
         )
-    if rows < FEW * horizon:
+    if rows < MIN_HORIZONS * horizon:
         warnings.warn(
             f"horizon={horizon}: bounds beyond pred_len={model.pred_len} come from {rows:,} validation rows, which "
             f"hold {rows // horizon} such horizons: they are rough, and may leave out the forecast itself; train with "
@@ -105,9 +103,9 @@ def calibrate_rolled(
             stacklevel=2,
         )
     windows = data.windows["val"].over(starts, pred_len=passes)
-    chosen = torch.linspace(0, len(windows) - 1, min(len(windows), ROLLED_ORIGINS)).long()
+    chosen = torch.linspace(0, len(windows) - 1, min(len(windows), MAX_ROLLED_ORIGINS)).long()
     errors = []
-    for index in track(chosen.split(BATCH), "Calibrating"):
+    for index in track(chosen.split(BATCH_SIZE), "Calibrating"):
         batch = windows.gather(index)
         time = torch.cat([batch.past_time, batch.future_time], dim=1)
         point, _ = roll(model, batch.past, time, horizon)

@@ -1,4 +1,4 @@
-"""Settings of the data that a trained model is given, from those it was trained on."""
+"""Settings of the data module for a trained model, from those of its training."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,39 +11,45 @@ from forecast.data.store.format import is_store
 from forecast.system.errors import CheckpointError, ConfigError
 
 OF_THE_FILE = ("root", "url", "hash", "by_hand", "path", "name")
-"""Settings of a data set that another file does not share."""
+"""Settings of a data set that do not apply to another file."""
 
 OF_THE_SERIES = ("ids", "static_path", "future_path")
-"""Settings of a long file that another long file does not share."""
+"""Settings of a long file that do not apply to another long file."""
 
 LONG = "forecast.data.long_data"
-"""The kind of source whose other settings another file shares."""
+"""Target of long files."""
+
+STORE = "forecast.data.store_data"
+"""Target of stores."""
 
 FRAME = "DataFrame"
-"""The name of data that came as a DataFrame, and lies in no file."""
+"""Name of the data of a DataFrame, which have no file."""
 
 OF_THE_MODEL = ("seq_len", "pred_len", "features", "target", "scaler", "seed", "season", "holidays")
+"""Settings that are always those of training."""
+
 OF_A_FRAME = (*OF_THE_MODEL, "batch_size", "eval_batch_size", "split", "windows_per_epoch", "eval_stride")
+"""Settings that apply to a DataFrame."""
 
 
 def choose_data_config(
     checkpoint: Path, saved: dict[str, Any], feature_columns: Sequence[str], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The settings of a data module for a trained model.
+    """Choose the settings of the data module for a trained model.
 
     Args:
-        checkpoint: for messages.
+        checkpoint: the checkpoint file, for messages.
         saved: the data settings of the training run.
         feature_columns: the columns that the model reads.
-        given: settings that replace those of training; null ones mean: as in training. Of another file (`path`), all
-            rows are the split `test`, unless `split` says otherwise.
+        given: settings that replace those of training, except null ones. If `path` is another file than in training,
+            all its rows are the split `test` unless `split` is given too.
     """
     if isinstance(given, DictConfig):
         given = OmegaConf.to_container(given)  # type: ignore[assignment]
     chosen = {key: value for key, value in given.items() if value is not None}
     if saved["name"] == FRAME and not {"path", "_target_"} & set(chosen):
         raise CheckpointError(f"{checkpoint}: it was trained on a DataFrame: give one, or a file (data.path)")
-    if "_target_" in chosen:  # another ready set
+    if "_target_" in chosen:  # another data set of conf/data
         own = {key: value for key, value in chosen.items() if not str(value).startswith("${")}
         kept = {key: saved[key] for key in OF_THE_MODEL}
         return {"windows_per_epoch": saved["windows_per_epoch"], **own, **kept}
@@ -57,21 +63,24 @@ def choose_data_config(
         )
     if "path" not in chosen or is_same_file(chosen["path"], saved.get("path")):
         return {**saved, **chosen}
-    file: dict[str, Any] = {
-        "_target_": "forecast.data.csv_data", "name": Path(chosen["path"]).name, "split": "test"
-    }  # fmt: skip
+    return {**other_file_config(saved, chosen["path"], feature_columns), **chosen}
+
+
+def other_file_config(saved: dict[str, Any], path: str, feature_columns: Sequence[str]) -> dict[str, Any]:
+    """Change the settings of training to those of another file, all of whose rows are the split `test`."""
+    file: dict[str, Any] = {"name": Path(path).name, "split": "test"}
     if saved["_target_"] == LONG:
-        kept = {key: value for key, value in saved.items() if key not in OF_THE_SERIES}
-        return {**kept, **file, "_target_": saved["_target_"], **chosen}
-    if is_store(chosen["path"]) or saved["_target_"] == "forecast.data.store_data":
-        kept = {key: saved[key] for key in OF_A_FRAME}
-        file["eval_stride"] = 1
-        if is_store(chosen["path"]):
-            file |= {"_target_": "forecast.data.store_data", "eval_stride": None}
-    else:
-        kept = {key: value for key, value in saved.items() if key not in OF_THE_FILE}
-    return {**kept, **file, "columns": list(feature_columns), **chosen}
+        return {**{key: value for key, value in saved.items() if key not in OF_THE_SERIES}, **file}
+    file["columns"] = list(feature_columns)
+    if is_store(path):
+        file |= {"_target_": STORE, "eval_stride": None}
+        return {**{key: saved[key] for key in OF_A_FRAME}, **file}
+    file["_target_"] = "forecast.data.csv_data"
+    if saved["_target_"] == STORE:
+        return {**{key: saved[key] for key in OF_A_FRAME}, **file, "eval_stride": 1}
+    return {**{key: value for key, value in saved.items() if key not in OF_THE_FILE}, **file}
 
 
 def is_same_file(path: str | Path, other: str | Path | None) -> bool:
+    """Whether two paths name the same file."""
     return other is not None and Path(path).expanduser().resolve() == Path(other).expanduser().resolve()

@@ -1,4 +1,4 @@
-"""Score a trained model as its run's test did."""
+"""Evaluation of a trained model on one split, as in the test of its run."""
 
 import copy
 from typing import Any
@@ -19,18 +19,23 @@ from forecast.training.safe_points import SafePoints
 def evaluate(
     model: TrainedModel, data: DataModule, split: str = "test", *, progress: bool = True
 ) -> tuple[dict[str, Any], Results]:
-    """Every window of a split, on the best device here, in the precision of training: what a report says, and more.
+    """Score every window of a split, on the best available device and in the precision of training.
 
-    The baselines, MASE's denominator and the calibration are the training run's. Raises ConfigError for a split that
-    `data` does not have, CheckpointError as `baselines_for`.
+    The baselines, the denominator of MASE and the calibration come from the training run.
+
+    Returns:
+        The scores in the layout of metrics.json, and the results that they come from.
+
+    Raises:
+        ConfigError: `data` does not have the split.
+        CheckpointError: the run was not tested and the data have no validation rows.
     """
     if split not in data.windows:
         raise ConfigError(f"split={split} is not one of {', '.join(data.windows)}")
     fitted = baselines_for(model, data)
     forecaster = Forecaster(
-        copy.deepcopy(model.network).requires_grad_(
-            True
-        ),  # as in the run's test: kernels round otherwise without
+        # With gradients as in the run's test: without them, kernels round differently.
+        copy.deepcopy(model.network).requires_grad_(True),
         loss=model.loss,
         levels=model.config["levels"],
         fitted=fitted,
@@ -65,7 +70,7 @@ def evaluate(
 
 
 def baselines_for(model: TrainedModel, data: DataModule) -> FittedBaselines:
-    """The training run's, else those of the data's training rows. Raises CheckpointError where there is neither."""
+    """Return the baselines of the run, or fit them to `data`. Raises CheckpointError if neither is possible."""
     if model.baselines is None and "val" not in data.windows:
         raise CheckpointError(
             f"{model.path}: its run was not tested, so it holds no baselines and no calibration; give the folder of a "

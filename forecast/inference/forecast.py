@@ -1,4 +1,4 @@
-"""A forecast of each series, with bounds, in the units of the data."""
+"""Forecasts with bounds, as a table, as plots and in words."""
 
 from dataclasses import dataclass
 
@@ -24,12 +24,12 @@ class Forecast:
 
     Attributes:
         panel: the rows before the forecasts, one series for each forecast.
-        columns: the variables that are forecast.
-        dates: of each forecast (series, horizon).
+        columns: names of the forecast variables.
+        dates: dates of each forecast (series, horizon).
         values, low, high: the point forecast, and the bounds of each level.
-        truth: what the data say of the horizon already; NaN where they say nothing.
-        method: of the bounds: conformal or quantile.
-        new: how many of the series were not trained on.
+        truth: true values as far as the data have them, else NaN.
+        method: method of the bounds, conformal or quantile.
+        new: number of series that are not in the training data.
     """
 
     panel: Panel
@@ -44,6 +44,7 @@ class Forecast:
 
     @property
     def has_truth(self) -> bool:
+        """Whether any true value is known."""
         return bool(np.isfinite(self.truth).any())
 
     def frame(self) -> pd.DataFrame:
@@ -68,7 +69,7 @@ class Forecast:
         return pd.DataFrame(parts, index=ids if self.panel.has_ids else pd.Index(self.dates[0], name="date"))
 
     def plots(self) -> list[PlottedForecast]:
-        """What a figure shows: the variables of a table, or the first variable of a few series, evenly spaced."""
+        """Plots of some variables of a table, or of the first variable of some series, evenly spaced."""
         if self.panel.has_ids:
             chosen = [(int(s), 0, str(self.panel.ids[s])) for s in spread(len(self.panel), PLOTTED_SERIES)]
         else:
@@ -90,7 +91,7 @@ class Forecast:
 
 
 class ForecastColumns(dict[str, np.ndarray]):
-    """Columns of a forecast; raises ConfigError for a second column of one name."""
+    """Columns of a forecast table. Raises ConfigError if a second column has the same name."""
 
     def __setitem__(self, name: str, values: np.ndarray) -> None:
         if name in self:
@@ -101,7 +102,7 @@ class ForecastColumns(dict[str, np.ndarray]):
 
 
 def describe_forecast(model: TrainedModel, found: Forecast) -> list[str]:
-    """What was forecast, in lines for the terminal."""
+    """Describe a forecast in lines for the terminal."""
     n_series, horizon = found.dates.shape
     columns = ", ".join(found.columns[:8]) + (", ..." if len(found.columns) > 8 else "")
     which = f"{n_series:,} series, {horizon} steps of each" if found.panel.has_ids else f"{horizon} steps"
@@ -127,7 +128,7 @@ def describe_forecast(model: TrainedModel, found: Forecast) -> list[str]:
 
 
 def describe_truth(model: TrainedModel, found: Forecast) -> list[str]:
-    """The errors where the truth is known already, in lines for the terminal."""
+    """Describe the errors of the steps whose truth is known, in lines for the terminal."""
     if not found.has_truth:
         return []
     note = model.note_on(pd.DatetimeIndex(found.dates.ravel()))

@@ -1,4 +1,4 @@
-"""A trained model back from its checkpoint: `load("runs/...")`, with the data and the scaler that belong to it."""
+"""Trained models loaded from checkpoints, with their scalers and their data: `load("runs/...")`."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,40 +15,48 @@ from torch import Tensor, nn
 from forecast.checkpoints.contents import is_untrained
 from forecast.checkpoints.file import find_checkpoint, load_checkpoint
 from forecast.checkpoints.settings import check_settings
-from forecast.data import DataModule, Panel, frame_data, long_frame_data
+from forecast.data import Batch, DataModule, Panel
 from forecast.data.scaling import Scaler
 from forecast.data.time_features import parse_frequency
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
-from forecast.inference.data_config import FRAME, LONG, OF_A_FRAME, choose_data_config
+from forecast.inference.data_config import choose_data_config
 from forecast.models import ForecastModel
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import CheckpointError, DataError, ForecastError
 from forecast.training.create_model import create_model, model_class
 from forecast.training.module import trained_quantiles
 
-MOST_BYTES = 1 << 32
-"""Of a network's tables, such as its positions', at most."""
+BATCH_SIZE = 64
+"""Number of windows that a trained model forecasts at once."""
+
+MAX_BUFFER_BYTES = 1 << 32
+"""Largest size of a network's buffers, such as its table of positions."""
 
 
 class TrainedModel:
-    """What a checkpoint holds: the network, and how its numbers relate to a table's.
+    """A trained network with the configuration, the scaler and the calibration of its run.
 
-    path: the checkpoint file; config: the run's whole configuration, plain values; network: in evaluation mode, on
-    the CPU, float32, `network(past, past_time, future_time)` on scaled values; quantiles: the probabilities of its
-    outputs where loss=quantile trained them, and not its linear model alone was kept; scaler, target_scaler: of
-    `feature_columns` and `target_columns`; freq: the step between rows; calibration, baselines: from the run's test,
-    None where it was not tested.
+    Attributes:
+        path: the checkpoint file.
+        config: the whole configuration of the run as plain values.
+        network: `network(past, past_time, future_time)` on scaled values, in evaluation mode, on the CPU, in float32.
+        quantiles: probabilities of the network's outputs if it was trained with loss=quantile and more than its linear
+            model was kept; else None.
+        scaler, target_scaler: scalers of `feature_columns` and of `target_columns`.
+        freq: time between two rows.
+        calibration, baselines: results of the run's test; None if the run was not tested.
+        refitted: facts of the refit on all rows; None if the model was not refitted.
     """
 
     def __init__(self, path: Path, content: dict[str, Any]) -> None:
-        """Raises CheckpointError for a checkpoint of another version, or one that names what it may not."""
+        """Raises CheckpointError if the checkpoint has another layout or names a class that is not allowed."""
         self.path = path
         try:
             self._take(content)
         except ForecastError:
             raise
-        except Exception as error:  # a file that someone wrote can be wrong anywhere
+        except Exception as error:  # any part of the file may be wrong
             raise CheckpointError(f"{path}: it is not laid out as a checkpoint of ours") from error
 
     def _take(self, content: dict[str, Any]) -> None:
@@ -75,16 +83,14 @@ class TrainedModel:
         self.pred_len: int = self.config["pred_len"]
         self.loss: str = self.config["loss"]
         self.quantiles = trained_quantiles(self.loss, self.config.get("levels", ()))
-        state_dict = content["state_dict"]
         self.is_untrained = is_untrained(content)
-        self.calibration = (
-            Calibration.from_state_dict(content["calibration"]) if "calibration" in content else None
-        )
-        self.baselines = None
+        self.calibration = self.baselines = None
+        if "calibration" in content:
+            self.calibration = Calibration.from_state_dict(content["calibration"])
         if "baselines" in content:
             self.baselines = FittedBaselines(**content["baselines"], ids=state["ids"])
         self.refitted: dict[str, Any] | None = content.get("refitted")
-        self.network = self._network(state_dict)
+        self.network = self._network(content["state_dict"])
         if self.quantiles and self.is_untrained:
             self.network.keep_median()
             self.loss, self.quantiles = "mae", None
@@ -114,45 +120,26 @@ class TrainedModel:
         past_time: Float[Tensor, "batch seq_len n_time_features"],
         future_time: Float[Tensor, "batch pred_len n_time_features"],
     ) -> Float[Tensor, "batch pred_len n_targets ..."]:
-        """Scaled point forecasts; of a model trained with loss=quantile its quantiles, one more axis."""
+        """Scaled point forecasts, or scaled quantiles along one more axis if the model has `quantiles`."""
         raw = self.network(past, past_time, future_time)
         return raw if self.quantiles is None else arrange_quantiles(raw, len(self.target_columns))
 
     def point(self, forecast: Tensor) -> Tensor:
-        """The point forecast (batch, pred_len, n_targets): the median of quantiles."""
+        """Point forecast (batch, pred_len, n_targets) of an output of `forecast`: the median of quantiles."""
         return forecast if self.quantiles is None else forecast[..., len(self.quantiles) // 2]
 
+    def forecast_batch(self, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
+        """Scaled point forecasts of a batch of windows."""
+        return self.point(self.forecast(batch.past, batch.past_time, batch.future_time))
+
     def note_on(self, dates: pd.DatetimeIndex) -> str:
-        """A caution where any of these dates was trained on, else nothing."""
+        """Return a caution if any of these dates was trained on, else an empty string."""
         if not (dates <= pd.Timestamp(self.trained_until)).any():
             return ""
-        return f"dates to {self.trained_until} were trained on: their errors say little about new ones"
-
-    def panel_of(self, frame: pd.DataFrame | pd.Series) -> Panel:
-        """The panel of a DataFrame laid out as in training, with its dates at the UTC offset of training."""
-        return self._at_utc_offset(self._frame_module(frame).source.read())
-
-    def data_of_frame(self, frame: pd.DataFrame | pd.Series) -> DataModule:
-        """The data module of a DataFrame laid out as in training, with the scaler from training."""
-        data = self._frame_module(frame)
-        data.load_state_dict(self.data_state)
-        data.setup()
-        self.check_freq(FRAME, data.freq)
-        return data
-
-    def _frame_module(self, frame: pd.DataFrame | pd.Series) -> DataModule:
-        config = self.data_config({"path": FRAME})
-        if self.config["data"]["_target_"] == LONG:
-            left_out = ("_target_", "_convert_", "path")
-            return long_frame_data(
-                frame, **{key: value for key, value in config.items() if key not in left_out}
-            )
-        options = {key: config[key] for key in OF_A_FRAME}
-        options["eval_stride"] = options["eval_stride"] or 1  # null: a store's own
-        return frame_data(frame, columns=self.feature_columns, name=FRAME, **options)
+        return f"dates to {self.trained_until} were trained on: their errors say little about the errors of new dates"
 
     def tested(self) -> "TrainedModel":
-        """This model, or where it was refitted on all rows, the one that was tested before."""
+        """Return the tested model: this one, or the one before the refit if this one was refitted on all rows."""
         if self.refitted is None:
             return self
         best = self.path.with_name("best.ckpt")
@@ -163,7 +150,7 @@ class TrainedModel:
         return load_tested(best)
 
     def select_columns(self, panel: Panel) -> Panel:
-        """The panel with the columns that the network reads. Raises DataError for one that is missing."""
+        """Select the columns that the network reads. Raises DataError if one is missing."""
         self.check_freq("the data", panel.freq)
         for name in self.feature_columns:
             if name not in panel.columns:
@@ -173,54 +160,58 @@ class TrainedModel:
         return panel.select_columns(self.feature_columns)
 
     def data(self, given: Mapping[str, Any] | None = None) -> DataModule:
-        """The data it was trained on, or what is given in its place, with the scaler from training.
+        """Create and set up the data module of the training data or of other data, with the scaler from training.
 
-        `given` holds settings of a data module, of which null ones mean: as in training. Of another file than the one
-        trained on (`path`), all rows are the split `test`, unless `split` says otherwise.
+        Args:
+            given: settings of the data module that replace those of training; see `choose_data_config`.
         """
-        config = self.data_config(given or {})
-        check_settings(self.path, config)
-        data = instantiate(OmegaConf.create(config))
-        data.prepare_data()
+        data = self._data_module(given or {})
         data.load_state_dict(self.data_state)
         data.setup()
         self.check_freq(data.name, data.freq)
         return data
 
     def read_panel(self, given: Mapping[str, Any] | None = None) -> Panel:
-        """The panel that it was trained on, or what is given in its place (see `data`), unscaled."""
-        config = self.data_config(given or {})
+        """Read the training data or other data (see `data`), unscaled."""
+        return self.read_source(self._data_module(given or {}))
+
+    def _data_module(self, given: Mapping[str, Any]) -> DataModule:
+        """Create a data module and download its files, without reading them."""
+        config = self.data_config(given)
         check_settings(self.path, config)
         module = instantiate(OmegaConf.create(config))
         module.prepare_data()
-        return self._at_utc_offset(module.source.read())
+        return module
 
-    def _at_utc_offset(self, panel: Panel) -> Panel:
-        return panel.with_utc_offset(self.data_state.get("utc_offset"))
+    def read_source(self, module: DataModule) -> Panel:
+        """Read the rows of a data module, with their dates at the UTC offset of training."""
+        return module.source.read().with_utc_offset(self.data_state.get("utc_offset"))
 
     def data_config(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of the data module that `data` makes."""
+        """The settings of the data module that `data` creates."""
         return choose_data_config(self.path, self.config["data"], self.feature_columns, given)
 
     def check_freq(self, name: str, freq: str) -> None:
-        """Raises CheckpointError where rows are not as far apart as in training."""
+        """Raise CheckpointError if the time between rows is not that of training."""
         if parse_frequency(freq) != parse_frequency(self.freq):
             raise CheckpointError(
-                f"{name}: a row every {freq}, where {self.path} was trained on one every {self.freq}: give such data"
+                f"{name}: one row every {freq}, but {self.path} was trained on one every {self.freq}: give such data"
             )
 
 
 def fits(make: Callable[[], nn.Module], weights: Mapping[str, torch.Tensor]) -> bool:
-    """Whether a network has these weights, and tables of its own that memory can hold; nothing of it is allocated."""
+    """Whether a network has these weights and buffers of an allowed size, without allocating its memory."""
     with torch.device("meta"):
         network = make()
-    tables = sum(buffer.nbytes for buffer in network.buffers())
+    buffer_bytes = sum(buffer.nbytes for buffer in network.buffers())
     shapes = {name: value.shape for name, value in network.state_dict().items()}
-    return tables < MOST_BYTES and shapes == {name: value.shape for name, value in weights.items()}
+    return buffer_bytes < MAX_BUFFER_BYTES and shapes == {
+        name: value.shape for name, value in weights.items()
+    }
 
 
 def load_tested(path: str | Path) -> TrainedModel:
-    """The model that a run tested. Raises CheckpointError for one refitted on all rows, which has no test."""
+    """Load the tested model of a run. Raises CheckpointError for a model refitted on all rows."""
     file = find_checkpoint(path)
     model = TrainedModel(file, load_checkpoint(file))
     if model.refitted is not None:
@@ -231,15 +222,15 @@ def load_tested(path: str | Path) -> TrainedModel:
 
 
 def load(path: str | Path) -> TrainedModel:
-    """The model of a run folder or checkpoint file; see `read_checkpoint`."""
+    """Load the model of a run folder or checkpoint file; see `read_checkpoint`."""
     return TrainedModel(*read_checkpoint(path))
 
 
 def read_checkpoint(path: str | Path) -> tuple[Path, dict[str, Any]]:
-    """The checkpoint of a run folder, of the model refitted on all rows if there is one, or a checkpoint file.
+    """Read a checkpoint file, or the checkpoint of a run folder: the model refitted on all rows if there is one.
 
     Raises:
-        CheckpointError: there is none, or it is damaged or not ours.
+        CheckpointError: there is no checkpoint, it is damaged, or another program wrote it.
     """
     found = Path(path).expanduser()
     refit = found / "checkpoints" / "refit.ckpt"

@@ -1,4 +1,4 @@
-"""Where forecasts begin, and what they need of the panel."""
+"""Origins of forecasts, and the rows of the panel that the forecasts need."""
 
 import warnings
 
@@ -16,9 +16,11 @@ from forecast.system.errors import ConfigError, DataError
 def choose_origins(
     model: TrainedModel, panel: Panel, start: str | pd.Timestamp | None
 ) -> tuple[Int64[np.ndarray, " chosen"], Int64[np.ndarray, " chosen"]]:
-    """The series that can be forecast, and the row of each that is forecast first.
+    """Return the numbers of the series that can be forecast, and the first row to forecast of each.
 
-    Raises DataError where no series has enough history, ConfigError for a `start` that no series can be forecast from.
+    Raises:
+        DataError: no series has enough history.
+        ConfigError: no series can be forecast from `start`.
     """
     if panel.lengths.max() < model.seq_len:
         has = f"the longest of {len(panel):,} series has" if len(panel) > 1 else "there are"
@@ -48,7 +50,7 @@ def choose_origins(
 
 
 def find_date(panel: Panel, start: str | pd.Timestamp) -> int:
-    """The position of a date in the grid of the panel, or right after its end; far outside of it if it is not there."""
+    """Return the position of a date in the grid, or right after its end; a position far outside for any other date."""
     try:
         date = pd.DatetimeIndex([start])
     except ValueError:
@@ -71,9 +73,10 @@ def take_part(
     horizon: int,
     passes: int,
 ) -> tuple[Panel, Int64[np.ndarray, " chosen"]]:
-    """A panel in memory with what the forecasts need of the chosen series, and their origins in it.
+    """Copy the rows that the forecasts need into a panel in memory; return it with the origins in it.
 
-    Series that were trained on need only the rows around the forecast; new ones all rows before it, for their scale.
+    Series of the training data need only the rows around the forecast. New series need all rows before it, for their
+    scale.
     """
     history = max(model.seq_len, 4 * horizon, 48)
     has_scale = np.array(model.data_state["ids"])[np.array(model.data_state["has_scale"])]
@@ -88,7 +91,7 @@ def take_part(
 def known_truth(
     part: Panel, rows: Int64[np.ndarray, " series"], horizon: int, target_index: list[int]
 ) -> Values:
-    """The values that the panel has from these rows on (series, horizon, n_targets); NaN after the ends."""
+    """True values from these rows on (series, horizon, n_targets); NaN after the end of a series."""
     wanted = rows[:, None] + np.arange(horizon)
     there = wanted < part.ends[:, None]
     values = part.values[np.where(there, wanted, 0)][..., target_index]
@@ -96,7 +99,7 @@ def known_truth(
 
 
 def check_future_covariates(part: Panel, rows: Int64[np.ndarray, " series"], steps: int) -> None:
-    """Raises DataError naming the first series, column and date whose future covariate is not known."""
+    """Raise DataError that names the first series, column and date whose future covariate is not known."""
     if part.future is None:
         return
     wanted = rows[:, None] + np.arange(steps)

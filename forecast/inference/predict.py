@@ -1,4 +1,4 @@
-"""Forecasts of a trained model for each series of a panel."""
+"""Forecasts of each series of a panel with a trained model."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from forecast.data import Panel
 from forecast.data.scaled_panel import ScaledPanel
-from forecast.evaluation.conformal import enough
+from forecast.evaluation.conformal import calibrated_levels
 from forecast.evaluation.quantiles import Level, bounds, check_levels
 from forecast.inference.bounds import calibration_for, check_trained_bounds, choose_method
 from forecast.inference.forecast import Forecast, Values
@@ -21,7 +21,7 @@ from forecast.inference.roll import passes_over, roll
 from forecast.system.errors import ConfigError
 from forecast.system.progress import track
 
-BATCH = 512
+SERIES_AT_ONCE = 512
 
 
 def predict(
@@ -35,11 +35,11 @@ def predict(
 ) -> Forecast:
     """Forecast `horizon` steps (default: pred_len) of each series from `start` (default: after the end of each).
 
-    Beyond pred_len the model reads its own forecasts. A series that was trained on keeps its scale; a new one is
+    Beyond pred_len the model reads its own forecasts. A series of the training data keeps its scale. A new series is
     scaled by its rows before the forecast. Series with too little history are left out, with a warning.
 
     Raises:
-        ConfigError: what this model cannot be asked for.
+        ConfigError: an option that this model does not support.
         DataError: missing columns, history or future covariates.
     """
     levels, horizon = check_levels(levels), check_horizon(model, horizon)
@@ -54,14 +54,14 @@ def predict(
         "the data", part, model.data_state, part.starts, rows,
         kind=saved["scaler"], by=saved.get("scale_by", "series"), holidays=model.holidays,
     )  # fmt: skip
-    point, own = forecast_series(model, scaled, torch.from_numpy(rows), horizon)
+    point, output = forecast_series(model, scaled, torch.from_numpy(rows), horizon)
     scaler, series = scaled.scaler.select_columns(model.target_index), torch.arange(len(part))
 
     def unscale(values: Tensor) -> Values:
         return scaler.inverse(values, series).numpy()
 
     low, high = {}, {}
-    for level, (below, above) in scaled_bounds(model, method, levels, point, own[:, :horizon]).items():
+    for level, (below, above) in scaled_bounds(model, method, levels, point, output[:, :horizon]).items():
         low[level], high[level] = unscale(below), unscale(above)
     places = (part.grid_starts + rows - part.starts)[:, None] + np.arange(horizon)
     return Forecast(
@@ -82,17 +82,17 @@ def scaled_bounds(
     method: str,
     levels: Sequence[Level],
     point: Float[Tensor, "series horizon n_targets"],
-    own: Float[Tensor, "series steps n_targets ..."],
+    output: Float[Tensor, "series steps n_targets ..."],
 ) -> dict[Level, tuple[Tensor, Tensor]]:
-    """Lower and upper bound of each level, from the quantiles of the network (`own`) or from a calibration."""
+    """Lower and upper bound of each level, from the quantiles of the network (`output`) or from a calibration."""
     horizon = point.shape[1]
     at: Sequence[float] = ()
-    quantiles = own
+    quantiles = output
     if levels and method == "quantile":
         at = check_trained_bounds(model, levels, horizon)
     elif levels:
         calibration = calibration_for(model, levels, horizon)
-        levels = enough(calibration, levels)
+        levels = calibrated_levels(calibration, levels)
         at, quantiles = calibration.quantiles, calibration.around(point)
     sides = {level: bounds(level) for level in levels}
     return {
@@ -102,6 +102,7 @@ def scaled_bounds(
 
 
 def check_horizon(model: TrainedModel, horizon: int | None) -> int:
+    """Return the horizon, or pred_len for None. Raises ConfigError for a horizon that this model cannot reach."""
     if horizon is None:
         return model.pred_len
     if isinstance(horizon, bool) or not isinstance(horizon, Integral) or horizon < 1:
@@ -120,10 +121,10 @@ def check_horizon(model: TrainedModel, horizon: int | None) -> int:
 def forecast_series(
     model: TrainedModel, scaled: ScaledPanel, origins: Int64[Tensor, " series"], horizon: int
 ) -> tuple[Float[Tensor, "series horizon n_targets"], Float[Tensor, "series pred_len n_targets ..."]]:
-    """Scaled point forecasts of each series, and the first output of the network: quantiles, if it has them."""
+    """Scaled point forecasts of each series, and the output of the first pass: quantiles, if the network has them."""
     steps = model.seq_len + passes_over(horizon, model.pred_len)
     points, outputs = [], []
-    for series in track(torch.arange(len(origins)).split(BATCH), "Forecasting"):
+    for series in track(torch.arange(len(origins)).split(SERIES_AT_ONCE), "Forecasting"):
         first = origins[series] - model.seq_len
         past = scaled.values.windows(first, model.seq_len)
         point, output = roll(model, past, scaled.time.windows(first, steps, series), horizon)

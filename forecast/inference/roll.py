@@ -1,4 +1,4 @@
-"""Forecasts beyond pred_len: the model reads its own forecasts."""
+"""Rolled forecasts: beyond pred_len, the model reads its own forecasts."""
 
 import torch
 from jaxtyping import Float
@@ -8,7 +8,7 @@ from forecast.inference.model import TrainedModel
 
 
 def passes_over(horizon: int, pred_len: int) -> int:
-    """Steps that whole passes of the network over the horizon reach."""
+    """Number of steps that the passes of the network forecast: the horizon, rounded up to a multiple of pred_len."""
     return -(-horizon // pred_len) * pred_len
 
 
@@ -19,10 +19,13 @@ def roll(
     time: Float[Tensor, "batch steps n_time_features"],
     horizon: int,
 ) -> tuple[Float[Tensor, "batch {horizon} n_targets"], Float[Tensor, "batch pred_len n_targets ..."]]:
-    """Scaled point forecasts of `horizon` steps, and the first output of the network: quantiles, if it has them.
+    """Scaled point forecasts of `horizon` steps, and the output of the first pass: quantiles, if the network has them.
 
-    `time` holds the time features of the past and of every step that whole passes reach. After the first pred_len
-    steps, forecasts take the place of the rows that are not known.
+    Args:
+        model: the trained model.
+        past: scaled rows before the forecast.
+        time: time features of the past and of `passes_over(horizon, pred_len)` steps after it.
+        horizon: number of steps.
     """
     parts, first = [], None
     for done in range(0, horizon, model.pred_len):
@@ -30,7 +33,7 @@ def roll(
         output = model.forecast(past, window[:, : model.seq_len], window[:, model.seq_len :])
         first = output if first is None else first
         parts.append(model.point(output))
-        if done + model.pred_len < horizon:  # the columns forecast are the columns read
+        if done + model.pred_len < horizon:  # the model forecasts every column that it reads
             past = torch.cat([past, parts[-1]], dim=1)[:, -model.seq_len :]
     assert first is not None
     return torch.cat(parts, dim=1)[:, :horizon], first

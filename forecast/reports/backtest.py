@@ -1,4 +1,4 @@
-"""The files of a backtest: scores, errors by origin and by step, all forecasts, a figure."""
+"""Files and terminal output of a backtest: scores, errors by origin and by step, all forecasts, a figure."""
 
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,19 @@ from forecast.evaluation.backtest import Backtest
 from forecast.evaluation.results import LABELS, MODEL, labels
 from forecast.reports import figures
 from forecast.system.files import whole_file, write_json
-from forecast.system.formatting import alike
+from forecast.system.formatting import format_column
 
 SCORES = ("mse", "mae", "rmse_raw", "mae_raw", "mase")
 
 
 def tabulate_scores(found: Backtest) -> dict[str, dict[str, float]]:
-    """The scores of the model and of each baseline, averaged over all origins, steps and variables."""
+    """Scores of the model and of each baseline, averaged over all origins, steps and variables."""
     each = {name: errors.scores() for name, errors in found.errors.items()}
     return {name: {score: scores[score] for score in SCORES} for name, scores in each.items()}
 
 
 def tabulate_origins(found: Backtest) -> pd.DataFrame:
-    """One row for each origin: first date forecast, last date trained on, scaled MSE and MAE of all forecasts."""
+    """One row for each origin: first forecast date, last training date, scaled MSE and MAE of all forecasts."""
     columns: dict[str, Any] = {**found.panel.id_columns(found.origins.series), "forecast_start": found.dates}
     if found.trainings:
         columns["trained_until"] = found.known_until[found.latest_training]
@@ -78,7 +78,7 @@ def summarize_backtest(found: Backtest) -> dict[str, Any]:
 
 
 def draw_backtest(found: Backtest, origins: pd.DataFrame, steps: pd.DataFrame) -> figures.Figure:
-    """The figure of a backtest; errors of several series from one date are averaged."""
+    """Draw the figure of a backtest, with errors averaged over the series of each date."""
     scores = [f"{name}_mse" for name in found.forecasts]
     return figures.backtest_figure(
         origins.pivot_table(values=scores, index="forecast_start").reset_index(),
@@ -102,7 +102,7 @@ def save_backtest(folder: Path, found: Backtest) -> None:
 
 
 def print_backtest(folder: Path, found: Backtest) -> None:
-    """Print the scores of the model and of the baselines, the intervals, and where the files are."""
+    """Print the scores of the model and of the baselines, the scores of the intervals, and where the files are."""
     title = f"{found.title}, {count_origins(found)}, {found.dates.min()} to {found.dates.max()}"
     table = Table(title=f"backtest: {title}")
     table.add_column("attention,\nor baseline")
@@ -110,7 +110,9 @@ def print_backtest(folder: Path, found: Backtest) -> None:
         table.add_column(heading, justify="right")
     origins, scores = tabulate_origins(found), tabulate_scores(found)
     best = origins[[f"{name}_mse" for name in scores]].to_numpy().argmin(axis=1)
-    columns = [alike(column) for column in zip(*(row.values() for row in scores.values()), strict=True)]
+    columns = [
+        format_column(column) for column in zip(*(row.values() for row in scores.values()), strict=True)
+    ]
     for number, (name, *row) in enumerate(zip(scores, *columns, strict=True)):
         wins = f"{(best == number).sum()}/{len(origins)}"
         table.add_row(LABELS.get(name, found.attention), *row, wins, style="bold" if name == MODEL else None)
@@ -126,6 +128,6 @@ def print_backtest(folder: Path, found: Backtest) -> None:
 
 
 def count_origins(found: Backtest) -> str:
-    """The number of origins, and of series if they have ids, in words."""
+    """The number of origins, and of series if they have ids, as text."""
     series = f" of {found.n_series:,} series" if found.panel.has_ids else ""
     return f"{len(found.origins):,} origins{series}"

@@ -1,21 +1,22 @@
-"""The pictures of a run: forecasts against truth, and error along the horizon."""
+"""Figures of runs, forecasts, backtests and benchmarks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib.dates as mdates
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from forecast.system.files import whole_file
 
-MODEL = "#0b6e99"
-BASELINES = {"linear model": "#c2571a", "seasonal naive": "#7a7a7a", "naive": "#4b8b3b"}
-TRUTH = "#222222"
+MODEL_COLOUR = "#0b6e99"
+BASELINE_COLOURS = {"linear model": "#c2571a", "seasonal naive": "#7a7a7a", "naive": "#4b8b3b"}
+TRUTH_COLOUR = "#222222"
 
 
 def subplots(
@@ -26,9 +27,20 @@ def subplots(
     layout: Any = None,
     **options: Any,
 ) -> tuple[Figure, Any]:
-    """pyplot's, without pyplot: it would take a notebook's own pictures off the screen."""
+    """Create a figure and its axes as pyplot does, but without pyplot, which would affect the figures of a notebook."""
     figure = Figure(figsize=figsize, layout=layout)
     return figure, figure.subplots(rows, columns, **options)
+
+
+def _style(axis: Axes, which: Literal["major", "both"] = "major") -> None:
+    axis.grid(alpha=0.25, which=which)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _format_dates(axis: Axes, min_ticks: int, max_ticks: int) -> None:
+    ticks = mdates.AutoDateLocator(minticks=min_ticks, maxticks=max_ticks)
+    axis.xaxis.set_major_locator(ticks)
+    axis.xaxis.set_major_formatter(mdates.ConciseDateFormatter(ticks))
 
 
 def forecast_figure(
@@ -40,10 +52,16 @@ def forecast_figure(
     title: str,
     names: Sequence[str] = (),
 ) -> Figure:
-    """A grid, a row a variable and a column a window, with a name above it where windows have `names`.
+    """Draw forecasts and truth in a grid with one row for each variable and one column for each window.
 
-    dates[w]: (shown + pred_len,) timestamps; truth[w]: (shown + pred_len, variables) in data units;
-    forecasts[name][w]: (pred_len, variables).
+    Args:
+        dates: of each window, (shown + pred_len,) timestamps.
+        truth: of each window, (shown + pred_len, variables) in data units.
+        forecasts: by label, of each window, (pred_len, variables) in data units.
+        variables: names of the variables.
+        pred_len: number of forecast steps.
+        title: title of the figure.
+        names: titles of the windows, if they have any.
     """
     figure, axes = subplots(
         len(variables), len(dates), figsize=(4.6 * len(dates), 2.3 * len(variables) + 0.9), squeeze=False
@@ -51,19 +69,17 @@ def forecast_figure(
     for w, when in enumerate(dates):
         for v, variable in enumerate(variables):
             axis = axes[v, w]
-            axis.plot(when, truth[w][:, v], color=TRUTH, linewidth=1.1, label="truth", zorder=3)
+            axis.plot(when, truth[w][:, v], color=TRUTH_COLOUR, linewidth=1.1, label="truth", zorder=3)
             for name, windows in forecasts.items():
                 axis.plot(  # from the last known value on
                     when[-pred_len - 1 :], np.append(truth[w][-pred_len - 1, v], windows[w][:, v]), linewidth=1.6,
-                    color=BASELINES.get(name, MODEL), label=name, linestyle="--" if name in BASELINES else "-",
+                    color=BASELINE_COLOURS.get(name, MODEL_COLOUR), label=name,
+                    linestyle="--" if name in BASELINE_COLOURS else "-",
                 )  # fmt: skip
             axis.axvline(when[-pred_len - 1], color="#999999", linewidth=0.8, linestyle=":")
-            ticks = mdates.AutoDateLocator(minticks=2, maxticks=8)
-            axis.xaxis.set_major_locator(ticks)
-            axis.xaxis.set_major_formatter(mdates.ConciseDateFormatter(ticks))
+            _format_dates(axis, 2, 8)
             axis.tick_params(axis="x", labelsize=8)
-            axis.grid(alpha=0.25)
-            axis.spines[["top", "right"]].set_visible(False)
+            _style(axis)
             if w == 0:
                 axis.set_ylabel(variable, parse_math=False)
             if v == 0 and names:
@@ -90,42 +106,42 @@ class PlottedForecast:
 
 
 def prediction_figure(forecasts: Sequence[PlottedForecast], title: str) -> Figure:
-    """One row of axes for each forecast: recent history, forecast, bounds, and the truth where it is known.
+    """Draw one row of axes for each forecast: recent history, forecast, bounds, and the truth where it is known.
 
-    Of the history, four horizons are drawn, or 48 steps: with all of a long window the forecast would be a sliver at
-    the edge.
+    The recent history is as long as four horizons, at least 48 steps, so that the forecast stays visible.
     """
     size = 9, 1.9 * len(forecasts) + 1.1
     has_same_dates = all(found.dates.equals(forecasts[0].dates) for found in forecasts)
     figure, axes = subplots(len(forecasts), 1, figsize=size, sharex=has_same_dates, squeeze=False)
     for axis, found in zip(axes[:, 0], forecasts, strict=True):
-        # lines into the future begin at the last known value
+        # Lines of the forecast begin at the last known value.
         dates, known = found.history_dates[-1:].append(found.dates), found.history[-1]
         recent = slice(-max(4 * len(found.dates), 48), None)
         axis.plot(
-            found.history_dates[recent], found.history[recent], color=TRUTH, linewidth=1.1, label="history"
+            found.history_dates[recent],
+            found.history[recent],
+            color=TRUTH_COLOUR,
+            linewidth=1.1,
+            label="history",
         )
         for level in sorted(found.low, reverse=True):
             low, high = (np.append(known, side[level]) for side in (found.low, found.high))
             axis.fill_between(
-                dates, low, high, color=MODEL, linewidth=0, alpha=0.5 - 0.4 * level / 100, label=f"{level:g}%"
-            )
-        axis.plot(dates, np.append(known, found.values), color=MODEL, linewidth=1.8, label="forecast")
-        if np.isfinite(found.truth).any():
-            axis.plot(
                 dates,
-                np.append(known, found.truth),
-                color=TRUTH,
-                linewidth=1.1,
-                linestyle="--",
-                label="truth",
+                low,
+                high,
+                color=MODEL_COLOUR,
+                linewidth=0,
+                alpha=0.5 - 0.4 * level / 100,
+                label=f"{level:g}%",
             )
+        axis.plot(dates, np.append(known, found.values), color=MODEL_COLOUR, linewidth=1.8, label="forecast")
+        if np.isfinite(found.truth).any():
+            truth = np.append(known, found.truth)
+            axis.plot(dates, truth, color=TRUTH_COLOUR, linewidth=1.1, linestyle="--", label="truth")
         axis.axvline(found.history_dates[-1], color="#999999", linewidth=0.8, linestyle=":")
-        ticks = mdates.AutoDateLocator(minticks=3, maxticks=10)
-        axis.xaxis.set_major_locator(ticks)
-        axis.xaxis.set_major_formatter(mdates.ConciseDateFormatter(ticks))
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        _format_dates(axis, 3, 10)
+        _style(axis)
         axis.set_ylabel(found.label, parse_math=False)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.suptitle(title, fontsize=11, parse_math=False)
@@ -135,18 +151,17 @@ def prediction_figure(forecasts: Sequence[PlottedForecast], title: str) -> Figur
 
 
 def step_figure(errors: Mapping[str, np.ndarray], title: str) -> Figure:
-    """Scaled MSE at each step of the horizon, a line for the model and each baseline: errors[name] (pred_len,)."""
+    """Draw the scaled MSE at each step of the horizon: errors[label] (pred_len,), one line for each label."""
     figure, axis = subplots(figsize=(7, 3.6))
     for name, values in errors.items():
         axis.plot(
-            np.arange(1, len(values) + 1), values, color=BASELINES.get(name, MODEL), label=name,
-            linewidth=1.3 if name in BASELINES else 2,
+            np.arange(1, len(values) + 1), values, color=BASELINE_COLOURS.get(name, MODEL_COLOUR), label=name,
+            linewidth=1.3 if name in BASELINE_COLOURS else 2,
         )  # fmt: skip
     axis.set(xlabel="step of the horizon", ylabel="MSE (scaled)")
     axis.set_title(title, parse_math=False)
     axis.set_ylim(bottom=0)
-    axis.grid(alpha=0.25)
-    axis.spines[["top", "right"]].set_visible(False)
+    _style(axis)
     axis.legend(frameon=False)
     figure.tight_layout()
     return figure
@@ -159,31 +174,28 @@ def backtest_figure(
     trainings: Sequence[pd.Timestamp],
     title: str,
 ) -> Figure:
-    """Draw the scaled MSE by origin above, and by step of the horizon below.
+    """Draw the scaled MSE by origin in the upper axes, and by step of the horizon in the lower axes.
 
     Args:
         origins: one row for each date, `forecast_start`, with a column `<name>_mse` for each name in `labels`.
-        steps: the same for each `step`.
-        labels: what the figure calls the model and the baselines.
-        trainings: dates at which the model was trained again; dotted lines.
+        steps: one row for each `step`, with the same columns.
+        labels: labels of the model and of the baselines, by name.
+        trainings: dates at which the model was trained again, drawn as dotted lines.
     """
     figure, (above, below) = subplots(2, 1, figsize=(9, 6.6))
     for axis, table, x in ((above, origins, "forecast_start"), (below, steps, "step")):
         for name, label in labels.items():
             axis.plot(
-                table[x], table[f"{name}_mse"], color=BASELINES.get(label, MODEL) if name != "model" else MODEL,
+                table[x], table[f"{name}_mse"], color=BASELINE_COLOURS.get(label, MODEL_COLOUR),
                 label=label if axis is above else None, linewidth=2 if name == "model" else 1.2,
                 marker="o" if len(table) < 40 else None, markersize=3,
             )  # fmt: skip
         axis.set_ylim(bottom=0)
         axis.set_ylabel("MSE (scaled)")
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        _style(axis)
     for date in trainings:
         above.axvline(date, color="#999999", linewidth=0.8, linestyle=":")
-    ticks = mdates.AutoDateLocator(minticks=3, maxticks=10)
-    above.xaxis.set_major_locator(ticks)
-    above.xaxis.set_major_formatter(mdates.ConciseDateFormatter(ticks))
+    _format_dates(above, 3, 10)
     marked = "; dotted: trained again" if trainings else ""
     above.set_title(f"by origin, the first date forecast{marked}", fontsize=10)
     below.set_title("by step of the horizon, over all origins", fontsize=10)
@@ -193,13 +205,13 @@ def backtest_figure(
     return figure
 
 
-def kind_colour(kind: str, number: int) -> str:
-    """Of the line of an attention kind, the number-th drawn: softmax dark, as what the others are measured by."""
-    return TRUTH if kind == "full" else f"C{number}"
+def attention_colour(attention: str, number: int) -> str:
+    """Colour of the number-th line, which shows this attention type: dark for full attention, the reference."""
+    return TRUTH_COLOUR if attention == "full" else f"C{number}"
 
 
 def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
-    """Time and peak memory of one sequence, forward and backward, against its length, both axes logarithmic."""
+    """Draw time and peak memory for one sequence, forward and backward, against its length, with logarithmic axes."""
     rows = rows[rows["backward"]].assign(
         n=lambda r: r["length"].astype(str).str.split("/").str[0].astype(int)
     )
@@ -209,17 +221,19 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
     figure, grid = subplots(1, len(measured), figsize=(5.5 * len(measured), 4.4), squeeze=False)
     axes = grid[0]
     for axis, (column, unit) in zip(axes, measured.items(), strict=True):
-        for number, (kind, points) in enumerate(rows.groupby("kind", sort=False)):
-            style = {"color": kind_colour(str(kind), number), "linewidth": 2.2 if kind == "full" else 1.6}
-            style |= {"linestyle": ":", "color": "#888888"} if kind == "no mixing" else {}
+        for number, (attention, points) in enumerate(rows.groupby("kind", sort=False)):
+            style = {
+                "color": attention_colour(str(attention), number),
+                "linewidth": 2.2 if attention == "full" else 1.6,
+            }
+            style |= {"linestyle": ":", "color": "#888888"} if attention == "no mixing" else {}
             values = points[column] / points["batch"]
-            axis.plot(points["n"], values, marker="o", markersize=3.5, label=kind, **style)
+            axis.plot(points["n"], values, marker="o", markersize=3.5, label=attention, **style)
             if column == "median":
                 low, high = points["fastest"] / points["batch"], points["slowest"] / points["batch"]
                 axis.fill_between(points["n"], low, high, color=style["color"], alpha=0.15, linewidth=0)
         axis.set(xscale="log", yscale="log", xlabel="length", ylabel=f"{unit} a sequence")
-        axis.grid(alpha=0.25, which="both")
-        axis.spines[["top", "right"]].set_visible(False)
+        _style(axis, which="both")
     axes[0].legend(frameon=False)
     figure.suptitle(title, fontsize=11)
     figure.tight_layout()
@@ -227,5 +241,6 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
 
 
 def save(figure: Figure, path: Path) -> None:
+    """Write a figure to a file, complete or not at all."""
     with whole_file(path) as temporary:
         figure.savefig(temporary, dpi=110)

@@ -1,4 +1,4 @@
-"""Scores of each of several series: as a table, and in lines for the terminal."""
+"""Scores of each series, as a table and in lines for the terminal."""
 
 import numpy as np
 import pandas as pd
@@ -8,11 +8,11 @@ from forecast.evaluation.errors import SCORES, over_variables
 from forecast.evaluation.results import LABELS, MODEL, Results
 
 WORST = 5
-"""Series that are named in the terminal."""
+"""Number of series with the highest MASE that the terminal names."""
 
 
 def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame:
-    """One row for each tested series: its windows, and each score of the model and the baselines, as `model_mse`."""
+    """One row for each tested series: its number of windows, and columns such as `model_mse` of each score."""
     windows = results.errors[MODEL].windows
     table: dict[str, object] = {"unique_id": data.panel.ids, "windows": windows.numpy().astype(np.int64)}
     for name, errors in results.errors.items():
@@ -23,13 +23,13 @@ def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame:
 
 
 def describe_series(data: DataModule, results: Results) -> list[str]:
-    """How the series differ, and the worst of them; nothing for a table."""
+    """Describe the differences between series, and name the worst ones. A table without ids gives no lines."""
     if not data.panel.has_ids:
         return []
-    table, rival = tabulate_series(data, results), results.best_baseline
-    better = np.count_nonzero(table[f"{MODEL}_mse"] < table[f"{rival}_mse"])
+    table, baseline = tabulate_series(data, results), results.best_baseline
+    better = np.count_nonzero(table[f"{MODEL}_mse"] < table[f"{baseline}_mse"])
     lines = [
-        f"series     {len(table):,} tested; the model has less squared error than {LABELS[rival]} in {better:,} "
+        f"series     {len(table):,} tested; the model has less squared error than {LABELS[baseline]} in {better:,} "
         f"({100 * better / len(table):.0f}%)"
     ]
     mase = table.set_index("unique_id").pop(f"{MODEL}_mase").dropna()

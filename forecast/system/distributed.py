@@ -1,7 +1,7 @@
-"""Runs of several processes: who started them, which one prints, where they write, and how all of them end.
+"""Runs of several processes: their launcher, their ranks, their common folder and their end.
 
-A run's processes are started by Lightning on one machine (`trainer.devices=2`), or by a launcher on one machine or
-several: `torchrun`, or Slurm's `srun`. Imports no torch: `forecast.cli.main` imports this module before every command.
+Lightning starts the processes of a run on one machine (`trainer.devices=2`). A launcher, `torchrun` or Slurm's `srun`,
+starts them on one machine or several. Imports no torch: `forecast.cli.main` imports this module before every command.
 """
 
 import json
@@ -16,15 +16,15 @@ from typing import Any
 from forecast.system.errors import ConfigError
 
 INTERACTIVE = ("bash", "interactive")
-"""Names of Slurm jobs that are a shell, in which the user starts processes."""
+"""Names of Slurm jobs that are an interactive shell, in which the user starts processes."""
 
 _store: Any = None  # kept open: the other processes may still read from it
 
 
 def launcher() -> str | None:
-    """The program that started this run's processes: torchrun, srun, or None for the user or Lightning.
+    """The launcher that started the processes of this run: torchrun, srun, or None for the user or Lightning.
 
-    The order is Lightning's: torchrun may itself be started by srun, once per node.
+    torchrun comes first, as in Lightning, because srun may start torchrun once per node.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
         return "torchrun"
@@ -34,7 +34,7 @@ def launcher() -> str | None:
 
 
 def rank() -> int:
-    """This process's number in the run, over all machines. Lightning starts processes on one machine only."""
+    """The rank of this process in the run, over all machines. Lightning starts processes on one machine only."""
     names = {"torchrun": "RANK", "srun": "SLURM_PROCID", None: "LOCAL_RANK"}
     return int(os.environ.get(names[launcher()], "0"))
 
@@ -46,13 +46,13 @@ def count() -> int:
 
 
 def per_node(otherwise: int) -> int:
-    """The number of processes that the launcher started on each machine: `trainer.devices`."""
+    """The number of processes that the launcher started on each machine, for `trainer.devices`."""
     names = {"torchrun": "LOCAL_WORLD_SIZE", "srun": "SLURM_NTASKS_PER_NODE", None: ""}
     return int(os.environ.get(names[launcher()], otherwise))
 
 
 def nodes() -> int:
-    """The number of machines on which the launcher started processes: `trainer.num_nodes`."""
+    """The number of machines on which the launcher started processes, for `trainer.num_nodes`."""
     return count() // per_node(otherwise=count())
 
 
@@ -62,12 +62,12 @@ def is_first() -> bool:
 
 
 def choose_in_first(choose: Callable[[], str]) -> str | None:
-    """Call `choose` in the first of the processes that a launcher started, and return its result in all of them.
+    """Call `choose` in the first process that a launcher started, and return the result in all its processes.
 
-    In a process that Lightning started the result is None: its command line holds the first process's choice.
+    In a process that Lightning started, the result is None, because its command line holds the choice already.
 
     Raises:
-        ConfigError: the Slurm job does not say how many processes each machine gets.
+        ConfigError: the Slurm job does not set the number of processes per machine.
     """
     global _store
     if launcher() is None or count() == 1:
@@ -84,18 +84,18 @@ def choose_in_first(choose: Callable[[], str]) -> str | None:
 
 
 def connect() -> None:
-    """Put the first process's address into the variables that torch.distributed reads, as torchrun does."""
+    """Set the variables from which torch.distributed reads the address of the first process, as torchrun does."""
     if launcher() == "srun":
         from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
         if "SLURM_NTASKS_PER_NODE" not in os.environ:
-            raise ConfigError("srun: give the job --ntasks-per-node, not --ntasks alone")
+            raise ConfigError("srun: give the job --ntasks-per-node, not only --ntasks")
         slurm = SLURMEnvironment()
         _ = slurm.main_address, slurm.main_port  # reading them sets MASTER_ADDR and MASTER_PORT
 
 
 def follow_parent() -> None:
-    """End this process as soon as its parent process has ended, killed or not, so that none stays behind."""
+    """End this process as soon as its parent process ends for any reason, so that no process is left behind."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -107,24 +107,24 @@ def follow_parent() -> None:
 
 
 def write_first_error(path: Path, message: str) -> bool:
-    """Write `message` to `path` unless another process of this run has written there.
+    """Write `message` to `path` unless another process of this run has written to it.
 
     Returns:
-        Whether this process is to print the message: it wrote the file, or no process can.
+        Whether this process must print the message: it wrote the file, or the file cannot be written.
     """
     try:
         with path.open("x") as file:
             file.write(message + "\n")
     except FileExistsError:
         return False
-    except OSError:  # a full disk: the screen is the only place
+    except OSError:  # for example a full disk
         return True
     return True
 
 
 @contextmanager
 def first_speaks(seconds: float = 5.0) -> Iterator[None]:
-    """Where every process raises the same error, let the first one print it: the launcher then ends the others."""
+    """Delay an error that every process raises, so that the first process prints it; the launcher ends the others."""
     try:
         yield
     except Exception:
@@ -134,9 +134,10 @@ def first_speaks(seconds: float = 5.0) -> Iterator[None]:
 
 
 def wait_for_first(seconds: float = 5.0) -> None:
-    """Give the first process time to fail on its own: once another process has ended, it is killed without a message.
+    """Wait, so that the first process can fail with a message before it is killed because this process ended.
 
-    The first process fails as soon as the connection is closed. `follow_parent`, or the launcher, then ends this one.
+    The first process fails as soon as this one closes the connection. `follow_parent` or the launcher then ends this
+    process.
     """
     import torch.distributed as dist
 

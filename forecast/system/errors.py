@@ -1,10 +1,10 @@
-"""Exceptions for errors of the user, each shown as one line on stderr with exit status 2 (see `forecast.cli.main`)."""
+"""Exceptions for user errors, which commands print in one line on stderr (see `forecast.cli.errors`)."""
 
 LONGEST_MESSAGE = 2_000
 
 
 class ForecastError(ValueError):
-    """An error in the input of the user. The message says what is wrong, where, and what to do."""
+    """An error in the user's input. The message says what is wrong, where, and what to do."""
 
 
 class ConfigError(ForecastError):
@@ -35,8 +35,8 @@ class CheckpointError(ForecastError):
 def printable(text: str) -> str:
     """Return the text as one line that is safe to print.
 
-    Control characters of a file or a user could change what a terminal shows, so they are escaped. The middle of a text
-    of more than `LONGEST_MESSAGE` characters is left out.
+    Control characters, which could manipulate a terminal, are escaped. The middle of a text of more than
+    `LONGEST_MESSAGE` characters is left out.
     """
     line = " ".join(text.split())
     if len(line) > LONGEST_MESSAGE:

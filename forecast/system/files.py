@@ -17,7 +17,7 @@ def check_free(*paths: Path, overwrite: bool) -> None:
     for path in paths:
         if path.is_dir() or (path.exists() and not overwrite):
             advice = "give another output" + ("" if path.is_dir() else ", or overwrite=true")
-            raise ConfigError(f"{path}: is there already: {advice}")
+            raise ConfigError(f"{path}: already exists: {advice}")
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def check_free_folder(path: Path, *, marks: set[str], suffix: str, overwrite: bo
     ours = marks <= there and all(name.endswith(suffix) for name in there - marks)
     if there and not (ours and overwrite):
         advice = "give another output" + (", or overwrite=true" if ours else ": it holds other things")
-        raise ConfigError(f"{path}: is there already: {advice}")
+        raise ConfigError(f"{path}: already exists: {advice}")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ def decimals(size: float) -> int:
     return 0 if size >= 1000 else 1 if size >= 10 else 3 if size >= 0.1 else 4
 
 
-def alike(values: Iterable[float]) -> list[str]:
+def format_column(values: Iterable[float]) -> list[str]:
     """Format the numbers of a column with the decimals that the smallest one needs."""
     values = list(values)
     sizes = [abs(value) for value in values if value and math.isfinite(value)]

@@ -1,7 +1,7 @@
-"""The parts of Hydra that have no public interface: its arguments, its jobs and its process-wide state.
+"""Wrappers of Hydra's private functions: arguments, jobs and process-wide state.
 
-No other module uses them. The program composes a configuration itself and hands it to Hydra as a value, so nothing
-rewrites `sys.argv`. Imports no torch.
+No other module uses private functions of Hydra. The program composes a configuration itself and passes it to Hydra, so
+`sys.argv` does not change. Imports no torch.
 """
 
 from argparse import Namespace
@@ -23,25 +23,25 @@ from forecast.system.paths import CONF
 
 VERSION_BASE = "1.3"
 QUESTIONS = ("help", "hydra_help", "cfg", "info", "shell_completion", "resolve")
-"""Flags that print something in place of a run."""
+"""Flags that print information instead of running."""
 
 
 # ---- the command line
 
 
 def parse_arguments(arguments: Sequence[str]) -> Namespace:
-    """The flags and the overrides of a command line."""
+    """Parse the flags and the overrides of a command line."""
     # argparse takes -m only before the overrides.
     return get_args_parser().parse_args(sorted(arguments, key=lambda a: a not in ("-m", "--multirun")))
 
 
 def is_question(arguments: Namespace) -> bool:
-    """Whether the flags ask for an answer in place of a run, or for two things at once, which Hydra refuses."""
+    """Whether Hydra must answer: to a flag of `QUESTIONS`, or with its error for --run together with --multirun."""
     return any(getattr(arguments, flag) for flag in QUESTIONS) or (arguments.run and arguments.multirun)
 
 
 def answer(config_name: str, arguments: Namespace) -> None:
-    """Print what --help, --cfg, --info and the other questions ask for."""
+    """Print the answer to --help, --cfg, --info and the other flags of `QUESTIONS`."""
     version.setbase(VERSION_BASE)
     _run_hydra(
         args=arguments,
@@ -90,19 +90,19 @@ def run_sweep(config_name: str, overrides: Sequence[str], task: TaskFunction) ->
 
 
 def process_state() -> Any:
-    """Hydra's state in this process, for a process that runs a job of the same sweep."""
+    """Hydra's state, for another process that runs a job of the same sweep."""
     return Singleton.get_state()
 
 
 def restore_process_state(state: Any) -> None:
-    """Take over the state of the process that started this one."""
+    """Set Hydra's state to that of the process that started this one."""
     setup_globals()
     Singleton.set_state(state)
 
 
 def forget_launcher_schemas(names: Iterable[str]) -> None:
-    """Remove the schemas of plugins' launchers that have these file names: the launchers of conf/ do not fit them."""
-    Plugins.instance()  # enters the schemas
+    """Remove the plugins' schemas of launchers with these names, which the launchers of conf/ do not follow."""
+    Plugins.instance()  # registers the schemas
     known: dict[str, Any] = ConfigStore.instance().repo["hydra"]["launcher"]
     for name in names:
         known.pop(name, None)

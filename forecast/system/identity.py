@@ -1,4 +1,4 @@
-"""What makes two runs the same: views of the table of keys (`forecast.system.keys`)."""
+"""Settings that identify a run, derived from the table of keys (`forecast.system.keys`)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -7,41 +7,41 @@ from forecast.system.keys import AFTER, LAUNCH, LOG, NAME, PLACE, RESULT, SOURCE
 
 ALL = frozenset(Effect)
 OF_ONE_RUN = ALL - {PLACE, LOG, LAUNCH}
-"""Effects in which a run must agree with the command that resumes it."""
+"""Effects of the keys that a run and the command that resumes it must have in common."""
 OF_ONE_VARIANT = OF_ONE_RUN - {SOURCE, AFTER, NAME}
-"""Effects in which scores differ, on the same test windows."""
+"""Effects of the keys that change scores on the same test windows."""
 
 
 def effect_of(key: str, config: Mapping[str, Any] | None = None) -> Effect:
-    """What a key changes in a configuration. A key that the user added may change the result."""
+    """The effect of a key in a configuration. A key that the user added may change the result."""
     row = row_of(key)
     if row is None:
         return RESULT
     is_quantile = config is not None and config.get("loss") == "quantile"
-    return (
-        STATE if row.name == "levels" and is_quantile else row.effect
-    )  # the model has outputs for its levels
+    # With loss=quantile, the model has outputs for its levels.
+    return STATE if row.name == "levels" and is_quantile else row.effect
 
 
 def effect_of_override(argument: str) -> Effect:
-    """What an override changes, as it is typed: `key=value`, `group=option`, with `+` or `~` before it."""
+    """The effect of an override as typed: `key=value` or `group=option`, possibly after `+` or `~`."""
     return effect_of(key_of_override(argument))
 
 
 def key_of_override(argument: str) -> str:
+    """The dotted key of an override."""
     return argument.partition("=")[0].lstrip("+~").partition("@")[0].replace("/", ".")
 
 
 def identity(
     config: Mapping[str, Any], effects: Iterable[Effect] = ALL, *, below: str = "", per_machine: bool = True
 ) -> dict[str, Any]:
-    """The settings, by dotted key, in which two configurations must agree to be the same run in these effects.
+    """Select the settings, by dotted key, whose keys have one of these effects.
 
     Args:
-        config: Plain values, interpolations resolved.
-        effects: What counts.
-        below: Only the keys of this group.
-        per_machine: Whether keys count that may differ between the machines of one run.
+        config: plain values, with interpolations resolved.
+        effects: effects of the selected keys.
+        below: select only the keys of this group.
+        per_machine: whether to select keys that may differ between the machines of one run.
     """
     wanted = frozenset(effects)
     return {
@@ -54,12 +54,13 @@ def identity(
 
 
 def is_per_machine(key: str) -> bool:
+    """Whether the value of a key may differ between the machines of one run."""
     row = row_of(key)
     return row is not None and row.per_machine
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The dotted key and the value of every setting; an empty mapping is a value."""
+    """Yield the dotted key and the value of every setting; an empty mapping is a value."""
     for key, value in config.items():
         if isinstance(value, Mapping) and value:
             yield from flatten(value, f"{prefix}{key}.")
@@ -68,7 +69,7 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
-    """The first key in which two identities differ, with both values; None where they are equal."""
+    """The first key that differs between two identities, with both values; None if they are equal."""
     for key in {**old, **new}:
         if old.get(key) != new.get(key):
             return key, old.get(key), new.get(key)

@@ -1,9 +1,8 @@
-"""The table of configuration keys: for each key its limits, the values it takes and what it changes.
+"""The table of configuration keys: limits, valid values and effect of each key.
 
-Every list of keys in the package is a view of this table: the checks of the command line (`forecast.cli.limits`,
-`forecast.cli.overrides`), and each answer to "are these two runs the same?" (`forecast.system.identity`). The table
-stands on the lowest floor and imports nothing of the package, because runs, checkpoints, training and reports need it
-as much as the command line does.
+Every list of keys in the package is derived from this table: the checks of the command line (`forecast.cli.limits`,
+`forecast.cli.overrides`) and the comparison of runs (`forecast.system.identity`). The table imports nothing of the
+package, because runs, checkpoints, training and reports use it as well as the command line.
 """
 
 from dataclasses import dataclass
@@ -14,29 +13,29 @@ class Effect(StrEnum):
     """What a key changes."""
 
     STATE = auto()
-    """The state in a checkpoint (weights, optimizer, scaler): a run can only continue a state of equal settings."""
+    """The state in a checkpoint (weights, optimizer, scaler). A run can only resume a state with equal settings."""
     RESULT = auto()
-    """Weights, forecasts or scores in another way."""
+    """Weights, forecasts or scores, but not the layout of the state."""
     DATA = auto()
-    """How the table is read, split and cut into windows."""
+    """How the data are read, split and cut into windows."""
     SOURCE = auto()
-    """Which table is read."""
+    """Which data are read."""
     AFTER = auto()
-    """What is computed after training, beside the forecasts that are scored."""
+    """What is computed after training, apart from the scored forecasts."""
     SPEED = auto()
     """Only the speed and the memory, up to rounding."""
     PLACE = auto()
     """Only where output is written."""
     NAME = auto()
-    """Only what a run or a page is called."""
+    """Only the name of a run or the title of a page."""
     LOG = auto()
-    """Only what is logged and shown."""
+    """Only logs and terminal output."""
     LAUNCH = auto()
-    """Only how jobs are started, how many, or whether an earlier run is resumed."""
+    """Only how and how many jobs are started, or whether an earlier run is resumed."""
 
 
 class Takes(StrEnum):
-    """The values that a key takes."""
+    """The type of the values of a key."""
 
     TYPE_OF_DEFAULT = auto()
     ANY_TYPE = auto()
@@ -47,16 +46,16 @@ class Takes(StrEnum):
 
 @dataclass(frozen=True)
 class Key:
-    """One row: a key, or a group of keys with one meaning. The row with the longest matching prefix holds for a key."""
+    """A row of the table, for a key or for a group of keys. For each key, the row with the longest prefix applies."""
 
     name: str
     effect: Effect
-    limits: tuple[int, int] | None = None  # smallest and largest number
+    limits: tuple[int, int] | None = None  # smallest and largest valid number
     null: bool = False  # null has a meaning although the default is a number
-    text: bool = False  # free text, which Hydra's grammar may refuse: quoted before Hydra parses it
+    text: bool = False  # free text, which is quoted before Hydra parses it
     takes: Takes = Takes.TYPE_OF_DEFAULT
     per_machine: bool = False  # may differ between the machines of one run
-    variant: bool = False  # tells the variants of a dashboard apart
+    variant: bool = False  # distinguishes the variants in a dashboard
 
 
 STATE, RESULT, DATA, SOURCE, AFTER, SPEED, PLACE, NAME, LOG, LAUNCH = Effect
@@ -198,7 +197,7 @@ ROWS = {row.name: row for row in TABLE}
 
 
 def row_of(key: str) -> Key | None:
-    """The row that holds for a dotted key; None for a key that the user added."""
+    """The row that applies to a dotted key; None for a key that the user added."""
     while key:
         if key in ROWS:
             return ROWS[key]

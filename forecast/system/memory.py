@@ -1,4 +1,4 @@
-"""Memory of the machine and of this process: what is available, the peak, and what becomes of freed blocks."""
+"""Available memory, peak memory, and the reuse of freed memory."""
 
 import ctypes
 import gc

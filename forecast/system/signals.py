@@ -1,8 +1,8 @@
-"""Stopping a run on SIGTERM or SIGUSR1: the handler notes the signal, and the run exits with status 75 at a safe point.
+"""Stop of a run on SIGTERM or SIGUSR1: the handler notes the signal, and the run exits with status 75 at a safe point.
 
-The handler raises nothing. Python calls it between any two bytecodes, and an exception raised there can be lost: C code
-that calls back into Python replaces it (matplotlib raises `ValueError: Invalid bounding box`), finalizers and weak
-reference callbacks print and drop it, and an `except` of BaseException around the interrupted line catches it.
+The handler raises no exception. Python calls it between any two bytecodes, where an exception can be lost: C code that
+calls back into Python replaces it (matplotlib raises `ValueError: Invalid bounding box`), finalizers and weak reference
+callbacks print and drop it, and an `except BaseException` around the interrupted line catches it.
 
 The safe points, where `leave_if_received` or `leave` raises SystemExit, are
 
@@ -47,10 +47,10 @@ _is_deferred = False
 
 @contextmanager
 def listening() -> Iterator[None]:
-    """Note the signals instead of dying from them. Only the main thread can: elsewhere this does nothing.
+    """Install the signal handlers. Do nothing in other threads, which cannot install them.
 
     Raises:
-        SystemExit: a signal that arrived late in an earlier run of this process stops the next one, with status 75.
+        SystemExit: with status 75, if a signal arrived after the last safe point of an earlier run of this process.
     """
     if not in_main_thread():
         yield

@@ -1,4 +1,4 @@
-"""Classes that the YAML files below conf/ name as `_target_`: the ones that the project may instantiate.
+"""Known targets: the classes that the YAML files below conf/ name as `_target_`.
 
 Imports no torch: `forecast.cli.main` uses it before every command.
 """
@@ -10,9 +10,9 @@ from forecast.system.paths import CONF
 
 
 def known_targets(*groups: str) -> frozenset[str]:
-    """Return the targets that the files of these configuration groups name, without arguments those of all groups.
+    """Return the targets in the files of these configuration groups, or of all groups without arguments.
 
-    The environment variable FORECAST_TARGETS adds its own, separated by colons.
+    The environment variable FORECAST_TARGETS adds targets, separated by colons.
     """
     files = [path for group in groups or [""] for path in (CONF / group).rglob("*.yaml")]
     named = {name for path in files for name in re.findall(r"_target_: *([\w.]+)", path.read_text("utf-8"))}

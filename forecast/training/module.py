@@ -15,7 +15,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from forecast import __version__
 from forecast.data import Batch, DataModule
 from forecast.evaluation.baselines import FittedBaselines
-from forecast.evaluation.conformal import Calibration, enough, every
+from forecast.evaluation.conformal import Calibration, calibrated_levels, window_stride
 from forecast.evaluation.errors import SCORES, Errors, ErrorSums, window_errors
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.quantiles import Level, check_levels, pinball, probabilities
@@ -118,7 +118,9 @@ class Forecaster(L.LightningModule):
         self._sums = {MODEL: self._new_sums()}
         if self._is_calibrating:
             data = self.data
-            self._stride = every(data.n_windows["val"], size=data.pred_len * data.n_targets)
+            self._stride = window_stride(
+                data.n_windows["val"], errors_per_window=data.pred_len * data.n_targets
+            )
             windows = -(-data.n_windows["val"] // self._stride)
             self._validation_errors = torch.zeros(windows, data.pred_len, data.n_targets)
         elif self.model.shrinkage is not None:
@@ -162,7 +164,7 @@ class Forecaster(L.LightningModule):
         assert self.calibration is not None, "trainer.validate calibrates, and comes before trainer.test"
         trained = None if self.is_untrained else self.quantiles
         methods = {"conformal": self.calibration.quantiles, QUANTILE: trained}
-        levels, scale = enough(self.calibration, self.levels), data.target_scaler.scale
+        levels, scale = calibrated_levels(self.calibration, self.levels), data.target_scaler.scale
         self._interval_sums = {
             method: IntervalSums(quantiles, levels, scale).to(self._sums_device)
             for method, quantiles in methods.items()

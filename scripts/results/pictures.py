@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from forecast.evaluation.results import LABELS
-from forecast.reports.figures import BASELINES, MODEL, TRUTH, kind_colour, subplots
+from forecast.reports.figures import BASELINE_COLOURS, MODEL_COLOUR, TRUTH_COLOUR, attention_colour, subplots
 from forecast.system.files import whole_file
 from results.cells import KINDS
 from results.result import Result, score
@@ -35,7 +35,12 @@ def windows_figure(result: Result) -> Figure:
             for number, kind in enumerate(KINDS):
                 values = [group.pick(steps_read=steps, kind=kind).mean(key) for steps in lengths]
                 axis.plot(
-                    lengths, values, marker="o", markersize=3.5, label=kind, color=kind_colour(kind, number)
+                    lengths,
+                    values,
+                    marker="o",
+                    markersize=3.5,
+                    label=kind,
+                    color=attention_colour(kind, number),
                 )
             axis.set(xscale="log", ylabel=label if column == 0 else None)
             if key != "mse":
@@ -62,9 +67,9 @@ def recall_figure(result: Result) -> Figure:
     linear = [past(result, steps).mean("linear_mse") for steps, _ in bars]
     places = range(len(bars))
     figure, axis = subplots(figsize=(8.4, 0.36 * len(bars) + 1.5))
-    axis.barh(places, values, color=MODEL)
+    axis.barh(places, values, color=MODEL_COLOUR)
     style = {"linestyle": "none", "zorder": 3}
-    colour = BASELINES[LABELS["linear"]]
+    colour = BASELINE_COLOURS[LABELS["linear"]]
     axis.plot(
         linear, places, marker="D", color=colour, markersize=5, label="linear baseline, same window", **style
     )
@@ -73,7 +78,7 @@ def recall_figure(result: Result) -> Figure:
         *zip(*each, strict=True),
         "o",
         color="white",
-        markeredgecolor=TRUTH,
+        markeredgecolor=TRUTH_COLOUR,
         markersize=4,
         label="one seed",
         **style,
@@ -85,7 +90,7 @@ def recall_figure(result: Result) -> Figure:
     for place, value, found in zip(places, values, seeds, strict=True):
         axis.annotate(score(value), (max(found, default=0), place), (6, 0), **number)
     for value, name in ((short, "lowest error\nwithout recall"), (long, "lowest error\nwith recall")):
-        axis.axvline(value, color=TRUTH, linestyle="--", linewidth=1)
+        axis.axvline(value, color=TRUTH_COLOUR, linestyle="--", linewidth=1)
         top = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
         axis.annotate(name, (value, 1), (0, 3), ha="center", fontsize=8, **top)
     axis.set_xlabel("test MSE")

@@ -254,7 +254,7 @@ def test_series_that_are_all_too_short_are_refused(long_run: Path, tmp_path: Pat
         (["refit=full"], "refit=full: a backtest has no refit"),
         (["resume=auto"], "resume=auto: a backtest has no resume"),
         (["callbacks.checkpoint=null"], "callbacks.checkpoint=null: every run needs this callback"),
-        (["checkpoint={run}"], "the settings are the checkpoint's"),
+        (["checkpoint={run}"], "this setting comes from the checkpoint"),
     ],
 )
 def test_a_mistake_is_one_line(run: Path, tmp_path: Path, overrides: list[str], words: str) -> None:

@@ -83,7 +83,7 @@ def test_from_a_shell(tmp_path: Path) -> None:
     assert Image.open(tmp_path / "check.png").width > 1_000
     again = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert again.returncode == 2
-    assert again.stderr == "error: check.png: is there already: give another output, or overwrite=true\n"
+    assert again.stderr == "error: check.png: already exists: give another output, or overwrite=true\n"
 
 
 def test_the_real_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, etth1, data_root: Path) -> None:

@@ -64,7 +64,7 @@ def test_existing_files_are_replaced_only_with_overwrite(pair: Path, tmp_path: P
     refused = compare(tmp_path, "runs")
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
-    assert "comparison.tex: is there already" in refused.stderr
+    assert "comparison.tex: already exists" in refused.stderr
     assert files(tmp_path) == ["comparison.tex"]
     assert compare(tmp_path, "runs/*", "overwrite=true").returncode == 0
     assert files(tmp_path) == FILES

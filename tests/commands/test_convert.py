@@ -319,7 +319,7 @@ def test_a_changed_file_is_converted_anew(tmp_path: Path, convert: Convert):
 def test_what_is_there_is_kept(tmp_path: Path, convert: Convert):
     numbers(ROWS).to_csv(tmp_path / "a.csv", index=False)
     convert()
-    assert convert(status=2) == "a.store: is there already: give another output, or overwrite=true"
+    assert convert(status=2) == "a.store: already exists: give another output, or overwrite=true"
     numbers(90).to_csv(tmp_path / "a.csv", index=False)
     convert("overwrite=true")
     check_same(tmp_path / "a.store", read_table(tmp_path / "a.csv"))

@@ -164,7 +164,7 @@ def test_layers_without_their_whole_part_in_the_forecast_are_said(
     run, explained, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     assert explained(f"checkpoint={run('untrained')}") == 0
-    said = "this model is the linear model alone: its layers are untrained, and add nothing to the forecast"
+    said = "this model is the linear model alone: its layers are untrained and do not change the forecast"
     assert said in (tmp_path / "why" / "index.html").read_text()
     assert said in capsys.readouterr().out
     monkeypatch.chdir(place)

@@ -226,7 +226,7 @@ def test_mistakes_are_one_line(runs, tmp_path: Path, monkeypatch, capsys) -> Non
         (("checkpoint=nowhere",), "no such checkpoint file or run folder"),
         ((f"checkpoint={run}", "format=tflite"), "format=tflite is not one of onnx, torch_export"),
         ((f"checkpoint={run}", "output=m.pt2"), "needs a name that ends in .onnx"),
-        ((f"checkpoint={run}", f"output={tmp_path}/there.onnx"), "there.json: is there already"),
+        ((f"checkpoint={run}", f"output={tmp_path}/there.onnx"), "there.json: already exists"),
         ((f"checkpoint={run}", "tolerance=null"), "tolerance=null: a number is needed"),
         ((f"checkpoint={run}", "check_windows=0"), "check_windows=0 must be at least 1"),
         ((f"checkpoint={run}", "data.path=gone.csv"), "gone.csv"),

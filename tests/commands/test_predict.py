@@ -220,7 +220,7 @@ class TestCommand:
             (["output=out.parquet"], "ends in .csv"),
             (["horizn=3"], "did you mean horizon"),
             (["data.path=gap.csv"], "line 31, column 'load'"),
-            (["data.path=thirds.csv"], "a row every 20min"),
+            (["data.path=thirds.csv"], "one row every 20min"),
             (["-m"], "leave -m out"),
         ],
     )

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from forecast.checkpoints.compatibility import is_equal
 from forecast.checkpoints.file import load_checkpoint, load_newest, save_checkpoint
-from forecast.system.equality import is_equal
 from forecast.system.errors import CheckpointError
 from forecast.system.signals import STATUS
 from tests.support import train_processes

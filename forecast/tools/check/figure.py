@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from forecast.data.even_spacing import spread
 from forecast.data.time_features import parse_frequency
-from forecast.reports.figures import TRUTH, save, subplots
+from forecast.reports.figures import TRUTH_COLOUR, save, subplots
 from forecast.tools.check.columns import format_date
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.gaps import runs
@@ -146,7 +146,7 @@ def draw_curve(axis: Axes, curve: Curve) -> None:
         stop = min(start + length, len(dates) - 1)
         axis.axvspan(dates[max(0, start - 1)], dates[stop], color=MISSING, alpha=0.5, linewidth=0.8)  # pyright: ignore[reportArgumentType]
     shown = envelope(values)
-    axis.plot(dates[shown], values[shown], color=TRUTH, linewidth=0.7)
+    axis.plot(dates[shown], values[shown], color=TRUTH_COLOUR, linewidth=0.7)
     ticks = mdates.AutoDateLocator(minticks=3, maxticks=9)
     axis.xaxis.set_major_locator(ticks)
     axis.xaxis.set_major_formatter(mdates.ConciseDateFormatter(ticks))
@@ -224,7 +224,7 @@ def draw_autocorrelation(axis: Axes, found: Diagnosis, curve: Curve) -> None:
         if season.rows < len(correlation):
             axis.axvline(season.rows, color=SEASON, linewidth=1, linestyle=":")
     axis.axhline(0, color="#999999", linewidth=0.8)
-    axis.plot(np.arange(1, len(correlation)), correlation[1:], color=TRUTH, linewidth=1)
+    axis.plot(np.arange(1, len(correlation)), correlation[1:], color=TRUTH_COLOUR, linewidth=1)
     axis.set_ylim(min(-0.3, correlation.min()), 1)
     tidy(axis)
 

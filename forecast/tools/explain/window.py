@@ -12,7 +12,7 @@ from torch import Tensor
 from forecast.data import Batch, DataModule
 from forecast.inference.model import TrainedModel
 from forecast.models.quantile_head import arrange_quantiles
-from forecast.reports.figures import TRUTH, subplots
+from forecast.reports.figures import TRUTH_COLOUR, subplots
 from forecast.system.errors import ConfigError
 from forecast.tools.explain.figures import FIRST
 from forecast.tools.explain.layer import Picture
@@ -140,7 +140,7 @@ def window_figure(
     pred_len = len(forecast)
     when, ahead = window.dates, window.dates[-pred_len - 1 :]
     for axis, column in zip(table[:, 0], shown, strict=True):
-        axis.plot(when, truth[:, column], color=TRUTH, linewidth=1.1, label="history and truth")
+        axis.plot(when, truth[:, column], color=TRUTH_COLOUR, linewidth=1.1, label="history and truth")
         known = truth[-pred_len - 1, column]  # the forecast line begins at the last known value
         axis.plot(ahead, np.append(known, forecast[:, column]), color=FIRST, linewidth=1.8, label="forecast")
         if band is not None:

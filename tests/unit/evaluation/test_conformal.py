@@ -6,7 +6,7 @@ import torch
 
 from forecast.evaluation import conformal
 from forecast.evaluation.baselines import Naive
-from forecast.evaluation.conformal import AMONG, Calibration, calibrate, enough
+from forecast.evaluation.conformal import PROBABILITIES, Calibration, calibrate, calibrated_levels
 from forecast.evaluation.quantiles import bounds
 
 
@@ -39,8 +39,8 @@ def test_coverage_is_at_least_the_level_on_exchangeable_errors(level: int) -> No
 
 
 def test_every_validation_window_counts(etth1) -> None:
-    windows, rule = etth1.windows["val"], Naive()
-    found = calibrate(lambda batch: rule(windows, batch), windows, batch_size=100)
+    windows, baseline = etth1.windows["val"], Naive()
+    found = calibrate(lambda batch: baseline(windows, batch), windows, batch_size=100)
     values = np.asarray(windows.values[:]).astype(np.float64)
     first = windows.starts[0].start + windows.seq_len
     origins = np.arange(first, first + len(windows))
@@ -55,10 +55,10 @@ def test_every_validation_window_counts(etth1) -> None:
     assert found.windows == len(windows)
 
 
-def test_more_errors_than_memory_holds_take_every_so_manieth_window(etth1, monkeypatch) -> None:
-    windows, rule = etth1.windows["val"], Naive()
-    monkeypatch.setattr(conformal, "MEMORY", 100 * 24 * 7)
-    assert calibrate(lambda batch: rule(windows, batch), windows, batch_size=64).windows <= 100
+def test_more_errors_than_the_limit_use_every_nth_window(etth1, monkeypatch) -> None:
+    windows, baseline = etth1.windows["val"], Naive()
+    monkeypatch.setattr(conformal, "MAX_ERRORS", 100 * 24 * 7)
+    assert calibrate(lambda batch: baseline(windows, batch), windows, batch_size=64).windows <= 100
 
 
 def test_it_survives_a_checkpoint() -> None:
@@ -68,12 +68,12 @@ def test_it_survives_a_checkpoint() -> None:
     assert torch.equal(again.offsets, found.offsets)
     forecast = torch.randn(5, 3, 2)
     around = found.around(forecast)
-    assert around.shape == (5, 3, 2, len(AMONG))
+    assert around.shape == (5, 3, 2, len(PROBABILITIES))
     assert torch.equal(around[1, 2, 0], forecast[1, 2, 0] + found.offsets[:, 2, 0])
 
 
 def test_levels_that_too_few_windows_cannot_give_are_left_out() -> None:
     found = Calibration.fit(torch.randn(20, 2, 1), [80, 95])
     with pytest.warns(UserWarning, match="95% needs 39 validation windows"):
-        assert enough(found, [80, 95]) == (80,)
-    assert enough(Calibration.fit(torch.randn(39, 2, 1), [95]), [95]) == (95,)
+        assert calibrated_levels(found, [80, 95]) == (80,)
+    assert calibrated_levels(Calibration.fit(torch.randn(39, 2, 1), [95]), [95]) == (95,)

@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn.metrics import mean_pinball_loss
 
-from forecast.evaluation.conformal import AMONG
+from forecast.evaluation.conformal import PROBABILITIES
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.quantiles import DECILES, probabilities
 
@@ -45,7 +45,9 @@ def test_crps_of_a_forecast_without_spread_is_its_mae() -> None:
     assert scores["80"] == {"coverage": 0.0, "width": 0.0, "width_raw": 0.0}
 
 
-@pytest.mark.parametrize("at", [probabilities([]), probabilities([80, 95]), probabilities([80], AMONG)])
+@pytest.mark.parametrize(
+    "at", [probabilities([]), probabilities([80, 95]), probabilities([80], PROBABILITIES)]
+)
 def test_one_forecast_has_one_score_however_many_quantiles_are_known_of_it(at: tuple[float, ...]) -> None:
     """Of the standard normal, whose CRPS is 1/√π (Gneiting and Raftery 2007)."""
     normal = torch.distributions.Normal(0.0, 1.0)

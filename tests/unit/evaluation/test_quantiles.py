@@ -63,7 +63,7 @@ def test_levels_are_a_list(levels: object) -> None:
 def test_every_output_has_a_gradient() -> None:
     raw = torch.randn(2, 4, 2 * 5, requires_grad=True)
     pinball(
-        arrange_quantiles(raw, 2), torch.randn(2, 4, 2), probabilities([], among=[0.1, 0.3, 0.7, 0.9])
+        arrange_quantiles(raw, 2), torch.randn(2, 4, 2), probabilities([], others=[0.1, 0.3, 0.7, 0.9])
     ).mean().backward()
     assert raw.grad is not None
     assert (raw.grad != 0).all()
@@ -80,7 +80,7 @@ def test_pinball_is_scikit_learns() -> None:
 def test_training_with_pinball_finds_the_quantiles_of_a_distribution() -> None:
     generator = torch.Generator().manual_seed(0)
     target = torch.randn(20_000, 1, 1, generator=generator)
-    at = probabilities([80], among=[0.25, 0.75])
+    at = probabilities([80], others=[0.25, 0.75])
     raw = torch.zeros(1, 1, len(at), requires_grad=True)
     optimizer = torch.optim.Adam([raw], lr=0.05)
     for _ in range(400):

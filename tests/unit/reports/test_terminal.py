@@ -5,7 +5,7 @@ import math
 import pytest
 
 from forecast.reports.terminal import skill_in_words
-from forecast.system.formatting import alike
+from forecast.system.formatting import format_column
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_a_skill_is_put_in_words(skill: float, said: str) -> None:
 def test_the_numbers_of_a_column_have_the_decimals_of_the_smallest(
     column: list[float], shown: list[str]
 ) -> None:
-    assert alike(column) == shown
+    assert format_column(column) == shown
