@@ -55,13 +55,13 @@ def test_every_validation_window_counts(etth1) -> None:
     assert found.windows == len(windows)
 
 
-def test_more_errors_than_memory_holds_take_every_so_manieth_window(etth1, monkeypatch) -> None:
+def test_too_many_errors_for_memory_are_thinned_to_every_nth_window(etth1, monkeypatch) -> None:
     windows, rule = etth1.windows["val"], Naive()
     monkeypatch.setattr(conformal, "MEMORY", 100 * 24 * 7)
     assert calibrate(lambda batch: rule(windows, batch), windows, batch_size=64).windows <= 100
 
 
-def test_it_survives_a_checkpoint() -> None:
+def test_a_calibration_survives_a_checkpoint() -> None:
     found = Calibration.fit(torch.randn(40, 3, 2))
     again = Calibration.from_state_dict(found.state_dict())
     assert (again.quantiles, again.windows) == (found.quantiles, found.windows)

@@ -86,7 +86,7 @@ def test_limits_are_of_numbers_in_order() -> None:
         ("+of_my_own=16", False, False),
     ],
 )
-def test_what_makes_two_runs_the_same(override: str, resumes: bool, is_variant: bool) -> None:
+def test_overrides_that_make_two_runs_the_same(override: str, resumes: bool, is_variant: bool) -> None:
     old, new = plain(), plain(override)
     assert (identity(old, OF_ONE_RUN) == identity(new, OF_ONE_RUN)) == resumes
     assert (effect_of_override(override) not in OF_ONE_RUN) == resumes
