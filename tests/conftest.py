@@ -1,4 +1,4 @@
-"""Shape checks of every signature in `forecast`, and fixtures that several folders of tests share."""
+"""Fixtures that several folders of tests share. Importing this file turns on shape checks in `forecast`."""
 
 import os
 from pathlib import Path
@@ -25,7 +25,7 @@ def data_root() -> Path:
 
 @pytest.fixture(scope="session")
 def etth1(data_root: Path):
-    """ETTh1 in the paper's split, windows 48 → 24, all columns."""
+    """The data module of ETTh1 in the split of the paper, with windows of 48 → 24 steps and all columns."""
     from hydra.utils import instantiate
 
     from forecast.cli.compose import composed
@@ -38,11 +38,11 @@ def etth1(data_root: Path):
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of one epoch: hourly load and temperature, 12 steps → 5, all columns from all."""
+    """The folder of a run of one epoch on hourly load and temperature: 12 → 5 steps, all columns from all columns."""
     return trained(tmp_path_factory.mktemp("all"))
 
 
 @pytest.fixture(scope="session")
 def quantile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with quantiles trained in, then refitted on all rows."""
+    """The folder of a run like `run` with `loss=quantile`, refitted on all rows."""
     return trained(tmp_path_factory.mktemp("quantile"), "loss=quantile", "refit=full")

@@ -355,7 +355,7 @@ def test_the_suggested_command_runs(name: str, monkeypatch: pytest.MonkeyPatch, 
         assert baselines["scores"][name]["mse"] == pytest.approx(scores["mse"], rel=1e-6)
 
 
-def test_what_fits_is_suggested_in_place_of_what_does_not(monkeypatch, tmp_path: Path, capsys) -> None:
+def test_settings_that_fit_are_suggested(monkeypatch, tmp_path: Path, capsys) -> None:
     table(300, "h", 24).to_csv(tmp_path / "my.csv", index=False)
     assert run(monkeypatch, tmp_path, "data.path=my.csv", "pred_len=96") == 0
     content = found(tmp_path)

@@ -131,7 +131,7 @@ def test_a_name_that_is_not_logged_is_found(run: WandbRun, content: dict[str, An
     assert unknown(content, less)
 
 
-def test_what_is_shown(content: dict[str, Any]) -> None:
+def test_panels_and_their_metrics(content: dict[str, Any]) -> None:
     half = len(panels(content)) // 2
     titles = [panel["config"].get("chartTitle") for panel in panels(content)]
     assert titles[:half] == titles[half:]  # the workspace's and the report's
@@ -299,7 +299,7 @@ def test_the_file_with_an_account(tmp_path: Path) -> None:
         ("project=empty", "someone/empty: the W&B project holds no runs;"),
     ],
 )
-def test_what_cannot_be_published(tmp_path: Path, argument: str, message: str) -> None:
+def test_invalid_arguments_of_publishing(tmp_path: Path, argument: str, message: str) -> None:
     with wandb_server(forecast=3, empty=0) as server:
         result = start(tmp_path, argument, server=server)
     assert result.returncode == 2

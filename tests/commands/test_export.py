@@ -1,4 +1,4 @@
-"""`python -m forecast.export`: what the file gives is what PyTorch gives, and needs nothing of ours to give it."""
+"""`python -m forecast.export`: the exported file gives the output of PyTorch, and runs without this package."""
 
 import json
 import subprocess

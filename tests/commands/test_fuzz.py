@@ -79,7 +79,7 @@ def within_time() -> Iterator[None]:
 
 
 def read_or_refused(path: Path, **options) -> None:
-    """Read the file, or be refused in one line that can be shown; what is read has finite numbers, rising dates."""
+    """Assert that a file is read, with finite numbers and rising dates, or refused in one printable line."""
     try:
         with warnings.catch_warnings(action="ignore"):
             table = read_table(path, **options)

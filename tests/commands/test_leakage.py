@@ -50,7 +50,7 @@ MODES, FILLS, SCALERS = ("M", "S", "MS"), (None, "previous", "zero"), ("standard
 
 @dataclass(frozen=True)
 class Example:
-    """A table, how it is read, and what is done to it from the row `origin` on."""
+    """A table, its reading options, and a change of its rows from `origin` on."""
 
     kind: str = "full"
     mode: str = "M"
@@ -186,7 +186,7 @@ def quietly(check: Callable[[], None]) -> None:
 @pytest.mark.parametrize(
     "number", [pytest.param(3, id="few"), pytest.param(60, id="many", marks=pytest.mark.long)]
 )
-def test_what_comes_after_an_origin_reaches_no_forecast_of_it(
+def test_rows_after_an_origin_do_not_change_its_forecast(
     tmp_path_factory: pytest.TempPathFactory, kind: str, mode: str, number: int
 ) -> None:
     @settings(

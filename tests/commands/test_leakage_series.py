@@ -97,7 +97,7 @@ def check(folder: Path, *given: str) -> None:
     ],
     ids=lambda given: given[0],
 )
-def test_what_comes_after_a_date_reaches_no_forecast_from_it(
+def test_rows_after_a_date_do_not_change_forecasts_from_it(
     tmp_path: Path, given: tuple[str, ...], scale_by: str
 ) -> None:
     check(tmp_path, *given, f"data.scale_by={scale_by}")

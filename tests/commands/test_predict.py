@@ -1,4 +1,4 @@
-"""Forecasts of a trained model: against the network applied by hand, in every mode, from every kind of data."""
+"""Forecasts of a trained model, compared with the network applied by hand, in every mode and for every kind of data."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ def model(run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
 
 
 def by_hand(model: Model, past: Any) -> pd.DataFrame:
-    """The forecast after `past`, from the network's own numbers and scaler's, in plain NumPy around it."""
+    """The forecast after `past`: the network between scaling and unscaling in NumPy."""
     center, scale = model.scaler.center.numpy(), model.scaler.scale.numpy()
     history = past.iloc[-SEQ:]
     dates = pd.date_range(history.index[-1], periods=PRED + 1, freq="h")[1:]
@@ -59,7 +59,7 @@ def test_the_steps_after_the_end(model: Model, frame: Any) -> None:
     pd.testing.assert_frame_equal(found, model.predict(frame))
 
 
-def test_from_an_earlier_date_the_truth_is_beside(model: Model, frame: Any) -> None:
+def test_a_forecast_from_an_earlier_date_has_the_true_values(model: Model, frame: Any) -> None:
     found = model.predict(start="2024-01-10 06:00")
     before, truth = frame[:"2024-01-10 05:00"], frame["2024-01-10 06:00":].iloc[:PRED]
     expected = by_hand(model, before)
@@ -147,24 +147,40 @@ def test_one_target(tmp_path: Path, features: str, monkeypatch: pytest.MonkeyPat
             model.predict(horizon=13)
 
 
-def test_what_cannot_be_forecast_is_said(model: Model, frame: Any) -> None:
-    hole = frame.copy()
-    hole.iloc[290, 0] = np.nan
-    for wrong, words in {
-        "no column 'load'": lambda: model.predict(frame.drop(columns="load")),
-        "trained on one every h": lambda: model.predict(frame[::3]),
-        r"reads 12 rows \(seq_len\) before a forecast, and there are 11": lambda: model.predict(frame[:11]),
-        "row 290, column 'load': a missing": lambda: model.predict(hole),
-        "is not a date of the data": lambda: model.predict(start="2024-01-03 00:30"),
-        "has too little history": lambda: model.predict(start="2024-01-01 03:00"),
-        "is not a date: write": lambda: model.predict(start="soon"),
-        "needs a DatetimeIndex": lambda: model.predict(frame.reset_index(drop=True)),
-        "does not follow": lambda: model.predict(frame.drop(frame.index[200])),
-        "horizon=0": lambda: model.predict(horizon=0),
-        "not one of auto": lambda: model.predict(levels=[80], intervals="bayes"),
-    }.items():
-        with pytest.raises(ValueError, match=wrong):
-            words()
+def with_a_missing_value(frame: pd.DataFrame) -> pd.DataFrame:
+    frame = frame.copy()
+    frame.iloc[290, 0] = np.nan
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "error", "message"),
+    [
+        (lambda f: f.drop(columns="load"), {}, ValueError, "no column 'load'"),
+        (lambda f: f[::3], {}, ValueError, "trained on one every h"),
+        (lambda f: f[:11], {}, ValueError, r"reads 12 rows \(seq_len\) before a forecast, and there are 11"),
+        (with_a_missing_value, {}, ValueError, "row 290, column 'load': a missing"),
+        (lambda f: f.reset_index(drop=True), {}, ValueError, "needs a DatetimeIndex"),
+        (lambda f: f.drop(f.index[200]), {}, ValueError, "does not follow"),
+        (None, {"start": "2024-01-03 00:30"}, ValueError, "is not a date of the data"),
+        (None, {"start": "2024-01-01 03:00"}, ValueError, "has too little history"),
+        (None, {"start": "soon"}, ValueError, "is not a date: write"),
+        (
+            None,
+            {"start": "2024-01-10T06:00Z"},
+            ConfigError,
+            "start=2024-01-10T06:00Z: leave the UTC offset out",
+        ),
+        (None, {"horizon": 0}, ValueError, "horizon=0"),
+        (None, {"levels": [80], "intervals": "bayes"}, ValueError, "not one of auto"),
+    ],
+)
+def test_impossible_forecasts_are_refused(
+    model: Model, frame: Any, change: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """`change` is applied to the DataFrame that is forecast; None forecasts the training file."""
+    with pytest.raises(error, match=message):
+        model.predict(None if change is None else change(frame), **options)
 
 
 def test_another_file_is_forecast_with_the_scaler_of_training(
@@ -201,7 +217,7 @@ class TestCommand:
         assert answer(monkeypatch, "predict", tmp_path, *options, "horizon=3", "overwrite=true") == 0
         assert len(pd.read_csv(tmp_path / "forecast.csv")) == 3
 
-    def test_to_the_screen_goes_the_table_alone(self, run: Path, tmp_path: Path) -> None:
+    def test_standard_output_contains_only_the_table(self, run: Path, tmp_path: Path) -> None:
         typed = [f"checkpoint={run}/checkpoints/last.ckpt", "output=-", "levels=[]", "horizon=7"]
         result = subprocess.run(
             [sys.executable, "-m", "forecast.predict", *typed],
@@ -289,7 +305,7 @@ def test_a_checkpoint_is_data_and_runs_nothing(run: Path, tmp_path: Path, how: s
 
 
 def test_a_checkpoint_chooses_no_download(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address and a hash of a checkpoint's own would replace any file that it names."""
+    """With its own address and hash, a checkpoint could replace any file that it names."""
     content = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
     data = content["hyper_parameters"]["data"]
     (tmp_path / "precious").write_text("kept")
@@ -323,11 +339,6 @@ def test_rolled_bounds_come_from_all_validation_rows_whatever_the_stride(run: Pa
         (first,), (last,) = data.rows["val"]
         before = torch.arange(first - 1, last - horizon)  # the row before each forecast
         assert torch.equal(torch.cat(asked), data.scaled.values[before])
-
-
-def test_a_date_with_an_offset_is_refused(model: Model) -> None:
-    with pytest.raises(ConfigError, match="start=2024-01-10T06:00Z: leave the UTC offset out"):
-        model.predict(start="2024-01-10T06:00Z")
 
 
 def test_a_root_needs_a_file(model: Model, run: Path) -> None:

@@ -1,4 +1,4 @@
-"""Many series from the command line: trained, scored, forecast; what is known ahead is used, and said to be missing."""
+"""Many series from the command line: training, scores and forecasts, with and without known future covariates."""
 
 import io
 import json
@@ -72,14 +72,14 @@ def metrics(folder: Path) -> dict:
     return json.loads((folder / "metrics.json").read_text())
 
 
-def test_what_is_known_ahead_is_used(run: Path, place: Path, tmp_path: Path) -> None:
+def test_future_covariates_are_used(run: Path, place: Path, tmp_path: Path) -> None:
     """The price decides the value, and nothing else foretells it."""
     train(tmp_path, f"data.path={place / 'sales.parquet'}", "trainer.max_epochs=3")
     assert metrics(run)["test"]["mse"] < 0.25
     assert metrics(only(tmp_path, "runs/*"))["test"]["mse"] > 0.8
 
 
-def test_what_never_changes_is_used(run: Path, place: Path) -> None:
+def test_static_covariates_are_used(run: Path, place: Path) -> None:
     """The region tells in which sense the price counts: a new series in the other region is forecast otherwise."""
     frame = pd.read_parquet(place / "sales.parquet")
     one = frame[frame["unique_id"] == "shop_3"].assign(unique_id="new")
@@ -192,7 +192,7 @@ def test_another_file_has_ids_and_covariates_of_its_own(run: Path, place: Path, 
         ("predict", ("data.ids=[shop_33]",), "there is no series 'shop_33'"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(
+def test_invalid_input_is_refused_in_one_line(
     run: Path, place: Path, monkeypatch, capsys, command: str, options: tuple[str, ...], message: str
 ) -> None:
     frame = pd.read_parquet(place / "sales.parquet")

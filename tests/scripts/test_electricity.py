@@ -158,7 +158,7 @@ def test_a_start_outside_the_file_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_unreadable_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "not.zip").write_bytes(b"text")
     for source in (tmp_path / "none.txt", tmp_path, tmp_path / "not.zip"):
         assert main([str(source), str(tmp_path / "out.csv")]) == 2

@@ -144,7 +144,7 @@ def test_cells_are_chosen() -> None:
     assert [cell.name for cell in cells] == ["etth2/96/full/s2", "etth2/96/linear/s2"]
 
 
-def test_what_is_missing_runs_and_failures_end_no_others(tmp_path: Path) -> None:
+def test_missing_cells_run_and_failures_do_not_stop_the_others(tmp_path: Path) -> None:
     cells = chosen("ett", "etth1/96/full")
     store, said = kept(tmp_path, "ett", {"etth1/96/full/s2": row()}), []
     run = FakeRun({"etth1/96/full/s1": fails})

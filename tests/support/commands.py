@@ -1,4 +1,4 @@
-"""Run commands on tiny data and a tiny model, in a process of their own or in this one."""
+"""Run commands on a small file with a small model, in a new process or in this process."""
 
 import importlib
 import os
@@ -17,7 +17,7 @@ TINY = (
     "model=informer", "seq_len=12", "label_len=6", "pred_len=5",
     "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.batch_size=16",
 )  # fmt: skip
-"""Overrides that make a run of seconds."""
+"""Overrides of a model that trains in seconds."""
 SMALL = (*TINY, "data=csv", "data.path=load.csv", "callbacks.progress.refresh_rate=0")
 
 
@@ -33,7 +33,7 @@ def start(
     settings: tuple[str, ...] = SMALL,
     **environment: str,
 ):
-    """Begin a run in `folder`, under its `runs` unless told otherwise; it can import this repository's tests."""
+    """Start the training command in `folder`. The process can import the tests of this repository."""
     return subprocess.Popen(
         [sys.executable, *program, *settings, *overrides], cwd=folder, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -51,14 +51,14 @@ def train(folder: Path, *overrides: str, **options) -> subprocess.CompletedProce
 
 
 def trained(folder: Path, *overrides: str) -> Path:
-    """A run of one epoch in `folder`, on its load.csv; give the run's folder."""
+    """Train for one epoch in `folder`, on a new load.csv there; return the folder of the run."""
     result = train(workplace(folder), "trainer.max_epochs=1", "logger=[]", *overrides)
     assert result.returncode == 0, result.stderr
     return only(folder, "runs/*")
 
 
 def train_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
-    """The same within this process, which is faster; give the exit status."""
+    """Run the training command within this process, which is faster; return the exit status."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["train", *SMALL, *overrides])
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
@@ -75,7 +75,7 @@ def only(folder: Path, pattern: str) -> Path:
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, name: str, folder: Path, *overrides: str) -> int | str | None:
-    """Run `python -m forecast.<name>` within this process, in `folder`; give the exit status."""
+    """Run `python -m forecast.<name>` within this process, in `folder`; return the exit status."""
     module = importlib.import_module(f"forecast.commands.{name}")
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", [name, *overrides])

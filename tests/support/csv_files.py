@@ -1,4 +1,4 @@
-"""CSV files that tests write, and published data files."""
+"""CSV files for tests: small ones that are written, and published data files."""
 
 import os
 from pathlib import Path
@@ -35,7 +35,7 @@ def write(folder: Path, text: str | bytes, name: str = "table.csv") -> Path:
 
 
 def write_csv(path: Path, rows: int) -> None:
-    """An hourly file of a load with a daily cycle and a temperature, from 2024-01-01."""
+    """Write an hourly file with a load, which has a daily cycle, and a temperature, from 2024-01-01."""
     t = np.arange(rows)
     noise = np.random.default_rng(0).normal(size=(2, rows))
     dates = pd.date_range("2024-01-01", periods=rows, freq="h")

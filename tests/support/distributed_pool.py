@@ -1,4 +1,4 @@
-"""A pool of processes that train or evaluate one model together; each case says how many processes take part."""
+"""A pool of processes that train or evaluate one model together. Each case gives the number of processes."""
 
 import itertools
 import multiprocessing
@@ -34,7 +34,7 @@ SIZES = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8")
 
 @dataclass(frozen=True)
 class Case:
-    """How many windows there are, of what shape, and how they are served."""
+    """The number and shape of the windows, the batch size, and the processes that share the windows."""
 
     processes: int
     val: int
@@ -67,7 +67,7 @@ def case_data(case: Case) -> DataModule:
 
 
 class Fading(ForecastModel):
-    """Step h of a forecast is the window's last value times 0.9 to the power h + 1."""
+    """A model whose forecast of step h is the last value of the window times 0.9 to the power h + 1."""
 
     def __init__(self, pred_len: int) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Fading(ForecastModel):
 
 
 def evaluate(case: Case) -> dict[str, Any]:
-    """The project's own validation and test of the case, in this process and those it is connected with."""
+    """Validate and test a case with the Lightning module of the package, together with the connected processes."""
     lightning_warnings.filter_messages()
     data = case_data(case)
     fitted = FittedBaselines.fit(data)
@@ -100,10 +100,10 @@ def evaluate(case: Case) -> dict[str, Any]:
 
 
 def train(case: Case, *overrides: str) -> dict[str, Any]:
-    """Three steps as the configuration says: all weights after them, and what each step was made of.
+    """Train three steps with the configuration; return all weights, and the windows and learning rate of each step.
 
-    A gradient that is zero but for rounding must not be blown up by Adam: hence float64, or where the strategy cannot
-    do that a large `eps`.
+    Adam would enlarge a gradient that is zero up to rounding. Training therefore uses float64, or a large `eps` if the
+    strategy does not support float64.
     """
     lightning_warnings.filter_messages()
     sharded = case.strategy == "fsdp"
@@ -187,7 +187,7 @@ class Pool:
         self.numbers = itertools.count()
 
     def __call__(self, function: Callable[[Case], Any], case: Case) -> list[Any]:
-        """What `function` gives in each of the case's processes, or the words of its error."""
+        """The result of `function` in each process of the case, or the text of its error."""
         message = next(self.numbers), function, case
         for cases in self.cases[: case.processes]:
             cases.put(message)

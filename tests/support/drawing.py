@@ -1,4 +1,4 @@
-"""A run that draws figures until it is stopped, in a process that starts at once."""
+"""A run that draws figures until it is stopped, in a forked process, which starts fast."""
 
 import multiprocessing
 import os
@@ -17,8 +17,8 @@ processes.set_forkserver_preload(["forecast.cli.main", "forecast.reports.figures
 def start(folder: Path, signal_in_callback: int | None = None) -> BaseProcess:
     """Start the run in `folder`; it writes `figure.png` and prints to `output.txt`.
 
-    With `signal_in_callback` the process sends itself SIGTERM when matplotlib's C code calls back into Python for the
-    so-many-th time.
+    With `signal_in_callback=n`, the process sends itself SIGTERM when the C code of matplotlib calls back into Python
+    for the n-th time.
     """
     process = processes.Process(target=_run, args=(folder, signal_in_callback))
     process.start()

@@ -10,7 +10,7 @@ LENGTHS = {"a": 40, "002": 55, "c d": 47, "é": 60}
 
 
 def long_frame(future: int = 0) -> pd.DataFrame:
-    """Daily series of several lengths and beginnings; `future` rows more of each, their y and temperature empty."""
+    """Daily series of several lengths and first dates. The y and temperature of the last `future` rows are empty."""
     random, parts = np.random.default_rng(1), []
     for number, (name, length) in enumerate(LENGTHS.items()):
         rows = length + future
@@ -28,7 +28,11 @@ def long_frame(future: int = 0) -> pd.DataFrame:
 def by_hand(
     frame: pd.DataFrame, split: str, features: list[str], targets: list[str], known: list[str]
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, str, pd.Timestamp]]:
-    """Every window of a split of 7:1:2, series after series: past, known past, future, known future, id, first date."""
+    """Yield every window of a split of 7:1:2, series by series.
+
+    A window is the past, future covariates of the past, the future, future covariates of the future, the id of the
+    series and the first date of the forecast.
+    """
     for name in frame["unique_id"].unique():
         one = frame[frame["unique_id"] == name].reset_index(drop=True)
         length = int(np.flatnonzero(one["y"].notna())[-1]) + 1

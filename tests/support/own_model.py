@@ -1,4 +1,4 @@
-"""Models that a user might write in a module of their own, named by `model._target_`."""
+"""Models as users write them in their own modules, named by `model._target_`."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ class OneLayer(ForecastModel):
 
 
 class ShrunkLinear(ForecastModel):
-    """A linear model fitted in closed form plus a learnt correction, shrunk: it uses every hook but attention."""
+    """A linear model fitted in closed form plus a shrunk correction. It overrides all hooks but attention_layers."""
 
     target_index: Tensor
     weight: Tensor

@@ -1,4 +1,4 @@
-"""Callbacks that tests add to real runs by name: they record what each process does, fail, or send a signal."""
+"""Callbacks that tests add to runs by name: one records what each process does, one fails, one sends a signal."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ def fingerprint(module: L.LightningModule) -> str:
 
 
 class Witness(L.Callback):
-    """Write down this process's initial and final weights, its next random number, and its training windows."""
+    """Save hashes of the initial and final weights of this process, its next random number and its windows."""
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)

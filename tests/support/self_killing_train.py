@@ -1,4 +1,4 @@
-"""The training command, which sends itself a signal once.
+"""The training command with a signal that it sends itself once.
 
 `DIES="1 2 SIGKILL" python -m tests.support.self_killing_train` kills job 1 of a sweep as its epoch 2 begins;
 `DIES="1 start SIGKILL"` kills it before training starts.
@@ -21,8 +21,8 @@ def die(name: str) -> None:
 
 
 def task(config: DictConfig) -> float:
-    member, moment, name = os.environ["DIES"].split()
-    if HydraConfig.get().job.num == int(member) and not Path("died").exists():
+    job, moment, name = os.environ["DIES"].split()
+    if HydraConfig.get().job.num == int(job) and not Path("died").exists():
         if moment == "start":
             die(name)
         from forecast.training.module import Forecaster

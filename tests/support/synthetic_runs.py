@@ -24,7 +24,7 @@ BASELINES = {"naive": 0.9, "seasonal_naive": 0.6, "linear": 0.5}  # their mean s
 
 
 def configuration(*overrides: str) -> dict[str, Any]:
-    """A run's whole configuration, resolved."""
+    """The resolved configuration of a run."""
     return deepcopy(resolved(*overrides))
 
 
@@ -48,7 +48,7 @@ def make_run(
     baselines: dict[str, float] = BASELINES,
     **metrics: Any,
 ) -> Path:
-    """A finished run whose model has this mean squared error; windows, truth and baselines are the same in all."""
+    """Write a finished run whose model has this MSE. All runs share the windows, the truth and the baselines."""
     folder.mkdir(parents=True)
     pred_len, history = config["pred_len"], min(config["seq_len"], 3 * config["pred_len"])
     shared, own = np.random.default_rng(7), np.random.default_rng([config["seed"], int(1e6 * mse)])
@@ -129,7 +129,7 @@ def forecasts(
 
 
 def make_many(root: Path, *, widths: int = 8, seeds: int = 5) -> list[Path]:
-    """5 attentions × widths × seeds, as large as real runs of ETTh1."""
+    """Write runs of 5 attention types × `widths` × `seeds`, with files as large as those of runs on ETTh1."""
     made = []
     for number, kind in enumerate(("full", "probsparse", "linear", "nystrom", "fastformer")):
         base = configuration(f"attention={kind}", "pred_len=96", "seq_len=192")
@@ -148,7 +148,7 @@ def make_many(root: Path, *, widths: int = 8, seeds: int = 5) -> list[Path]:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Path:
-    """A folder of four runs: two attentions, two seeds each."""
+    """A folder of four runs: two attention types, two seeds each."""
     for kind, mse in (("full", 0.40), ("linear", 0.45)):
         config = configuration(f"attention={kind}")
         for seed in (1, 2):

@@ -1,4 +1,4 @@
-"""The training command in forked processes that start fast, for tests that kill dozens of them."""
+"""The training command in forked processes, which start fast, for tests that kill dozens of processes."""
 
 import multiprocessing
 import os
@@ -10,7 +10,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 CRASH_POINTS = ("replace", "link", "fsync")
-"""Functions of `os` before which a process can be killed: files get their names and reach the disk by them."""
+"""Functions of `os` before which a process can be killed: they name files and flush them to disk."""
 
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["forecast.commands.train", "forecast.cli.main"])
@@ -23,8 +23,11 @@ def start(
     file_limit: int | None = None,
     environment: dict[str, str] | None = None,
 ) -> BaseProcess:
-    """Begin a run in `folder`. With `crash_at`, it is killed before its call number `crash_at` of `CRASH_POINTS`; with
-    `file_limit`, none of its files can grow beyond that number of bytes.
+    """Start a run in `folder`.
+
+    Args:
+        crash_at: number of the call of a function in `CRASH_POINTS` before which the process is killed; from 1.
+        file_limit: largest size of a file that the process can write, in bytes.
     """
     process = processes.Process(
         target=_run, args=(folder, overrides, crash_at, file_limit, environment or {})
@@ -34,7 +37,7 @@ def start(
 
 
 def finish(folder: Path, *overrides: str, crash_at: int | None = None) -> int | None:
-    """The exit status of a run; negative: the signal it was killed by."""
+    """Run to the end and return the exit status; a negative one is the number of the signal that killed the run."""
     process = start(folder, *overrides, crash_at=crash_at)
     process.join(timeout=120)
     return process.exitcode

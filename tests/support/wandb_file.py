@@ -1,4 +1,4 @@
-"""Read a `.wandb` file back: LevelDB's log format around W&B's own protobuf records."""
+"""Reader of `.wandb` files: protobuf records of W&B in the log format of LevelDB."""
 
 import json
 import struct
@@ -39,7 +39,7 @@ def records(path: Path) -> Iterator[Record]:
 
 
 class WandbRun:
-    """A W&B run as its `.wandb` file holds it."""
+    """The W&B run in a `.wandb` file."""
 
     def __init__(self, path: Path) -> None:
         self.config: dict[str, Any] = {}

@@ -22,7 +22,7 @@ LAST_PAGE = {"__typename": "PageInfo", "endCursor": None, "hasNextPage": False}
 
 
 class WandbServer(ThreadingHTTPServer):
-    """Knows one user, `someone`, with projects (name: number of runs), and gives a sweep's agent one run to start."""
+    """A server with one user, `someone`, and their projects (name: number of runs). It gives a sweep agent one run."""
 
     daemon_threads = True
 

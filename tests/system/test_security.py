@@ -78,7 +78,7 @@ def test_a_hostile_checkpoint_is_refused_in_a_line(best: Content, tmp_path: Path
 
 
 def test_the_names_in_a_checkpoint_of_ours_are_the_safe_ones(run: Path, quantile_run: Path) -> None:
-    """The list is no longer than what is needed, number types aside."""
+    """Except for number types, the list contains only names that checkpoints need."""
     found = set()
     for path in (*run.glob("checkpoints/*.ckpt"), *quantile_run.glob("checkpoints/*.ckpt")):
         safe_load(path)
@@ -200,8 +200,10 @@ def test_a_refit_of_a_checkpoint_makes_no_optimizer_of_its_choosing(
         assert not (tmp_path / "ran").exists()
 
 
-def test_what_no_command_makes_of_a_checkpoint_may_name_anything(best: Content, tmp_path: Path) -> None:
-    """Callbacks, trainer and loggers are the command's own."""
+def test_settings_of_a_checkpoint_that_no_command_creates_may_name_anything(
+    best: Content, tmp_path: Path
+) -> None:
+    """Callbacks, trainer and loggers come from the command and not from the checkpoint."""
     for group in ("callbacks", "trainer", "logger"):
         hostile.in_settings(group, "extra")(best, tmp_path / "odd.ckpt", tmp_path / "ran")
     load(tmp_path / "odd.ckpt")
@@ -298,7 +300,7 @@ def test_a_search_calls_no_function() -> None:
         ["hydra.run.dir=x/${now:%Y}"], ["experiment=informer2020/etth1_m_24", "attention=linear", "cross=nystrom"],
     ],
 )  # fmt: skip
-def test_what_the_project_ships_may_be_made(given: list[str]) -> None:
+def test_the_settings_of_the_project_pass_the_checks(given: list[str]) -> None:
     secrets_check.check(looked_at(given))
 
 

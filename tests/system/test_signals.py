@@ -19,7 +19,7 @@ MESSAGE = "stopped by SIGTERM while it drew figures; repeat the command with res
 
 @pytest.mark.parametrize("call", [1, 2, 3, 7])
 def test_a_signal_below_a_callback_of_c_code_stops_the_run(tmp_path: Path, call: int) -> None:
-    """Matplotlib's C code turns what is raised there into `ValueError: Invalid bounding box`, a user's mistake."""
+    """The C code of matplotlib turns an exception raised there into `ValueError: Invalid bounding box`."""
     process = drawing.start(tmp_path, signal_in_callback=call)
     process.join(60)
     assert (process.exitcode, (tmp_path / "output.txt").read_text().strip()) == (signals.STATUS, MESSAGE)

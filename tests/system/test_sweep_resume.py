@@ -140,7 +140,7 @@ def study_of(sweeper: DictConfig, states: list[TrialState]) -> optuna.Study:
     return study
 
 
-def test_what_is_left_of_a_study(tmp_path: Path) -> None:
+def test_the_remaining_trials_of_a_study(tmp_path: Path) -> None:
     states = [TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING, TrialState.COMPLETE]
     typed = [f"hydra.sweep.dir='{tmp_path}'", "hydra.sweeper.n_trials=6", "hydra.sweeper.sampler.seed=7"]
     sweeper = compose_command("train", ["search=informer", *typed]).config.hydra.sweeper
@@ -255,7 +255,7 @@ def test_another_command_starts_a_new_sweep(
     assert len(list(folder.glob("runs/*"))) == 2
 
 
-def test_what_makes_two_commands_the_same_sweep() -> None:
+def test_overrides_that_make_two_commands_the_same_sweep() -> None:
     typed = ["seed=1,2", "attention=full", "hydra.sweeper.sampler.seed=1"]
     apart = [
         "resume=auto",

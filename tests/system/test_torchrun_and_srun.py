@@ -163,7 +163,7 @@ def test_machines_without_a_launcher(
           "LOCAL_WORLD_SIZE": "4"}, "torchrun", 5, 8, 4, 2),
     ],
 )  # fmt: skip
-def test_what_a_launcher_says(
+def test_the_processes_that_a_launcher_reports(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], launcher: str | None, rank: int, count: int,
     per_node: int, nodes: int,
 ) -> None:  # fmt: skip

@@ -1,4 +1,4 @@
-"""Unit tests start no process and no trainer, so that all of them together take seconds."""
+"""Unit tests start no process and no trainer: this takes seconds, and belongs to tests/commands or tests/system."""
 
 import multiprocessing.process
 import subprocess
@@ -9,6 +9,8 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_process_and_no_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail a test that starts a process or a trainer."""
+
     def refuse(what: str):
         def refused(*args, **kwargs):
             pytest.fail(f"a unit test starts {what}: move it to tests/commands or tests/system")

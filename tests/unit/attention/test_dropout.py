@@ -1,4 +1,4 @@
-"""Dropout by gaps against the law it stands for: independent trials."""
+"""Dropout by gaps drops elements as independent trials would."""
 
 import math
 
@@ -22,7 +22,7 @@ def test_as_many_are_dropped_as_in_independent_trials(p):
 @pytest.mark.parametrize("p", [0.05, 0.5])
 def test_every_position_alike_and_neighbours_independent(p):
     torch.manual_seed(4)
-    length, rounds = 40, 20_000
+    length, rounds = 40, 8_000
     dropped = torch.zeros(rounds, length)
     for row in dropped:
         row[dropped_positions(length, p)] = 1
@@ -50,7 +50,7 @@ def test_the_last_elements_are_dropped_too():
 
 def test_gradients_see_the_same_elements():
     torch.manual_seed(7)
-    x = torch.randn(3, 4, 5, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
     y = dropout(x.transpose(0, 2), 0.4, True)  # not one block of memory
     kept = y != 0
     torch.testing.assert_close(y, torch.where(kept, x.transpose(0, 2) / 0.6, 0))

@@ -1,23 +1,30 @@
-"""Every file under conf/ is composed and what it names is made."""
+"""Every file in conf/ composes, and the classes that it names can be created with its keys."""
 
 import inspect
+from collections.abc import Iterator
+from copy import deepcopy
 
 import pytest
 import torch
 from hydra.utils import get_class, get_method, instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.cli.compose import composed
+from forecast.cli.compose import composed, without_hydra
 from forecast.cli.overrides import options
 from forecast.system.paths import CONF
 from forecast.training.precision import resolve_auto
+from tests.support.configurations import (
+    FRAGMENTS,
+    GROUPS,
+    choices,
+    compose_choice,
+    composed_once,
+    options_of,
+)
 
-GROUPS = sorted(p.name for p in CONF.iterdir() if p.is_dir() and p.name != "hydra")
-FRAGMENTS = {("data", "base/windows"), ("experiment", "informer2020/paper")}  # other files are built on them
-CHOICES = [(g, option) for g in GROUPS for option in options(g) if (g, option) not in FRAGMENTS]
 
-
-def targets(config: DictConfig, prefix: str = ""):
+def targets(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, DictConfig]]:
+    """The nodes with a `_target_`, by their keys."""
     for key, value in config.items():
         if isinstance(value, DictConfig):
             if "_target_" in value:
@@ -26,7 +33,7 @@ def targets(config: DictConfig, prefix: str = ""):
 
 
 def parameters(target: str) -> dict[str, inspect.Parameter]:
-    """What a constructor takes, its parents' keywords included where it hands them on."""
+    """The parameters of a function, or of a class's constructor and the constructors of its base classes."""
     try:
         made = get_class(target)
         signatures = [
@@ -37,11 +44,31 @@ def parameters(target: str) -> dict[str, inspect.Parameter]:
     return {name: p for parameters in reversed(signatures) for name, p in parameters.items()}
 
 
-def test_there_is_something_to_test() -> None:
+def check_constructors(config: DictConfig) -> int:
+    """Assert that every class and function takes the keys that it is given; return their number."""
+    OmegaConf.resolve(config)
+    seen = list(targets(config))
+    for name, node in seen:
+        known = parameters(node._target_)
+        if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values()) and "Logger" in node._target_:
+            continue  # passed to the service of the logger
+        unknown = {key for key in map(str, node) if not key.startswith("_")} - set(known)
+        assert not unknown, f"{name}: {node._target_} does not take {unknown}"
+    return len(seen)
+
+
+def test_the_choices_contain_every_option_of_every_group() -> None:
     assert {"attention", "data", "experiment", "logger", "model", "optimizer", "schedule", "trainer"} <= set(
         GROUPS
     )
-    assert len(CHOICES) > 45
+    chosen = {override for _, overrides in choices() for override in overrides}
+    expected = {
+        f"{group}=[{option}]" if group == "logger" else f"{group}={option}"
+        for group in GROUPS
+        for option in options_of(group)
+    }
+    assert len(expected) > 45
+    assert expected <= chosen
 
 
 @pytest.mark.parametrize(("group", "option"), sorted(FRAGMENTS))
@@ -50,25 +77,20 @@ def test_every_fragment_is_used(group: str, option: str) -> None:
     assert any(option in p.read_text() for p in files)
 
 
-@pytest.mark.parametrize(("group", "option"), CHOICES)
-def test_every_option_composes_with_keys_that_its_constructors_take(group: str, option: str) -> None:
-    command = "benchmark" if group == "benchmark" else "train"
-    config = composed(f"{group}={option}" if group != "logger" else f"logger=[{option}]", config_name=command)
-    OmegaConf.resolve(config)
-    seen = list(targets(config))
-    assert len(seen) >= (8 if command == "train" else 1)
-    for name, node in seen:
-        known = parameters(node._target_)
-        if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values()) and "Logger" in node._target_:
-            continue  # handed on to the logger's own service
-        unknown = {key for key in map(str, node) if not key.startswith("_")} - set(known)
-        assert not unknown, f"{name}: {node._target_} does not take {unknown}"
+@pytest.mark.parametrize(("command", "overrides"), list(choices()), ids=str)
+def test_every_option_composes_with_keys_that_its_constructors_take(
+    command: str, overrides: tuple[str, ...]
+) -> None:
+    config = without_hydra(compose_choice(command, overrides))
+    config.output_dir = ""
+    assert check_constructors(config) >= (8 if command == "train" else 1)
 
 
 @pytest.mark.parametrize("option", options("attention"))
 @pytest.mark.parametrize("model", options("model"))
 def test_every_model_is_made_with_every_attention(model: str, option: str) -> None:
-    config = composed(f"model={model}", f"attention={option}")
+    config = deepcopy(composed_once(f"model={model}"))
+    config.model.attention = composed_once(f"attention={option}").model.attention
     if "share_layers" in config.model:
         config.model.share_layers = True
     made = instantiate(config.model)(n_features=3, n_targets=2, n_time_features=4)
@@ -82,7 +104,7 @@ def test_every_model_is_made_with_every_attention(model: str, option: str) -> No
     }
 
 
-@pytest.mark.parametrize("option", [option for group, option in CHOICES if group == "data"])
+@pytest.mark.parametrize("option", options_of("data"))
 def test_every_data_module_is_made(option: str) -> None:
     config = composed(f"data={option}", *(["data.path=x.csv"] if option in ("csv", "long", "store") else []))
     data = instantiate(config.data)
@@ -93,7 +115,8 @@ def test_every_data_module_is_made(option: str) -> None:
 @pytest.mark.parametrize("optimizer", options("optimizer"))
 @pytest.mark.parametrize("schedule", options("schedule"))
 def test_every_schedule_drives_every_optimizer(optimizer: str, schedule: str) -> None:
-    config = composed(f"optimizer={optimizer}", f"schedule={schedule}", "optimizer.lr=0.5")
+    config = deepcopy(composed_once(f"optimizer={optimizer}", "optimizer.lr=0.5"))
+    config.schedule = composed_once(f"schedule={schedule}").schedule
     resolve_auto(config, None)
     made = instantiate(config.optimizer)([torch.nn.Parameter(torch.zeros(1))])
     plan = instantiate(config.schedule)(made, 100)
@@ -104,6 +127,7 @@ def test_every_schedule_drives_every_optimizer(optimizer: str, schedule: str) ->
 @pytest.mark.parametrize("option", [o for o in options("experiment") if o.startswith("informer2020/ett")])
 def test_the_papers_settings(option: str) -> None:
     config = composed(f"experiment={option}")
+    assert check_constructors(config) >= 8
     data, features, horizon = option.removeprefix("informer2020/").split("_")
     assert (config.data.name, config.features, config.pred_len) == (data, features.upper(), int(horizon))
     assert (config.model.d_model, config.model.d_ff, config.model.n_heads) == (512, 2048, 8)
@@ -113,7 +137,7 @@ def test_the_papers_settings(option: str) -> None:
 
 
 @pytest.mark.parametrize("cross", options("cross"))
-def test_cross_attention_of_another_kind(cross: str) -> None:
+def test_cross_attention_of_another_type(cross: str) -> None:
     config = composed(
         "attention=fastformer", f"cross={cross}", "num_landmarks=3", "factor=2", "feature_map=relu"
     )

@@ -1,3 +1,5 @@
+"""Overrides of the command line: quoting of free text, and messages for invalid overrides."""
+
 import re
 
 import pytest
@@ -28,7 +30,7 @@ from forecast.system.errors import ConfigError
         "data.target=(a) [b] {c}: $d",
     ],
 )
-def test_free_text_reaches_hydra_as_it_was_typed(typed: str) -> None:
+def test_free_text_reaches_hydra_unchanged(typed: str) -> None:
     key, value = typed.split("=", 1)
     (override,) = OverridesParser.create().parse_overrides([quote(typed, sweep=False)])
     assert (override.key_or_group, override.value()) == (key, value)
@@ -43,7 +45,7 @@ def test_any_text_survives_quoting(text: str) -> None:
     assert override.value() == text
 
 
-def test_other_values_are_left_alone() -> None:
+def test_other_values_are_not_quoted() -> None:
     for argument in (
         "seq_len=96",
         "data.columns=[a,b]",
@@ -59,7 +61,7 @@ def test_quoting_twice_changes_nothing() -> None:
     assert quote(once, sweep=False) == once
 
 
-def test_in_a_sweep_commas_part_the_values() -> None:
+def test_commas_separate_values_in_a_sweep() -> None:
     (override,) = OverridesParser.create().parse_overrides([quote("data.path=a b.csv,c d.csv", sweep=True)])
     assert override.is_sweep_override()
     assert list(override.sweep_string_iterator()) == ["'a b.csv'", "'c d.csv'"]
@@ -85,30 +87,35 @@ def test_in_a_sweep_commas_part_the_values() -> None:
         ("probsparse", "probsparse: cannot be read; write key=value"),
     ],
 )
-def test_mistakes_are_named_with_the_nearest_that_works(argument: str, message: str) -> None:
+def test_a_message_names_the_mistake_and_the_nearest_valid_override(argument: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)) as caught:
         compose_command("train", [argument])
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "argument",
+    "arguments",
     [
-        "seq_len=48",
-        "optimizer.lr=1",
-        "trainer.gradient_clip_val=null",
-        "trainer.devices=[0,1]",
-        "+trainer.limit_train_batches=3",
-        "hydra.run.dir=x",
-        "data.split=[0.6,0.2,0.2]",
-        "logger=[]",
-        "logger=[wandb,csv]",
-        "seed=1,2,3",
-        "seq_len=range(10,100,10)",
-        "optimizer.lr=interval(0.1,1)",
-        "~callbacks.early_stopping",
-        "experiment=informer2020/etth1_m_24",
+        [
+            "seq_len=48",
+            "optimizer.lr=1",
+            "trainer.gradient_clip_val=null",
+            "trainer.devices=[0,1]",
+            "+trainer.limit_train_batches=3",
+            "hydra.run.dir=x",
+            "data.split=[0.6,0.2,0.2]",
+            "logger=[]",
+        ],
+        [
+            "logger=[wandb,csv]",
+            "seed=1,2,3",
+            "seq_len=range(10,100,10)",
+            "optimizer.lr=interval(0.1,1)",
+            "~callbacks.early_stopping",
+            "experiment=informer2020/etth1_m_24",
+        ],
     ],
+    ids=["plain", "sweep"],
 )
-def test_what_is_right_passes(argument: str) -> None:
-    compose_command("train", [argument])
+def test_valid_overrides_are_accepted(arguments: list[str]) -> None:
+    assert compose_command("train", arguments).overrides == arguments

@@ -1,6 +1,7 @@
-"""Many series in one file: read, split, scaled and cut, beside pandas doing each series by hand."""
+"""Many series in one file: reading, splits, scaling and windows, compared with pandas series by series."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -134,9 +135,6 @@ def test_ids_stay_text_and_some_can_be_chosen(tmp_path: Path) -> None:
     assert list(data.panel.ids) == ["002", "é"]
     with pytest.raises(ConfigError, match=r"no series '02' in .*did you mean 002\?"):
         ready(tmp_path / "a.csv", ids=["02"])
-    frame = long_frame().astype({"unique_id": "category"})
-    with pytest.raises(ConfigError, match=r"no series '002' in"):
-        ready(pd.DataFrame(frame[frame["unique_id"] != "002"]), ids=["002"])
 
 
 def test_static_columns_of_a_second_file(tmp_path: Path) -> None:
@@ -152,7 +150,7 @@ def test_static_columns_of_a_second_file(tmp_path: Path) -> None:
         ready(tmp_path / "a.csv", static_covariates=STATIC, static_path=tmp_path / "static.csv")
 
 
-def test_texts_that_look_missing_or_like_numbers_stay_what_they_are(tmp_path: Path) -> None:
+def test_texts_that_look_missing_or_like_numbers_stay_texts(tmp_path: Path) -> None:
     frame = long_frame()
     ids = frame["unique_id"].unique()
     frame["region"] = frame["unique_id"].replace(dict(zip(ids, ["NA", "1", "2", "online"], strict=True)))
@@ -176,7 +174,7 @@ def test_texts_that_look_missing_or_like_numbers_stay_what_they_are(tmp_path: Pa
         new.setup()
 
 
-def test_numbers_that_never_change_are_written_as_all_others(tmp_path: Path) -> None:
+def test_static_numbers_are_read_with_the_separators_of_the_file(tmp_path: Path) -> None:
     frame = long_frame()
     frame["size"] = 1000.5 + frame["size"]
     frame.to_csv(tmp_path / "plain.csv", index=False)
@@ -212,8 +210,8 @@ def test_every_series_has_its_own_scale(kind: str, theirs: type) -> None:
         np.testing.assert_allclose(mine, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_what_changes_for_the_first_time_is_no_outlier() -> None:
-    """A price that was one in the training rows of a series, and a static number that was one in all of them."""
+def test_a_value_that_was_constant_in_training_is_not_an_outlier() -> None:
+    """The price of one series, constant in its training rows, and a static number that is equal in all series."""
     frame = long_frame()
     one = frame["unique_id"] == "a"
     price = frame["price"].where(~one, 500.0)
@@ -236,18 +234,7 @@ def test_what_changes_for_the_first_time_is_no_outlier() -> None:
     assert every(later, "test").future_time[..., -1].abs().max() == 0
 
 
-def test_numbers_too_large_are_refused_in_one_line() -> None:
-    frame = long_frame()
-    frame["y"] *= 1e200
-    with (
-        warnings.catch_warnings(action="ignore", category=UserWarning),
-        warnings.catch_warnings(action="error", category=RuntimeWarning),
-        pytest.raises(DataError, match="column 'y' has numbers too large"),
-    ):
-        ready(frame)
-
-
-def test_one_scale_for_all() -> None:
+def test_scale_by_all_uses_one_scale_for_all_series() -> None:
     data = ready(long_frame(), scale_by="all")
     rows = np.concatenate([
         data.panel.values[a : a + int(0.7 * n), 0]
@@ -280,12 +267,17 @@ def test_series_too_short_for_a_window_are_counted() -> None:
         data = ready(short)
     whole = ready(frame.loc[frame["unique_id"] != "a"])
     assert data.n_windows == whole.n_windows
-    with pytest.raises(DataError, match=r"the train split needs 53 rows .* the longest series has 42"):
-        ready(frame, seq_len=50)
 
 
-def put(column: str, where: object, value: object):
-    """A change of a frame: another value in some rows of a column."""
+Change = Callable[[pd.DataFrame], pd.DataFrame]
+
+
+def unchanged(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame
+
+
+def put(column: str, where: object, value: object) -> Change:
+    """Return a function that puts a value into a column, in the rows of one series or in one row."""
 
     def change(frame: pd.DataFrame) -> pd.DataFrame:
         rows = frame["unique_id"] == where if isinstance(where, str) else frame.index == where
@@ -319,7 +311,7 @@ def put(column: str, where: object, value: object):
         (lambda f: f[:0], "a header and no rows"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, change, message: str) -> None:
+def test_a_malformed_file_is_refused_in_one_line(tmp_path: Path, change: Change, message: str) -> None:
     change(long_frame(future=2)).to_csv(tmp_path / "bad.csv", index=False)
     with pytest.raises(DataError, match=message) as error:
         ready(tmp_path / "bad.csv", future_covariates=["price"], static_covariates=["region"])
@@ -336,8 +328,8 @@ def test_the_line_of_a_chosen_series_in_any_order(tmp_path: Path) -> None:
         ready(tmp_path / "a.csv", ids=["c d", "a"])
 
 
-def test_a_file_of_the_future_may_hold_the_past_too(tmp_path: Path) -> None:
-    """As price lists do; the rows of the first file count."""
+def test_a_file_of_future_covariates_may_contain_past_rows(tmp_path: Path) -> None:
+    """Price lists do. Where both files have a row, the first file counts."""
     frame = long_frame(future=3)
     frame[frame["y"].notna()].to_csv(tmp_path / "a.csv", index=False)
     prices = frame[["unique_id", "ds", "price"]]
@@ -353,7 +345,7 @@ def test_a_file_of_the_future_may_hold_the_past_too(tmp_path: Path) -> None:
 
 
 def test_a_series_ends_with_its_last_target(tmp_path: Path) -> None:
-    """Though a past covariate is known beyond it."""
+    """Even if a past covariate is known after it."""
     frame = long_frame(future=3)
     frame["temperature"] = frame["temperature"].fillna(7.0)
     for fill in (None, "previous"):
@@ -362,7 +354,7 @@ def test_a_series_ends_with_its_last_target(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ids", [None, ["002", "é"]])
-def test_what_is_wrong_in_the_file_of_the_future_is_said_of_it(tmp_path: Path, ids: list[str] | None) -> None:
+def test_messages_name_the_file_of_future_covariates(tmp_path: Path, ids: list[str] | None) -> None:
     frame = long_frame(future=2)
     ahead = frame["y"].isna()
     frame[~ahead].to_csv(tmp_path / "a.csv", index=False)
@@ -379,34 +371,49 @@ def test_what_is_wrong_in_the_file_of_the_future_is_said_of_it(tmp_path: Path, i
         ready(tmp_path / "a.csv", **options)
 
 
-def test_a_series_off_the_others_grid() -> None:
-    frame = long_frame()
-    late = frame["unique_id"] == "c d"
-    frame.loc[late, "ds"] += pd.Timedelta(hours=5)
-    with pytest.raises(
-        DataError, match=r"series 'c d', 2024-01-11 05.*not on the other series' grid of dates, every D"
-    ):
-        ready(frame)
+def without_002(frame: pd.DataFrame) -> pd.DataFrame:
+    """Leave out a series whose id remains among the categories of the column."""
+    frame = frame.astype({"unique_id": "category"})
+    return pd.DataFrame(frame[frame["unique_id"] != "002"])
+
+
+def delay_c_d(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(
+        ds=frame["ds"].where(frame["unique_id"] != "c d", frame["ds"] + pd.Timedelta(hours=5))
+    )
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("change", "options", "message"),
     [
-        ({"features": "S", "past_covariates": ["price"]}, "features=S reads the target alone"),
-        ({"features": "MS", "columns": ["size", "price"]}, r"data\.target=y is not a column of mine"),
-        ({"future_covariates": ["y"]}, "column 'y' is named twice"),
-        ({"columns": []}, r"data\.columns=\[\]: name a column"),
-        ({"ids": []}, r"data\.ids=\[\]: name a series"),
-        ({"scale_by": "row"}, r"data\.scale_by=row is not one of series, all"),
-        ({"fill": "mean"}, r"data\.fill=mean is not one of"),
-        ({"static_path": "x.csv"}, r"data\.static_path needs data\.static_covariates"),
-        ({"future_path": "x.csv"}, "holds future covariates, and there are none"),
-        ({"split": [0.5, 0.5]}, "is not a split"),
+        (unchanged, {"features": "S", "past_covariates": ["price"]}, "features=S reads the target alone"),
+        (
+            unchanged,
+            {"features": "MS", "columns": ["size", "price"]},
+            r"data\.target=y is not a column of mine",
+        ),
+        (unchanged, {"future_covariates": ["y"]}, "column 'y' is named twice"),
+        (unchanged, {"columns": []}, r"data\.columns=\[\]: name a column"),
+        (unchanged, {"ids": []}, r"data\.ids=\[\]: name a series"),
+        (unchanged, {"scale_by": "row"}, r"data\.scale_by=row is not one of series, all"),
+        (unchanged, {"fill": "mean"}, r"data\.fill=mean is not one of"),
+        (unchanged, {"static_path": "x.csv"}, r"data\.static_path needs data\.static_covariates"),
+        (unchanged, {"future_path": "x.csv"}, "holds future covariates, and there are none"),
+        (unchanged, {"split": [0.5, 0.5]}, "is not a split"),
+        (unchanged, {"seq_len": 50}, "the train split needs 53 rows .* the longest series has 42"),
+        (without_002, {"ids": ["002"]}, "no series '002' in"),
+        (delay_c_d, {}, "series 'c d', 2024-01-11 05.*not on the other series' grid of dates, every D"),
+        (lambda f: f.assign(y=1e200 * f["y"]), {}, "column 'y' has numbers too large"),
+        (put("y", 0, np.nan), {"fill": "previous"}, "series 'a' begins with no number"),
     ],
 )
-def test_options_that_cannot_be(options: dict, message: str) -> None:
-    with pytest.raises((ConfigError, DataError), match=message):
-        ready(long_frame(), **options)
+def test_invalid_options_and_frames_are_refused(change: Change, options: dict, message: str) -> None:
+    with (
+        warnings.catch_warnings(action="ignore", category=UserWarning),
+        warnings.catch_warnings(action="error", category=RuntimeWarning),
+        pytest.raises((ConfigError, DataError), match=message),
+    ):
+        ready(change(long_frame()), **options)
 
 
 @pytest.mark.parametrize("fill", ["previous", "zero"])
@@ -425,11 +432,6 @@ def test_gaps_are_filled_within_each_series(fill: str) -> None:
         np.testing.assert_array_equal(data.panel.values[rows, 0], history["y"])
         assert data.panel.future is not None
         np.testing.assert_array_equal(data.panel.future[rows, 0], history["price"])
-    first = holes.copy()
-    first.loc[0, "y"] = np.nan
-    if fill == "previous":
-        with pytest.raises(DataError, match="series 'a' begins with no number"):
-            ready(first, fill=fill)
 
 
 def test_nothing_after_an_origin_reaches_its_past_or_any_scale() -> None:
@@ -477,7 +479,7 @@ def test_a_checkpoint_keeps_the_scales_of_its_series_and_gives_new_ones_their_ow
     assert naive_mae[0].isnan()
 
 
-def test_a_series_that_had_no_training_rows_is_read_again_as_it_was() -> None:
+def test_a_series_without_training_rows_is_read_again_from_a_checkpoint_unchanged() -> None:
     frame = long_frame()
     frame = frame.loc[(frame["unique_id"] != "é") | (frame["ds"] >= "2024-02-15")]
     options = {"split": ["2024-02-10", "2024-02-20"]}
@@ -490,7 +492,7 @@ def test_a_series_that_had_no_training_rows_is_read_again_as_it_was() -> None:
     assert all(torch.equal(a, b) for a, b in zip(every(again, "test"), every(data, "test"), strict=True))
 
 
-def test_the_rules_of_a_run_on_other_series_than_the_checkpoints_are_its_own() -> None:
+def test_baselines_of_a_run_on_other_series_than_the_checkpoint_do_not_use_its_state() -> None:
     frame = long_frame()
     state = ready(frame).state_dict()
     for names in (["é"], ["002", "a"]):
@@ -503,7 +505,7 @@ def test_the_rules_of_a_run_on_other_series_than_the_checkpoints_are_its_own() -
         assert not after.naive_mae.isnan().any()
 
 
-def test_rules_of_every_series() -> None:
+def test_baselines_of_every_series() -> None:
     data = ready(long_frame(), columns=["y", "temperature"], season=7)
     fitted = FittedBaselines.fit(data)
     for s, length in enumerate(LENGTHS.values()):
@@ -521,9 +523,9 @@ def test_rules_of_every_series() -> None:
 def test_a_series_without_a_season_behind_it_repeats_its_last_value() -> None:
     data = ready(long_frame(), season=20)
     windows = data.windows["train"]
-    rule = SeasonalNaive(20)
+    baseline = SeasonalNaive(20)
     batch = every(data, "train")
-    given = rule(windows, batch)
+    given = baseline(windows, batch)
     origins, series = windows.origins(batch.index), windows.series(batch.index)
     for window in range(len(batch.index)):
         row, begin = int(origins[window]), int(data.panel.starts[series[window]])
@@ -540,9 +542,9 @@ def test_a_series_without_a_season_behind_it_repeats_its_last_value() -> None:
 def test_scores_are_each_series_own_then_their_mean() -> None:
     data = ready(long_frame(), columns=["y", "temperature"])
     fitted = FittedBaselines.fit(data)
-    test, rule = data.windows["test"], fitted.baselines()["linear"]
+    test, baseline = data.windows["test"], fitted.baselines()["linear"]
     batch = every(data, "test")
-    series, forecast = batch.series, rule(test, batch)
+    series, forecast = batch.series, baseline(test, batch)
     sums = fitted.new_errors(data)
     sums.update(forecast, batch.future, series)
     errors, each = sums.compute(), window_errors(forecast, batch.future)

@@ -46,7 +46,7 @@ def test_months_of_30_days_need_a_step_that_divides_them(freq: str):
         ["2017-07-01T00:00Z", "2017-08-01T00:00Z"], ["2016-07-01", "2017-07-01"], ["2017-07-01", "2030-01-01"],
     ],
 )  # fmt: skip
-def test_what_is_no_split_is_refused(split: list):
+def test_invalid_splits_are_refused(split: list):
     with pytest.raises(ConfigError, match=r"data\.split=") as refused:
         split_rows(HOURS, "h", split)
     assert "\n" not in str(refused.value)

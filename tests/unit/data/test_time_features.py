@@ -64,6 +64,6 @@ def test_irregular_or_few_dates_have_no_step():
 
 
 @pytest.mark.parametrize("freq", ["hourly", "", "-1h", "0h", "15 apples"])
-def test_what_is_no_step_is_refused(freq: str):
+def test_invalid_steps_are_refused(freq: str):
     with pytest.raises(ConfigError, match="is not a step"):
         season_length(freq)

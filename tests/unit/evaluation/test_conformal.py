@@ -61,7 +61,7 @@ def test_more_errors_than_the_limit_use_every_nth_window(etth1, monkeypatch) -> 
     assert calibrate(lambda batch: baseline(windows, batch), windows, batch_size=64).windows <= 100
 
 
-def test_it_survives_a_checkpoint() -> None:
+def test_a_calibration_survives_a_checkpoint() -> None:
     found = Calibration.fit(torch.randn(40, 3, 2))
     again = Calibration.from_state_dict(found.state_dict())
     assert (again.quantiles, again.windows) == (found.quantiles, found.windows)

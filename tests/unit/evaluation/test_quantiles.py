@@ -33,7 +33,7 @@ def test_probabilities_are_symmetric_about_a_median() -> None:
 
 
 @pytest.mark.parametrize("levels", [[0], [100], [-5], [True], [math.nan]])
-def test_what_is_no_level_is_refused(levels: list) -> None:
+def test_invalid_levels_are_refused(levels: list) -> None:
     with pytest.raises(ConfigError, match="not a percentage"):
         check_levels(levels)
 

@@ -53,7 +53,7 @@ def bartlett(difference: np.ndarray, lag: int) -> float:
 
 
 @pytest.mark.parametrize(("n", "horizon"), [(600, 1), (600, 24), (1200, 24), (2000, 96), (1200, 336)])
-def test_equal_forecasters_are_told_apart_as_rarely_as_promised(n: int, horizon: int) -> None:
+def test_equal_forecasters_differ_significantly_as_rarely_as_promised(n: int, horizon: int) -> None:
     rng, trials = RNG(n + horizon), 2000
     rejected = sum(
         diebold_mariano(windows(n, horizon, rng), np.zeros(n), horizon).p_value < 0.05 for _ in range(trials)
@@ -111,7 +111,7 @@ def test_too_few_windows_give_no_answer() -> None:
     assert not math.isnan(diebold_mariano(RNG(0).normal(size=48), np.zeros(48), overlap=24).p_value)
 
 
-def test_the_same_losses_are_no_difference() -> None:
+def test_equal_losses_have_no_difference() -> None:
     losses = RNG(0).normal(size=100)
     found = diebold_mariano(losses, losses, overlap=5)
     assert (found.mean, found.p_value) == (0, 1)

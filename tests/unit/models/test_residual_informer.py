@@ -185,7 +185,7 @@ def test_every_step_of_the_past_counts(step: int) -> None:
     assert (model(changed, past_time, future_time) - model(past, past_time, future_time)).abs().max() > 1e-3
 
 
-def test_what_names_a_day_is_blurred_in_training_alone() -> None:
+def test_time_features_that_identify_a_day_are_shifted_only_in_training() -> None:
     embedding, time = made().time_embedding, inputs()[1]
     assert torch.equal(embedding(time), embedding(time))
     embedding.train()

@@ -1,17 +1,10 @@
 """The table of keys: every key of every command has a row, and every row a key."""
 
-from collections.abc import Iterator
-from copy import deepcopy
-from functools import cache
-from itertools import zip_longest
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from forecast.cli.compose import composed
-from forecast.cli.overrides import options
 from forecast.system import keys
 from forecast.system.identity import (
     OF_ONE_RUN,
@@ -21,36 +14,16 @@ from forecast.system.identity import (
     identity,
 )
 from forecast.system.keys import STATE, TABLE, row_of
-from forecast.system.paths import CONF
-
-SHARED = ("common", "tool", "trained")
-COMMANDS = sorted(path.stem for path in CONF.glob("*.yaml") if path.stem not in SHARED)
-FRAGMENTS = ("base/windows", "informer2020/paper")  # other files are built on them
-GROUPS = sorted(
-    path.name for path in CONF.iterdir() if path.is_dir() and path.name not in ("hydra", "benchmark")
-)
-
-
-def choices() -> Iterator[tuple[str, list[str]]]:
-    """Commands with options, such that every option of every group is chosen once."""
-    yield from ((command, []) for command in COMMANDS)
-    yield from (("benchmark", [f"benchmark={option}"]) for option in options("benchmark"))
-    groups = {group: [o for o in options(group) if o not in FRAGMENTS] for group in GROUPS}
-    groups["hydra/launcher"] = options("hydra/launcher")
-    for chosen in zip_longest(*groups.values()):
-        named = {group: option for group, option in zip(groups, chosen, strict=True) if option is not None}
-        yield "train", [f"{g}={f'[{o}]' if g == 'logger' else o}" for g, o in named.items()]
+from tests.support.configurations import COMMANDS, choices, compose_choice, composed_once, with_values
 
 
 @pytest.fixture(scope="module")
 def found() -> set[str]:
     """The keys of all commands and options, Hydra's own too."""
     names: set[str] = set()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        for command, overrides in choices():
-            config = compose(command, overrides=overrides, return_hydra_config=True)
-            plain: Any = OmegaConf.to_container(config, throw_on_missing=False)
-            names |= set(identity(plain))
+    for command, overrides in [*((command, ()) for command in COMMANDS), *choices()]:
+        config: Any = OmegaConf.to_container(compose_choice(command, overrides), throw_on_missing=False)
+        names |= set(identity(config))
     return names
 
 
@@ -113,7 +86,7 @@ def test_limits_are_of_numbers_in_order() -> None:
         ("+of_my_own=16", False, False),
     ],
 )
-def test_what_makes_two_runs_the_same(override: str, resumes: bool, is_variant: bool) -> None:
+def test_overrides_that_make_two_runs_the_same(override: str, resumes: bool, is_variant: bool) -> None:
     old, new = plain(), plain(override)
     assert (identity(old, OF_ONE_RUN) == identity(new, OF_ONE_RUN)) == resumes
     assert (effect_of_override(override) not in OF_ONE_RUN) == resumes
@@ -142,14 +115,7 @@ def test_how_jobs_are_started_does_not_tell_sweeps_apart(typed: str) -> None:
     assert effect_of_override("hydra.sweeper.params.seed=1") in OF_ONE_RUN
 
 
-@cache
-def base() -> DictConfig:
-    return composed("data=etth1")
-
-
 def plain(*overrides: str) -> dict[str, Any]:
     """The settings of a run with these overrides."""
-    config = deepcopy(base())
-    OmegaConf.set_struct(config, False)
-    config.merge_with_dotlist([override.lstrip("+") for override in overrides])
+    config = with_values(composed_once("data=etth1"), *(override.lstrip("+") for override in overrides))
     return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]

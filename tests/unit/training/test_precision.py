@@ -1,17 +1,17 @@
-"""What `auto` becomes, on hardware made up and on this machine's own."""
+"""The values that replace `auto` in a configuration, on simulated hardware and on this machine."""
 
 import pytest
 import torch
 
-from forecast.cli.compose import composed
 from forecast.system.identity import first_difference, identity
 from forecast.system.keys import STATE
 from forecast.training import precision
+from tests.support.configurations import composed_once, with_values
 
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Pretend: a CPU's flags, and the compute capability of a GPU or none."""
+    """Simulate the flags of a CPU, and the compute capability of a GPU or none."""
 
     def pretend(flags: set[str], capability: tuple[int, int] | None = None) -> None:
         monkeypatch.setattr(precision, "cpu_flags", lambda: flags)
@@ -40,39 +40,41 @@ def test_precision_follows_the_device_and_the_width(
     machine, flags, capability, accelerator, d_model, expected
 ):
     machine(flags, capability)
-    config = composed(f"trainer.accelerator={accelerator}", f"model.d_model={d_model}")
+    config = with_values(composed_once(), f"trainer.accelerator={accelerator}", f"model.d_model={d_model}")
     precision.resolve_auto(config, None)
     assert config.trainer.precision == expected
     assert config.optimizer.fused is True
 
 
-def test_what_was_said_stays(machine):
+def test_given_values_are_kept(machine):
     machine({"amx_bf16"})
-    config = composed("trainer.precision=32-true", "model.d_model=512", "optimizer.fused=false")
+    config = with_values(
+        composed_once(), "trainer.precision=32-true", "model.d_model=512", "optimizer.fused=false"
+    )
     precision.resolve_auto(config, None)
     assert config.trainer.precision == "32-true"
     assert config.optimizer.fused is False
 
 
-def test_a_run_that_goes_on_keeps_its_precision(machine):
+def test_a_continued_run_keeps_its_precision(machine):
     machine({"amx_bf16"})
-    config = composed("model.d_model=512")
+    config = with_values(composed_once(), "model.d_model=512")
     precision.resolve_auto(config, {"hyper_parameters": {"trainer": {"precision": "32-true"}}})
     assert config.trainer.precision == "32-true"
 
 
 def test_float16_does_not_follow_to_a_machine_without_a_gpu(machine):
     machine({"amx_bf16"})
-    config = composed("model.d_model=512")
+    config = with_values(composed_once(), "model.d_model=512")
     precision.resolve_auto(config, {"hyper_parameters": {"trainer": {"precision": "16-mixed"}}})
     assert config.trainer.precision == "bf16-mixed"
 
 
-def test_fused_gives_way_where_it_cannot_be():
-    config = composed("trainer.precision=16-mixed")
+def test_fused_is_turned_off_where_it_is_not_supported():
+    config = with_values(composed_once(), "trainer.precision=16-mixed")
     precision.resolve_auto(config, None)
     assert config.optimizer.fused is False
-    config = composed("optimizer._target_=torch.optim.RMSprop")
+    config = with_values(composed_once(), "optimizer._target_=torch.optim.RMSprop")
     precision.resolve_auto(config, None)
     assert "fused" not in config.optimizer
 

@@ -96,7 +96,7 @@ def test_the_choice_is_the_one_that_errs_least() -> None:
     assert all(error(chosen) <= error(other) * (1 + 1e-9) for other in others)
 
 
-def test_a_choice_that_is_worse_at_one_origin_is_not_taken() -> None:
+def test_a_setting_that_does_not_help_at_every_origin_is_not_selected() -> None:
     made = data()
     few, all_rows = window_gram(made.windows_from([range(20)])), window_gram(made.windows["train"])
     assert choose([(few, all_rows)], SEQ_LEN) != Choice(1e-6, 1)

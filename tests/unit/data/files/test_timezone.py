@@ -71,7 +71,7 @@ def test_an_hour_left_out_where_it_comes_twice_is_a_gap(tmp_path: Path):
 @pytest.mark.parametrize(
     "zone", ["", "Mars/Olympus", "../../etc/passwd", "/etc/localtime", "Europe", "\0", "x" * 300]
 )
-def test_what_is_no_zone_is_refused(tmp_path: Path, zone: str):
+def test_invalid_time_zones_are_refused(tmp_path: Path, zone: str):
     path = local_file(tmp_path / "t.csv", pd.date_range("2024-01-01", periods=9, freq="h"), "UTC")
     with pytest.raises(ConfigError, match="is not a zone"):
         read_table(path, timezone=zone)
@@ -167,7 +167,7 @@ def test_many_series_keep_the_clock_of_training(tmp_path: Path):
             assert hours_off(data.panel.dates(rows), data.panel.values[:, 0]) == {0}
 
 
-def test_what_is_known_ahead_is_put_on_the_clock_of_the_series(tmp_path: Path):
+def test_future_covariates_take_the_utc_offset_of_the_series(tmp_path: Path):
     dates = pd.date_range("2024-06-01", periods=50, freq="h", tz="Etc/GMT+7")
     price = range(60)
     ahead = pd.date_range(dates[-1] + dates.freq, periods=10, freq="h").tz_convert("UTC")
@@ -186,7 +186,9 @@ def test_what_is_known_ahead_is_put_on_the_clock_of_the_series(tmp_path: Path):
 
 
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "Etc/GMT+7"])
-def test_a_store_and_a_dataframe_know_their_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str):
+def test_a_store_and_a_dataframe_keep_their_utc_offset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
+):
     dates = pd.date_range("2024-02-01", periods=1200, freq="h", tz=zone)
     clock = 0 if zone.startswith("America") else -7 * 60
     with warnings.catch_warnings():

@@ -194,7 +194,7 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, name: str):
     assert "\n" not in str(refused.value)
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path):
+def test_unreadable_files_are_refused(tmp_path: Path):
     with pytest.raises(DataError, match="no such file"):
         read_table(tmp_path / "none.csv")
     with pytest.raises(DataError, match="folder"):
@@ -300,7 +300,7 @@ def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory: pytest.Temp
         assert len(str(refused.value).splitlines()) == 1
 
 
-def test_what_is_missing_can_be_left_open(tmp_path: Path):
+def test_missing_values_can_be_left_unfilled(tmp_path: Path):
     frame = numbers(rows=200)
     frame.loc[[5, 6], "load"] = np.nan
     frame.loc[7, "wind"] = np.inf
@@ -315,7 +315,7 @@ def test_what_is_missing_can_be_left_open(tmp_path: Path):
     np.testing.assert_array_equal(pd.DataFrame(unfilled.values).ffill(), table.values)
 
 
-def test_what_cannot_be_filled_is_refused_though_nothing_is(tmp_path: Path):
+def test_an_unfilled_table_refuses_invalid_dates_and_options(tmp_path: Path):
     with pytest.raises(DataError, match=r"does not follow .* correct the date"):
         read_unfilled_table(write(tmp_path, changed(3, "2021-03-01 03:30,3,1")), freq="h")
     with pytest.raises(ConfigError, match=r"data\.decimal and data\.thousands are both"):

@@ -41,7 +41,7 @@ def test_the_table(table: Panel):
     )
 
 
-def test_it_is_the_same_bytes_every_time(table: Panel):
+def test_the_table_has_the_same_bytes_every_time(table: Panel):
     assert (
         hashlib.sha256(table.values.tobytes()).hexdigest()
         == "0312245e03745126408781b80c1cfa930c10ea24ef55bc6f8d55cb3a93fc5800"
@@ -91,7 +91,7 @@ def test_the_floors_of_short_and_of_long_windows():
     )  # this week: noise alone
 
 
-def test_it_needs_no_file():
+def test_the_generated_set_needs_no_file():
     data = recall_data(
         name="recall",
         seq_len=2688,

@@ -1,4 +1,4 @@
-"""A store on disk: its windows are those of the file in memory, and what is no whole store is refused in one line."""
+"""A store on disk has the windows of the file that it was made from. Incomplete stores are refused in one line."""
 
 import json
 import pickle

@@ -22,7 +22,7 @@ def test_a_long_map_is_drawn_as_block_means(shape: tuple[int, int]) -> None:
         assert small[i, j] == pytest.approx(expected)
 
 
-def test_what_a_causal_map_cannot_see_is_blank() -> None:
+def test_masked_weights_of_a_causal_map_are_blank() -> None:
     small = shrink_map(np.ones((1200, 1200)), causal=True)
     rows, columns = np.indices(small.shape)
     assert (np.isnan(small) == (columns > rows)).all()
