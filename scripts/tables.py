@@ -4,5 +4,5 @@ from collections.abc import Iterable
 
 
 def markdown_table(header: list[str], rows: Iterable[list[str]]) -> list[str]:
-    """One line a row, the header and its rule first."""
+    """Return the lines of a table: the header, the separator, and one line per row."""
     return [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *rows)]

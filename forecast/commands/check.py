@@ -12,11 +12,11 @@ from tqdm import tqdm
 from forecast.cli.overrides import parse
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_free, whole_file, write_json
-from forecast.tools.check import STAGES, Diagnosis, diagnose
 from forecast.tools.check.content import collect_findings
+from forecast.tools.check.diagnosis import STAGES, Diagnosis, diagnose
 from forecast.tools.check.figure import save_figure
 from forecast.tools.check.report import print_report
-from forecast.tools.check.settings import Asked
+from forecast.tools.check.settings import Choices
 
 FIGURES = (".png", ".svg", ".pdf")
 
@@ -47,9 +47,9 @@ def check(config: DictConfig) -> None:
     print(f"saved {path} and {path.with_suffix('.json')}")
 
 
-def read_choices(config: DictConfig, typed: dict[str, Any]) -> Asked:
-    """Collect the settings that the check judges."""
-    return Asked(
+def read_choices(config: DictConfig, typed: dict[str, Any]) -> Choices:
+    """Return the settings of the user that the suggestions depend on."""
+    return Choices(
         seq_len=config.seq_len,
         label_len=config.label_len,
         pred_len=config.pred_len,
@@ -59,7 +59,7 @@ def read_choices(config: DictConfig, typed: dict[str, Any]) -> Asked:
         season=config.data.season,
         batch_size=typed.get("data.batch_size"),
         fill=config.data.get("fill"),
-        columns="data.columns" in typed,
+        columns_typed="data.columns" in typed,
         eval_stride=config.data.eval_stride,
     )
 

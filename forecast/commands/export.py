@@ -14,10 +14,15 @@ from forecast.system.errors import ConfigError
 from forecast.system.files import check_free, whole_file, write_json
 from forecast.system.progress import status, track
 from forecast.tools.export import onnx_file, torch_file
-from forecast.tools.export.difference import compare_with_pytorch, count_allowed_beyond, prepare_test_data
+from forecast.tools.export.difference import (
+    check_result,
+    compare_with_pytorch,
+    count_allowed_beyond,
+    prepare_test_data,
+)
 from forecast.tools.export.graph import ForecastGraph, trace_forecast
 from forecast.tools.export.metadata import describe_model
-from forecast.tools.export.report import check_result, print_report
+from forecast.tools.export.report import print_report
 
 SUFFIX = {"onnx": ".onnx", "torch_export": ".pt2"}
 

@@ -1,4 +1,4 @@
-"""Attention at growing lengths: against fused softmax and the published ProbSparse, growth, a very long window."""
+"""Time and memory of attention types: compared with fused softmax and published ProbSparse, and by length."""
 
 from dataclasses import asdict
 from typing import Any
@@ -17,7 +17,7 @@ HEADS, HEAD_DIM, TOKENS = 8, 64, 4096
 
 
 def against_fused_softmax(role: str, lengths: list[int], repeats: int) -> list[Row]:
-    """Forward and backward of the mixing alone; a batch holds `TOKENS`, one sequence at lengths above that."""
+    """Time forward and backward of the mixing. A batch has `TOKENS` tokens, or one longer sequence."""
     rows = []
     for length in lengths:
         config = composed(
@@ -32,7 +32,7 @@ def against_fused_softmax(role: str, lengths: list[int], repeats: int) -> list[R
 
 
 def against_published(lengths: list[int], repeats: int) -> list[Row]:
-    """ProbSparse, each sampling, forward and backward."""
+    """Time forward and backward of ProbSparse with each sampling, and of the published algorithm."""
     rows = []
     for length in lengths:
         shape = (max(1, TOKENS // length), HEADS, length, HEAD_DIM)
@@ -62,7 +62,7 @@ def against_published(lengths: list[int], repeats: int) -> list[Row]:
 
 
 def growth_with_length(lengths: list[int], repeats: int) -> dict[str, list[Row]]:
-    """Time and peak memory of one sequence, and their exponents."""
+    """Measure time and peak memory of one sequence by length, and fit their exponents."""
     config = composed(
         EFFICIENT, "benchmark.part=mixing", f"benchmark.lengths={lengths}", f"benchmark.tokens={max(lengths)}",
         f"repeats={repeats}", config_name="benchmark",
@@ -72,7 +72,7 @@ def growth_with_length(lengths: list[int], repeats: int) -> dict[str, list[Row]]
 
 
 def long_window(length: str) -> list[Row]:
-    """Peak memory and time of one training step of `model=informer` on one very long window."""
+    """Measure peak memory and time of one training step of `model=informer` on one very long window."""
     config = composed(
         EFFICIENT, "benchmark=model", f"benchmark.lengths=[{length}]", "benchmark.batch_size=1", "repeats=1",
         config_name="benchmark",

@@ -1,4 +1,4 @@
-"""What ranking queries by a sample costs: how many of the exact top u it finds, in a trained model's encoder."""
+"""Accuracy of the sampled ranking of ProbSparse: the fraction of the exact top u that it finds in a trained encoder."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ FACTOR = 5
 
 
 def overlaps(seq_len: int, data: list[str], batches: int) -> dict[str, Any]:
-    """Mean share of the exact measure's top u among those of each sampling, over windows, heads and encoder layers."""
+    """Return the mean fraction of the exact top u that each sampling finds, over windows, heads and encoder layers."""
     with tempfile.TemporaryDirectory() as folder:
         said = [
             "model=informer", f"seq_len={seq_len}", f"label_len={min(48, seq_len)}", "pred_len=24", *data,
@@ -47,9 +47,9 @@ def overlaps(seq_len: int, data: list[str], batches: int) -> dict[str, Any]:
         model.eval()(batch.past, batch.past_time, batch.future_time)
     torch.manual_seed(0)
     found = {
-        "shared, training": share(seen, sampling="shared", random=True),
-        "shared, evaluation": share(seen, sampling="shared"),
-        "per_query, training": share(seen, sampling="per_query", random=True),
+        "shared, training": found_fraction(seen, sampling="shared", random=True),
+        "shared, evaluation": found_fraction(seen, sampling="shared"),
+        "per_query, training": found_fraction(seen, sampling="per_query", random=True),
     }
     return {"length": seq_len, "data": config.data.name, "overlap": found}
 
@@ -62,9 +62,9 @@ def remember(mix, seen: list[tuple[Tensor, Tensor]]):
     return wrapped
 
 
-def share(seen: list[tuple[Tensor, Tensor]], **sampling) -> float:
+def found_fraction(seen: list[tuple[Tensor, Tensor]], **sampling) -> float:
     """|top u by the sample ∩ top u by all keys| / u."""
-    shares = []
+    fractions = []
     for q, k in seen:
         every_key = torch.arange(k.shape[2])
         top = sample_size(FACTOR, q.shape[2])
@@ -75,5 +75,5 @@ def share(seen: list[tuple[Tensor, Tensor]], **sampling) -> float:
                 sparsity_measure(q, k, factor=FACTOR, **sampling),
             )
         )
-        shares.append((exact[..., None] == sampled[..., None, :]).any(-1).float().mean())
-    return torch.stack(shares).mean().item()
+        fractions.append((exact[..., None] == sampled[..., None, :]).any(-1).float().mean())
+    return torch.stack(fractions).mean().item()

@@ -1,4 +1,4 @@
-"""ProbSparse attention as published, plainly written down: slow, and what ours is checked and timed against."""
+"""A direct, slow implementation of the published ProbSparse attention, as a reference for results and times."""
 
 import math
 
@@ -13,7 +13,7 @@ def published_probsparse(
     v: Float[Tensor, "batch heads memory_len head_dim"],
     factor: int,
 ) -> Float[Tensor, "batch heads query_len head_dim"]:
-    """Algorithm 1 of Zhou et al. 2021: every query draws keys of its own, gathered into one tensor of all of them."""
+    """Algorithm 1 of Zhou et al. 2021. Each query draws its own keys, and one tensor holds the keys of all queries."""
     batch, heads, length, width = q.shape
     memory_len = k.shape[2]
     samples = min(factor * math.ceil(math.log(memory_len)), memory_len)

@@ -1,4 +1,4 @@
-"""Where a training step's time goes, and what serving windows adds to it."""
+"""Time of a training step by operator, and time of loading windows."""
 
 import resource
 import statistics
@@ -27,7 +27,7 @@ GROUPS = {
 def training_step(
     length: str, precision: str, kind: str = "probsparse", width: int = 512, *more: str
 ) -> Work:
-    """Forward, backward and Adam; 8 heads, d_ff four times d_model."""
+    """Create a training step (forward, backward, Adam) with 8 heads and d_ff = 4 · d_model."""
     config = composed(
         "benchmark=model", f"model.d_model={width}", "model.n_heads=8", f"model.d_ff={4 * width}",
         f"precision={precision}", *more, config_name="benchmark",
@@ -36,7 +36,7 @@ def training_step(
 
 
 def bfloat16_by_width(length: str, widths: list[int], repeats: int) -> list[dict[str, Any]]:
-    """Seconds of a step in float32 and in bfloat16."""
+    """Measure the seconds of a step in float32 and in bfloat16."""
     rows = []
     for width in widths:
         works = [training_step(length, precision, width=width) for precision in ("float32", "bfloat16")]
@@ -46,7 +46,7 @@ def bfloat16_by_width(length: str, widths: list[int], repeats: int) -> list[dict
 
 
 def compiled_step(length: str, precision: str, width: int, repeats: int) -> dict[str, Any]:
-    """Seconds of a step as it is, and through torch.compile."""
+    """Measure the seconds of a step, eager and with torch.compile."""
     works = [
         training_step(length, precision, "probsparse", width, f"benchmark.compile={compiled}")
         for compiled in ("false", "true")
@@ -56,13 +56,13 @@ def compiled_step(length: str, precision: str, width: int, repeats: int) -> dict
 
 
 def profiled_step(length: str, precision: str, kind: str = "probsparse", rounds: int = 5) -> dict[str, Any]:
-    """Milliseconds a group of operators, and page faults a step, of the model at the paper's size.
+    """Measure milliseconds by group of operators, and page faults, of a step at the size of the paper.
 
-    The operators are those of the profiler, each counted without what it calls; the rest is what it did not name.
+    An operator is counted without the operators that it calls.
     """
     work = training_step(length, precision, kind)
     seconds, faults = timed(work, rounds)
-    with profile(activities=[ProfilerActivity.CPU]):  # the profiler's own memory is taken in here
+    with profile(activities=[ProfilerActivity.CPU]):  # the profiler allocates its own memory here
         work()
     with profile(activities=[ProfilerActivity.CPU]) as found:
         for _ in range(rounds):
@@ -81,7 +81,7 @@ def profiled_step(length: str, precision: str, kind: str = "probsparse", rounds:
 
 
 def timed(work: Work, rounds: int) -> tuple[float, float]:
-    """Median step in seconds, and page faults a step, after three to warm up."""
+    """Return the median seconds and the page faults of a step, after three warm-up steps."""
     for _ in range(3):
         work()
     before, times = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, []
@@ -104,7 +104,7 @@ def group_of(operator: str) -> str:
 
 
 def serving_windows(rows: int, batch_size: int, seq_len: int, pred_len: int) -> dict[str, float]:
-    """Seconds of one epoch of the loader alone over a table of ETTh1's shape: 7 columns, 4 calendar features."""
+    """Time one epoch of the loader without a model, on a table like ETTh1: 7 columns, 4 calendar features."""
     zero = torch.zeros(1, dtype=torch.int64)
     time_features = TimeFeatures(TensorRows(torch.rand(rows, 4)), zero, None, torch.zeros(1, 0))
     windows = Windows(

@@ -1,6 +1,6 @@
-"""Everything worth knowing about a CUDA device, in one command without network: `scripts/gpu_check --help`.
+"""Tests and benchmarks on a CUDA device in one command: `scripts/gpu_check --help`.
 
-Needs only the standard library until `gpu.environment` has found or installed the rest.
+Needs only the standard library and this project until `gpu.environment` has found or installed the other packages.
 """
 
 import argparse
@@ -45,37 +45,35 @@ def main() -> int:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/gpu_check",
-        description="Test and measure everything on this machine's CUDA device; needs no network. Writes "
-        "gpu-NAME.json and gpu-NAME.md. Without a CUDA device the GPU parts are skipped by name.",
+        description="Run the tests and benchmarks on the CUDA device of this machine, without network. Writes "
+        "gpu-NAME.json and gpu-NAME.md. Without a CUDA device, the parts that need one are skipped.",
     )
     parser.add_argument(
-        "--wheels", type=Path, metavar="FOLDER", help="install packages that are missing from here"
+        "--wheels", type=Path, metavar="FOLDER", help="folder from which missing packages are installed"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="where the results go (default: docs/benchmarks)"
+        "--out", type=Path, metavar="FOLDER", help="folder for the results (default: docs/benchmarks)"
     )
     parser.add_argument(
         "--data-root",
         type=Path,
         metavar="FOLDER",
-        help="where ETTh1.csv lies; without it the sample set is trained",
+        help="folder of ETTh1.csv; without it, the sample data set is used",
     )
     parser.add_argument(
         "--minutes", type=float, default=8.5, metavar="N",
-        help="for all parts together; what no longer fits is skipped by name (default: %(default)s)",
+        help="time limit for all parts together; later parts are skipped (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument(
-        "--quick", action="store_true", help="small sizes, to see that everything runs; needs --out"
-    )
+    parser.add_argument("--quick", action="store_true", help="small sizes, to test the script; needs --out")
     options = parser.parse_args()
     if options.quick and options.out is None:
-        parser.error("--quick needs --out FOLDER: its numbers must not replace real ones")
+        parser.error("--quick needs --out FOLDER, so that it does not replace real measurements")
     options.out = options.out or ROOT / "docs" / "benchmarks"
     return options
 
 
 def check(options: argparse.Namespace, scratch: Path) -> int:
-    """Run every part, and write what is known after each; 1 where one failed."""
+    """Run all parts and write the results after each. Returns 1 if a part failed."""
     machine = environment.machine()
     runner = Runner(
         device="cuda" if machine["cuda_device"] else "cpu",
@@ -99,7 +97,7 @@ def check(options: argparse.Namespace, scratch: Path) -> int:
 
 
 def outcome(name: str, work: Callable[[Runner], dict[str, Any]], runner: Runner) -> dict[str, Any]:
-    """The part's results with its status (passed, failed or skipped), its seconds and its commands."""
+    """Run a part; return its results, status (passed, failed or skipped), seconds and commands."""
     if runner.device == "cpu" and name not in ON_CPU:
         print(f"skipped: {name}: no CUDA device", flush=True)
         return {"status": "skipped", "why": "no CUDA device"}
@@ -109,7 +107,7 @@ def outcome(name: str, work: Callable[[Runner], dict[str, Any]], runner: Runner)
         part = {"status": "passed", **work(runner)}
     except NoTimeLeft:
         part = {"status": "skipped", "why": "no time left"}
-    except Exception as error:  # whatever it is, the other parts are worth having
+    except Exception as error:  # the other parts run nevertheless
         part = {"status": "failed", "why": str(error) or type(error).__name__}
     part |= {"seconds": round(time.monotonic() - started, 1), "commands": runner.commands}
     why = f": {part['why']}" if "why" in part else ""

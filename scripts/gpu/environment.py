@@ -1,4 +1,4 @@
-"""The machine that `scripts/gpu_check` runs on: its hardware, its packages, and how missing ones are installed."""
+"""The machine that `scripts/gpu_check` runs on: hardware, packages, and installation of missing packages."""
 
 import os
 import platform
@@ -23,7 +23,7 @@ class MissingPackages(Exception):
 
 
 def requirements() -> list[str]:
-    """What the project and its tests need, as pyproject.toml says it."""
+    """Return the requirements of the project and its tests from pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for_tests = [r for r in project["optional-dependencies"]["dev"] if name_of(r) in FOR_TESTS]
     return [*project["dependencies"], *for_tests]
@@ -34,7 +34,7 @@ def name_of(requirement: str) -> str:
 
 
 def missing() -> list[str]:
-    """The requirements that nothing installed here answers to, by name."""
+    """Return the requirements whose packages are not installed, whatever their version."""
     lacking = []
     for requirement in requirements():
         try:
@@ -45,13 +45,17 @@ def missing() -> list[str]:
 
 
 def python_with_everything(wheels: Path | None, folder: Path) -> str:
-    """This Python if it lacks nothing, else one of an environment made in `folder` that sees this one's packages."""
+    """Return this Python if nothing is missing, else that of a new environment which also has the packages of this one.
+
+    Raises:
+        MissingPackages: the packages cannot be installed from `wheels`.
+    """
     lacking = missing()
     if not lacking:
         return sys.executable
     names = ", ".join(name_of(requirement) for requirement in lacking)
     if "torch" in names.split(", "):
-        raise MissingPackages(f"{sys.executable} has no torch, and the machine's own is what is measured")
+        raise MissingPackages(f"{sys.executable} has no torch: run the script with a Python that has it")
     how = (
         f"on a machine with network and Python {platform.python_version_tuple()[0]}."
         f"{platform.python_version_tuple()[1]} run `pip download -d wheels {shlex.join(lacking)}`, bring the folder, "
@@ -81,7 +85,7 @@ def python_with_everything(wheels: Path | None, folder: Path) -> str:
 
 
 def make_environment(folder: Path) -> str:
-    """A virtual environment that sees every package of this Python, also where this one is virtual itself."""
+    """Create a virtual environment with the packages of this Python, which may be virtual itself; return its Python."""
     venv.create(folder, system_site_packages=True, symlinks=os.name == "posix")
     (own,) = folder.glob("lib/python*/site-packages")
     (own / "machine.pth").write_text("\n".join(site.getsitepackages()) + "\n")
@@ -89,7 +93,7 @@ def make_environment(folder: Path) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """Hardware, driver and versions."""
+    """Return the hardware, the driver and the versions."""
     import torch
 
     facts: dict[str, Any] = {"date": datetime.now(UTC).date().isoformat(), "cuda_device": None}
@@ -118,7 +122,7 @@ def machine() -> dict[str, Any]:
 
 
 def driver() -> str | None:
-    """The driver's version as nvidia-smi says it, None where it is not at hand."""
+    """Return the version of the driver from nvidia-smi; None if it cannot be run."""
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "--id=0"]
     try:
         return subprocess.run(query, capture_output=True, text=True, check=True, timeout=30).stdout.strip()

@@ -88,9 +88,9 @@ def of_steps(part: dict[str, Any]) -> list[str]:
     sizes = ", ".join(f"{key} {value}" for key, value in part["sizes"].items())
     lines = [
         f"Whole training steps (forward, backward, Adam), batch {rows[0]['batch']}, {sizes}, bfloat16 under autocast; "
-        "lengths are seq_len/label_len/pred_len. Milliseconds (windows a second):", "",
+        "lengths are seq_len/label_len/pred_len. Milliseconds (windows per second):", "",
         *by_length(rows, lambda row, full: speed(row)), "",
-        "Inference, milliseconds (windows a second):", "",
+        "Inference, milliseconds (windows per second):", "",
         *by_length([row for row in part["rows"] if not row["backward"]], lambda row, full: speed(row)),
     ]  # fmt: skip
     if any(row["peak_mib"] is not None for row in rows):

@@ -1,4 +1,4 @@
-"""The parts of `scripts/gpu_check`: each runs the project's own commands and reads the files that they leave."""
+"""The parts of `scripts/gpu_check`. Each runs commands of the project and reads the files that they write."""
 
 import json
 import xml.etree.ElementTree as ElementTree
@@ -8,16 +8,16 @@ from typing import Any
 from .runner import NoTimeLeft, PartFailed, Runner
 
 PAPER = ("model.d_model=512", "model.n_heads=8", "model.d_ff=2048", "benchmark.batch_size=32")
-STEPS = ("336/168/168", "96/48/24", "720/336/720")  # the most telling first
+STEPS = ("336/168/168", "96/48/24", "720/336/720")  # the most informative first
 
 
 def etth1_folder(given: Path | None) -> Path | None:
-    """The folder given, where ETTh1.csv lies in it."""
+    """Return the given folder if it contains ETTh1.csv, else None."""
     return given.resolve() if given and (given / "ETTh1.csv").is_file() else None
 
 
 def tests(runner: Runner) -> dict[str, Any]:
-    """pytest's counts, and the names of what failed."""
+    """Run the GPU tests; return the counts and the names of the failed tests."""
     junit = runner.scratch / "junit.xml"
     command = ("-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", f"--junitxml={junit}")
     runner.python(*command, ok=(0, 1), seconds=240)
@@ -50,7 +50,7 @@ def layer_causal(runner: Runner) -> dict[str, Any]:
 
 
 def layer(runner: Runner, role: str, lengths: tuple[int, ...]) -> dict[str, Any]:
-    """The mixing alone, forward and backward. Every length has as many tokens, so that the device is always full."""
+    """Benchmark the mixing, forward and backward. All lengths have the same number of tokens."""
     if runner.quick:
         lengths = (64, 256)
     return runner.benchmark(
@@ -66,7 +66,7 @@ def steps(runner: Runner) -> dict[str, Any]:
 
 
 def compiled_steps(runner: Runner) -> dict[str, Any]:
-    """The same through torch.compile, a length at a time: what no longer fits is named, what was measured stays."""
+    """Benchmark compiled training steps, one length at a time; if one fails, the earlier lengths are kept."""
     found: dict[str, Any] = {"rows": []}
     for length in windows(runner):
         try:
@@ -84,7 +84,7 @@ def compiled_steps(runner: Runner) -> dict[str, Any]:
 
 
 def windows(runner: Runner) -> tuple[str, ...]:
-    """seq_len/label_len/pred_len of the training steps."""
+    """Return seq_len/label_len/pred_len of the training steps."""
     return ("24/12/6",) if runner.quick else STEPS
 
 
@@ -94,7 +94,7 @@ def model_sizes(runner: Runner) -> tuple[str, ...]:
 
 
 def profile(runner: Runner) -> dict[str, Any]:
-    """Where the device's time goes: in a training step of probsparse, and in every kind's mixing."""
+    """Profile a training step of probsparse, and the mixing of every attention type."""
     length = 64 if runner.quick else 4096
     step = ("benchmark=model", f"benchmark.lengths=[{windows(runner)[0]}]", "kinds=[probsparse]")
     mixing = ("benchmark.part=mixing", f"benchmark.lengths=[{length}]", f"benchmark.tokens={32 * length}")
@@ -110,7 +110,7 @@ def profile(runner: Runner) -> dict[str, Any]:
 
 
 def train(runner: Runner) -> dict[str, Any]:
-    """ETTh1 in the paper's setting where it is at hand, else the sample set, in float32 and in bfloat16."""
+    """Train in float32 and in bfloat16 with the settings of the paper, on ETTh1 or else on the sample data set."""
     small = runner.quick or runner.device == "cpu"
     settings = ["experiment=informer2020/etth1_m_24", "attention=probsparse", "logger=[]"]
     settings += ["data=sample"] if runner.data_root is None or small else [f"data.root={runner.data_root}"]

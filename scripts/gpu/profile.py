@@ -1,6 +1,6 @@
-"""Where the device's time goes in a piece of work: `python -m gpu.profile FILE OVERRIDES`.
+"""Profile the cases of a benchmark: `python -m gpu.profile FILE OVERRIDES`.
 
-OVERRIDES are those of `forecast.benchmark`; every case's forward + backward is profiled.
+OVERRIDES are those of `forecast.benchmark`. Forward and backward of every case are profiled.
 """
 
 import sys
@@ -27,7 +27,10 @@ def profiles(overrides: list[str]) -> list[dict[str, Any]]:
 
 
 def profile(config: DictConfig, case: workloads.Case) -> dict[str, Any]:
-    """Milliseconds and TFLOP of a call, the busy device's share of it, matrix products' share of that, kernels."""
+    """Return the time and TFLOP of a call, the fraction of it in which the device is busy, and the longest kernels.
+
+    `products_share` and `attention_share` are fractions of the busy time.
+    """
     cuda = config.device == "cuda"
     work = workloads.make_work(config, case, config.device)
     (spread,) = time_in_turn([work], CALLS)
@@ -41,7 +44,7 @@ def profile(config: DictConfig, case: workloads.Case) -> dict[str, Any]:
     events = profiler.key_averages()
 
     def milliseconds(event: Any) -> float:
-        """Of one call, on the device and without what the event called."""
+        """Return the time of an event in one call, on the device and without the events that it called."""
         return (event.self_device_time_total if cuda else event.self_cpu_time_total) / 1000 / CALLS
 
     operators = [e for e in events if e.device_type.name == "CPU"]

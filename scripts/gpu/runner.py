@@ -1,4 +1,4 @@
-"""Runs the project's own commands for `scripts/gpu_check`, in time, and remembers them."""
+"""Run commands of the project for `scripts/gpu_check` within the time limit, and record them."""
 
 import json
 import os
@@ -14,11 +14,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class PartFailed(Exception):
-    """A command ended badly; the message holds the last lines that it printed."""
+    """A command failed; the message contains the last lines that it printed."""
 
 
 class NoTimeLeft(Exception):
-    """A command was not started any more."""
+    """A command was not started because the time limit is near."""
 
 
 @dataclass
@@ -33,11 +33,11 @@ class Runner:
     def python(
         self, *command: str, output_root: Path | None = None, ok: tuple[int, ...] = (0,), seconds: float = 600
     ) -> None:
-        """Run `python command`, its folder below `output_root` where that is given.
+        """Run `python command`; a given `output_root` is passed as an override.
 
         Raises:
-            NoTimeLeft: before it was started.
-            PartFailed: a status that is not `ok`, or it took more than `seconds` or than was left of the whole.
+            NoTimeLeft: less than five seconds are left.
+            PartFailed: the exit status is not in `ok`, or the command exceeded `seconds` or the time limit.
         """
         left = min(seconds, self.ends - time.monotonic())
         if left < 5:
@@ -57,10 +57,10 @@ class Runner:
         try:
             said, _ = process.communicate(timeout=left)
         except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)  # and what it started
+            os.killpg(process.pid, signal.SIGKILL)  # with its child processes
             process.communicate()
             if isinstance(error, subprocess.TimeoutExpired):
-                raise PartFailed(f"{self.commands[-1]}: not over after {left:.0f} s") from None
+                raise PartFailed(f"{self.commands[-1]}: not finished after {left:.0f} s") from None
             raise
         if process.returncode not in ok:
             last = " | ".join(line.strip() for line in said.splitlines()[-4:] if line.strip())
@@ -69,7 +69,7 @@ class Runner:
             raise PartFailed(f"{self.commands[-1]}: too many graphs for one process; some were not compiled")
 
     def benchmark(self, *overrides: str) -> dict[str, Any]:
-        """What `forecast.benchmark` wrote: rows, growth over the lengths, sizes of the model."""
+        """Run `forecast.benchmark`; return its rows, the growth with the length, and the sizes of the model."""
         folder = self.scratch / f"benchmark-{time.monotonic_ns()}"
         self.python("-m", "forecast.benchmark", f"device={self.device}", *overrides, output_root=folder)
         (path,) = folder.glob("*/benchmark.json")

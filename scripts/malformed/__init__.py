@@ -1,1 +1,1 @@
-"""Malformed files and settings, each with what the commands say of it."""
+"""Malformed files and settings, each with the message of the commands."""

@@ -1,4 +1,4 @@
-"""One malformed input and what becomes of it."""
+"""A malformed input and the message that it causes."""
 
 import re
 from collections.abc import Callable
@@ -12,10 +12,16 @@ WORKS = "works"
 
 @dataclass(frozen=True)
 class Case:
-    """`content` is the bytes of the file `name`, or makes it at the path that it is given; no content, no file.
+    """A file or settings, and the message of `python -m forecast.<program>`.
 
-    `says` is what `python -m forecast.<program>` says after `error: `, with `{path}` for the file and `…` for what
-    differs between machines; or `WORKS`: it reads the table that `malformed.tables` calls the good one.
+    Attributes:
+        what: description of the case.
+        says: the message after `error: `, with `{path}` for the file and `…` for text that differs between machines;
+            or `WORKS` if the file is read as the table of `malformed.tables`.
+        content: the bytes of the file, or a function that writes it at the given path; None: there is no file.
+        overrides: overrides of the command.
+        name: name of the file.
+        program: the command.
     """
 
     what: str
@@ -26,7 +32,7 @@ class Case:
     program: str = "check"
 
     def is_said(self, line: str, path: Path) -> bool:
-        """Whether this line on stderr is the one that the case expects."""
+        """Return whether this line on stderr is the expected one."""
         expected = "error: " + self.says.replace("{path}", printable(str(path)))
         return re.fullmatch(".*".join(map(re.escape, expected.split("…"))), line) is not None
 

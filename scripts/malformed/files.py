@@ -1,4 +1,4 @@
-"""Malformed files, and unusual ones that are read."""
+"""Malformed files, and unusual files that can be read."""
 
 import gzip
 import os
@@ -28,7 +28,7 @@ def line(number: int, content: str) -> bytes:
 
 
 def cell(content: str) -> bytes:
-    """The good table with this text for the load of line 5."""
+    """The good table with this text as the load in line 5."""
     return line(5, f"{ISO[3]},{content},3.25")
 
 
@@ -42,7 +42,7 @@ def every(pattern: str) -> list[str]:
 
 
 def local(pattern: str = "%Y-%m-%d %H:%M", start: str = "2024-03-29") -> list[str]:
-    """Local times of Berlin, as a file of one line an hour has them."""
+    """Hourly local times of Berlin."""
     dates = pd.date_range(start, periods=len(DATES), freq="h", tz="Europe/Berlin")
     return [date.strftime(pattern) for date in dates]
 
@@ -59,7 +59,7 @@ def packed(path: Path, *members: tuple[str, bytes], flags: int = 0) -> None:
 
 
 def bomb(block: bytes) -> bytes:
-    """10 GB of this, packed by gzip into 10 MB."""
+    """10 GB of this block, compressed by gzip to 10 MB."""
     return gzip.compress(block * (100_000_000 // len(block)), 6) * 100
 
 

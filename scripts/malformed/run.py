@@ -1,4 +1,4 @@
-"""What a command says of an input, within this process."""
+"""Run a command on an input in this process."""
 
 import io
 import os
@@ -13,11 +13,11 @@ from forecast.commands.check import check
 from forecast.commands.train import train
 
 UNSEEN = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
-"""What Python shows to no user, and pytest to every test."""
+"""Warnings that Python hides from users by default, and pytest shows."""
 
 
 def run(program: str, folder: Path, *overrides: str) -> tuple[int, str]:
-    """Run `python -m forecast.check` or `.train` in `folder` with these overrides: the exit status, and stderr."""
+    """Run `python -m forecast.check` or `.train` in `folder` with these overrides; return the exit status and stderr."""
     errors = io.StringIO()
     with (
         chdir(folder),

@@ -1,4 +1,4 @@
-"""The good table, and the ways in which the malformed files write it."""
+"""The good table, and functions that write it in different formats."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -22,7 +22,7 @@ def text(
     end: str = "\n",
     changed: Mapping[int, str] | None = None,
 ) -> str:
-    """The table in some way of writing, lines of these numbers (the header's is 1) changed."""
+    """Write the table in a format, and replace the lines with these numbers (the header is line 1)."""
     rows = [separator.join([d, *map(number, v)]) for d, v in zip(dates, VALUES.tolist(), strict=True)]
     lines = [header.replace(",", separator), *rows]
     for line, content in (changed or {}).items():
@@ -31,5 +31,5 @@ def text(
 
 
 def german(value: float) -> str:
-    """1234.5 as 1.234,5."""
+    """Write 1234.5 as 1.234,50."""
     return f"{value:,.2f}".translate(str.maketrans(",.", ".,"))

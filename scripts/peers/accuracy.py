@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""Test scores on ETTh1, 48/48→24, all columns from all: every Informer on the same windows in the same order."""
+"""Test scores of all Informers on ETTh1, 48/48→24, all columns from all, on the same windows in the same order."""
 
 import copy
 import json
@@ -28,8 +28,8 @@ PRECISIONS = {"float32": "32-true", "bfloat16": "bf16-mixed"}
 Row = dict[str, Any]
 
 
-def setting(data_root: Path) -> tuple[DictConfig, DataModule]:
-    """The experiment's configuration and its data, read."""
+def load_data(data_root: Path) -> tuple[DictConfig, DataModule]:
+    """Return the configuration of the experiment, and its data."""
     config = composed(EXPERIMENT)
     config.data.root = str(data_root)
     data = instantiate(config.data)
@@ -39,7 +39,7 @@ def setting(data_root: Path) -> tuple[DictConfig, DataModule]:
 
 
 def ours(sizes: Sizes, data_root: Path, epochs: int, precision: str) -> Row:
-    """What `python -m forecast.train` reports, in a process of its own."""
+    """Run `python -m forecast.train` in a new process, and return its scores."""
     with tempfile.TemporaryDirectory() as folder:
         overrides = [
             EXPERIMENT, "attention=probsparse", f"data.root={data_root}", f"output_root={folder}", "logger=[]",
@@ -64,25 +64,25 @@ def ours(sizes: Sizes, data_root: Path, epochs: int, precision: str) -> Row:
 
 
 def peers(sizes: Sizes, config: DictConfig, data: DataModule, epochs: int) -> Iterable[Row]:
-    """neuralforecast's Informer, then transformers'."""
+    """Train and score the Informers of neuralforecast and transformers."""
     schedule = instantiate(config.schedule)
     window = {"seq_len": config.seq_len, "pred_len": config.pred_len, "factor": config.factor}
     torch.manual_seed(config.seed)
     peer = NeuralforecastInformer(sizes, label_len=config.label_len, **window)
-    yield trained(peer, data, epochs, config.optimizer.lr, schedule)
+    yield train(peer, data, epochs, config.optimizer.lr, schedule)
     torch.manual_seed(config.seed)
     peer = TransformersInformer(sizes, columns=data.n_features, **window)
-    yield trained(peer, data, epochs, config.optimizer.lr, schedule)
+    yield train(peer, data, epochs, config.optimizer.lr, schedule)
 
 
-def trained(
+def train(
     peer: NeuralforecastInformer | TransformersInformer,
     data: DataModule,
     epochs: int,
     lr: float,
     schedule: Any,
 ) -> Row:
-    """Its test scores with the weights of the epoch of lowest validation MSE, as ours are taken."""
+    """Train a model and test its epoch with the lowest validation MSE, as `forecast.train` does."""
     loader, model = data.train_dataloader(), peer.model
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
     rate = schedule(optimizer, total_steps=epochs * len(loader))["scheduler"]
@@ -114,7 +114,7 @@ def trained(
 def scores(
     peer: NeuralforecastInformer | TransformersInformer, batches: Iterable[Batch]
 ) -> tuple[float, float]:
-    """MSE and MAE of the scaled values, every window counted once."""
+    """Return MSE and MAE on scaled values over all windows."""
     peer.model.eval()
     squared, absolute, count = 0.0, 0.0, 0
     for batch in batches:

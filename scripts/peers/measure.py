@@ -1,4 +1,4 @@
-"""Measure everything, then show and save it: `scripts/benchmark_peers` runs this inside the environment it made."""
+"""Measure, print and save the comparison. `scripts/benchmark_peers` runs this module in the environment it creates."""
 
 import argparse
 import itertools
@@ -35,13 +35,13 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Times, or with --train scores."""
+    """Measure times, or scores with --train."""
     from forecast.tools.benchmark.measurement import describe_hardware
 
     from . import accuracy, timings
 
     sizes = options.sizes
-    config, data = accuracy.setting(options.data_root) if options.train else (None, None)
+    config, data = accuracy.load_data(options.data_root) if options.train else (None, None)
     names = ("forecast", "neuralforecast", "transformers", "torch")
     results: dict[str, Any] = {
         "command": command(options),
@@ -56,7 +56,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         for precision in accuracy.PRECISIONS:
             progress(f"training on ETTh1: ours, {precision}")
             results["accuracy"].append(accuracy.ours(sizes, options.data_root, options.epochs, precision))
-        progress("training on ETTh1: neuralforecast's, then transformers'")
+        progress("training on ETTh1: neuralforecast and transformers")
         results["accuracy"] += accuracy.peers(sizes, config, data, options.epochs)
         return results
     for length in sizes.lengths:

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""The peers' Informers, of the same sizes as ours, fed with this project's batches."""
+"""The Informers of neuralforecast and transformers, with the sizes of this project's Informer and on its batches."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ TIME_FEATURES = ["hour", "day_of_week", "day_of_month", "day_of_year"]
 
 
 class NeuralforecastInformer:
-    """Reads one series a window: every column of a batch becomes a window of its own."""
+    """The univariate Informer of neuralforecast: each column of a window is a separate window."""
 
     name = "neuralforecast"
 
@@ -34,11 +34,11 @@ class NeuralforecastInformer:
             dropout=sizes.dropout,
             factor=factor,
         )
-        # Its argument for this, a share of input_size, may not be 1; forward reads the length alone.
+        # The constructor takes label_len as a fraction of input_size below 1; forward reads this attribute only.
         self.model.label_len = label_len
 
     def predict(self, batch: Batch) -> Tensor:
-        """(batch, pred_len, columns)"""
+        """Forecast a batch: (batch, pred_len, columns)."""
         columns = batch.past.shape[2]
         series = batch.past.transpose(1, 2).flatten(0, 1)[..., None]  # (batch · columns, seq_len, 1)
         time = torch.cat([batch.past_time, batch.future_time], dim=1).repeat_interleave(columns, dim=0)
@@ -50,9 +50,9 @@ class NeuralforecastInformer:
 
 
 class TransformersInformer:
-    """Reads all columns, as ours; each step enters as the values one step before it.
+    """The multivariate Informer of transformers. The input at each step is the values of the previous step.
 
-    So a past of seq_len rows gives seq_len − 1 positions of the encoder, and every row of it is seen.
+    A past of seq_len rows therefore gives seq_len − 1 encoder positions, which together read all rows.
     """
 
     name = "transformers"
@@ -86,16 +86,16 @@ class TransformersInformer:
         self.model.train()
 
     def predict(self, batch: Batch) -> Tensor:
-        """(batch, pred_len, columns), decoded step by step; in evaluation."""
+        """Forecast a batch step by step in evaluation mode: (batch, pred_len, columns)."""
         return self.model.generate(**inputs(batch)).sequences[:, 0]
 
     def loss(self, batch: Batch) -> Tensor:
-        """Its own: the negative log-likelihood of Student's t."""
+        """Return the loss of the model: the negative log-likelihood of Student's t."""
         return self.model(**inputs(batch), future_values=batch.future).loss
 
 
 class MeanPath(InformerForPrediction):
-    """In evaluation each step hands on its distribution's mean, not a sample: one path instead of a hundred."""
+    """An Informer that feeds the mean of each step back in evaluation, instead of a sample: one path is enough."""
 
     def output_distribution(self, *args: Any, **options: Any) -> torch.distributions.Distribution:
         distribution = super().output_distribution(*args, **options)

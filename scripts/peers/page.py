@@ -10,7 +10,7 @@ from rich.table import Table
 from forecast.system.files import whole_file, write_json
 from tables import markdown_table
 
-WIDTH = 100  # of the terminal, at least: no cell is cut or broken
+WIDTH = 100  # least width of the printed tables, so that no cell is cut
 
 STEPS = """\
 All implementations are timed once per round, in turn, in one process. The table shows the median, the fastest and the
@@ -114,7 +114,7 @@ def show(results: dict[str, Any]) -> None:
 
 
 def save(folder: Path, results: dict[str, Any]) -> None:
-    """peers.json and peers.md, or those of --train, each whole or not at all."""
+    """Write peers.json and peers.md, or peers-trained.json and peers-trained.md, each atomically."""
     stem = "peers-trained" if results["accuracy"] else "peers"
     write_json(folder / f"{stem}.json", results)
     with whole_file(folder / f"{stem}.md") as temporary:

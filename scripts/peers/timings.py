@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""Times of whole training steps and of Nyström self-attention layers, the peers' and ours in turn."""
+"""Times of training steps and of Nyström self-attention layers in this project and other libraries, in turn."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 def training_steps(sizes: Sizes, length: str, repeats: int) -> list[Row]:
-    """Forward, backward and Adam of every Informer at one seq_len/label_len/pred_len, in float32 and bfloat16."""
+    """Time a training step of each Informer at one seq_len/label_len/pred_len, in float32 and bfloat16."""
     seq_len, label_len, pred_len = (int(part) for part in length.split("/"))
     works: dict[tuple[str, str], Work] = {}
     for precision in ("float32", "bfloat16"):
@@ -33,7 +33,7 @@ def training_steps(sizes: Sizes, length: str, repeats: int) -> list[Row]:
         peer = NeuralforecastInformer(sizes, **windows)
         works[peer.name, precision] = step(peer, random_batch(sizes, seq_len, pred_len, 1), precision)
         del windows["label_len"]
-        windows["seq_len"] += 1  # gives as many positions of its encoder as the others have
+        windows["seq_len"] += 1  # so that its encoder has as many positions as the others
         peer = TransformersInformer(sizes, columns=COLUMNS, **windows)
         batch = random_batch(sizes, seq_len + 1, pred_len, COLUMNS)
         works[peer.name, precision] = step(peer, batch, precision)
@@ -59,7 +59,7 @@ def random_batch(sizes: Sizes, seq_len: int, pred_len: int, columns: int) -> Bat
 
 
 def step(peer: NeuralforecastInformer | TransformersInformer, batch: Batch, precision: str) -> Work:
-    """As `forecast.tools.benchmark.workloads.make_step` does it for ours."""
+    """Create a training step like that of `forecast.tools.benchmark.workloads.make_step`."""
     optimizer = torch.optim.Adam(peer.model.parameters(), lr=1e-4, fused=True)
     dtype = DTYPES[precision]
 
@@ -85,7 +85,7 @@ def our_step(sizes: Sizes, kind: str, length: str, precision: str) -> Work:
 
 
 def nystrom_layers(sizes: Sizes, length: int, landmarks: int, repeats: int) -> list[Row]:
-    """Forward and backward of a self-attention layer, q, k, v and output projections and convolution included."""
+    """Time forward and backward of a self-attention layer with its projections and its convolution."""
     d_model = sizes.d_model
     config = NystromformerConfig(
         hidden_size=d_model,

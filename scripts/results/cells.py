@@ -1,6 +1,6 @@
-"""What `scripts/reproduce` runs, table by table: a cell is one run of `python -m forecast.train`. Imports no torch.
+"""The tables of `scripts/reproduce`. A cell is one run of `python -m forecast.train`. Imports no torch.
 
-Seeds come outermost, so that a table that was stopped early holds one seed of everything before a second of anything.
+Cells are ordered by seed first, so that an interrupted table has all cells of one seed before any cell of the next.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
         "trainer.max_epochs=10",
     ),
 }  # fmt: skip
-"""Each data set as the tables use it. ROOT stands for the folder that --root names."""
+"""Overrides for each data set. ROOT stands for the folder of --root."""
 
 WINDOWS = (("etth1", 96), ("etth2", 96), ("load", 168), ("etth1-joint", 96))  # data set, horizon
 WINDOW_LENGTHS = (336, 720, 1440, 2880)
@@ -41,7 +41,7 @@ RECALL = {
     "seq_len=2688": KINDS,
     "seq_len=2688 feature_map=taylor": ("linear",),
 }
-"""Steps read, with other changes, and the kinds that read them."""
+"""Input steps and other overrides, with the attention types that are run with them."""
 ABLATION = (("sample", 168), ("load", 168), ("etth1", 96))
 VARIANTS = (
     "everything",
@@ -54,7 +54,7 @@ VARIANTS = (
     "data.holidays=null",
     "model=informer seq_len=96",
 )
-"""Rows of the ablation: overrides, parted by spaces, that replace those of "everything"."""
+"""Rows of the ablation: overrides, separated by spaces, that replace those of "everything"."""
 
 PAPER_HORIZONS = (24, 48, 168, 336, 720)
 
@@ -62,12 +62,12 @@ PAPER_HORIZONS = (24, 48, 168, 336, 720)
 @dataclass(frozen=True)
 class Cell:
     table: str
-    data: str  # of SETTINGS
+    data: str  # a key of SETTINGS
     horizon: int
     kind: str
     seed: int
     overrides: tuple[str, ...]
-    variant: str = ""  # what else tells it from its neighbours, such as seq_len=1440
+    variant: str = ""  # other overrides that identify the cell, such as seq_len=1440
 
     @property
     def name(self) -> str:
@@ -76,21 +76,21 @@ class Cell:
 
     @property
     def steps_read(self) -> int:
-        """Of a cell whose variant begins with seq_len."""
+        """Input steps of a cell whose variant begins with seq_len."""
         return int(self.variant.split()[0].removeprefix("seq_len="))
 
     @property
     def label(self) -> str:
-        """The kind, and what is changed of it beside the window's length."""
+        """The attention type, and the overrides of the variant except for seq_len."""
         return " ".join([self.kind, *(f"`{change}`" for change in self.variant.split()[1:])])
 
     def typed(self, root: Path) -> list[str]:
-        """Its overrides with the data folder in place of ROOT."""
+        """Return the overrides with the data folder in place of ROOT."""
         return [override.replace("=ROOT", f"={root}", 1) for override in self.overrides]
 
 
 def merged(*overrides: str) -> tuple[str, ...]:
-    """One override a key, the last one said, in the place of the first."""
+    """Return one override per key: the last value, at the position of the first."""
     return tuple({override.partition("=")[0]: override for override in overrides}.values())
 
 
@@ -103,7 +103,7 @@ def cell(table: str, data: str, horizon: int, kind: str, seed: int, variant: str
 
 
 def horizons(table: str, names: tuple[str, ...], lengths: tuple[int, ...] = HORIZONS) -> Iterator[Cell]:
-    """Every kind on data sets at several horizons."""
+    """Yield all attention types on several data sets and horizons."""
     for seed in SEEDS:
         for name in names:
             for length in lengths:
@@ -112,7 +112,7 @@ def horizons(table: str, names: tuple[str, ...], lengths: tuple[int, ...] = HORI
 
 
 def windows() -> Iterator[Cell]:
-    """Every kind reading ever more of the past, one seed."""
+    """Yield all attention types with windows of increasing length, one seed."""
     for name, horizon in WINDOWS:
         for length in WINDOW_LENGTHS:
             for kind in KINDS:
@@ -120,8 +120,8 @@ def windows() -> Iterator[Cell]:
 
 
 def recall() -> Iterator[Cell]:
-    """Windows too short for what is to be recalled, and windows that hold it; the kind under test in every slot that
-    it serves, cross-attention too."""
+    """Yield windows without and with the relevant week. The attention type is used in all slots that it can serve,
+    including cross-attention."""
     for seed in SEEDS:
         for variant, kinds in RECALL.items():
             for kind in kinds:
@@ -131,7 +131,7 @@ def recall() -> Iterator[Cell]:
 
 
 def ablation() -> Iterator[Cell]:
-    """Softmax attention, with one part after another left out."""
+    """Yield the default model with full attention, and with one setting changed."""
     for seed in SEEDS:
         for name, horizon in ABLATION:
             for variant in VARIANTS:
@@ -140,15 +140,15 @@ def ablation() -> Iterator[Cell]:
 
 
 def applies(variant: str, settings: tuple[str, ...]) -> bool:
-    """Holidays can be left out where they are told, variables laid out otherwise where there are several."""
+    """Return whether a variant changes these settings: not all of them have holidays, or several variables."""
     if variant.startswith("data.holidays"):
         return "data.holidays=TR" in settings
     return "features=M" in settings or not variant.startswith("model.tokens")
 
 
 def informer2020() -> Iterator[Cell]:
-    """The Informer paper's settings, from conf/experiment/informer2020; those of ETTh1 S, which read 720 hours and cost
-    930 GFLOP a step, in bfloat16."""
+    """Yield the settings of the Informer paper (conf/experiment/informer2020). ETTh1 S, with 720 input hours and 930
+    GFLOP per step, is trained in bfloat16."""
     for seed in SEEDS:
         for name in ("etth1", "etth2"):
             for features in ("M", "S"):

@@ -1,4 +1,4 @@
-"""`scripts/reproduce` from its arguments to its exit status."""
+"""The command `scripts/reproduce`."""
 
 import platform
 import sys
@@ -18,7 +18,7 @@ def main(
     docs: Path = ROOT / "docs",
     runs: Path = ROOT / "runs" / "reproduce",
 ) -> int:
-    """0: everything asked for is there; 1: cells failed; 2: a mistake, or a file is missing; 130: stopped."""
+    """Run the command; return its exit status: 1 if cells failed, 2 for a mistake or a missing file, 130 if stopped."""
     options = parse(arguments)
 
     from forecast.system.errors import ForecastError
@@ -46,7 +46,7 @@ def main(
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("stopped: the same command goes on from here, within a cell too", file=sys.stderr)
+        print("stopped: the same command resumes from here, also within a cell", file=sys.stderr)
         return 130
     say(f"saved in {docs / 'results.md'}")
     if failed:
@@ -55,7 +55,7 @@ def main(
 
 
 def check_files(cells: Sequence[Cell], root: Path) -> None:
-    """Find or download every data set once, before anything runs. Raises DataError that says where to put a file."""
+    """Find or download every data set before the first run. Raises DataError for a file that has to be put in place."""
     from hydra.utils import instantiate
 
     from forecast.cli.compose import composed
@@ -74,14 +74,14 @@ def check_files(cells: Sequence[Cell], root: Path) -> None:
 
 
 def cores() -> int:
-    """That this process may use."""
+    """Return the number of CPU cores that this process may use."""
     from joblib import cpu_count
 
     return cpu_count()
 
 
 def machine(threads: int) -> dict[str, Any]:
-    """What the cells of this start run on: the hardware and versions, and nothing that names the computer."""
+    """Return the hardware and the versions that the cells run on, without the name of the computer."""
     import torch
 
     from forecast.tools.benchmark.measurement import describe_hardware

@@ -1,39 +1,47 @@
-"""What the command line of scripts/reproduce takes. Standard library alone."""
+"""Command line of scripts/reproduce. Standard library only."""
 
 import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
-from peers.options import folder, positive
+from arguments import folder, positive
 from results.cells import KINDS, ROOT, TABLES, Cell
 
 
 class Parser(argparse.ArgumentParser):
-    """Says a mistake in one line."""
+    """A parser that reports a mistake in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {message}\n")
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options; `cells` are those chosen."""
+    """Parse the options; `cells` are the selected cells."""
     parser = Parser(
         prog="scripts/reproduce",
-        description="Run what a table of docs/results.md still lacks, cell by cell, and write the page. A cell is one "
-        "training run; finished ones are kept in docs/results/TABLE.json, so a stopped table goes on where it was.",
+        description="Run the missing cells of a table of docs/results.md, and write the page. A cell is one training "
+        "run. Finished cells are saved in docs/results/TABLE.json, so the same command resumes an interrupted table.",
         epilog=f"tables: {', '.join(TABLES)}",
     )
-    parser.add_argument("table", nargs="?", metavar="TABLE", help="one of those below")
-    parser.add_argument("--jobs", type=positive, default=1, metavar="N", help="cells at a time (default: 1)")
+    parser.add_argument("table", nargs="?", metavar="TABLE", help="one of the tables below")
+    parser.add_argument(
+        "--jobs",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="cells that run at a time (default: 1)",
+    )
     parser.add_argument(
         "--root", type=folder, default=ROOT / "data", metavar="FOLDER",
-        help="where the data sets' files lie, or are downloaded to (default: data)",
+        help="folder of the data files, which are downloaded if they are missing (default: data)",
     )  # fmt: skip
-    parser.add_argument("--kinds", metavar="KIND,KIND", help="only these attention kinds")
+    parser.add_argument("--kinds", metavar="KIND,KIND", help="only these attention types")
     parser.add_argument("--seeds", metavar="N,N", help="only these seeds")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only cells with this in their name")
-    parser.add_argument("--list", action="store_true", help="name the cells, and say which are finished")
-    parser.add_argument("--page", action="store_true", help="only write docs/results.md from what is there")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only cells whose name contains TEXT")
+    parser.add_argument("--list", action="store_true", help="list the cells, and whether they are finished")
+    parser.add_argument(
+        "--page", action="store_true", help="only write docs/results.md from the finished cells"
+    )
     options = parser.parse_args(arguments)
     if options.page:
         if options.table or options.list:
@@ -50,7 +58,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def chosen(cells: Sequence[Cell], kinds: str | None, seeds: str | None, text: str) -> list[Cell]:
-    """Those of these kinds and seeds with `text` in their names. Raises ValueError for what none of them has."""
+    """Select cells by attention type, seed and a part of the name. Raises ValueError for values that no cell has."""
     table = cells[0].table
     found = list(cells)
     if kinds is not None:
@@ -67,6 +75,7 @@ def chosen(cells: Sequence[Cell], kinds: str | None, seeds: str | None, text: st
 
 
 def among(said: str, there: list[str], wrong: str) -> list[str]:
+    """Split a list of values. Raises ValueError for a value that is not in `there`."""
     names = said.split(",")
     for name in names:
         if name not in there:

@@ -1,4 +1,4 @@
-"""Runs the cells that a table lacks, several at a time, and says how far it is."""
+"""Run the missing cells of a table, several at a time, and report progress."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ def run_missing(
     jobs: int,
     say: Callable[[str], None],
 ) -> int:
-    """How many failed; they end no others, and stay missing. What has finished is kept, whatever happens later."""
+    """Run the missing cells; return how many failed. A finished cell is saved at once; a failed one stays missing."""
     missing = [cell for cell in cells if store.row(cell) is None]
     say(f"{len(cells)} cells of {store.table}, {len(cells) - len(missing)} finished before")
     began, failed = time.monotonic(), 0
@@ -58,7 +58,7 @@ def told(row: Row) -> str:
 
 
 def left(began: float, number: int, total: int) -> str:
-    """By the cells of this start, all taken as equally long."""
+    """Estimate the remaining time from the mean time of the cells that this command has run."""
     if number == total:
         return ""
     return f"; about {duration((time.monotonic() - began) / number * (total - number))} left"

@@ -1,4 +1,4 @@
-"""Scores that papers print, on scaled values: what docs/results.md puts beside ours."""
+"""Published test scores on scaled values, which docs/results.md shows for comparison."""
 
 from results.cells import PAPER_HORIZONS
 
@@ -34,7 +34,7 @@ PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
         "electricity": (0.274, 0.296, 0.300, 0.373),
     },
 }
-"""Test MSE 96, 192, 336 and 720 steps ahead, all columns from all: each paper's own table."""
+"""Test MSE for the horizons 96, 192, 336 and 720, all columns from all, from the tables of each paper."""
 
 _INFORMER = {
     ("etth1", "M"): ((0.577, 0.549), (0.685, 0.625), (0.931, 0.752), (1.128, 0.873), (1.215, 0.896)),

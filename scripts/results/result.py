@@ -1,4 +1,4 @@
-"""A table's cells beside what they gave, and how a group of them reads in the page."""
+"""Cells of a table with their results, and the text of a group of cells in the page."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Result:
         return cls(tuple((cell, store.row(cell)) for cell in cells))
 
     def pick(self, **where: Any) -> "Result":
-        """The cells whose attributes have these values."""
+        """Return the cells whose attributes have these values."""
         return Result(
             tuple(
                 (cell, row)
@@ -31,7 +31,7 @@ class Result:
         )
 
     def has(self, name: str) -> list[Any]:
-        """The values of an attribute of the cells, in the table's order."""
+        """Return the distinct values of an attribute of the cells, in the order of the table."""
         return list(dict.fromkeys(getattr(cell, name) for cell, _ in self.pairs))
 
     @property
@@ -39,11 +39,11 @@ class Result:
         return [row for _, row in self.pairs if row is not None]
 
     def mean(self, key: str = "mse") -> float:
-        """NaN where nothing has run."""
+        """Return the mean over the cells that have run; NaN if none has."""
         return mean_and_std([row[key] for row in self.rows])[0] if self.rows else math.nan
 
     def text(self, key: str = "mse") -> str:
-        """Mean ± sample deviation over the seeds; of how many, where some of them have not run."""
+        """Return mean ± sample standard deviation over the seeds, and their number if some have not run."""
         if not self.rows:
             return MISSING
         mean, deviation = mean_and_std([row[key] for row in self.rows])
@@ -54,7 +54,7 @@ class Result:
 
 
 def decimals(value: float) -> int:
-    """Three, as papers print, and one more for small errors."""
+    """Return the number of decimals: three, as in papers, or four for small errors."""
     return 3 if value >= 0.1 else 4
 
 
@@ -63,14 +63,14 @@ def score(value: float) -> str:
 
 
 def per_cent(value: float, reference: float) -> str:
-    """How far `value` lies above (+) or below (−) the reference."""
+    """Return the difference of `value` from the reference in per cent of the reference."""
     if math.isnan(value) or math.isnan(reference):
         return "–"
     return f"{100 * (value / reference - 1):+.1f} %".replace("-", "−")
 
 
 def emboldened(texts: Sequence[str], values: Sequence[float]) -> list[str]:
-    """The texts, bold where the value is the lowest, or reads the same."""
+    """Return the texts; those whose value is the lowest after rounding are bold."""
     best = min((value for value in values if not math.isnan(value)), default=math.nan)
     return [
         f"**{text}**" if not math.isnan(value) and score(value) == score(best) else text
@@ -79,5 +79,5 @@ def emboldened(texts: Sequence[str], values: Sequence[float]) -> list[str]:
 
 
 def mean_over(values: Sequence[float]) -> float:
-    """NaN where one is missing."""
+    """Return the mean; NaN if a value is NaN."""
     return sum(values) / len(values)

@@ -1,6 +1,6 @@
-"""One cell: `python -m forecast.train` in a process and a run folder of its own, of which the scores are kept.
+"""Run one cell: `python -m forecast.train` in a new process and a new run folder, whose scores are returned.
 
-A cell that was stopped goes on from its last state, as long as the code is the same.
+A stopped cell is resumed from its last state if the code has not changed.
 """
 
 import csv
@@ -33,26 +33,26 @@ FACTS = (
     "precision",
 )
 CODE = ("forecast", "conf")
-UNKNOWN, CHANGED = "unknown", "-dirty"  # in place of a commit, and after one
-PATIENCE = 60  # seconds to end in: a step, and the state that is kept after it
+UNKNOWN, CHANGED = "unknown", "-dirty"  # replaces a commit; follows a commit
+PATIENCE = 60  # seconds that a stopped run has to finish a step and save its state
 BASELINES = ("naive", "seasonal_naive", "linear")
 
 
 class CellFailed(Exception):
-    """A run ended badly; the message is the last line that it printed."""
+    """A run failed; the message is the last line that it printed."""
 
 
 @dataclass
 class Runner:
     root: Path  # the data folder
     threads: int  # of each run
-    runs: Path  # where cells that have not finished are kept
+    runs: Path  # folder of the unfinished cells
     _running: set[subprocess.Popen[str]] = field(default_factory=set)
     _stopped: bool = False
     _lock: Lock = field(default_factory=Lock)
 
     def __call__(self, cell: Cell) -> Row:
-        """Scores and costs, and of which code. Raises CellFailed."""
+        """Run a cell and return its scores, its costs and the commit. Raises CellFailed."""
         commit = described_commit()
         folder = self.runs / "_".join([cell.table, *cell.name.split("/"), commit])
         try:
@@ -64,7 +64,7 @@ class Runner:
     def _row(self, cell: Cell, commit: str, folder: Path) -> Row:
         if commit == UNKNOWN or commit.endswith(
             CHANGED
-        ):  # code that may be another now than when it was begun
+        ):  # the code may have changed since the run was started
             for begun in folder.glob("*/"):
                 shutil.rmtree(begun)
         own = [
@@ -100,7 +100,7 @@ class Runner:
             raise CellFailed(f"status {process.returncode}: {reason}")
 
     def stop(self) -> None:
-        """End the runs, each with its state kept, and begin no other."""
+        """Stop all runs after they have saved their states, and start no others."""
         with self._lock:
             self._stopped = True
             running = list(self._running)
@@ -111,29 +111,30 @@ class Runner:
             try:
                 process.wait(max(0, ends - time.monotonic()))
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)  # and what it started
+                os.killpg(process.pid, signal.SIGKILL)  # with its child processes
 
 
 def described_commit() -> str:
-    """The last commit that changed the code of a run, marked where it has changed since; unknown outside a git
-    repository."""
+    """Return the last commit that changed the code of a run, marked if there are uncommitted changes; `unknown` outside
+    a git repository."""
     try:
-        commit = said_by_git("log", "-1", "--format=%h", "--", *CODE)
-        changed = said_by_git("status", "--porcelain", "--", *CODE)
+        commit = git("log", "-1", "--format=%h", "--", *CODE)
+        changed = git("status", "--porcelain", "--", *CODE)
     except (FileNotFoundError, subprocess.CalledProcessError):
         return UNKNOWN
     return f"{commit}{CHANGED}" if changed else commit
 
 
-def said_by_git(*arguments: str) -> str:
+def git(*arguments: str) -> str:
     command = ["git", "-C", str(ROOT), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
 
 
 def scores(folder: Path) -> Row:
-    """What is kept of a run folder: test and validation errors on scaled values, and what the run cost.
+    """Return the test and validation errors of a run on scaled values, and its costs.
 
-    Raises CellFailed where the test error is not finite.
+    Raises:
+        CellFailed: the test error is not finite.
     """
     metrics: dict[str, Any] = json.loads((folder / "metrics.json").read_text())
     if metrics["test"]["mse"] is None:

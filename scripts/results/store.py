@@ -13,12 +13,12 @@ Row = dict[str, Any]
 
 
 class Store:
-    """Cells by name; every one is in the file as soon as it is added."""
+    """The finished cells of a table by name; each is written to the file when it is added."""
 
     def __init__(self, folder: Path, table: str) -> None:
         self.table, self.path = table, folder / f"{table}.json"
         self.content = self._read()
-        # Several commands, and the threads of one, add to the same file.
+        # Several commands and threads may add to the same file.
         self._lock = FileLock(folder / f".{table}.lock")
 
     def _read(self) -> dict[str, Any]:
@@ -27,12 +27,12 @@ class Store:
         return {"table": self.table, "machines": [], "cells": {}}
 
     def row(self, cell: Cell) -> Row | None:
-        """What it gave; None where it has not run, or ran with other overrides than the table now asks for."""
+        """Return the result of a cell; None if it has not run with the overrides that the table has now."""
         row = self.content["cells"].get(cell.name)
         return row if row is not None and row["overrides"] == list(cell.overrides) else None
 
     def add(self, cell: Cell, scores: Row, machine: dict[str, Any]) -> None:
-        """Keep it beside what others added meanwhile, in the table's order."""
+        """Add a result to the file, which other commands may have changed, in the order of the table."""
         told: Row = {key: getattr(cell, key) for key in ("data", "variant", "horizon", "kind", "seed")}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._lock:

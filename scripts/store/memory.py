@@ -1,4 +1,7 @@
-"""Train as the command does, and tell how far anonymous memory grew: python memory.py RESULT.json KEY=VALUE..."""
+"""Train like `python -m forecast.train`, and record the growth of anonymous memory.
+
+python memory.py RESULT.json KEY=VALUE...
+"""
 
 import json
 import sys
@@ -9,13 +12,13 @@ STATUS = Path("/proc/self/status")
 
 
 def anonymous() -> float:
-    """MiB of this process's memory that no file stands behind (RssAnon)."""
+    """Return the memory of this process that is not mapped from a file (RssAnon), in MiB."""
     line = next(line for line in STATUS.read_text().splitlines() if line.startswith("RssAnon"))
     return int(line.split()[1]) / 2**10
 
 
 class Peak(threading.Thread):
-    """The most anonymous memory there was since the start, looked at fifty times a second."""
+    """A thread that samples the peak of anonymous memory fifty times per second."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""How much of a store two training processes hold between them: each page counts by its share (Pss)."""
+"""Memory that two training processes use for one store; a page in both counts half for each (Pss)."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ import psutil
 
 
 def mapped(process: psutil.Process, file: str) -> dict[str, float]:
-    """MiB of the file in this process's memory (Rss), and its share of them (Pss)."""
+    """Return the MiB of a file in the memory of a process (Rss), and its proportional part of them (Pss)."""
     found = {"Rss": 0.0, "Pss": 0.0, "Private_Dirty": 0.0}
     inside = False
     for line in Path(f"/proc/{process.pid}/smaps").read_text().splitlines():
@@ -23,7 +23,7 @@ def mapped(process: psutil.Process, file: str) -> dict[str, float]:
 
 
 def measure(store: Path, folder: Path, settings: list[str]) -> dict[str, Any]:
-    """The most that the two processes of `trainer=ddp_cpu` held of values.npy together, looked at every half second."""
+    """Return the peak over the two processes of `trainer=ddp_cpu` for values.npy, sampled every half second."""
     command = [sys.executable, "-m", "forecast.train", "data=store", f"data.path={store}", "trainer=ddp_cpu"]
     run = subprocess.Popen([*command, *settings], cwd=folder, stdout=subprocess.DEVNULL)
     best: dict[str, Any] = {"processes": 0, "Pss": 0.0}

@@ -1,4 +1,4 @@
-"""A made-up table of any size: sixteen sensors, a row a second, daily cycles and noise."""
+"""A generated table of any size: sixteen sensors, one row per second, daily cycles and noise."""
 
 import subprocess
 import sys
@@ -17,12 +17,12 @@ from forecast.data import Panel
 from forecast.data.store.format import StoreWriter
 
 COLUMNS = tuple(f"sensor{number}" for number in range(16))
-BLOCK = 1 << 19  # rows made at a time
-BYTES_A_ROW = 4 * len(COLUMNS)  # of a store's values
+BLOCK = 1 << 19  # rows generated at a time
+BYTES_PER_ROW = 4 * len(COLUMNS)  # in values.npy
 
 
 def blocks(rows: int) -> Iterator[Panel]:
-    """Consecutive rows. The numbers of one block come again in the next: how they look does not matter here."""
+    """Yield consecutive blocks of rows. All blocks have the same numbers, because only their size matters here."""
     number = np.arange(min(BLOCK, rows))
     angle = 2 * np.pi * (number % 86_400) / 86_400
     noise = np.random.default_rng(0).normal(scale=3, size=(len(number), len(COLUMNS)))
@@ -35,10 +35,10 @@ def blocks(rows: int) -> Iterator[Panel]:
 
 
 def write_store(path: Path, size: int) -> None:
-    """A store of about `size` bytes of values, written as converting writes it, but for the checks."""
+    """Write a store with about `size` bytes of values, like `forecast.convert` but without its checks."""
     path.mkdir()
     writer = StoreWriter(path, list(COLUMNS), "<f4", "us", 0)
-    for table in blocks(size // BYTES_A_ROW):
+    for table in blocks(size // BYTES_PER_ROW):
         writer.append(table)
         if writer.rows <= BLOCK:
             lowest, highest = np.min(table.values, 0), np.max(table.values, 0)
@@ -49,11 +49,11 @@ def write_store(path: Path, size: int) -> None:
     )  # fmt: skip
 
 
-def converting(folder: Path, size: int) -> dict[str, Any]:
-    """What it takes to convert a Parquet and a CSV file to a store of `size` bytes."""
+def time_conversion(folder: Path, size: int) -> dict[str, Any]:
+    """Time the conversion of a Parquet file and of a CSV file to a store of `size` bytes."""
     table = pa.concat_tables(
         pa.table({"date": part.grid, **dict(zip(COLUMNS, np.asarray(part.values).T, strict=True))})
-        for part in blocks(size // BYTES_A_ROW)
+        for part in blocks(size // BYTES_PER_ROW)
     )
     parquet, text = folder / "table.parquet", folder / "table.csv"
     pyarrow.parquet.write_table(table, parquet)

@@ -1,4 +1,4 @@
-"""Training steps from a store beside the same steps from memory, in turn."""
+"""Speed of training from a store, compared with training from memory, in turn."""
 
 import statistics
 import time
@@ -16,7 +16,7 @@ from forecast.training.build import make_forecaster
 
 
 def in_memory(data: DataModule) -> Windows:
-    """The training windows of a store over a scaled copy of it in memory."""
+    """Return the training windows of a store over a scaled copy of its rows in memory."""
     disk, dates = data.windows["train"], data.panel.grid
     parts = range(0, len(dates), 1 << 18)
     values = torch.empty(len(dates), data.n_features)
@@ -30,9 +30,10 @@ def in_memory(data: DataModule) -> Windows:
 
 
 def measure(store: Path, rounds: int, steps: int, batch_size: int = 32) -> dict[str, Any]:
-    """Windows a second in training, the medians over rounds that take turns, and milliseconds to gather a batch.
+    """Return the windows per second in training and the milliseconds to gather a batch, as medians over the rounds.
 
-    All pages of the store are read before. `ratio` is the median of the rounds' own ratios, `spread` their quartiles.
+    All pages of the store are read first. `ratio` is the median of store / memory over the rounds, `spread` its
+    quartiles.
     """
     config = composed("model=informer", "data=store", f"data.path={store}", "logger=[]")
     data = store_data(path=store, name="store", seq_len=96, pred_len=24, split=[0.7, 0.1, 0.2])

@@ -14,8 +14,13 @@ from forecast.data.time_features import time_feature_names, time_features
 from forecast.inference.model import TrainedModel
 from forecast.models import ResidualInformer
 from forecast.system.errors import ConfigError
-from forecast.tools.export import onnx_file, report
-from forecast.tools.export.difference import Difference, compare_with_pytorch, count_allowed_beyond
+from forecast.tools.export import onnx_file
+from forecast.tools.export.difference import (
+    Difference,
+    check_result,
+    compare_with_pytorch,
+    count_allowed_beyond,
+)
 from forecast.tools.export.graph import ForecastGraph, trace_forecast
 from forecast.tools.export.metadata import PANDAS, static_expressions
 
@@ -213,7 +218,7 @@ def test_not_a_number_is_a_difference(compared, etth1) -> None:
     found = compared(last, lambda past: last(past) * torch.nan)
     about = {"target_columns": list(etth1.target_columns)}
     with pytest.raises(ConfigError, match=r"by up to nan .* in 20 of 20 windows"):
-        report.check_result(found, etth1, about, 1e-4, allowed=20)
+        check_result(found, etth1, about, 1e-4, allowed=20)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +241,7 @@ def test_windows_beyond_the_tolerance_are_counted_and_refused(compared, etth1) -
     about = {"target_columns": list(etth1.target_columns)}
     assert found.beyond == 1
     with pytest.raises(ConfigError, match=r"by up to 0\.5 .* in 1 of 20 windows .*: nothing is written"):
-        report.check_result(found, etth1, about, 1e-4, allowed=0)
-    kept = report.check_result(found, etth1, about, 1e-4, allowed=1)
+        check_result(found, etth1, about, 1e-4, allowed=0)
+    kept = check_result(found, etth1, about, 1e-4, allowed=1)
     assert kept["windows_beyond_tolerance"] == 1
     assert kept["scaled"]["largest_difference"] == pytest.approx(0.5)

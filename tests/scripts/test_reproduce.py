@@ -16,7 +16,7 @@ import pytest
 
 from forecast.checkpoints.file import load_checkpoint, save_checkpoint
 from forecast.cli.compose import composed
-from forecast.data import downloaded_data
+from forecast.data import DataModule
 from forecast.system.paths import CONF
 from results import command, pictures
 from results.cells import HORIZONS, TABLES, Cell, merged
@@ -271,7 +271,7 @@ def test_the_sets_of_a_table_are_looked_for_before_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
-    monkeypatch.setattr(downloaded_data, "prepare_data", lambda data: found.append(data.name))
+    monkeypatch.setattr(DataModule, "prepare_data", lambda data: found.append(data.name))
     command.check_files(chosen("windows", "/96/full/"), tmp_path)
     assert found == ["etth1", "etth2", "etth1"]  # the last one laid out otherwise
 

@@ -19,7 +19,7 @@ from forecast.tools.benchmark.timing import (
     start_memory_process,
     time_in_turn,
 )
-from forecast.tools.benchmark.workloads import Case, list_cases, make_work
+from forecast.tools.benchmark.workloads import Case, batch_size, list_cases, make_work
 
 REFERENCE = "full"
 Row = dict[str, Any]
@@ -60,7 +60,7 @@ def measure_group(
             memory = measure_memory(settings, case, device)
         elif settings.memory:
             memory = process.submit(measure_memory, settings, case, device).result()
-        batch = get_batch_size(settings, case)
+        batch = batch_size(settings, case)
         rows.append({**asdict(case), "batch": batch, **asdict(timing), "peak_mib": memory})
     return rows
 
@@ -68,11 +68,6 @@ def measure_group(
 def measure_memory(config: DictConfig, case: Case, device: str) -> float:
     """Return the peak memory of a case in MiB."""
     return measure_peak_memory(lambda: make_work(config, case, device), cuda=device == "cuda")
-
-
-def get_batch_size(config: DictConfig, case: Case) -> int:
-    settings = config.benchmark
-    return settings.batch_size if settings.name == "model" else max(1, settings.tokens // case.steps)
 
 
 def fit_growth(rows: list[Row]) -> list[Row]:

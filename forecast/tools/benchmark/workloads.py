@@ -33,9 +33,10 @@ class NoMixing(Attention):
 class Case:
     """One measurement.
 
-    kind: attention type.
-    length: of the layer, or seq_len/label_len/pred_len of the model.
-    backward: forward and backward, or for a model a training step; else forward only.
+    Attributes:
+        kind: attention type.
+        length: length of the sequences of a layer, or seq_len/label_len/pred_len of a model.
+        backward: whether a backward pass follows (for a model: a training step instead of inference).
     """
 
     kind: str
@@ -114,8 +115,18 @@ def get_attention_factory(config: DictConfig, kind: str, role: str | None = None
     else:
         slot = OmegaConf.load(CONF / "attention" / f"{kind}.yaml").encoder
     slot._partial_, slot.role = True, role or slot.role
-    knobs = {key: config[key] for key in ("factor", "sampling", "num_landmarks", "feature_map")}
-    return instantiate(OmegaConf.create({**knobs, "slot": slot}).slot)
+    return instantiate(OmegaConf.create({**attention_options(config), "slot": slot}).slot)
+
+
+def attention_options(config: DictConfig) -> dict[str, Any]:
+    """Return the top-level keys that the files in conf/attention refer to."""
+    return {key: config[key] for key in ("factor", "sampling", "num_landmarks", "feature_map")}
+
+
+def batch_size(config: DictConfig, case: Case) -> int:
+    """Return the windows in a batch of the model, or the sequences in a batch of the layer."""
+    settings = config.benchmark
+    return settings.batch_size if settings.name == "model" else max(1, settings.tokens // case.steps)
 
 
 def make_work(config: DictConfig, case: Case, device: str) -> Work:
@@ -126,8 +137,7 @@ def make_work(config: DictConfig, case: Case, device: str) -> Work:
 
 def make_layer_call(config: DictConfig, case: Case, device: str) -> Work:
     """Return a call of a layer, or of its mixing only, on random numbers."""
-    settings, length = config.benchmark, case.steps
-    batch = max(1, settings.tokens // length)
+    settings, length, batch = config.benchmark, case.steps, batch_size(config, case)
     d_model = settings.n_heads * settings.head_dim
     make_attention = (
         NoMixing if case.kind == NO_MIXING else get_attention_factory(config, case.kind, settings.role)
@@ -160,14 +170,14 @@ def make_step(config: DictConfig, case: Case, device: str) -> Work:
     settings, n_time = config.benchmark, 4
     sizes = {"seq_len": seq_len, "label_len": label_len, "pred_len": pred_len}
     attention = OmegaConf.load(CONF / "attention" / f"{case.kind}.yaml")
-    knobs = {key: config[key] for key in ("factor", "sampling", "num_landmarks", "feature_map")}
-    tree = OmegaConf.create({**knobs, "model": {**config.model, **sizes, "attention": attention}})
+    model_settings = {**config.model, **sizes, "attention": attention}
+    tree = OmegaConf.create({**attention_options(config), "model": model_settings})
     columns = settings.n_features
     model = instantiate(tree.model)(n_features=columns, n_targets=columns, n_time_features=n_time).to(device)
     if settings.compile:
         torch._dynamo.reset()  # after eight graphs for one module, torch.compile falls back to eager execution
         model.compile()
-    rows = settings.batch_size
+    rows = batch_size(config, case)
     past, future = torch.randn(rows, seq_len, columns), torch.randn(rows, pred_len, columns)
     past_time, future_time = torch.rand(rows, seq_len, n_time), torch.rand(rows, pred_len, n_time)
     past, future, past_time, future_time = (x.to(device) for x in (past, future, past_time, future_time))

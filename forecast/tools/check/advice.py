@@ -12,27 +12,27 @@ from forecast.system.errors import ConfigError
 from forecast.tools.check.columns import Column
 from forecast.tools.check.lengths import PATCH
 from forecast.tools.check.seasons import Season
-from forecast.tools.check.settings import Asked, Setting
+from forecast.tools.check.settings import Choices, Setting
 
 FULL, NYSTROM = 512 * PATCH, 4_096 * PATCH
 """Longest windows for which attention=full and attention=nystrom are suggested."""
 LISTED = 20
-"""Most columns that a suggested command lists."""
+"""Largest number of columns that a suggested command lists."""
 EPOCHS, STEPS = 5, 640
 """Default epochs of the trainer, and the fewest training steps that are suggested."""
 LESS_ERROR = 0.95
-"""Error of another season, as a share of the default season's, below which it is suggested."""
+"""Another season is suggested if its error is below this fraction of the error of the default season."""
 
 
 def suggest_season(
-    train: Sequence[Float64[np.ndarray, "_ columns"]], seasons: Sequence[Season], freq: str, asked: Asked
+    train: Sequence[Float64[np.ndarray, "_ columns"]], seasons: Sequence[Season], freq: str, choices: Choices
 ) -> list[Setting]:
     """Suggest data.season if another season than the default has a lower seasonal-naive error.
 
     `train` has the training rows of one or several series.
     """
     shortest, usual = min(map(len, train), default=0), season_length(freq)
-    if asked.season is not None and asked.season < shortest:
+    if choices.season is not None and choices.season < shortest:
         return []
     periods = {1, usual, *(season.rows for season in seasons)}
     errors = {
@@ -61,7 +61,7 @@ def _repeat_error(rows: Float64[np.ndarray, "rows columns"], period: int) -> flo
     return float(np.abs(scaled[period:] - scaled[:-period]).mean())
 
 
-def suggest_training(n_windows: int, lengths: Sequence[Setting], asked: Asked) -> list[Setting]:
+def suggest_training(n_windows: int, lengths: Sequence[Setting], choices: Choices) -> list[Setting]:
     """Suggest the attention type by window length, the batch size by windows and the epochs by training steps."""
     longest = max(setting.value for setting in lengths)
     attention, why = "linear", "its cost is linear in the length"
@@ -69,11 +69,11 @@ def suggest_training(n_windows: int, lengths: Sequence[Setting], asked: Asked) -
         attention, why = "full", f"exact, and fast up to about {FULL:,} steps"
     elif longest <= NYSTROM:
         attention, why = "nystrom", f"close to softmax, and faster beyond {FULL:,} steps"
-    batch = asked.batch_size or (16 if n_windows < 1_000 else 32)
+    batch = choices.batch_size or (16 if n_windows < 1_000 else 32)
     steps = -(-windows_an_epoch(AUTO, n_windows) // batch)
     epochs = min(50, max(EPOCHS, -(-STEPS // steps)))
     settings = [Setting("attention", attention, why)]
-    if asked.batch_size is None:
+    if choices.batch_size is None:
         settings.append(Setting("data.batch_size", batch, f"{n_windows:,} training windows"))
     return [
         *settings,
@@ -83,36 +83,36 @@ def suggest_training(n_windows: int, lengths: Sequence[Setting], asked: Asked) -
     ]
 
 
-def suggest_features(panel: Panel, asked: Asked) -> Setting:
+def suggest_features(panel: Panel, choices: Choices) -> Setting:
     """Suggest `features`. Raises ConfigError for a target that does not exist, or is missing where it is needed."""
     targets = panel.targets
     listed = ", ".join(targets[:20]) + (", ..." if len(targets) > 20 else "")
-    if asked.target is not None and asked.target not in targets:
-        raise ConfigError(f"data.target={asked.target} is not a column: there are {listed}")
-    if asked.features is not None:
-        if asked.features not in FEATURES:
-            raise ConfigError(f"features={asked.features} is not one of {', '.join(FEATURES)}")
-        if asked.features != "M" and asked.target is None and len(targets) > 1:
-            raise ConfigError(f"features={asked.features} needs data.target, one of: {listed}")
-        return Setting("features", asked.features, "as asked")
+    if choices.target is not None and choices.target not in targets:
+        raise ConfigError(f"data.target={choices.target} is not a column: there are {listed}")
+    if choices.features is not None:
+        if choices.features not in FEATURES:
+            raise ConfigError(f"features={choices.features} is not one of {', '.join(FEATURES)}")
+        if choices.features != "M" and choices.target is None and len(targets) > 1:
+            raise ConfigError(f"features={choices.features} needs data.target, one of: {listed}")
+        return Setting("features", choices.features, "as asked")
     if len(targets) == 1:
         covariates = (*panel.past_covariates, *panel.future_covariates)
         read = " and the covariates" if covariates else ""
         return Setting("features", "M", f"the one target from its own past{read}")
-    if asked.target_typed:
-        return Setting("features", "MS", f"{asked.target} from all columns")
+    if choices.target_typed:
+        return Setting("features", "MS", f"{choices.target} from all columns")
     return Setting("features", "M", "all columns from all; for one of them features=MS data.target=NAME")
 
 
-def suggest_columns(columns: Sequence[Column], asked: Asked) -> list[Setting]:
+def suggest_columns(columns: Sequence[Column], choices: Choices) -> list[Setting]:
     """Suggest data.columns without the targets that are useless or cannot be filled, if a command can list the rest."""
     left_out = {
         column.name: reason
         for column in columns
-        if column.name != asked.target and (reason := _reason_to_leave_out(column, asked))
+        if column.name != choices.target and (reason := _reason_to_leave_out(column, choices))
     }
     rest = [column.name for column in columns if column.name not in left_out]
-    if asked.columns or not left_out or not 0 < len(rest) <= LISTED:
+    if choices.columns_typed or not left_out or not 0 < len(rest) <= LISTED:
         return []
     named = [f"{name} ({reason})" for name, reason in left_out.items()]
     return [
@@ -120,23 +120,23 @@ def suggest_columns(columns: Sequence[Column], asked: Asked) -> list[Setting]:
     ]
 
 
-def _reason_to_leave_out(column: Column, asked: Asked) -> str:
+def _reason_to_leave_out(column: Column, choices: Choices) -> str:
     if np.isnan(column.mean):
         return "empty"
     if column.constant:
         return "constant"
-    if column.leading_missing and asked.fill != "zero":
+    if column.leading_missing and choices.fill != "zero":
         return f"no number in its first {column.leading_missing:,} rows: cut them to keep it"
     return ""
 
 
-def suggest_fill(fill: str | None, asked: Asked) -> list[Setting]:
+def suggest_fill(fill: str | None, choices: Choices) -> list[Setting]:
     """Suggest data.fill; `fill` is the one that works, None if there are no gaps. Zeros are never suggested."""
-    if fill != "previous" or fill == asked.fill:
+    if fill != "previous" or fill == choices.fill:
         return []
     return [Setting("data.fill", fill, "each gap repeats the last value before it")]
 
 
-def select_unfillable(columns: Sequence[Column], asked: Asked) -> list[Column]:
+def select_unfillable(columns: Sequence[Column], choices: Choices) -> list[Column]:
     """The columns that begin with missing numbers, which data.fill=previous cannot fill."""
-    return [column for column in columns if column.leading_missing and asked.fill != "zero"]
+    return [column for column in columns if column.leading_missing and choices.fill != "zero"]

@@ -1,4 +1,4 @@
-"""Facts about each column, and what is unusual about it."""
+"""Facts about each column, with notes on unusual ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,13 @@ from forecast.tools.check.gaps import date_at, runs
 from forecast.tools.check.windows import Part
 
 OUTLIER = 10
-"""Interquartile ranges beyond the quartiles."""
+"""A number is an outlier if it lies more than this many interquartile ranges beyond the quartiles."""
 LARGE_DRIFT, DRIFT = 1.0, 0.5
-"""In standard deviations of the training rows."""
+"""Smallest absolute drifts that are noted, in standard deviations of the training rows."""
 STUCK = 0.01
-"""Share of the rows in one run of equal values that is noted."""
+"""A run of equal values is noted if it is longer than this fraction of the rows."""
 MANY_ZEROS = 0.3
+"""Smallest fraction of zeros that is noted."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,9 @@ class Column:
         minimum, mean, maximum: NaN in an empty column.
         missing: missing numbers in rows that the file has.
         leading_missing: rows before the first number, the most of any series.
-        zeros: share of the numbers that are zero.
-        leading_zeros: the most of any series.
-        longest_run: rows of the longest run of equal values; `series` and `run_from` say where it begins.
+        zeros: fraction of the numbers that are zero.
+        leading_zeros: zeros before the first other number, the most of any series.
+        longest_run: rows of the longest run of equal values, which begins on the date `run_from` of `series`.
         outliers: numbers more than `OUTLIER` interquartile ranges beyond the quartiles of their series; none if that
             range is 0.
         constant, constant_in_training: whether it is constant in every series.
@@ -55,7 +56,7 @@ class Column:
     drift: float
 
     def list_notes(self, rows: int) -> list[str]:
-        """What is unusual, the most serious first; `rows` is the length of the longest series."""
+        """Return notes on what is unusual, the most serious first; `rows` is the length of the longest series."""
         if np.isnan(self.mean):
             return ["empty"]
         notes = []
@@ -101,14 +102,14 @@ class Cell:
 
 
 def format_date(date: pd.Timestamp) -> str:
-    """A date, with the time and the seconds only if they are not zero."""
+    """Format a date, with the time and the seconds only if they are not zero."""
     if date == date.normalize():
         return f"{date:%Y-%m-%d}"
     return f"{date:%Y-%m-%d %H:%M}" if date == date.floor("min") else str(date)
 
 
-def describe_columns(unfilled: UnfilledPanel, parts: Sequence[Part]) -> tuple[list[Column], list[list[Cell]]]:
-    """The facts about each column, and those about each column of each series (columns, series)."""
+def measure_columns(unfilled: UnfilledPanel, parts: Sequence[Part]) -> tuple[list[Column], list[list[Cell]]]:
+    """Return the facts about each column, and about each column of each series (columns, series)."""
     panel = unfilled.panel
     train, test = parts[0], parts[-1]
     borders = [
@@ -118,7 +119,7 @@ def describe_columns(unfilled: UnfilledPanel, parts: Sequence[Part]) -> tuple[li
     for number in range(len(unfilled.columns)):
         column = unfilled.values[:, number]
         cells.append([
-            describe_cell(
+            measure_cell(
                 column[start:end],
                 unfilled.in_file[start:end],
                 slice(train_first - start, train_last - start),
@@ -130,10 +131,10 @@ def describe_columns(unfilled: UnfilledPanel, parts: Sequence[Part]) -> tuple[li
     return columns, cells
 
 
-def describe_cell(
+def measure_cell(
     values: Float[np.ndarray, " rows"], in_file: Bool[np.ndarray, " rows"], train: slice, test: slice
 ) -> Cell:
-    """The facts about one column of one series."""
+    """Return the facts about one column of one series."""
     known = values[~np.isnan(values)]
     before, after = (part[~np.isnan(part)] for part in (values[train], values[test]))
     run, start = find_longest_run(values)
@@ -157,7 +158,7 @@ def describe_cell(
 
 
 def pool_cells(name: str, cells: Sequence[Cell], unfilled: UnfilledPanel) -> Column:
-    """The facts about one column of all series."""
+    """Combine the facts about one column of all series."""
     panel = unfilled.panel
     known = sum(cell.known for cell in cells)
     filled = [cell for cell in cells if cell.known]
@@ -184,7 +185,7 @@ def pool_cells(name: str, cells: Sequence[Cell], unfilled: UnfilledPanel) -> Col
 
 
 def find_longest_run(values: Float[np.ndarray, " rows"]) -> tuple[int, int]:
-    """Rows in the longest run of equal values, and its first row; a missing value is equal to nothing."""
+    """Return the length and the first row of the longest run of equal values. A missing value equals no other value."""
     starts, lengths = runs(values[1:] == values[:-1])
     if not len(starts):
         return 1, 0

@@ -1,4 +1,4 @@
-"""The findings as JSON."""
+"""Findings as values that JSON can hold."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
@@ -10,12 +10,12 @@ import pandas as pd
 from forecast.data.panel import TABLE_ID
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.gaps import Gaps
-from forecast.tools.check.suggestion import write_command
+from forecast.tools.check.settings import write_command
 from forecast.tools.check.windows import Part
 
 
 def collect_findings(found: Diagnosis, typed: Mapping[str, Any]) -> dict[str, Any]:
-    """The findings as plain values, for check.json. `series` is there only if the source has ids."""
+    """Convert the findings to plain values. The key `series` is present only if the source has ids."""
     panel = found.unfilled.panel
     has_command = bool(found.settings) and not found.unfillable
     longest = found.series.longest
@@ -29,7 +29,7 @@ def collect_findings(found: Diagnosis, typed: Mapping[str, Any]) -> dict[str, An
             **({"series": found.series} if panel.has_ids else {}),
             "refused_for_gaps": found.refused,
             "fill": found.fill,
-            "gaps": describe_gaps(found.gaps),
+            "gaps": gaps_to_dict(found.gaps),
             "columns": [to_dict(column) | {"notes": column.list_notes(longest)} for column in found.columns],
             "seasons": [
                 {
@@ -44,7 +44,7 @@ def collect_findings(found: Diagnosis, typed: Mapping[str, Any]) -> dict[str, An
             "baseline_season": found.season,
             "seq_len": found.lengths[0],
             "pred_len": found.lengths[1],
-            "split": {part.name: describe_part(part, *found.lengths) for part in found.parts},
+            "split": {part.name: part_to_dict(part, *found.lengths) for part in found.parts},
             "baselines": found.baselines,
             "suggested": {setting.key: setting.value for setting in found.settings},
             "why": {setting.key: setting.why for setting in found.settings},
@@ -54,14 +54,14 @@ def collect_findings(found: Diagnosis, typed: Mapping[str, Any]) -> dict[str, An
     )
 
 
-def describe_gaps(gaps: Gaps) -> dict[str, Any]:
+def gaps_to_dict(gaps: Gaps) -> dict[str, Any]:
     places = [[place.series, place.column, place.date] for place in gaps.places]
     content = to_dict(gaps)
     del content["by_series"]
     return content | {"places": [[part for part in place if part != TABLE_ID] for place in places]}
 
 
-def describe_part(part: Part, seq_len: int, pred_len: int) -> dict[str, Any]:
+def part_to_dict(part: Part, seq_len: int, pred_len: int) -> dict[str, Any]:
     return {
         "first": part.begins,
         "last": part.ends,
@@ -71,7 +71,7 @@ def describe_part(part: Part, seq_len: int, pred_len: int) -> dict[str, Any]:
 
 
 def to_dict(value: Any) -> dict[str, Any]:
-    """A dataclass as a dictionary, without the id of a table's single series."""
+    """Convert a dataclass to a dictionary. The id of the single series of a table is left out."""
     return asdict(
         value, dict_factory=lambda items: {k: v for k, v in items if (k, v) != ("series", TABLE_ID)}
     )

@@ -10,18 +10,18 @@ from forecast.data.files.unfilled import UnfilledPanel, UnfilledSource
 from forecast.data.store.format import check_fits_memory
 from forecast.data.time_features import season_length
 from forecast.tools.check import advice
-from forecast.tools.check.columns import Column, describe_columns
+from forecast.tools.check.columns import Column, measure_columns
 from forecast.tools.check.gaps import Gaps, fill_gaps, fill_that_works, find_gaps
 from forecast.tools.check.lengths import PAST, suggest_lengths
 from forecast.tools.check.seasons import Season, find_seasons
 from forecast.tools.check.series import (
     SeriesFacts,
     choose_longest,
-    describe_series,
     last_rows,
+    measure_series,
     training_rows,
 )
-from forecast.tools.check.settings import Asked, Setting
+from forecast.tools.check.settings import Choices, Setting
 from forecast.tools.check.windows import BaselineScores, Part, cut_windows, score_baselines, split_parts
 
 STAGES = ("reading", "columns", "seasons", "baselines", "picture")
@@ -41,8 +41,9 @@ class Diagnosis:
         refused: whether training refuses the file with the given settings.
         unfillable: columns that begin with missing numbers; they are left out of `panel` if possible.
         columns: facts about the columns of the file.
-        seasons: of the targets; strengths are those of the targets of the longest series, one series after another.
-        season_rows: rows that seasons were looked for in.
+        seasons: seasons of the targets, measured on the longest series; `by_column` holds the targets of one series
+            after another.
+        season_rows: number of rows in which seasons were searched.
         season: rows that the seasonal-naive baseline repeats by default.
         lengths: seq_len and pred_len that were given, else suggested, else training's defaults.
         settings: empty if the panel is too short for any windows; `baselines` is None then.
@@ -73,7 +74,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the suggested training reads; see `Diagnosis`."""
+    """The panel that the suggested training reads, and how it was prepared; see `Diagnosis`."""
 
     panel: Panel
     fill: str | None
@@ -81,7 +82,7 @@ class Prepared:
     settings: list[Setting]
 
 
-def diagnose(data: DataModule, asked: Asked, stage: Callable[[str], object]) -> Diagnosis:
+def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object]) -> Diagnosis:
     """Read and examine the panel of `data`, whose window lengths and `features` do not matter.
 
     `stage` is called with each of STAGES as it begins.
@@ -93,41 +94,41 @@ def diagnose(data: DataModule, asked: Asked, stage: Callable[[str], object]) -> 
     unfilled = read_unfilled(data)
     stage("columns")
     parts = split_parts(unfilled.panel, data.split, data.scale_by)
-    columns, cells = describe_columns(unfilled, parts)
+    columns, cells = measure_columns(unfilled, parts)
     gaps = find_gaps(unfilled)
-    features = advice.suggest_features(unfilled.panel, asked)
-    prepared = prepare(unfilled, columns, asked)
+    features = advice.suggest_features(unfilled.panel, choices)
+    prepared = prepare(unfilled, columns, choices)
     panel = prepared.panel
-    targets = panel.targets if features.value == "M" else (asked.target or panel.targets[0],)
+    targets = panel.targets if features.value == "M" else (choices.target or panel.targets[0],)
     stage("seasons")
     index, longest = [panel.columns.index(name) for name in targets], choose_longest(panel)
     values = last_rows(panel, longest, index)
     seasons = find_seasons(values, panel.freq)
-    lengths = suggest_lengths(parts, seasons, panel.freq, asked)
+    lengths = suggest_lengths(parts, seasons, panel.freq, choices)
     baselines, settings = None, []
     if lengths:
         season = advice.suggest_season(
-            training_rows(panel, longest, index, parts[0]), seasons, panel.freq, asked
+            training_rows(panel, longest, index, parts[0]), seasons, panel.freq, choices
         )
         settings = [*prepared.settings, features, *lengths, *season]
         stage("baselines")
-        baselines, n_windows = measure(panel, data, settings, asked)
-        settings += advice.suggest_training(n_windows, lengths, asked)
-    chosen = choose_lengths(lengths, asked)
+        baselines, n_windows = measure(panel, data, settings, choices)
+        settings += advice.suggest_training(n_windows, lengths, choices)
+    chosen = choose_lengths(lengths, choices)
     return Diagnosis(
         name=name_source(data),
         unfilled=unfilled,
         panel=panel,
         gaps=gaps,
         fill=prepared.fill,
-        refused=bool(gaps) and asked.fill != fill_that_works(unfilled, asked.fill),
+        refused=bool(gaps) and choices.fill != fill_that_works(unfilled, choices.fill),
         unfillable=prepared.unfillable,
         columns=columns,
-        series=describe_series(unfilled.panel, gaps, cells, parts, chosen),
+        series=measure_series(unfilled.panel, gaps, cells, parts, chosen),
         targets=tuple(targets),
         seasons=seasons,
         season_rows=len(values),
-        season=asked.season or season_length(panel.freq),
+        season=choices.season or season_length(panel.freq),
         parts=parts,
         lengths=chosen,
         settings=settings,
@@ -135,41 +136,41 @@ def diagnose(data: DataModule, asked: Asked, stage: Callable[[str], object]) -> 
     )
 
 
-def prepare(unfilled: UnfilledPanel, columns: list[Column], asked: Asked) -> Prepared:
+def prepare(unfilled: UnfilledPanel, columns: list[Column], choices: Choices) -> Prepared:
     """Leave out the targets that cannot be used, and fill the gaps of the rest."""
     panel = unfilled.panel
-    useful = advice.suggest_columns([c for c in columns if c.name in panel.targets], asked)
+    useful = advice.suggest_columns([c for c in columns if c.name in panel.targets], choices)
     names = useful[0].value if useful else list(panel.targets)
     covariates = [*panel.past_covariates, *panel.future_covariates]
-    unfillable = advice.select_unfillable([c for c in columns if c.name in [*names, *covariates]], asked)
+    unfillable = advice.select_unfillable([c for c in columns if c.name in [*names, *covariates]], choices)
     open_names = {column.name for column in unfillable}
-    if asked.target not in open_names:
+    if choices.target not in open_names:
         names = [name for name in names if name not in open_names] or names
     kept = replace(unfilled, panel=panel.select_columns([*names, *panel.past_covariates]))
-    fill = fill_that_works(kept, asked.fill) if find_gaps(kept) else None
-    return Prepared(fill_gaps(kept, fill), fill, unfillable, [*useful, *advice.suggest_fill(fill, asked)])
+    fill = fill_that_works(kept, choices.fill) if find_gaps(kept) else None
+    return Prepared(fill_gaps(kept, fill), fill, unfillable, [*useful, *advice.suggest_fill(fill, choices)])
 
 
 def measure(
-    panel: Panel, data: DataModule, settings: list[Setting], asked: Asked
+    panel: Panel, data: DataModule, settings: list[Setting], choices: Choices
 ) -> tuple[BaselineScores, int]:
     """Score the baselines with these settings; also the number of training windows."""
     values = {setting.key: setting.value for setting in settings}
     options = {
         **{key: values[key] for key in ("seq_len", "pred_len", "features")},
-        "target": asked.target,
-        "season": values.get("data.season", asked.season),
-        "eval_stride": asked.eval_stride,
+        "target": choices.target,
+        "season": values.get("data.season", choices.season),
+        "eval_stride": choices.eval_stride,
     }
     windows = cut_windows(panel, data, options)
     return score_baselines(windows), windows.n_windows["train"]
 
 
-def choose_lengths(lengths: list[Setting], asked: Asked) -> tuple[int, int]:
+def choose_lengths(lengths: list[Setting], choices: Choices) -> tuple[int, int]:
     """seq_len and pred_len that were given, else suggested, else the defaults of training."""
     suggested = {setting.key: setting.value for setting in lengths}
     default = {"seq_len": PAST, "pred_len": DEFAULT_HORIZON}
-    chosen = {key: getattr(asked, key) or suggested.get(key, default[key]) for key in default}
+    chosen = {key: getattr(choices, key) or suggested.get(key, default[key]) for key in default}
     return chosen["seq_len"], chosen["pred_len"]
 
 

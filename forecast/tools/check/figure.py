@@ -20,16 +20,16 @@ from forecast.tools.check.gaps import runs
 from forecast.tools.check.seasons import autocorrelation
 
 CURVES = 6
-"""Most rows of the figure."""
+"""Largest number of curves in the figure."""
 POINTS = 1_500
-"""Points drawn of a curve: the lowest and the highest value of each stretch."""
+"""Number of stretches of a long curve, which is drawn by the lowest and the highest value of each."""
 PARTS = {"train": "#dfe7ec", "val": "#f3e3b8", "test": "#cfe6d0"}
 MISSING = "#d62728"
 SEASON = "#0b6e99"
 LAGS = 1_000
-"""Most lags of the autocorrelation."""
+"""Largest lag of the autocorrelation."""
 LABEL = 24
-"""Most characters of a series id in a label."""
+"""Largest number of characters of a series id in a label."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 DAY, QUARTER_HOUR = pd.Timedelta(days=1), pd.Timedelta(minutes=15)
 

@@ -10,7 +10,7 @@ from forecast.data import Panel
 from forecast.data.files.unfilled import UnfilledPanel
 
 SHOWN = 3
-"""Gaps and missing numbers that are named."""
+"""Number of gaps and of missing numbers that are named."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ def series_at(panel: Panel, row: int | np.integer) -> str:
     return str(panel.ids[panel.series_of(np.array([row]))[0]])
 
 
-def fill_that_works(unfilled: UnfilledPanel, asked: str | None) -> str:
-    """`asked`, by default `previous`; `zero` instead of `previous` if a column of a series begins with no number."""
-    fill = asked or "previous"
+def fill_that_works(unfilled: UnfilledPanel, wanted: str | None) -> str:
+    """`wanted`, by default `previous`; `zero` instead of `previous` if a column of a series begins with no number."""
+    fill = wanted or "previous"
     begins_missing = np.isnan(unfilled.values[unfilled.panel.starts]).any()
     return "zero" if fill == "previous" and begins_missing else fill
 

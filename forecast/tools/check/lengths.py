@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from forecast.data.time_features import season_length
 from forecast.tools.check.seasons import Season
-from forecast.tools.check.settings import Asked, Setting
+from forecast.tools.check.settings import Choices, Setting
 from forecast.tools.check.windows import Part
 
 LONGEST_PAST, LONGEST_HORIZON = 720, 96
@@ -12,54 +12,54 @@ LONGEST_PAST, LONGEST_HORIZON = 720, 96
 PATCH, PAST = 24, 336
 """Steps per token and default seq_len of model=residual_informer."""
 ENOUGH = 16
-"""Windows, laid end to end, that the training rows must hold before more than one season is read."""
+"""A past of several seasons is suggested only if the training rows are this many times as long."""
 
 
 def suggest_lengths(
-    parts: Sequence[Part], seasons: Sequence[Season], freq: str, asked: Asked
+    parts: Sequence[Part], seasons: Sequence[Season], freq: str, choices: Choices
 ) -> list[Setting]:
     """Suggest seq_len, label_len and pred_len that leave windows in every split; empty if no lengths do.
 
     Of several series, the lengths fit one whose splits have the median number of rows.
     """
     strongest = max(seasons, key=lambda season: season.strength, default=None)
-    pred_len = _suggest_horizon(parts, strongest, season_length(freq), asked)
+    pred_len = _suggest_horizon(parts, strongest, season_length(freq), choices)
     if pred_len is None:
         return []
     train, horizon = parts[0], pred_len.value
-    if asked.seq_len is not None:
-        past, why = asked.seq_len, "as asked"
+    if choices.seq_len is not None:
+        past, why = choices.seq_len, "as asked"
     else:
         few = [season for season in seasons if season.rows <= train.typical / 8]
         past, why = _choose_past(few, strongest, horizon, train.n_rows, train.typical)
     room = train.typical - horizon
-    most = room if asked.seq_len is not None else max(1, room // 2)
+    most = room if choices.seq_len is not None else max(1, room // 2)
     if past > most:
         why = f"not {past} ({why}): {_describe_rows('training', train)}"
         past = most - most % strongest.rows if strongest and strongest.rows <= most else most
-    label = min(past // 2, 2 * horizon) if asked.label_len is None else min(asked.label_len, past)
-    is_asked = label == asked.label_len
+    label = min(past // 2, 2 * horizon) if choices.label_len is None else min(choices.label_len, past)
+    is_asked = label == choices.label_len
     label_why = "as asked" if is_asked else "last steps that the decoder reads again, at most half of seq_len"
     return [Setting("seq_len", past, why), Setting("label_len", label, label_why), pred_len]
 
 
 def _suggest_horizon(
-    parts: Sequence[Part], strongest: Season | None, usual: int, asked: Asked
+    parts: Sequence[Part], strongest: Season | None, usual: int, choices: Choices
 ) -> Setting | None:
     """pred_len; None if no horizon leaves a window in every split."""
     train, val, test = parts
     room = min(val.typical, test.typical, train.typical - 1)
     if room < 1:
         return None
-    if asked.pred_len is not None:
-        horizon, why = asked.pred_len, "as asked"
+    if choices.pred_len is not None:
+        horizon, why = choices.pred_len, "as asked"
     elif 4 <= usual <= LONGEST_HORIZON:
         horizon, why = usual, "the default season of this frequency"
     elif strongest and 4 <= strongest.rows <= LONGEST_HORIZON:
         horizon, why = strongest.rows, f"the strongest season, {_name(strongest)}"
     else:
         horizon, why = 24, "no season suggests another length"
-    most = room if asked.pred_len is not None else max(1, room // 2)
+    most = room if choices.pred_len is not None else max(1, room // 2)
     if horizon > most:
         shortest = min((val, test), key=lambda part: part.typical)
         split = "; data.split=[0.6,0.2,0.2] has more" if shortest.name == "val" else ""
@@ -77,19 +77,19 @@ def _choose_past(
     seasons: Sequence[Season], strongest: Season | None, horizon: int, rows: int, typical: int
 ) -> tuple[int, str]:
     """seq_len and the reason, for `rows` training rows in all and `typical` rows in a series."""
-    choices = (
+    candidates = (
         [(4 * horizon, "four horizons")] if 4 * horizon <= LONGEST_PAST else [(LONGEST_PAST, "long enough")]
     )
     if strongest and 2 * strongest.rows <= LONGEST_PAST:
-        choices.append((2 * strongest.rows, f"two of the strongest season, {_name(strongest)}"))
+        candidates.append((2 * strongest.rows, f"two of the strongest season, {_name(strongest)}"))
     if rows >= ENOUGH * PAST and typical >= 2 * PAST:
-        choices.append((PAST, "the default of model=residual_informer"))
+        candidates.append((PAST, "the default of model=residual_informer"))
     for season in seasons:
         if season.rows <= LONGEST_PAST:
             three = 3 * season.rows <= min(LONGEST_PAST, rows / ENOUGH)
             times, said = (3, "three of the longest season") if three else (1, "the longest season")
-            choices.append((times * season.rows, f"{said}, {_name(season)}"))
-    return max(choices, key=lambda choice: choice[0])
+            candidates.append((times * season.rows, f"{said}, {_name(season)}"))
+    return max(candidates, key=lambda candidate: candidate[0])
 
 
 def _name(season: Season) -> str:

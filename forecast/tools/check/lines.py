@@ -1,4 +1,4 @@
-"""The lines of the report."""
+"""Lines of the report, by section."""
 
 import numpy as np
 
@@ -10,11 +10,11 @@ from forecast.tools.check.gaps import Place, Stretch
 from forecast.tools.check.seasons import CYCLES, Season, calendar_periods
 
 NAMED = 4
-"""Most columns in a line."""
+"""Largest number of columns named in a line."""
 
 
 def describe_data(found: Diagnosis) -> str:
-    """Rows, columns, step and dates in one line."""
+    """Describe rows, columns, frequency and dates in one line."""
     panel, columns = found.unfilled.panel, plural(len(found.columns), "column")
     series = f"{len(panel):,} series, " if panel.has_ids else ""
     return (
@@ -24,7 +24,7 @@ def describe_data(found: Diagnosis) -> str:
 
 
 def describe_series(found: Diagnosis) -> list[str]:
-    """Lengths of the series, and how many have gaps or constant columns."""
+    """Describe the lengths of the series, and count those with gaps or constant columns."""
     facts = found.series
     lines = [f"{facts.shortest:,} to {facts.longest:,} rows each (median {facts.median:,})"]
     if facts.with_gaps:
@@ -45,7 +45,7 @@ def describe_series(found: Diagnosis) -> list[str]:
 
 
 def abbreviate(text: str, count: int, shown: int) -> str:
-    """The text, with an ellipsis if it shows only some of `count`."""
+    """Add an ellipsis if the text names only `shown` of `count` items."""
     return f"{text}, ..." if count > shown else text
 
 
@@ -54,12 +54,12 @@ def describe_gaps(found: Diagnosis) -> list[str]:
     if not gaps:
         return ["none: no date and no number is missing"]
     if gaps.missing_rows and gaps.longest:
-        share = gaps.missing_rows / found.unfilled.panel.n_rows
+        fraction = gaps.missing_rows / found.unfilled.panel.n_rows
         named = abbreviate(
             ", ".join(map(describe_stretch, gaps.first_stretches)), gaps.stretches, len(gaps.first_stretches)
         )
         lines.append(
-            f"{gaps.missing_rows:,} rows are missing ({share:.1%}), in {gaps.stretches:,} places: {named}"
+            f"{gaps.missing_rows:,} rows are missing ({fraction:.1%}), in {gaps.stretches:,} places: {named}"
         )
         if gaps.stretches > 1:
             lines.append(f"the longest: {describe_stretch(gaps.longest)}")
@@ -81,7 +81,7 @@ def describe_gaps(found: Diagnosis) -> list[str]:
 
 
 def advise_on_beginning(found: Diagnosis) -> str:
-    """What to do about columns that begin with missing numbers."""
+    """Name the columns that begin with missing numbers, and what to do about them."""
     panel, columns = found.unfilled.panel, found.unfillable
     names = abbreviate(", ".join(column.name for column in columns[:NAMED]), len(columns), NAMED)
     rows = max(column.leading_missing for column in columns)
@@ -139,7 +139,7 @@ def name_season(season: Season) -> str:
 
 
 def describe_split(found: Diagnosis) -> list[str]:
-    """Dates, rows and windows of each split, and the longest windows that it holds."""
+    """Describe dates, rows and windows of each split, and the longest windows that fit."""
     seq_len, pred_len = found.lengths
     lines = []
     for part in found.parts:

@@ -1,4 +1,4 @@
-"""The findings on the screen."""
+"""Findings as lines and a table in the terminal."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,10 @@ from forecast.tools.check.lines import (
     describe_split,
 )
 from forecast.tools.check.seasons import Season
-from forecast.tools.check.suggestion import write_command
+from forecast.tools.check.settings import write_command
 
 SHOWN = 16
-"""Most columns in the table."""
+"""Largest number of columns in the table."""
 
 
 def print_report(found: Diagnosis, typed: Mapping[str, Any]) -> None:
@@ -63,7 +63,7 @@ def print_section(console: Console, name: str, lines: list[str]) -> None:
 
 
 def tabulate_columns(found: Diagnosis) -> Grid:
-    """A table with one row for each column; of very many columns, those with the most notes."""
+    """Return a table with one row per column: all columns, or the `SHOWN` with the most notes."""
     notes = {column.name: column.list_notes(found.series.longest) for column in found.columns}
     shown = found.columns
     if len(shown) > SHOWN:
@@ -97,12 +97,12 @@ def tabulate_columns(found: Diagnosis) -> Grid:
 
 
 def rank_column(column: Column, notes: Sequence[str]) -> float:
-    """A number that is higher for more notes, then for more drift."""
+    """Return a number that is higher for more notes, and with equal notes for more drift."""
     return 10 * len(notes) + min(9.0, 0.0 if math.isnan(column.drift) else abs(column.drift))
 
 
 def format_strength(season: Season, found: Diagnosis, name: str) -> tuple[str]:
-    """The strength of a season in a column; empty if it is no target."""
+    """Return the strength of a season in a column; empty if the column is not a target."""
     if name not in found.targets:
         return ("",)
     strength = season.by_target(len(found.targets))[found.targets.index(name)]

@@ -9,24 +9,25 @@ from jaxtyping import Float64
 from forecast.data.time_features import parse_frequency, rows_in
 
 WEAK, CLEAR, STRONG = 0.1, 0.3, 0.6
-"""Strengths; a period below WEAK is no season."""
+"""Least strengths of a weak, a clear and a strong season; a weaker period is not a season."""
 DOUBT, NAMELESS_DOUBT = 1.5, 3.0
-"""Divided by the number of cycles: the strength that a random walk reaches by chance."""
+"""Strength that a random walk reaches by chance, times the number of cycles: for calendar and other periods."""
 GAIN = 0.05
-"""Strength that a longer season must add to a shorter one that it contains."""
+"""Least strength that a multiple of a shorter season must add to it."""
 CYCLES = 3
-"""Fewest cycles of a season; fewer cannot be told from a trend."""
+"""Fewest cycles of a season; with fewer, it cannot be distinguished from a trend."""
 NAMELESS_CYCLES = 8
 """Fewest cycles of a period that is not in the calendar."""
 PROMINENCE = 0.1
-"""Of a peak of the autocorrelation."""
+"""Least height and prominence of a peak of the autocorrelation."""
 PEAKS = 8
+"""Largest number of peaks that are examined."""
 BINS = 53
-"""Phases that a season of more than LONG rows is averaged to."""
+"""Number of phases to which a season of more than LONG rows is averaged."""
 LONG = 2_016
 """Rows: a week in steps of 5 minutes."""
 CHUNK = 64
-"""Columns at a time."""
+"""Columns that are examined at a time."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def find_seasons(values: Float64[np.ndarray, "rows columns"], freq: str) -> list
 def _with(
     kept: list[Season], values: Float64[np.ndarray, "rows columns"], rows: int, name: str
 ) -> list[Season]:
-    """The kept seasons, and the period of `rows` if it explains enough."""
+    """Return the kept seasons, with the period of `rows` if it explains enough."""
     rest = values
     for other in kept:
         if rows % other.rows:
@@ -147,7 +148,7 @@ def about_moving_mean(
 def seasonal_strength(
     values: Float64[np.ndarray, "rows columns"], period: int, window: int | None = None
 ) -> Float64[np.ndarray, " columns"]:
-    """The share of each column's variance about its moving mean that the average cycle explains.
+    """Return the fraction of each column's variance about its moving mean that the average cycle explains.
 
     It is the adjusted R² of the phase means, max(0, 1 − (1 − R²)·m/(m − 1)) for m cycles; NaN for a constant column.
     The moving mean is over `window` rows (default: the period). The seasonal strength of Wang, Smith and Hyndman (2006)
@@ -174,8 +175,8 @@ def _strength(
         profile = np.repeat(np.add.reduceat(profile, bins) / widths[:, None], widths, axis=0)
     variance = moving.var(0)
     still = variance <= 1e-20 * np.square(values).max(0)
-    share = profile.var(0) / np.where(still, 1, variance)
-    return np.where(still, np.nan, np.maximum(0, 1 - (1 - share) * cycles / (cycles - 1)))
+    explained = profile.var(0) / np.where(still, 1, variance)
+    return np.where(still, np.nan, np.maximum(0, 1 - (1 - explained) * cycles / (cycles - 1)))
 
 
 def autocorrelation(

@@ -12,9 +12,9 @@ from forecast.tools.check.gaps import Gaps
 from forecast.tools.check.windows import Part
 
 SAMPLED = 8
-"""Longest series in which seasons are looked for."""
+"""Number of series, the longest, in which seasons are searched."""
 NAMED = 4
-"""Series named in a line."""
+"""Largest number of series named in a line."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,10 @@ class SeriesFacts:
 
     Attributes:
         shortest, median, longest: rows up to the end of a series.
-        with_gaps: series with missing rows or numbers; `most_gaps` are those with the most, and how many.
-        constant, constant_in_training: series with such a column; they are counted once, under the first that holds.
+        with_gaps: series with missing rows or numbers.
+        most_gaps: the series with the most gaps, and their numbers of missing rows and numbers.
+        constant: series with a constant column.
+        constant_in_training: other series with a column that is constant in the training rows.
         without_windows: by split, the series that are too short for a window.
     """
 
@@ -39,7 +41,7 @@ class SeriesFacts:
     without_windows: dict[str, tuple[int, tuple[str, ...]]]
 
 
-def describe_series(
+def measure_series(
     panel: Panel,
     gaps: Gaps,
     cells: Sequence[Sequence[Cell]],

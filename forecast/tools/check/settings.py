@@ -1,23 +1,30 @@
-"""Suggested settings, and the settings that the user chose."""
+"""Settings that the user chose, suggested settings, and the training command with both."""
 
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from forecast.cli.quoting import FREE_TEXT, quote_value
 
 
 @dataclass(frozen=True)
 class Setting:
+    """A suggested value of a configuration key, and the reason."""
+
     key: str
     value: Any
     why: str
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the user chose; None where nothing was.
+class Choices:
+    """Values that the user chose; None where there is no choice.
 
     Attributes:
         target_typed: whether `target` was typed; some data sets have a default target.
-        columns: whether data.columns was typed.
+        columns_typed: whether data.columns was typed.
     """
 
     seq_len: int | None = None
@@ -29,5 +36,31 @@ class Asked:
     season: int | None = None
     batch_size: int | None = None
     fill: str | None = None
-    columns: bool = False
+    columns_typed: bool = False
     eval_stride: int | None = 1
+
+
+def write_command(typed: Mapping[str, Any], settings: Sequence[Setting]) -> str:
+    """Return the training command, quoted for a shell: the data keys that the user typed, then the settings."""
+    chosen = dict(typed) | {setting.key: setting.value for setting in settings}
+    arguments = [format_argument(key, value) for key, value in chosen.items()]
+    return shlex.join(["python", "-m", "forecast.train", *arguments])
+
+
+def format_argument(key: str, value: Any) -> str:
+    """Format an override so that the commands read the same value back."""
+    text = f"{key}={value}"
+    return text if isinstance(value, str) and FREE_TEXT.match(text) else f"{key}={_format_value(value)}"
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{','.join(map(_format_value, value))}]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = str(value)
+    return (
+        text
+        if not isinstance(value, str) or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_./-]*", text)
+        else quote_value(text)
+    )

@@ -20,7 +20,7 @@ from forecast.tools.check.gaps import date_at
 
 BATCH = 256
 CELLS = 8_000_000
-"""Most values (windows × steps × columns) that the baselines are scored on, so that it takes seconds."""
+"""Largest number of values (windows × steps × columns) on which the baselines are scored, to limit the time."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def score_baselines(data: DataModule) -> BaselineScores:
 
 @dataclass
 class PanelSource:
-    """A panel as a source."""
+    """A data source that returns a given panel."""
 
     panel: Panel
     path: Path | None = None

@@ -46,7 +46,7 @@ class Layer:
         place: what the model says about the layer.
         queries, keys: where their positions lie in time.
         heads: numbers of the heads to explain.
-        recent: steps in the last season of the past, such as 24 for hourly data.
+        recent: number of steps in a season, such as 24 for hourly data.
         series: id of the series; empty if the data have no ids.
         horizon_input: what the decoder reads in place of the horizon, in words.
     """
@@ -104,7 +104,7 @@ class Layer:
             yield head, q, k, v, mixed
 
     def check_size(self) -> None:
-        """Raises ConfigError if the attention map has more than `LARGEST` entries."""
+        """Raise ConfigError if the attention map has more than `LARGEST` entries."""
         if len(self.queries) * len(self.keys) > LARGEST:
             raise ConfigError(
                 f"{self.title}: a map of {len(self.queries):,} × {len(self.keys):,} positions is too large to draw "
@@ -126,11 +126,9 @@ class Layer:
         if self.call.causal and is_map:
             notes.append("Grey: later steps, which a causal layer does not read.")
         if self.keys.origin is not None:
-            enters = (
-                "zeros" if self.keys.patch_len is None else "the linear model's forecast and the calendar"
-            )
             notes.append(
-                f"The dashed line is the origin of the forecast; the horizon after it enters as {enters}."
+                "The dashed line is the origin of the forecast; the horizon after it enters as "
+                f"{self.horizon_input}."
             )
         if len(self.keys.stretches) > 1 and is_map:
             parts = "the outputs of the encoders" if self.keys.patch_len is None else "the variables"

@@ -1,5 +1,6 @@
 """Differences between the forecasts of an exported file and those of PyTorch on test windows."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +81,41 @@ def compare_with_pytorch(
         sizes = (difference / scale, difference, ((expected - center) / scale).abs(), expected.abs())
         largest = torch.maximum(largest, torch.stack([size.flatten(0, -2).amax(0) for size in sizes]))
     return Difference(len(chosen), len(windows.series(chosen).unique()), beyond, *largest)
+
+
+def check_result(
+    difference: Difference, data: DataModule, about: dict[str, Any], tolerance: float, *, allowed: int
+) -> dict[str, Any]:
+    """The result of the comparison in values that JSON can hold: the worst column in each unit.
+
+    Raises:
+        ConfigError: more than `allowed` windows differ by more than the tolerance, or a forecast is not a number.
+    """
+    result: dict[str, Any] = {
+        "data": data.name,
+        "windows": difference.windows,
+        "windows_beyond_tolerance": difference.beyond,
+    }
+    if data.panel.has_ids:
+        result["series"] = difference.series
+    for units, differences, sizes in (
+        ("scaled", difference.scaled, difference.largest_scaled),
+        ("data_units", difference.in_units, difference.largest_in_units),
+    ):
+        worst = int(differences.nan_to_num(math.inf).argmax())
+        result[units] = {
+            "largest_difference": float(differences[worst]),
+            "column": about["target_columns"][worst],
+            "relative": float((differences / sizes.clamp(min=1e-30)).amax()),
+        }
+    largest = result["scaled"]["largest_difference"]
+    if difference.beyond > allowed or not math.isfinite(largest):
+        raise ConfigError(
+            f"the exported file differs from PyTorch by up to {largest:.2g} in scaled units "
+            f"(column {result['scaled']['column']}), in {difference.beyond:,} of {difference.windows:,} windows by "
+            f"more than tolerance={tolerance:g}: nothing is written"
+        )
+    return {**result, "tolerance": tolerance}
 
 
 def prepare_test_data(trained: TrainedModel, given: Mapping[str, Any]) -> DataModule:

@@ -1,51 +1,13 @@
 """The report of an export: shapes, size, the difference from PyTorch, and an example program."""
 
-import math
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from forecast.data import DataModule
-from forecast.system.errors import ConfigError
-from forecast.tools.export.difference import FLIPS, Difference
+from forecast.tools.export.difference import FLIPS
 from forecast.tools.export.example import write_example
-
-
-def check_result(
-    difference: Difference, data: DataModule, about: dict[str, Any], tolerance: float, *, allowed: int
-) -> dict[str, Any]:
-    """The result of the comparison in values that JSON can hold: the worst column in each unit.
-
-    Raises:
-        ConfigError: more than `allowed` windows differ by more than the tolerance, or a forecast is not a number.
-    """
-    result: dict[str, Any] = {
-        "data": data.name,
-        "windows": difference.windows,
-        "windows_beyond_tolerance": difference.beyond,
-    }
-    if data.panel.has_ids:
-        result["series"] = difference.series
-    for units, differences, sizes in (
-        ("scaled", difference.scaled, difference.largest_scaled),
-        ("data_units", difference.in_units, difference.largest_in_units),
-    ):
-        worst = int(differences.nan_to_num(math.inf).argmax())
-        result[units] = {
-            "largest_difference": float(differences[worst]),
-            "column": about["target_columns"][worst],
-            "relative": float((differences / sizes.clamp(min=1e-30)).amax()),
-        }
-    largest = result["scaled"]["largest_difference"]
-    if difference.beyond > allowed or not math.isfinite(largest):
-        raise ConfigError(
-            f"the exported file differs from PyTorch by up to {largest:.2g} in scaled units "
-            f"(column {result['scaled']['column']}), in {difference.beyond:,} of {difference.windows:,} windows by "
-            f"more than tolerance={tolerance:g}: nothing is written"
-        )
-    return {**result, "tolerance": tolerance}
 
 
 def print_report(path: Path, about: dict[str, Any], checked: dict[str, Any], date_column: str) -> None:

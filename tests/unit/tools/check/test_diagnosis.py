@@ -26,8 +26,7 @@ from forecast.tools.check.seasons import (
     find_seasons,
     seasonal_strength,
 )
-from forecast.tools.check.settings import Asked, Setting
-from forecast.tools.check.suggestion import format_argument
+from forecast.tools.check.settings import Choices, Setting, format_argument
 from forecast.tools.check.windows import split_parts
 
 
@@ -179,15 +178,15 @@ def test_the_past_that_is_suggested(
     rows: int, seasons: list[Season], pred_len: int, past: int, why: str
 ) -> None:
     parts = split_parts(panel_of(rows), [0.7, 0.1, 0.2])
-    asked = Asked(pred_len=pred_len)
-    assert suggest_lengths(parts, seasons, "h", asked)[0] == Setting("seq_len", past, why)
+    choices = Choices(pred_len=pred_len)
+    assert suggest_lengths(parts, seasons, "h", choices)[0] == Setting("seq_len", past, why)
 
 
 def test_little_training_is_suggested_where_windows_are_many() -> None:
-    asked = Asked()
+    choices = Choices()
     windows = [Setting("seq_len", 336, "")]
     chosen = [
-        {s.key: s.value for s in suggest_training(count, windows, asked)} for count in (50_000, 1_500, 100)
+        {s.key: s.value for s in suggest_training(count, windows, choices)} for count in (50_000, 1_500, 100)
     ]
     assert [(s["data.batch_size"], s["trainer.max_epochs"]) for s in chosen] == [(32, 5), (32, 14), (16, 50)]
 

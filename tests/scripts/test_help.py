@@ -1,0 +1,26 @@
+"""Every script in Python can be imported, and answers --help."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = [
+    path.name
+    for path in sorted((ROOT / "scripts").iterdir())
+    if path.is_file() and path.read_text().startswith("#!/usr/bin/env python3")
+]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help_is_printed(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / name), "--help"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=tmp_path, text=True, capture_output=True, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "usage: " in done.stdout
+    assert not list(tmp_path.iterdir())
