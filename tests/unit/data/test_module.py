@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from forecast.data import DataModule, csv_data, downloaded_data
-from forecast.data.files.wide import read_table
+from forecast.data.files.source import read_table
 from forecast.data.options import windows_an_epoch
 from forecast.system.errors import ConfigError, DataError
 from tests.support.csv_files import numbers, real_file

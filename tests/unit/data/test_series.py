@@ -10,14 +10,14 @@ import pytest
 import torch
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
-from forecast.data import DataModule, long_data, long_frame_data
+from forecast.data import DataModule, long_data
 from forecast.data.rows import TensorRows
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines, SeasonalNaive, seasonal_naive_mae
 from forecast.evaluation.errors import SCORES, ErrorSums, window_errors
 from forecast.system.errors import ConfigError, DataError
 from forecast.training.report import describe_inputs
-from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame
+from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
 
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}
 STATIC = ["region", "size"]
