@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from forecast.commands.train import train
 from forecast.evaluation.baselines import FittedBaselines
 from tests.support.commands import ROOT
 from tests.support.csv_files import write_csv
+from tests.support.fork_server import run_python
 
 TINY = (
     "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "trainer.max_epochs=1", "+trainer.limit_train_batches=2",
@@ -73,15 +73,15 @@ def with_gaps() -> pd.DataFrame:
 
 def test_from_a_shell(tmp_path: Path) -> None:
     write_csv(tmp_path / "my.csv", rows=400)
-    arguments = [sys.executable, "-m", "forecast.check", "data.path=my.csv"]
+    arguments = ["-m", "forecast.check", "data.path=my.csv"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    result = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    result = run_python(arguments, cwd=tmp_path, env=environment)
     assert result.returncode == 0, result.stderr
     assert "my.csv: 400 rows × 2 columns, every h, 2024-01-01 to 2024-01-17 15:00" in result.stdout
     assert "24 rows (a day): strong" in result.stdout
     assert found(tmp_path)["command"] in result.stdout
     assert Image.open(tmp_path / "check.png").width > 1_000
-    again = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    again = run_python(arguments, cwd=tmp_path, env=environment)
     assert again.returncode == 2
     assert again.stderr == "error: check.png: already exists: give another output, or overwrite=true\n"
 

@@ -22,16 +22,16 @@ from forecast.reports.compare.paper_tables import (
     format_markdown,
 )
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from tests.support.commands import ROOT
+from tests.support.fork_server import run_python
 from tests.support.synthetic_runs import configuration, make_many, make_run
 
 FILES = ["comparison.csv", "comparison.html", "comparison.md", "comparison.tex"]
 
 
 def compare(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "forecast.compare", *arguments], cwd=folder, capture_output=True, text=True,
-        timeout=200, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    return run_python(["-m", "forecast.compare", *arguments], cwd=folder, env=env)
 
 
 def files(folder: Path) -> list[str]:

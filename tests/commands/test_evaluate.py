@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,8 +15,9 @@ from forecast import load
 from forecast.checkpoints.file import load_checkpoint
 from forecast.inference.bounds import calibration_for
 from forecast.inference.model import load_tested
-from tests.support.commands import answer, only, train_here, trained, workplace
+from tests.support.commands import ROOT, answer, only, train_here, trained, workplace
 from tests.support.csv_files import write_csv
+from tests.support.fork_server import run_python
 
 
 def read(path: Path) -> dict:
@@ -30,9 +30,13 @@ def test_the_test_again_gives_the_runs_own_numbers(
 ) -> None:
     folder: Path = request.getfixturevalue(kind)
     output = tmp_path / "scores.json"
-    command = [sys.executable, "-m", "forecast.evaluate", f"checkpoint={folder}", f"output={output}"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # as in training
-    result = subprocess.run(command, cwd=folder.parents[1], capture_output=True, text=True, env=environment)
+    command = ["-m", "forecast.evaluate", f"checkpoint={folder}", f"output={output}"]
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+    }  # one thread, as in training
+    result = run_python(command, cwd=folder.parents[1], env=environment)
     assert result.returncode == 0, result.stderr
     again, first = read(output), read(folder / "metrics.json")
     for key in ("test", "baselines", "skill", "best_baseline", "intervals"):

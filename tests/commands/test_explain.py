@@ -387,7 +387,7 @@ def test_a_window_of_a_series_holds_its_values(series_run: Path, place: Path, mo
 def test_a_mistake_names_the_number_of_series(series_run: Path, explained, capsys) -> None:
     capsys.readouterr()
     assert explained(f"checkpoint={series_run}", "window=24") == 2
-    (error,) = capsys.readouterr().err.strip().splitlines()
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert "the windows 0 to 23 of 4 series" in error
     assert "2024-02-02 00:00:00 to 2024-03-11 00:00:00" in error
 

@@ -28,8 +28,9 @@ from forecast.runs import sweep
 from forecast.runs.folder import read_config
 from forecast.runs.resume import digest_of, find_finished, find_unfinished, is_finished
 from forecast.training.schedules import cosine
-from tests.support.commands import TINY, train_here
+from tests.support.commands import ROOT, TINY, train_here
 from tests.support.csv_files import write_csv
+from tests.support.fork_server import run_python
 
 EPOCHS = 3
 
@@ -47,7 +48,7 @@ def command(*overrides: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1"}
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +61,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished(workplace: Path, *overrides: str) -> tuple[Path, str]:
     """Run the command as a user would; give the run folder and what was printed."""
     root = workplace / f"runs{len(list(workplace.glob('runs*')))}"
-    result = subprocess.run(
-        command("data=csv", "data.path=my load.csv", f"output_root={root}", *overrides),
-        cwd=workplace, env=environment(), capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    arguments = command("data=csv", "data.path=my load.csv", f"output_root={root}", *overrides)
+    result = run_python(arguments[1:], cwd=workplace, env=environment())
     assert result.returncode == 0, result.stderr
     (folder,) = root.iterdir()
     return folder, result.stdout
@@ -318,7 +317,7 @@ def test_going_on_from_a_named_run_needs_epochs_to_come(
         ),
         (
             ("data=csv", "data.path=load.csv", "data.freq=30min"),
-            "other step between rows: h in the checkpoint, 30min in this run",
+            "different step between rows: h in the checkpoint, 30min in this run",
         ),
         (
             ("data=csv", "data.path=load.csv", "data.holidays=DE"),

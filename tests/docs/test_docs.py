@@ -121,7 +121,7 @@ def test_bytes_sent() -> None:
         "parameters": "parameters",
         "`ddp`: all-reduce per training step": "training step: all-reduce",
         "broadcast per training step (positions, running means)": "training step: broadcast",
-        "all-reduce per validation": "validation: all-reduce",
+        "all-gather per validation": "validation: all-gather",
         "all-reduce of the interval calibration": "calibration of the intervals: all-reduce",
         "all-reduce of the test": "test: all-reduce",
     }.items():

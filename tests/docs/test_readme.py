@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from tests.support.csv_files import write_csv
+from tests.support.fork_server import run_python
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -58,10 +59,8 @@ def test_every_command_is_known() -> None:
 
 
 def run(module: str, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    result = subprocess.run(
-        [sys.executable, "-m", module, *arguments], cwd=folder, capture_output=True, text=True, timeout=500,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    result = run_python(["-m", module, *arguments], cwd=folder, env=env)
     assert result.returncode == 0, result.stderr
     return result
 

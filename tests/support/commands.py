@@ -11,6 +11,7 @@ import pytest
 from forecast.cli.main import command, main
 from forecast.commands.train import train as task
 from tests.support.csv_files import write_csv
+from tests.support.fork_server import start_python
 
 ROOT = Path(__file__).parents[2]
 TINY = (
@@ -34,9 +35,8 @@ def start(
     **environment: str,
 ):
     """Start the training command in `folder`. The process can import the tests of this repository."""
-    return subprocess.Popen(
-        [sys.executable, *program, *settings, *overrides], cwd=folder, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    return start_python(
+        [*program, *settings, *overrides], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **environment},
     )  # fmt: skip
 

@@ -2,7 +2,7 @@ from itertools import chain
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecast.data import WindowLoader, Windows
@@ -65,6 +65,7 @@ def served(loader: WindowLoader) -> list[list[int]]:
 COUNTS, BATCHES, WORLDS = st.integers(1, 34), st.integers(1, 40), st.integers(1, 5)
 
 
+@settings(deadline=None)
 @given(COUNTS, BATCHES, WORLDS)
 def test_evaluation_counts_every_window_once_over_all_ranks(count: int, batch_size: int, world_size: int):
     windows = make_windows(count=count)
