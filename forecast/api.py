@@ -14,7 +14,7 @@ from forecast.cli.compose import compose_command, composed
 from forecast.cli.quoting import quote
 from forecast.commands.train import train
 from forecast.data import DataModule, Panel, frame_data
-from forecast.data.files.source import TableOptions
+from forecast.data.files.table_source import TableSource
 from forecast.evaluation.quantiles import Level
 from forecast.inference.data_config import FRAME, OF_A_FRAME
 from forecast.inference.evaluate import evaluate as evaluate_model
@@ -100,7 +100,7 @@ class Model(TrainedModel):
         self, frame: pd.DataFrame | pd.Series, future: pd.DataFrame | None = None
     ) -> DataModule:
         config = self.data_config({"path": FRAME})
-        options = {key: config[key] for key in (*OF_A_FRAME, *TableOptions.names()) if key in config}
+        options = {key: config[key] for key in (*OF_A_FRAME, *TableSource.names()) if key in config}
         options["eval_stride"] = options["eval_stride"] or 1  # null: the stride of a store
         return frame_data(frame, future=future, name=FRAME, **options)
 
@@ -200,7 +200,7 @@ def compose_run(given: Sequence[str]) -> DictConfig:
 def make_frame_data(frame: pd.DataFrame | pd.Series, config: DictConfig) -> DataModule:
     """Create the data module of a DataFrame and set it up."""
     settings: dict[str, Any] = OmegaConf.to_container(config.data, resolve=True)  # type: ignore[assignment]
-    options = {key: settings[key] for key in (*OF_A_FRAME, *TableOptions.names()) if key in settings}
+    options = {key: settings[key] for key in (*OF_A_FRAME, *TableSource.names()) if key in settings}
     data = frame_data(frame, name=FRAME, **options)
     data.setup()
     return data

@@ -1,6 +1,7 @@
 """Data: from a file, a DataFrame or a generated set to scaled windows."""
 
-from forecast.data.files.source import read_frame, read_table
+from forecast.data.files.file_source import read_table
+from forecast.data.files.frame_source import read_frame
 from forecast.data.loader import WindowLoader
 from forecast.data.module import DataModule
 from forecast.data.panel import Panel

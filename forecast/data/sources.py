@@ -8,7 +8,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from forecast.data.files.source import FileSource, FrameSource, LongSource
+from forecast.data.files.file_source import FileSource, LongSource
+from forecast.data.files.frame_source import FrameSource
 from forecast.data.module import DataModule
 from forecast.data.sets.download import DownloadedSource
 from forecast.data.sets.generated import GeneratedSource

@@ -116,7 +116,7 @@ def _place(
 
 def _trim_beginnings(rows: TableRows, starts: PerSeries) -> tuple[TableRows, PerSeries]:
     """Leave out the rows of each series before its first value of a target, with a warning."""
-    given = np.isfinite(rows.values[:, : len(rows.roles.targets or ())]).any(axis=1)
+    given = np.asarray(np.isfinite(rows.values[:, : len(rows.roles.targets or ())]).any(axis=1))
     if given[starts].all():
         return rows, starts
     positions = np.where(given, np.arange(len(rows)), len(rows))

@@ -109,17 +109,23 @@ def parse_cells(
     rows = int(filled.nonzero()[0][-1]) + 1
     if not filled[:rows].all():
         raise cells.refuse("an empty line: delete it", row=int(filled.argmin()))
+    return Cells(path, _name_columns(path, frame.iloc[:rows], header, width, dated), first_line)
+
+
+def _name_columns(
+    path: Path, frame: pd.DataFrame, header: list[str], width: int, dated: list[str]
+) -> pd.DataFrame:
+    """The columns by name, with the date columns joined. Raises DataError for a column of values without a name."""
     columns = {}
     for number, name in enumerate(header + [""] * (width - len(header))):
-        column = frame[number].iloc[:rows]
         if name:
-            columns[name] = column
-        elif column.count():
+            columns[name] = frame[number]
+        elif frame[number].notna().to_numpy().any():
             raise DataError(f"{path}, line 1: field {number + 1} has values and no name: name or delete it")
     if len(dated) > 1:
         texts = [columns.pop(name) for name in dated]
-        columns = {date_name(date_column): texts[0].str.cat(texts[1:], sep=" "), **columns}
-    return Cells(path, pd.DataFrame(columns), first_line)
+        columns = {date_name(dated): texts[0].str.cat(texts[1:], sep=" "), **columns}
+    return pd.DataFrame(columns)
 
 
 def date_name(date_column: str | Sequence[str]) -> str:

@@ -37,7 +37,7 @@ def find_grid(
     grid = pd.date_range(first, last, freq=step).as_unit("ns")
     if not len(grid) or grid[0] != first:
         row = int(rows.dates.argmin())
-        message = f"{pd.Timestamp(first)} cannot begin a grid of step {step.freqstr}: set data.freq"
+        message = f"{rows.subject(row)}cannot begin a grid of step {step.freqstr}: set data.freq"
         raise rows.refuse(message, row, rows.roles.date)
     others = grid.get_indexer(pd.DatetimeIndex(rows.dates[starts])) < 0
     if others.any():
@@ -91,7 +91,9 @@ def refuse_gap(rows: TableRows, row: int, freq: str, advice: str) -> DataError:
         if looks_skipped(before, after, parse_frequency(freq))
         else ""
     )
-    message = f"{after} does not follow {before} by the step {freq}: {advice} or set data.freq{clocks}"
+    message = (
+        f"{rows.subject(row)}does not follow {before} by the step {freq}: {advice} or set data.freq{clocks}"
+    )
     return rows.refuse(message, row, rows.roles.date)
 
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Bool, Int64
 
 from forecast.data.files.table_rows import TableRows
@@ -73,17 +72,16 @@ def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> None:
     mine = np.flatnonzero((rows.codes[:row] == rows.codes[row]) & (rows.dates[:row] == rows.dates[row]))
     if len(mine) and duplicates is None:
         _refuse_duplicate(rows, row, int(mine[0]))
-    before, date = rows.date(row - 1), rows.date(row)
-    message = f"{date} comes after {before}: sort the rows by date, or set data.sort=true"
+    before = rows.date(row - 1)
+    message = f"{rows.subject(row)}comes after {before}: sort the rows by date, or set data.sort=true"
     raise rows.refuse(message, row, rows.roles.date)
 
 
 def _refuse_duplicate(rows: TableRows, row: int, other: int) -> None:
-    date = rows.date(row)
     advice = "remove one, or set data.duplicates=first, last, mean or sum"
-    if looks_repeated(date):
+    if looks_repeated(rows.date(row)):
         advice += f" (where clocks went back, {CLOCKS})"
-    raise rows.refuse(f"{date} is in {rows.line(other)} too: {advice}", row, rows.roles.date)
+    raise rows.refuse(f"{rows.subject(row)}is in {rows.line(other)} too: {advice}", row, rows.roles.date)
 
 
 def _merge(rows: TableRows, is_first: Bool[np.ndarray, " rows"], how: str) -> TableRows:

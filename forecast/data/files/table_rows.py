@@ -127,12 +127,15 @@ class TableRows:
 
     def date(self, row: int) -> pd.Timestamp:
         """Return the date of a row."""
-        return pd.DatetimeIndex(self.dates[row : row + 1])[0]
+        return pd.DatetimeIndex(self.dates[row : row + 1]).to_list()[0]
+
+    def subject(self, row: int) -> str:
+        """Return the date of a row as the subject of a message, if `refuse` does not name it."""
+        return f"{self.date(row)} " if self.roles.id is None else ""
 
     def name(self, row: int) -> str:
-        """Return the series and the date of a row for a message; the date alone for a table of one series."""
-        date = str(self.date(row))
-        return date if self.roles.id is None else f"series {quote(self.ids[self.codes[row]])}, {date}"
+        """Return the series and the date of a row for a message."""
+        return f"series {quote(self.ids[self.codes[row]])}, {self.date(row)}"
 
     def place(self, row: int) -> tuple[Cells, int]:
         """Return the file of a row and its position there."""

@@ -9,7 +9,7 @@ import requests
 from filelock import FileLock
 from pooch.hashes import hash_matches
 
-from forecast.data.files.source import FileSource
+from forecast.data.files.file_source import FileSource
 from forecast.data.panel import Panel
 from forecast.system.errors import ConfigError, DataError
 

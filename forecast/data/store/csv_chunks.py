@@ -16,7 +16,7 @@ _LONGEST_LINE = 1 << 24
 
 
 class CsvChunks(Chunks):
-    """A CSV file, compressed or not, with the options of `forecast.data.files.source.FileSource`."""
+    """A CSV file, compressed or not, with the options of `forecast.data.files.file_source.FileSource`."""
 
     unit = "B"
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecast.data import csv_data, long_data, read_frame
-from forecast.data.files.source import FrameSource, read_table
+from forecast.data.files.file_source import read_table
+from forecast.data.files.frame_source import FrameSource
 from forecast.data.store.format import open_store
 from forecast.system.errors import ConfigError, DataError
 from tests.support.commands import answer

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecast.data.files.source import FileSource, read_table
+from forecast.data.files.file_source import FileSource, read_table
 from forecast.system.errors import ConfigError, DataError, ForecastError
 from tests.support.csv_files import numbers, real_file, write
 
@@ -179,7 +179,7 @@ BAD_FILES: dict[str, tuple[str | bytes, dict, str]] = {
     "Latin-1": ("date,température\n2021-01-01,1\n".encode("latin-1"), {}, r"line 1: not text in UTF-8"),
     "open quote": (changed(1, f'{HOURS[1]},"1,2'), {}, r"line 3: a quote is opened and never closed"),
     "ten million columns": (b"date" + b"," * 10_000_000, {}, r"line 1: 10,000,001 columns"),
-    "no such column": (lines(*GOOD), {"columns": ["lod"]}, r"no column 'lod'; there are 'date', 'load', 'price'; did you mean 'load'"),
+    "no such column": (lines(*GOOD), {"columns": ["lod"]}, r"no column 'lod'; .*; did you mean 'load'"),
 }  # fmt: skip
 
 
