@@ -59,6 +59,7 @@ def test_where_training_harms_the_linear_map_is_kept(
         np.testing.assert_allclose(model.predict(frame).to_numpy(), by_hand, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_a_calendar_that_no_linear_map_sees_is_learnt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -325,7 +325,12 @@ def test_a_test_error_that_is_no_number_fails_its_cell(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("commit", "goes_on"), [("abc1234", True), ("abc1234-dirty", False), ("unknown", False)]
+    ("commit", "goes_on"),
+    [
+        pytest.param("abc1234", True, marks=pytest.mark.long),
+        ("abc1234-dirty", False),
+        pytest.param("unknown", False, marks=pytest.mark.long),
+    ],
 )
 def test_a_stopped_cell_goes_on_where_the_code_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit: str, goes_on: bool

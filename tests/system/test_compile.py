@@ -67,7 +67,13 @@ def test_the_fixed_sample_of_evaluation_compiles_to_one_graph(role, monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ATTENTION_TYPES.values())
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[] if name == "full" else pytest.mark.long)
+        for name, kind in ATTENTION_TYPES.items()
+    ],
+)
 def test_compiles_to_machine_code(kind, monkeypatch):
     pytest.importorskip("setuptools", reason="the compiler's C++ backend needs setuptools")
     check_compiled(kind, "self", {}, True, "inductor", monkeypatch)
@@ -91,7 +97,7 @@ def losses(model: torch.nn.Module, forward, steps: int = 4) -> list[float]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=[] if kind == "probsparse" else pytest.mark.long) for kind in ATTENTION_TYPES],
+    [pytest.param(kind, marks=[] if kind == "full" else pytest.mark.long) for kind in ATTENTION_TYPES],
 )
 def test_one_graph_trains_to_the_same_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks

@@ -104,6 +104,7 @@ def trials(sweep: Path) -> list[tuple[int, str, float | None]]:
         return study.execute(query).fetchall()
 
 
+@pytest.mark.long
 def test_an_interrupted_search_draws_what_it_lacks_and_finishes_what_it_began(tmp_path: Path) -> None:
     folder = workplace(tmp_path)
     search = ("-m", "search=informer", "hydra.sweeper.n_trials=3", "hydra.sweeper.sampler.seed=1", *SHORT)
