@@ -46,7 +46,9 @@ RUNS = {
     "joint": ("attention=nystrom", *PATCHES, "model.tokens=joint", "num_landmarks=3"),
 }
 SOME_RUNS = [
-    pytest.param(name, marks=[] if name in ("probsparse", "fastformer", "untrained", "joint") else pytest.mark.long)
+    pytest.param(
+        name, marks=[] if name in ("probsparse", "fastformer", "untrained", "joint") else pytest.mark.long
+    )
     for name in RUNS
 ]
 LAST = pd.Timestamp("2024-01-13 07:00")

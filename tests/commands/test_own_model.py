@@ -21,7 +21,12 @@ def command(folder: Path, name: str, *overrides: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "loss"), [pytest.param("OneLayer", "mse", marks=pytest.mark.long), ("OneLayer", "quantile"), ("ShrunkLinear", "mse")]
+    ("model", "loss"),
+    [
+        pytest.param("OneLayer", "mse", marks=pytest.mark.long),
+        ("OneLayer", "quantile"),
+        ("ShrunkLinear", "mse"),
+    ],
 )
 def test_a_model_of_ones_own_is_trained_tested_refitted_and_used(
     tmp_path: Path, model: str, loss: str
