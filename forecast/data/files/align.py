@@ -84,7 +84,7 @@ def _align(
     roles = rows.roles
     panel = Panel(
         rows.ids.rename(roles.id),
-        grid.rename(roles.date),
+        grid.as_unit("ns" if roles.id is not None else rows.unit).rename(roles.date),
         freq,
         grid.get_indexer(pd.DatetimeIndex(rows.dates[starts])).astype(np.int64),
         new_starts,

@@ -46,6 +46,7 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
         _numbers(cells, table, roles.future, options),
         static,
         utc_offset,
+        "ns" if getattr(table[roles.date].type, "unit", None) == "ns" else "us",
     )
 
 

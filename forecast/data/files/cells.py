@@ -24,6 +24,10 @@ MISSING = [
 """Texts of missing values: the default of pandas, which it does not export."""
 
 
+FRAME = Path("the DataFrame")
+"""Stands for the file in messages about a DataFrame."""
+
+
 @dataclass(frozen=True)
 class Cells:
     """A frame with one column of cells per name, from the rows of a file that begin at line `first_line`."""

@@ -1,5 +1,6 @@
 """Reading of tables into rows: CSV files, Parquet files and DataFrames."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Float64, Int32
 
 from forecast.data.files.arrow import is_text, rows_from_arrow
-from forecast.data.files.cells import MISSING, Cells, quote, read_cells, read_numbers
+from forecast.data.files.cells import FRAME, MISSING, Cells, quote, read_cells, read_numbers
 from forecast.data.files.dates import read_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import ColumnRoles, TableRows
@@ -29,7 +30,7 @@ def read_file(
     Raises:
         DataError: a column is missing, an id is empty, or a number or date cannot be parsed.
     """
-    if path.suffix in PARQUET or path.is_dir():
+    if path.suffix in PARQUET or os.path.isdir(path):
         return _read_parquet(path, roles, options)
     texts = (*roles.keys, *roles.static)
     cells = read_cells(path, date_column, options, [name for name in texts if name != roles.date])
@@ -54,7 +55,7 @@ def _read_parquet(path: Path, roles: ColumnRoles, options: ReadOptions) -> Table
 
 def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles) -> TableRows:
     """Read a DataFrame. Ids and dates may be its index. Messages count rows from 0."""
-    where = "the DataFrame"
+    where = str(FRAME)
     if set(roles.keys) & set(frame.index.names):
         frame = frame.reset_index()
     frame = frame.rename(columns=str)
@@ -66,7 +67,7 @@ def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles) -> TableRows:
         table = pa.Table.from_pandas(pd.DataFrame(frame[list(roles.all)]), preserve_index=False)
     except pa.ArrowException as error:
         raise DataError(f"{where}: {' '.join(str(error).split())}") from None
-    cells = Cells(Path(where), pd.DataFrame(), first_line=0, unit="row")
+    cells = Cells(FRAME, pd.DataFrame(), first_line=0, unit="row")
     return rows_from_arrow(cells, table, roles, ReadOptions())
 
 
@@ -109,6 +110,7 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
         read_columns(cells, roles.future, options),
         static,
         utc_offset,
+        "ns" if dates.unit == "ns" else "us",
     )
 
 

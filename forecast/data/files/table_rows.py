@@ -105,6 +105,7 @@ class TableRows:
         dates: datetime64[ns], without time zone.
         static: columns of float64 or categories.
         utc_offset: minutes that the dates are ahead of UTC, if known.
+        unit: resolution of the dates in the source, `us` or `ns`.
         order: position of each row in the file; None if rows are in the order of the file.
         ahead: of a second file, whose rows follow the `own` rows of the first.
     """
@@ -118,6 +119,7 @@ class TableRows:
     future: Float64[np.ndarray, "rows future"]
     static: dict[str, pd.Series]
     utc_offset: int | None = None
+    unit: str = "us"
     order: Int64[np.ndarray, " rows"] | None = None
     ahead: Cells | None = None
     own: int = 0

@@ -6,8 +6,9 @@ from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Bool, Float, Float64, Int64
 
+from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import TableRows
 from forecast.data.panel import Panel, PerSeries, ranges
 from forecast.system.errors import ConfigError
@@ -71,7 +72,12 @@ def refuse_missing(rows: TableRows, starts: PerSeries, ends: PerSeries) -> None:
         if bad.any():
             row, column = divmod(int(bad.argmax()), len(names))
             what = "no number (empty or NaN)" if np.isnan(block[row, column]) else "an infinite number"
-            advice = "correct it, or say how to fill (data.fill=previous or zero)"
+            fill = (
+                "fill it first"
+                if rows.cells.path == FRAME
+                else "say how to fill (data.fill=previous or zero)"
+            )
+            advice = f"correct it, or {fill}"
             raise rows.refuse(f"{what}: {advice}", row, names[column])
 
 
@@ -102,6 +108,13 @@ def fill_panel(unfilled: UnfilledPanel, fill: str, rows: TableRows, first_rows: 
     )
 
 
+def find_last_measured(
+    missing: Bool[np.ndarray, " rows"], series_start: Int64[np.ndarray, " rows"]
+) -> Int64[np.ndarray, " rows"]:
+    """The last row up to each row that has a value, or the first row of its series if there is none."""
+    return np.maximum.accumulate(np.where(missing, series_start, np.arange(len(missing))))
+
+
 def _is_history(n_rows: int, starts: PerSeries, ends: PerSeries) -> Bool[np.ndarray, " rows"]:
     history = np.zeros(n_rows, dtype=bool)
     history[ranges(starts, ends)] = True
@@ -127,7 +140,7 @@ def _fill_columns(
         return filled
     series_start = np.repeat(panel.starts, panel.stops - panel.starts)
     for i, name in enumerate(names):
-        source = np.maximum.accumulate(np.where(missing[:, i], series_start, np.arange(len(block))))
+        source = find_last_measured(missing[:, i], series_start)
         filled[history, i] = block[source[history], i]
         left = np.isnan(filled[:, i]) & history
         if left.any():

@@ -71,7 +71,18 @@ class Chunks(ABC):
         """The rows of one series; `dates` come with their UTC offset."""
         codes, none = np.zeros(len(values), dtype=np.int32), np.empty((len(values), 0))
         at = dates[0].to_numpy("datetime64[ns]")
-        return TableRows(cells, roles, pd.Index([TABLE_ID]), codes, at, values, none, {}, dates[1])
+        return TableRows(
+            cells,
+            roles,
+            pd.Index([TABLE_ID]),
+            codes,
+            at,
+            values,
+            none,
+            {},
+            dates[1],
+            "ns" if dates[0].unit == "ns" else "us",
+        )
 
     def _dates(
         self, cells: Cells, column: str, anchors: Sequence[Sequence[str]]

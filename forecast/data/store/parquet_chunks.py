@@ -84,7 +84,8 @@ class ParquetChunks(Chunks):
         schema = self._file.schema_arrow
         if len(set(schema.names)) < len(schema.names):
             raise DataError(f"{self.path}: two columns of one name: rename one")
-        kept = [name for name in schema.names if name == self.roles.date or not _INDEX.fullmatch(name)]
+        asked = self.roles.all
+        kept = [name for name in schema.names if name in asked or not _INDEX.fullmatch(name)]
         roles = self.roles.resolve(str(self.path), kept)
         for name in roles.values:
             kind = schema.field(name).type
