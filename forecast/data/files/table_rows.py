@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -119,7 +120,7 @@ class TableRows:
     future: Float64[np.ndarray, "rows future"]
     static: dict[str, pd.Series]
     utc_offset: int | None = None
-    unit: str = "us"
+    unit: Literal["us", "ns"] = "us"
     order: Int64[np.ndarray, " rows"] | None = None
     ahead: Cells | None = None
     own: int = 0
