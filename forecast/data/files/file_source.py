@@ -1,7 +1,7 @@
 """CSV and Parquet files as sources of a panel."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +17,19 @@ from forecast.system.errors import ConfigError, DataError
 
 
 @dataclass(kw_only=True)
-class FileSource(TableSource):
+class FileSource(TableSource, ReadOptions):
     """A CSV file, also compressed, a Parquet file, or a folder of Parquet files.
 
     Args:
         path: the file.
         static_path: a file of the static covariates, one row for each series.
         future_path: a file of future covariates after the ends of the series; its rows follow those of `path`.
-        date_format, timezone, stamp, separator, decimal, thousands, encoding, na_values: see `ReadOptions`.
+        date_format, timezone, ...: how text is parsed, see `ReadOptions`.
     """
 
     path: Any  # str or Path when given, then a Path
     static_path: str | Path | None = None
     future_path: str | Path | None = None
-    date_format: str | None = None
-    timezone: str | None = None
-    stamp: str = "start"
-    separator: str = ","
-    decimal: str = "."
-    thousands: str | None = None
-    encoding: str | None = None
-    na_values: Sequence[float | str] = ()
-    reading: ReadOptions = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.path:
@@ -49,20 +40,20 @@ class FileSource(TableSource):
             raise ConfigError("data.static_path has one row per series, which needs data.id_column")
         if self.future_path is not None and not self.future_covariates:
             raise ConfigError("a file of the future holds future covariates, and there are none here")
-        super().__post_init__()
+        TableSource.__post_init__(self)
+        ReadOptions.__post_init__(self)
         self.path = Path(self.path).expanduser()
-        self.reading = ReadOptions(**{name: getattr(self, name) for name in ReadOptions.names()})
 
     def _static_in_table(self) -> tuple[str, ...]:
         return super()._static_in_table() if self.static_path is None else ()
 
     def read_rows(self) -> TableRows:
-        rows = read_file(self.path, self.roles, self.date_column, self.reading)
+        rows = read_file(self.path, self.roles, self.date_column, self)
         if self.future_path is None:
             return rows
         ahead = replace(self.roles, targets=(), past=(), static=(), drop=())
         path = Path(self.future_path).expanduser()
-        return rows.followed_by(read_file(path, ahead, self.date_column, self.reading))
+        return rows.followed_by(read_file(path, ahead, self.date_column, self))
 
     def _finish(self, panel: Panel) -> Panel:
         return panel if self.static_path is None else replace(panel, static=self._read_static(panel.ids))
@@ -70,7 +61,7 @@ class FileSource(TableSource):
     def _read_static(self, ids: pd.Index) -> pd.DataFrame:
         path = Path(str(self.static_path)).expanduser()
         names = list(map(str, self.static_covariates))
-        table = read_static(path, str(self.id_column), names, self.reading)
+        table = read_static(path, str(self.id_column), names, self)
         lacking = ids.difference(table.index)
         if len(lacking):
             raise DataError(

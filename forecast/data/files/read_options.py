@@ -12,7 +12,7 @@ from forecast.system.errors import ConfigError
 STAMPS = ("start", "end")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ReadOptions:
     """How the text of a file is parsed.
 

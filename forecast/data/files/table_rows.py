@@ -90,7 +90,7 @@ def _hint(name: str, present: Sequence[str]) -> str:
     shown = ", ".join(map(quote, present[:12])) + (", ..." if len(present) > 12 else "")
     return (
         f"; there are {shown}{meant} (data.id_column, date_column, target, columns, past_covariates, "
-        "future_covariates, static_covariates and drop name columns)"
+        "future_covariates, static_covariates and drop name columns, data.static_path a file of static ones)"
     )
 
 
