@@ -13,9 +13,10 @@ from forecast.cli import allowed_targets, secrets_check
 from forecast.cli.compose import compose_command, composed
 from forecast.cli.quoting import quote
 from forecast.commands.train import train
-from forecast.data import DataModule, Panel, frame_data, long_frame_data
+from forecast.data import DataModule, Panel, frame_data
+from forecast.data.files.table_source import TableSource
 from forecast.evaluation.quantiles import Level
-from forecast.inference.data_config import FRAME, LONG, OF_A_FRAME
+from forecast.inference.data_config import FRAME, OF_A_FRAME
 from forecast.inference.evaluate import evaluate as evaluate_model
 from forecast.inference.model import TrainedModel, read_checkpoint
 from forecast.inference.predict import predict as predict_panel
@@ -32,6 +33,7 @@ class Model(TrainedModel):
         self,
         frame: pd.DataFrame | pd.Series | None = None,
         *,
+        future: pd.DataFrame | None = None,
         horizon: int | None = None,
         start: str | pd.Timestamp | None = None,
         levels: Sequence[Level] = (),
@@ -42,6 +44,8 @@ class Model(TrainedModel):
         Args:
             frame: rows with a DatetimeIndex and at least the columns `feature_columns`; for a model of many series,
                 one row for each series and date. None: the training data.
+            future: rows of the future covariates after the end of `frame`, laid out as `frame`. None: rows of `frame`
+                whose targets are missing.
             horizon: number of steps; beyond `pred_len` the model reads its own forecasts. None: `pred_len`.
             start: date of the first step. None: the first date after the end of the data.
             levels: levels of the intervals, in percent.
@@ -55,7 +59,9 @@ class Model(TrainedModel):
             ConfigError: an option that this model does not support. Like DataError, it is a ValueError.
             DataError: missing columns, history or future covariates.
         """
-        panel = self.read_panel() if frame is None else self.panel_of(frame)
+        if frame is None and future is not None:
+            raise ConfigError("future holds the rows that follow a DataFrame: give the DataFrame too")
+        panel = self.read_panel() if frame is None else self.panel_of(frame, future)
         forecast = predict_panel(self, panel, horizon=horizon, start=start, levels=levels, method=intervals)
         return forecast.frame()
 
@@ -78,9 +84,9 @@ class Model(TrainedModel):
         content, _ = evaluate_model(self, data, split, progress=False)
         return content
 
-    def panel_of(self, frame: pd.DataFrame | pd.Series) -> Panel:
+    def panel_of(self, frame: pd.DataFrame | pd.Series, future: pd.DataFrame | None = None) -> Panel:
         """Read a DataFrame with the layout of the training data, with its dates at the UTC offset of training."""
-        return self.read_source(self._frame_module(frame))
+        return self.read_source(self._frame_module(frame, future))
 
     def data_of_frame(self, frame: pd.DataFrame | pd.Series) -> DataModule:
         """Set up the data module of a DataFrame with the layout of the training data, with the scaler from training."""
@@ -90,15 +96,13 @@ class Model(TrainedModel):
         self.check_freq(FRAME, data.freq)
         return data
 
-    def _frame_module(self, frame: pd.DataFrame | pd.Series) -> DataModule:
+    def _frame_module(
+        self, frame: pd.DataFrame | pd.Series, future: pd.DataFrame | None = None
+    ) -> DataModule:
         config = self.data_config({"path": FRAME})
-        if self.config["data"]["_target_"] == LONG:
-            for key in ("_target_", "_convert_", "path"):
-                config.pop(key, None)
-            return long_frame_data(frame, **config)
-        options = {key: config[key] for key in OF_A_FRAME}
+        options = {key: config[key] for key in (*OF_A_FRAME, *TableSource.names()) if key in config}
         options["eval_stride"] = options["eval_stride"] or 1  # null: the stride of a store
-        return frame_data(frame, columns=self.feature_columns, name=FRAME, **options)
+        return frame_data(frame, future=future, name=FRAME, **options)
 
 
 def load(path: str | Path) -> Model:
@@ -115,16 +119,25 @@ def fit(
     frame: pd.DataFrame | pd.Series,
     *,
     target: str | None = None,
+    id_column: str | None = None,
+    date_column: str = "ds",
+    past_covariates: Sequence[str] = (),
+    future_covariates: Sequence[str] = (),
+    static_covariates: Sequence[str] = (),
     attention: str = "probsparse",
     overrides: Sequence[str] = (),
     **settings: Any,
 ) -> Model:
-    """Train and test a model on a DataFrame, save it in a run folder below `runs`, and return it.
+    """Train on a DataFrame, test, save a run folder below `runs`, and return the model.
 
     Args:
-        frame: numeric columns with a DatetimeIndex.
-        target: name of the target column if features="S" or "MS".
-        attention: attention type, the name of a file in conf/attention.
+        frame: columns of numbers with a DatetimeIndex; with `id_column`, one row for each series and date.
+        target: name of the target column, for features="S" or "MS"; with `id_column`, the column to forecast.
+        id_column, date_column: the columns of the series and the date. Without `id_column`, the dates are the index.
+        past_covariates: columns that are read and not forecast.
+        future_covariates: columns that are known over the horizon too; `predict` needs them there.
+        static_covariates: columns that are constant within a series.
+        attention: attention type, a file of conf/attention.
         overrides: any other settings as on the command line, such as `["trainer.max_epochs=3", "logger=[]"]`.
         settings: keys of the command's top level, such as `pred_len=48, features="MS", refit="full"`.
 
@@ -132,8 +145,8 @@ def fit(
         The trained model, as `forecast.load` reads it from the run folder.
 
     Raises:
-        ConfigError: an invalid setting. Like DataError, it is a ValueError with the message of the command.
-        DataError: the DataFrame cannot be used.
+        ConfigError: a wrong setting; like DataError, it is a ValueError with the message of the command.
+        DataError: a DataFrame that cannot be used.
     """
     arguments = [
         f"attention={attention}",
@@ -142,9 +155,18 @@ def fit(
     given = [quote(text, sweep=False) for text in (*arguments, *overrides)]
     if target is not None:
         given.append(quote(f"data.target={target}", sweep=False))
-    compose_command("train", ["data=csv", *given])
+    layout = "data=csv" if id_column is None else "data=long"
+    compose_command("train", [layout, *given])
     check_data_overrides(given)
-    config = compose_run(given)
+    config = compose_run([layout, *given])
+    columns: dict[str, Any] = {
+        "past_covariates": list(past_covariates),
+        "future_covariates": list(future_covariates),
+        "static_covariates": list(static_covariates),
+    }
+    if id_column is not None:
+        columns |= {"id_column": id_column, "date_column": date_column}
+    config.data.update(columns)
     data = make_frame_data(frame, config)
     folder = Path(config.output_dir)
     write_config(folder, config, given)
@@ -165,7 +187,7 @@ def check_data_overrides(given: Sequence[str]) -> None:
 
 def compose_run(given: Sequence[str]) -> DictConfig:
     """Compose and check the configuration of a run on a DataFrame, with a new run folder."""
-    config = composed("data=csv", f"data.name={FRAME}", "run_name=''", *given)
+    config = composed(*given, f"data.name={FRAME}", "run_name=''")
     config.run_name = f"{config.model.attention.name}-{FRAME}-{config.pred_len}-s{config.seed}"
     folder = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{config.run_name}_{token_hex(3)}"
     config.output_dir = str(Path(config.output_root) / folder)
@@ -177,10 +199,9 @@ def compose_run(given: Sequence[str]) -> DictConfig:
 
 def make_frame_data(frame: pd.DataFrame | pd.Series, config: DictConfig) -> DataModule:
     """Create the data module of a DataFrame and set it up."""
-    options = {key: config.data[key] for key in OF_A_FRAME}
-    if not isinstance(config.data.split, str):
-        options["split"] = list(config.data.split)
-    data = frame_data(frame, freq=config.data.freq, name=FRAME, **options)
+    settings: dict[str, Any] = OmegaConf.to_container(config.data, resolve=True)  # type: ignore[assignment]
+    options = {key: settings[key] for key in (*OF_A_FRAME, *TableSource.names()) if key in settings}
+    data = frame_data(frame, name=FRAME, **options)
     data.setup()
     return data
 

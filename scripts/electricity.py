@@ -26,12 +26,14 @@ import numpy as np
 import pandas as pd
 
 from forecast.data.files.cells import Cells, quote, read_numbers
-from forecast.data.files.dates import dates_and_clock
+from forecast.data.files.dates import read_dates
+from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import ConfigError, DataError, ForecastError
 from forecast.system.files import whole_file
 from forecast.system.progress import bar
 
 _QUARTER = np.timedelta64(15, "m")
+_OPTIONS = ReadOptions(separator=";", decimal=",", date_format="%Y-%m-%d %H:%M:%S")
 _CHUNK_ROWS = 4 * 24 * 28  # whole hours
 
 
@@ -129,7 +131,7 @@ def _read(source: Path, task: str) -> Iterator[tuple[np.ndarray, dict[str, np.nd
                     "name and its clients, separated by semicolons"
                 )
             cells = Cells(source, chunk.set_axis(["date", *chunk.columns[1:]], axis=1), line)
-            ends = dates_and_clock(cells, "date", "%Y-%m-%d %H:%M:%S")[0].to_numpy().astype("datetime64[s]")
+            ends = read_dates(cells, "date", _OPTIONS)[0].to_numpy().astype("datetime64[s]")
             if follows is None:
                 follows = ends[0].astype("datetime64[h]") + _QUARTER
             due = follows + _QUARTER * np.arange(len(ends))
@@ -144,7 +146,7 @@ def _read(source: Path, task: str) -> Iterator[tuple[np.ndarray, dict[str, np.nd
 
 
 def _readings(cells: Cells, name: str) -> np.ndarray:
-    values = read_numbers(cells, name, decimal=",")
+    values = read_numbers(cells, name, _OPTIONS)
     if not np.isfinite(values).all():
         row = int(np.isfinite(values).argmin())
         raise cells.refuse("no number: download the file again", row=row, column=name)

@@ -5,6 +5,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.data.files.read_options import ReadOptions
 from forecast.data.store.convert import convert as convert_chunks
 from forecast.data.store.csv_chunks import CsvChunks
 from forecast.data.store.format import PARTS
@@ -22,13 +23,15 @@ def convert(config: DictConfig) -> None:
     output = Path(config.output).expanduser() if config.output else Path(f"{file.name.split('.')[0]}.store")
     check_free_folder(output, marks=PARTS, suffix=".npy", overwrite=config.overwrite)
     options: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
-    reading = {key: value for key, value in options.items() if key not in ("path", "freq", "fill")}
-    if is_parquet(file):
-        of_text = ("separator", "decimal", "thousands")
-        reading = {key: value for key, value in reading.items() if key not in of_text}
-        chunks = ParquetChunks(file, size=config.chunk, **reading)
-    else:
-        chunks = CsvChunks(file, size=config.chunk, **reading)
+    reading = ReadOptions(**{key: options[key] for key in ReadOptions.names() if key in options})
+    kind = ParquetChunks if is_parquet(file) else CsvChunks
+    chunks = kind(
+        file,
+        date_column=options["date_column"],
+        columns=options["columns"],
+        options=reading,
+        size=config.chunk,
+    )
     with bar(chunks.total, "Converting", chunks.unit) as shown:
 
         def show(done: int) -> None:

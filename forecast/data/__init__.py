@@ -1,7 +1,7 @@
 """Data: from a file, a DataFrame or a generated set to scaled windows."""
 
-from forecast.data.files.frame import read_frame
-from forecast.data.files.wide import read_table
+from forecast.data.files.file_source import read_table
+from forecast.data.files.frame_source import read_frame
 from forecast.data.loader import WindowLoader
 from forecast.data.module import DataModule
 from forecast.data.panel import Panel
@@ -11,7 +11,6 @@ from forecast.data.sources import (
     frame_data,
     load_data,
     long_data,
-    long_frame_data,
     recall_data,
     sample_data,
     store_data,
@@ -29,7 +28,6 @@ __all__ = [
     "frame_data",
     "load_data",
     "long_data",
-    "long_frame_data",
     "read_frame",
     "read_table",
     "recall_data",

@@ -8,9 +8,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from forecast.data.files.csv import CsvSource
-from forecast.data.files.frame import FrameSource
-from forecast.data.files.long_source import LongFrameSource, LongSource
+from forecast.data.files.file_source import FileSource, LongSource
+from forecast.data.files.frame_source import FrameSource
 from forecast.data.module import DataModule
 from forecast.data.sets.download import DownloadedSource
 from forecast.data.sets.generated import GeneratedSource
@@ -50,11 +49,10 @@ def make_factory(doc: str, source: type, *given: Any) -> Callable[..., DataModul
     return make
 
 
-csv_data = make_factory("A CSV file with one column for each variable.", CsvSource)
+csv_data = make_factory("A CSV file with one column for each variable.", FileSource)
 downloaded_data = make_factory("A published CSV file, downloaded once.", DownloadedSource)
-frame_data = make_factory("A DataFrame with a DatetimeIndex and one column for each variable.", FrameSource)
+frame_data = make_factory("A DataFrame of one series or of many.", FrameSource)
 long_data = make_factory("A long file with one row for each series and date.", LongSource)
-long_frame_data = make_factory("A long DataFrame with one row for each series and date.", LongFrameSource)
 store_data = make_factory("A table on disk, made by `forecast.convert`.", StoreSource)
 sample_data = make_factory("The embedded synthetic sample.", GeneratedSource, sample_table)
 load_data = make_factory("The generated national load.", GeneratedSource, load_table)

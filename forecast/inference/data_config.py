@@ -10,7 +10,7 @@ from forecast.checkpoints.settings import shipped_download
 from forecast.data.store.format import is_store
 from forecast.system.errors import CheckpointError, ConfigError
 
-OF_THE_FILE = ("root", "url", "hash", "by_hand", "path", "name")
+OF_THE_FILE = ("root", "url", "hash", "by_hand", "path", "name", "future_path")
 """Settings of a data set that do not apply to another file."""
 
 OF_THE_SERIES = ("ids", "static_path", "future_path")
@@ -71,7 +71,8 @@ def other_file_config(saved: dict[str, Any], path: str, feature_columns: Sequenc
     file: dict[str, Any] = {"name": Path(path).name, "split": "test"}
     if saved["_target_"] == LONG:
         return {**{key: value for key, value in saved.items() if key not in OF_THE_SERIES}, **file}
-    file["columns"] = list(feature_columns)
+    past = saved.get("past_covariates") or ()
+    file["columns"] = [name for name in feature_columns if name not in past]
     if is_store(path):
         file |= {"_target_": STORE, "eval_stride": None}
         return {**{key: saved[key] for key in OF_A_FRAME}, **file}

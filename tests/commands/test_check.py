@@ -215,11 +215,12 @@ def test_one_series_of_a_long_file_is_a_table(monkeypatch, tmp_path: Path) -> No
 
 def test_many_series_that_begin_with_missing_numbers(monkeypatch, tmp_path: Path, capsys) -> None:
     frame = many_series()
-    frame.loc[:4, "y"] = np.nan
+    frame["humidity"] = 1.0 * np.arange(len(frame))
+    frame.loc[:4, "humidity"] = np.nan
     frame.to_csv(tmp_path / "long.csv", index=False)
-    assert run(monkeypatch, tmp_path, *LONG) == 0
-    assert (found(tmp_path)["unfillable"], found(tmp_path)["command"]) == (["y"], None)
-    assert "y: up to 5 rows of a series begin without a number" in capsys.readouterr().out
+    assert run(monkeypatch, tmp_path, *LONG, "data.past_covariates=[humidity]", "features=M") == 0
+    assert (found(tmp_path)["unfillable"], found(tmp_path)["command"]) == (["humidity"], None)
+    assert "humidity: up to 5 rows of a series begin without a number" in capsys.readouterr().out
 
 
 def test_a_store_is_described_as_its_table(monkeypatch, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from forecast.cli.compose import compose_command, composed
 from forecast.cli.errors import is_users_mistake, one_line
 from forecast.cli.overrides import flatten
 from forecast.cli.quoting import quote
-from forecast.data.files.wide import read_table
+from forecast.data.files.file_source import read_table
 from forecast.system.errors import ForecastError
 from malformed import files
 from tests.support.commands import TINY

@@ -26,6 +26,8 @@ from forecast.attention import FullAttention
 from forecast.checkpoints.safe_load import safe_load
 from forecast.cli.compose import composed
 from forecast.data import Windows, module, scaled_panel
+from forecast.data.files import unfilled
+from forecast.data.files.unfilled import find_last_measured
 from forecast.data.scaling import Scaler, fit_scaler
 from forecast.data.window_starts import find_window_starts
 from forecast.evaluation.baselines import FittedBaselines
@@ -248,15 +250,22 @@ def by_the_whole_table(self: Scaler, values: np.ndarray, starts: Any, stops: Any
     return torch.from_numpy(values - np.nanmean(values, axis=0)).float()
 
 
+def next_measured(missing: np.ndarray, series_start: np.ndarray) -> np.ndarray:
+    rows = np.where(missing, len(missing) - 1, np.arange(len(missing)))
+    return np.minimum.accumulate(rows[::-1])[::-1]
+
+
+def nearest_measured(missing: np.ndarray, series_start: np.ndarray) -> np.ndarray:
+    rows, after = np.arange(len(missing)), next_measured(missing, series_start)
+    before = find_last_measured(missing, series_start)
+    return np.where(rows - before < after - rows, before, after)
+
+
 PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a scaler of all rows": lambda patch: patch.setattr(scaled_panel, "fit_scaler", scaled_by_all_rows),
     "centred by the whole table": lambda patch: patch.setattr(Scaler, "transform_panel", by_the_whole_table),
-    "filled from behind": lambda patch: patch.setattr(
-        pd.DataFrame, "ffill", lambda frame: frame.bfill().fillna(0.0)
-    ),
-    "filled in between": lambda patch: patch.setattr(
-        pd.DataFrame, "ffill", lambda frame: frame.interpolate().fillna(0.0)
-    ),
+    "filled from behind": lambda patch: patch.setattr(unfilled, "find_last_measured", next_measured),
+    "filled from the nearest": lambda patch: patch.setattr(unfilled, "find_last_measured", nearest_measured),
     "a history one row too long": lambda patch: patch.setattr(Windows, "gather", one_row_late),
     "windows of a batch that see each other": lambda patch: patch.setattr(
         FullAttention, "mix", with_neighbours

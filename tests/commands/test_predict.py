@@ -159,7 +159,7 @@ def with_a_missing_value(frame: pd.DataFrame) -> pd.DataFrame:
         (lambda f: f.drop(columns="load"), {}, ValueError, "no column 'load'"),
         (lambda f: f[::3], {}, ValueError, "trained on one every h"),
         (lambda f: f[:11], {}, ValueError, r"reads 12 rows \(seq_len\) before a forecast, and there are 11"),
-        (with_a_missing_value, {}, ValueError, "row 290, column 'load': a missing"),
+        (with_a_missing_value, {}, ValueError, "row 290, column 'load': no number .*fill it first"),
         (lambda f: f.reset_index(drop=True), {}, ValueError, "needs a DatetimeIndex"),
         (lambda f: f.drop(f.index[200]), {}, ValueError, "does not follow"),
         (None, {"start": "2024-01-03 00:30"}, ValueError, "is not a date of the data"),

@@ -9,12 +9,11 @@ import pandas as pd
 import pytest
 
 from forecast import Model, load
-from forecast.data import long_frame_data
 from forecast.inference.predict import predict
 from forecast.system.errors import ConfigError, DataError
 from tests.support.commands import TINY, only, train
 from tests.support.csv_files import numbers
-from tests.support.long_files import LENGTHS, long_frame
+from tests.support.long_files import LENGTHS, long_frame, long_frame_data
 
 SEQ_LEN, PRED_LEN = 12, 5
 START = pd.to_datetime("2024-02-10")

@@ -12,7 +12,7 @@ from forecast.cli.compose import composed
 from forecast.cli.overrides import options
 from forecast.system.paths import CONF
 
-FRAGMENTS = {("data", "base/windows"), ("experiment", "informer2020/paper")}
+FRAGMENTS = {("data", "base/reading"), ("data", "base/windows"), ("experiment", "informer2020/paper")}
 """Options that other files include, and that cannot be chosen alone."""
 
 SHARED = ("common", "tool", "trained")

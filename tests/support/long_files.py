@@ -1,12 +1,21 @@
 """Long tables of several series, and their windows cut by pandas as a reference."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from forecast.data import DataModule, frame_data
+
 SEQ_LEN, PRED_LEN = 6, 3
+COLUMNS = {"id_column": "unique_id", "date_column": "ds", "target": "y"}
 LENGTHS = {"a": 40, "002": 55, "c d": 47, "é": 60}
+
+
+def long_frame_data(frame: pd.DataFrame, **options: Any) -> DataModule:
+    """Return the data module of a long DataFrame."""
+    return frame_data(frame, **{**COLUMNS, **options})
 
 
 def long_frame(future: int = 0) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from forecast.data import DataModule, csv_data
-from forecast.data.files.wide import read_table
+from forecast.data.files.file_source import read_table
 from tests.support.csv_files import numbers
 
 SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}

@@ -33,7 +33,6 @@ UPWARD = {
 CIRCLES: set[frozenset[str]] = set()
 LONG_FUNCTIONS: set[str] = set()
 LONG_MODULES = {
-    "data.files.align",
     "data.module",
 }
 

@@ -9,72 +9,80 @@ import pyarrow.compute as pc
 from jaxtyping import Float64, Int32
 
 from forecast.data.files.cells import Cells, quote
-from forecast.data.files.dates import dates_and_clock
-from forecast.data.files.long_rows import Columns, LongRows
+from forecast.data.files.dates import place_in_time, read_dates
+from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.table_rows import ColumnRoles, TableRows
 from forecast.data.files.timezone import without_zone
+from forecast.data.panel import TABLE_ID
 from forecast.system.errors import DataError
 
 
-def rows_from_arrow(cells: Cells, table: pa.Table, columns: Columns, date_format: str | None) -> LongRows:
+def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: ReadOptions) -> TableRows:
     """Convert an Arrow table. Raises DataError for missing ids or dates, and columns of the wrong type."""
     if not table.num_rows:
         raise DataError(f"{cells.path}: no rows")
-    id_column, date_column = table[columns.id], table[columns.date]
-    for name, column in ((columns.id, id_column), (columns.date, date_column)):
-        if column.null_count:
-            row = int(column.is_null().to_numpy().argmax())
-            raise cells.refuse("no id" if name == columns.id else "no date", row=row, column=name)
-    codes, categories = _categories(id_column)
-    kind = date_column.type
-    if is_text(kind):
-        texts = Cells(
-            cells.path, date_column.to_pandas().astype(str).to_frame(columns.date), first_line=0, unit="row"
-        )
-        read, clock = dates_and_clock(texts, columns.date, date_format)
-        dates = read.to_numpy("datetime64[ns]")
-    elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        try:
-            dates = _copy(date_column, pa.timestamp("ns"), np.empty(table.num_rows, dtype="datetime64[ns]"))
-        except pa.ArrowInvalid:
-            raise DataError(
-                f"{cells.path}: column {quote(columns.date)} has dates before 1678 or after 2261"
-            ) from None
-        zone = kind.tz if pa.types.is_timestamp(kind) else None
-        read = pd.DatetimeIndex(dates) if zone is None else pd.DatetimeIndex(dates, tz="UTC").tz_convert(zone)
-        read, clock = without_zone(cells.path, read)
-        dates = read.to_numpy("datetime64[ns]")
-    else:
-        raise DataError(f"{cells.path}: column {quote(columns.date)} is {kind}, not dates")
-
-    def numbers(names: Sequence[str]) -> Float64[np.ndarray, "rows columns"]:
-        read = np.empty((table.num_rows, len(names)))
-        for i, name in enumerate(names):
-            kind = table[name].type
-            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-                    or pa.types.is_boolean(kind) or pa.types.is_null(kind)):  # fmt: skip
-                raise DataError(f"{cells.path}: column {quote(name)} is {kind}, not numbers")
-            column = table[name] if not pa.types.is_boolean(kind) else table[name].cast(pa.int8())
-            _copy(column, pa.float64(), read[:, i])
-        return read
-
+    for name in roles.keys:
+        if table[name].null_count:
+            row = int(table[name].is_null().to_numpy().argmax())
+            raise cells.refuse("no date" if name == roles.date else "no id", row=row, column=name)
+    codes, ids = np.zeros(table.num_rows, dtype=np.int32), pd.Index([TABLE_ID])
+    if roles.id is not None:
+        codes, ids = _categories(table[roles.id])
+    dates, utc_offset = _dates(cells, table[roles.date], roles.date, options, codes)
     static: dict[str, pd.Series] = {}
-    for name in columns.static:
+    for name in roles.static:
         column = table[name]
         if is_text(column.type) or pa.types.is_dictionary(column.type):
             static[name] = pd.Series(pd.Categorical.from_codes(*_categories(column)))
         else:
-            static[name] = pd.Series(numbers([name])[:, 0])
-    return LongRows(
+            static[name] = pd.Series(_numbers(cells, table, [name], options)[:, 0])
+    return TableRows(
         cells,
-        columns,
-        categories,
+        roles,
+        ids,
         codes,
-        dates,
-        numbers(columns.values),
-        numbers(columns.known),
+        dates.to_numpy("datetime64[ns]"),
+        _numbers(cells, table, roles.values, options),
+        _numbers(cells, table, roles.future, options),
         static,
-        clock,
+        utc_offset,
+        "ns" if getattr(table[roles.date].type, "unit", None) == "ns" else "us",
     )
+
+
+def _dates(
+    cells: Cells, column: pa.ChunkedArray, name: str, options: ReadOptions, codes: Int32[np.ndarray, " rows"]
+) -> tuple[pd.DatetimeIndex, int | None]:
+    """Return the dates of a column of texts or dates, and their UTC offset in minutes if it is known."""
+    kind = column.type
+    if is_text(kind):
+        frame = column.to_pandas().astype(str).to_frame(name)
+        return read_dates(Cells(cells.path, frame, first_line=0, unit="row"), name, options, codes)
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        raise DataError(f"{cells.path}: column {quote(name)} is {kind}, not dates")
+    try:
+        dates = _copy(column, pa.timestamp("ns"), np.empty(len(column), dtype="datetime64[ns]"))
+    except pa.ArrowInvalid:
+        raise DataError(f"{cells.path}: column {quote(name)} has dates before 1678 or after 2261") from None
+    zone = kind.tz if pa.types.is_timestamp(kind) else None
+    if zone is None:
+        return place_in_time(cells, name, pd.DatetimeIndex(dates), options, codes)
+    return without_zone(cells.path, pd.DatetimeIndex(dates, tz="UTC").tz_convert(zone))
+
+
+def _numbers(
+    cells: Cells, table: pa.Table, names: Sequence[str], options: ReadOptions
+) -> Float64[np.ndarray, "rows columns"]:
+    read = np.empty((table.num_rows, len(names)))
+    for i, name in enumerate(names):
+        kind = table[name].type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+                or pa.types.is_boolean(kind) or pa.types.is_null(kind)):  # fmt: skip
+            raise DataError(f"{cells.path}: column {quote(name)} is {kind}, not numbers")
+        column = table[name] if not pa.types.is_boolean(kind) else table[name].cast(pa.int8())
+        _copy(column, pa.float64(), read[:, i])
+        read[:, i] = options.blank(read[:, i])
+    return read
 
 
 def _copy(column: pa.ChunkedArray, kind: pa.DataType, into: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ import pandas as pd
 from jaxtyping import Float64
 
 from forecast.data.files.header import hint_on_names, read_header
+from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote, read_text
 from forecast.system.errors import DataError
 
@@ -21,6 +22,10 @@ MISSING = [
     "NULL", "NaN", "None", "n/a", "nan", "null",
 ]  # fmt: skip
 """Texts of missing values: the default of pandas, which it does not export."""
+
+
+FRAME = Path("the DataFrame")
+"""Stands for the file in messages about a DataFrame."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +48,7 @@ class Cells:
 
 
 def read_cells(
-    path: Path,
-    *,
-    date_column: str | Sequence[str],
-    separator: str,
-    decimal: str,
-    text_columns: Sequence[str] = (),
+    path: Path, date_column: str | Sequence[str], options: ReadOptions, text_columns: Sequence[str] = ()
 ) -> Cells:
     """Read a CSV file, compressed or not.
 
@@ -60,29 +60,21 @@ def read_cells(
         DataError: the file is missing, empty, binary, has lines of different lengths, or a column name is missing or
             appears twice.
     """
-    return parse_cells(
-        path,
-        read_text(path),
-        date_column=date_column,
-        separator=separator,
-        decimal=decimal,
-        text_columns=text_columns,
-    )
+    return parse_cells(path, read_text(path, options.encoding), date_column, options, text_columns)
 
 
 def parse_cells(
     path: Path,
     raw: bytes,
-    *,
     date_column: str | Sequence[str],
-    separator: str,
-    decimal: str,
+    options: ReadOptions,
     text_columns: Sequence[str] = (),
+    *,
     first_line: int | None = None,
 ) -> Cells:
     """Parse text as `read_cells` does: the header of `path`, followed by its lines from `first_line` on."""
     dated = [date_column] if isinstance(date_column, str) else list(date_column)
-    header, header_lines, width = read_header(path, raw, separator)
+    header, header_lines, width = read_header(path, raw, options.separator)
     first_line = first_line or header_lines + 1
     if len(dated) > 1 and (len(set(dated)) < len(dated) or date_name(dated) in header):
         raise DataError(
@@ -90,13 +82,15 @@ def parse_cells(
         )
     for name in dated:
         if name not in header:
-            raise DataError(f"{path}: no column {quote(name)} {hint_on_names(header, raw, name, separator)}")
+            raise DataError(
+                f"{path}: no column {quote(name)} {hint_on_names(header, raw, name, options.separator)}"
+            )
     try:
         with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
             frame = pd.read_csv(
                 io.BytesIO(raw),
-                sep=separator,
-                decimal=decimal,
+                sep=options.separator,
+                decimal=options.decimal,
                 header=None,
                 skiprows=1,
                 names=list(range(width)),
@@ -104,7 +98,7 @@ def parse_cells(
                 dtype={header.index(name): str for name in (*dated, *text_columns) if name in header},
                 skip_blank_lines=False,  # so that rows keep the numbers of their lines
                 low_memory=False,
-                **_missing(header, width, text_columns),
+                **_missing(header, width, text_columns, options),
             )
     except pd.errors.EmptyDataError:
         frame = pd.DataFrame()
@@ -119,17 +113,23 @@ def parse_cells(
     rows = int(filled.nonzero()[0][-1]) + 1
     if not filled[:rows].all():
         raise cells.refuse("an empty line: delete it", row=int(filled.argmin()))
+    return Cells(path, _name_columns(path, frame.iloc[:rows], header, width, dated), first_line)
+
+
+def _name_columns(
+    path: Path, frame: pd.DataFrame, header: list[str], width: int, dated: list[str]
+) -> pd.DataFrame:
+    """The columns by name, with the date columns joined. Raises DataError for a column of values without a name."""
     columns = {}
     for number, name in enumerate(header + [""] * (width - len(header))):
-        column = frame[number].iloc[:rows]
         if name:
-            columns[name] = column
-        elif column.count():
+            columns[name] = frame[number]
+        elif frame[number].notna().to_numpy().any():
             raise DataError(f"{path}, line 1: field {number + 1} has values and no name: name or delete it")
     if len(dated) > 1:
         texts = [columns.pop(name) for name in dated]
-        columns = {date_name(date_column): texts[0].str.cat(texts[1:], sep=" "), **columns}
-    return Cells(path, pd.DataFrame(columns), first_line)
+        columns = {date_name(dated): texts[0].str.cat(texts[1:], sep=" "), **columns}
+    return pd.DataFrame(columns)
 
 
 def date_name(date_column: str | Sequence[str]) -> str:
@@ -137,43 +137,51 @@ def date_name(date_column: str | Sequence[str]) -> str:
     return date_column if isinstance(date_column, str) else " ".join(map(str, date_column))
 
 
-def _missing(header: list[str], width: int, text_columns: Sequence[str]) -> dict[str, Any]:
+def _missing(
+    header: list[str], width: int, text_columns: Sequence[str], options: ReadOptions
+) -> dict[str, Any]:
     """Return pandas' options for missing values. In text columns, where NA may be Namibia, only empty cells are."""
     if not text_columns:
-        return {}
+        return {"na_values": options.na_texts}
     names = header + [""] * (width - len(header))
-    words = {number: [""] if name in text_columns else MISSING for number, name in enumerate(names)}
+    words = {
+        number: [""] if name in text_columns else [*MISSING, *options.na_texts]
+        for number, name in enumerate(names)
+    }
     return {"keep_default_na": False, "na_values": words}
 
 
-def read_numbers(
-    cells: Cells, name: str, *, decimal: str, thousands: str | None = None
-) -> Float64[np.ndarray, " rows"]:
-    """Return a column as numbers, NaN where they are missing. Raises DataError for the first cell that is not a number.
+def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.ndarray, " rows"]:
+    """Return a column as numbers, NaN where they are missing; True is 1 and False is 0.
 
-    The thousands separator must separate groups: 1,234 is a number with it, and 1,5 is not.
+    Raises DataError for the first cell that is not a number. The thousands separator must separate groups: 1,234 is a
+    number with it, and 1,5 is not.
     """
     column = cells.frame[name]
-    if column.dtype.kind in "iuf":
-        return column.to_numpy(dtype=np.float64)
+    if column.dtype.kind in "iufb":
+        return options.blank(column.to_numpy(dtype=np.float64))
     texts = column.astype("string")
     plain = texts.str.strip()
-    if thousands is not None:
-        sign = re.escape(thousands)
+    if plain.dropna().isin(["True", "False"]).all():
+        return (plain == "True").to_numpy(dtype=np.float64, na_value=np.nan)
+    if options.thousands is not None:
+        sign = re.escape(options.thousands)
         # groups of three, or of two before the last (1,23,456, as in India)
         grouped = plain.str.fullmatch(
-            rf"[-+]?\d{{1,3}}(?:{sign}\d{{2,3}})*{sign}\d{{3}}(?:{re.escape(decimal)}\d*)?"
+            rf"[-+]?\d{{1,3}}(?:{sign}\d{{2,3}})*{sign}\d{{3}}(?:{re.escape(options.decimal)}\d*)?"
         )
-        plain = plain.mask(grouped, plain.str.replace(thousands, "", regex=False))
-    if decimal != ".":
-        plain = plain.mask(plain.str.contains(".", regex=False)).str.replace(decimal, ".", regex=False)
+        plain = plain.mask(grouped, plain.str.replace(options.thousands, "", regex=False))
+    if options.decimal != ".":
+        plain = plain.mask(plain.str.contains(".", regex=False)).str.replace(
+            options.decimal, ".", regex=False
+        )
     numbers = pd.Series(pd.to_numeric(plain, errors="coerce")).to_numpy(dtype=np.float64, na_value=np.nan)
     bad = np.isnan(numbers) & texts.notna().to_numpy()
     if bad.any():
         row = int(bad.argmax())
         advice = _advice(texts.iloc[row].strip(), name)
         raise cells.refuse(f"{quote(texts.iloc[row])} is not a number: {advice}", row=row, column=name)
-    return numbers
+    return options.blank(numbers)
 
 
 def _advice(text: str, name: str) -> str:

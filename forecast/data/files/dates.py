@@ -1,21 +1,23 @@
-"""Parsing of dates, and the regular grid on which they must lie."""
+"""Parsing of the texts of dates."""
 
 import re
 import warnings
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Int32
 from pandas.tseries.api import guess_datetime_format
-from pandas.tseries.frequencies import to_offset
 
 from forecast.data.files.cells import Cells, quote
-from forecast.data.files.timezone import advice_on_clocks, is_days, looks_skipped, minutes_ahead, to_utc
-from forecast.data.time_features import infer_frequency, parse_frequency
-from forecast.system.errors import ConfigError, DataError
+from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.timezone import is_days, minutes_ahead, to_utc
+from forecast.system.errors import ConfigError
 
 _OFFSET = r" ?(Z|[+-]\d\d(?::?\d\d)?)$"
 _UTC_OFFSET = r"(?:\d:\d\d(?:\.\d+)?|T\d\d)" + _OFFSET
 _MIDNIGHT = r"[T ]00(?::00)?(?::00(?:\.0+)?)?$"
+_MIDNIGHT_24 = re.compile(r"([T ])24:00(:00(?:\.0+)?)?")
+_HOUR_NUMBER = r"^(.*\d[^\d:]\d+) (\d{1,2})$"  # a day, and a number that is no part of a time
 _YEARS = (1678, 2261)  # what pandas can count in nanoseconds
 _MOST_MILLISECONDS = 1e13  # three centuries
 
@@ -23,18 +25,23 @@ COUNTS = {"unix": (1_000, "unix"), "unix_ms": (1, "unix"), "excel": (86_400_000,
 """Numeric date formats by name: milliseconds per count, and the date of zero."""
 
 
-def dates_and_clock(
-    cells: Cells, column: str, date_format: str | None, timezone: str | None = None
+def read_dates(
+    cells: Cells, column: str, options: ReadOptions, series: Int32[np.ndarray, " rows"] | None = None
 ) -> tuple[pd.DatetimeIndex, int | None]:
     """Parse the dates of a column and return them with their UTC offset in minutes.
 
     The format is `date_format`, which is strptime's or one of `COUNTS`, else ISO 8601, else the only format that parses
-    every row. An offset from UTC that is the same in every row is dropped, so that local times stay local. If it
-    changes, as with daylight saving time, dates are converted to UTC with a warning. With `timezone`, dates without an
-    offset are local times of that zone and are converted to UTC, including the hours that daylight saving time
-    repeats or skips. Dates that are all at midnight are days and stay unchanged.
+    every row. 24:00 is the midnight that ends a day, and a last number from 0 to 24, as in "2024-05-01 24", is an hour.
+    An offset from UTC that is the same in every row is dropped, so that local times stay local. If it changes, as with
+    daylight saving time, dates are converted to UTC with a warning. With `timezone`, dates without an offset are local
+    times of that zone and are converted to UTC, including the hours that daylight saving time repeats or skips. Dates
+    that are all at midnight are days and stay unchanged.
 
-    The returned UTC offset is None if the file does not say it, and for days.
+    Args:
+        series: number of the series of each row; None: one series.
+
+    Returns:
+        The dates, and the UTC offset: None if the file does not say it, and for days.
 
     Raises:
         DataError: for the first date that cannot be parsed, or in which day and month could be swapped.
@@ -42,26 +49,58 @@ def dates_and_clock(
     texts = cells.frame[column].str.strip()
     if texts.isna().any():
         raise cells.refuse("no date", row=int(texts.isna().argmax()), column=column)
+    series = np.zeros(len(texts), dtype=np.int32) if series is None else series
     offsets = texts.str.extract(_UTC_OFFSET, expand=False)
-    if date_format is None and offsets.notna().all():
+    if options.date_format is None and offsets.notna().all():
         local = texts.str.replace(_OFFSET, "", regex=True)
         if local.str.contains(_MIDNIGHT).all():
-            return _read(cells, column, local, offsets.iloc[:0], None), None
-        if offsets.nunique() == 1 and timezone is None:
-            return _read(cells, column, local, offsets.iloc[:0], None), minutes_ahead(offsets.iloc[0])
-    dates = _read(cells, column, texts, offsets, date_format, warns=timezone is None)
-    if (
-        date_format in ("unix", "unix_ms")
-        or "%z" in (date_format or "")
-        or (date_format is None and offsets.notna().any())
-    ):
-        return dates, 0
-    if timezone is None:
+            return _parse(cells, column, local, offsets.iloc[:0], None), None
+        if offsets.nunique() == 1 and options.timezone is None:
+            dates = _parse(cells, column, local, offsets.iloc[:0], None)
+            return _begin_steps(dates, series, options), minutes_ahead(offsets.iloc[0])
+    dates = _parse(cells, column, texts, offsets, options.date_format, warns=options.timezone is None)
+    is_utc = (
+        options.date_format in ("unix", "unix_ms")
+        or "%z" in (options.date_format or "")
+        or (options.date_format is None and offsets.notna().any())
+    )
+    if is_utc:
+        return _begin_steps(dates, series, options), 0
+    return place_in_time(cells, column, dates, options, series)
+
+
+def place_in_time(
+    cells: Cells,
+    column: str,
+    dates: pd.DatetimeIndex,
+    options: ReadOptions,
+    series: Int32[np.ndarray, " rows"],
+) -> tuple[pd.DatetimeIndex, int | None]:
+    """Apply `stamp` and `timezone` to dates without an offset; return them with their UTC offset in minutes."""
+    dates = _begin_steps(dates, series, options)
+    if options.timezone is None:
         return dates, None
-    return to_utc(cells, column, dates, timezone), None if is_days(dates) else 0
+    return to_utc(cells, column, dates, options.timezone, series), None if is_days(dates) else 0
 
 
-def _read(
+def _begin_steps(
+    dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"], options: ReadOptions
+) -> pd.DatetimeIndex:
+    """Return the dates at which steps begin: with `stamp=end`, one step before the dates of the file.
+
+    Local times move before they become UTC: the hour that ends at 02:00 twice in autumn begins at 01:00 twice.
+    """
+    if options.stamp == "start" or len(dates) < 2:
+        return dates
+    order = np.argsort(series, kind="stable")
+    steps = np.diff(dates.to_numpy()[order])[np.diff(series[order]) == 0]
+    lengths, counts = np.unique(steps[steps > np.timedelta64(0)], return_counts=True)
+    if not len(lengths) or (step := lengths[counts.argmax()]) > np.timedelta64(1, "D"):
+        raise ConfigError("data.stamp=end is for steps of a day or less: leave it out")
+    return pd.DatetimeIndex(dates - step)
+
+
+def _parse(
     cells: Cells,
     column: str,
     texts: pd.Series,
@@ -95,7 +134,21 @@ def _read(
             warnings.warn(
                 f"{cells.path}: the offset from UTC changes, so dates are read as UTC", stacklevel=2
             )
-    return _guess(cells, column, texts)
+    return _guess_with_hours(cells, column, texts)
+
+
+def _guess_with_hours(cells: Cells, column: str, texts: pd.Series) -> pd.DatetimeIndex:
+    """Parse dates of which some may end in 24:00, or all in the number of an hour."""
+    found = texts.str.extract(_HOUR_NUMBER)
+    hours = pd.Series(pd.to_numeric(found[1], errors="coerce"))
+    if found[0].notna().all() and hours.between(0, 24).all():
+        days = _guess(cells, column, found[0])
+        return pd.DatetimeIndex(days + np.asarray(hours, dtype=np.int64) * np.timedelta64(1, "h"))
+    is_24 = texts.str.contains("[T ]24:", regex=True)
+    if not is_24.any():
+        return _guess(cells, column, texts)
+    dates = _guess(cells, column, texts.str.replace(_MIDNIGHT_24, r"\g<1>00:00\g<2>", regex=True))
+    return pd.DatetimeIndex(dates + is_24.to_numpy(dtype=np.int64) * np.timedelta64(1, "D"))
 
 
 def _count(texts: pd.Series, unit: str) -> pd.Series:
@@ -168,76 +221,3 @@ def _all_read(
         message = f"{quote(texts.iloc[row])} is not a date from {_YEARS[0]} to {_YEARS[1]}: correct it"
         raise cells.refuse(message, row=row, column=column)
     return dates
-
-
-def check_order(cells: Cells, column: str, dates: pd.DatetimeIndex) -> None:
-    """Raise DataError for the first date that does not come after the one above it."""
-    times = dates.to_numpy()
-    late = times[1:] <= times[:-1]
-    if not late.any():
-        return
-    row = int(late.argmax()) + 1
-    same = times[:row] == times[row]
-    if same.any():
-        line = cells.first_line + int(same.argmax())
-        message = f"{dates[row]} is in {cells.unit} {line} too: remove one{advice_on_clocks(back=True)}"
-    else:
-        message = f"{dates[row]} comes after {dates[row - 1]}: sort the rows by date"
-    raise cells.refuse(message, row=row, column=column)
-
-
-def lay_grid(
-    cells: Cells, column: str, dates: pd.DatetimeIndex, freq: str | None, *, complete: bool
-) -> tuple[pd.DatetimeIndex, str]:
-    """Return the regular grid of increasing dates and its step, which is `freq` or inferred.
-
-    With `complete`, the grid may have rows that `dates` lacks. Raises DataError for the first date that is not on the
-    grid, or that follows a gap without `complete`.
-    """
-    step = parse_frequency(freq or _likely_frequency(cells, dates))
-    grid = pd.date_range(dates[0], periods=len(dates), freq=step)
-    if grid.equals(dates):
-        return grid, step.freqstr
-    off = grid.to_numpy() != dates.to_numpy()
-    if off[0]:
-        message = f"{dates[0]} cannot begin a grid of step {step.freqstr}: set data.freq"
-        raise cells.refuse(message, row=0, column=column)
-    advice = "add the missing rows, have them filled (data.fill=previous)"
-    if complete:
-        grid = _grid_between(cells, dates, step)
-        off = np.isin(dates.to_numpy(), grid.to_numpy(), invert=True)
-        if not off.any():
-            return grid, step.freqstr
-        advice = "correct the date"
-    row = int(off.argmax())
-    clocks = advice_on_clocks(back=False) if looks_skipped(dates[row - 1 : row + 1], step) else ""
-    message = (
-        f"{dates[row]} does not follow {dates[row - 1]} by the step {step.freqstr}: {advice} or set data.freq"
-        f"{clocks}"
-    )
-    raise cells.refuse(message, row=row, column=column)
-
-
-def _likely_frequency(cells: Cells, dates: pd.DatetimeIndex) -> str:
-    """Infer the step from all dates, else from the longest regular beginning, else take the most common step."""
-    rows = len(dates)
-    if rows < 3:
-        raise cells.refuse(f"too few rows to tell the step between them ({rows}): set data.freq")
-    while rows >= min(8, len(dates)):
-        try:
-            return infer_frequency(dates[:rows])
-        except DataError:
-            rows //= 2
-    steps, counts = np.unique(np.diff(dates.to_numpy().astype("datetime64[us]")), return_counts=True)
-    return to_offset(steps[counts.argmax()].item()).freqstr
-
-
-def _grid_between(cells: Cells, dates: pd.DatetimeIndex, step: pd.offsets.BaseOffset) -> pd.DatetimeIndex:
-    """Return the grid from the first date to the last. Raises DataError if over nine tenths of its rows are missing."""
-    first, second = pd.date_range(dates[0], periods=2, freq=step).to_numpy()
-    rows = (dates.to_numpy()[-1] - first) / (second - first)
-    if rows > 10 * len(dates):
-        raise cells.refuse(
-            f"{len(dates):,} dates on a grid of step {step.freqstr} with {rows:,.0f}: set data.freq"
-        )
-    return pd.date_range(dates[0], dates[-1], freq=step)

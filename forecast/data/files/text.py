@@ -43,8 +43,10 @@ _OTHER_KINDS = {
 UNREADABLE = (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError)
 
 
-def read_text(path: Path) -> bytes:
+def read_text(path: Path, encoding: str | None = None) -> bytes:
     """Return the text of a file as UTF-8 without a byte-order mark; gzip, zip and UTF-16 are detected and decoded.
+
+    `encoding` replaces the detection of UTF-8 and UTF-16.
 
     Raises:
         DataError: not text, not a regular file, or too large for the available memory.
@@ -55,12 +57,13 @@ def read_text(path: Path) -> bytes:
     except UNREADABLE as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
         raise DataError(f"{path}: cannot be read: {reason}") from None
-    encoding = _encoding(raw)
-    if encoding != "utf-8":
+    found = encoding or _encoding(raw)
+    if found != "utf-8":
         try:
-            raw = raw.decode(encoding).encode()
+            raw = raw.decode(found).encode()
         except UnicodeError:
-            raise DataError(f"{path}: looks like {encoding.upper()}, and is not: save it as UTF-8") from None
+            advice = "save it as UTF-8" if encoding is None else "give another data.encoding"
+            raise DataError(f"{path}: looks like {found.upper()}, and is not: {advice}") from None
     raw = raw.removeprefix(codecs.BOM_UTF8)
     check_text(path, raw)
     if not raw.strip():
@@ -74,7 +77,7 @@ def check_text(path: Path, raw: bytes, first_line: int = 1) -> None:
         raw.decode()
     except UnicodeDecodeError as error:
         line = line_at(raw, error.start) + first_line - 1
-        advice = "save the file as UTF-8 (CSV UTF-8 in Excel, or iconv -f LATIN1 -t UTF-8)"
+        advice = "set data.encoding, such as latin-1 or cp1252, or save the file as UTF-8"
         raise DataError(f"{path}, line {line}: not text in UTF-8: {advice}") from None
     if b"\0" in raw:
         raise _zero_byte(path, line_at(raw, raw.index(b"\0")) + first_line - 1)

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool
+from jaxtyping import Bool, Int32
 
 from forecast.data.files.cells import Cells
 from forecast.system.errors import ConfigError
@@ -13,11 +13,17 @@ from forecast.system.errors import ConfigError
 _HOUR = np.timedelta64(1, "h")
 
 
-def to_utc(cells: Cells, column: str, dates: pd.DatetimeIndex, timezone: str) -> pd.DatetimeIndex:
+def to_utc(
+    cells: Cells,
+    column: str,
+    dates: pd.DatetimeIndex,
+    timezone: str,
+    series: Int32[np.ndarray, " rows"],
+) -> pd.DatetimeIndex:
     """Convert local times of a zone, such as `Europe/Berlin`, to UTC; the result has no time zone.
 
-    When clocks go back, an hour is repeated: its rows are in summer time up to the first row that does not come after
-    the one above it. Dates without a time of day are days and stay unchanged.
+    When clocks go back, an hour is repeated: the rows of a series are in summer time up to the first one that does
+    not come after the row above it. Dates without a time of day are days and stay unchanged.
 
     Raises:
         ConfigError: the zone is not known.
@@ -34,18 +40,27 @@ def to_utc(cells: Cells, column: str, dates: pd.DatetimeIndex, timezone: str) ->
         row = int(skipped.argmax())
         message = (
             f"{dates[row]} does not exist in {timezone}, where clocks go forward: leave data.timezone out if the "
-            "file keeps one time all year"
+            "file keeps one time all year, or set data.stamp=end if dates are the ends of steps"
         )
         raise cells.refuse(message, row=row, column=column)
-    local = dates.tz_localize(zone, ambiguous=_is_summer(dates, zone))
+    order = np.argsort(series, kind="stable")
+    is_summer = np.empty(len(dates), dtype=bool)
+    is_summer[order] = _is_summer(dates[order], series[order], zone)
+    local = dates.tz_localize(zone, ambiguous=is_summer)
     return local.tz_convert("UTC").tz_localize(None)
 
 
-def _is_summer(dates: pd.DatetimeIndex, zone: ZoneInfo) -> Bool[np.ndarray, " rows"]:
-    """Return True for the first of two equal local times, False for the second; other rows have no meaning."""
+def _is_summer(
+    dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"], zone: ZoneInfo
+) -> Bool[np.ndarray, " rows"]:
+    """Return True for the first of two equal local times, False for the second; other rows have no meaning.
+
+    The rows of a series follow each other.
+    """
     twice = dates.tz_localize(zone, ambiguous="NaT", nonexistent="NaT").isna()
-    number = np.cumsum(np.diff(twice, prepend=False) & twice)  # of the run of such times, from 1
-    went_back = np.diff(dates.to_numpy(), prepend=dates.to_numpy()[:1] - 1) <= np.timedelta64(0)
+    begins = np.diff(series, prepend=series[:1]) != 0
+    number = np.cumsum((np.diff(twice, prepend=False) | begins) & twice)  # of the run of such times, from 1
+    went_back = ~begins & (np.diff(dates.to_numpy(), prepend=dates.to_numpy()[:1] - 1) <= np.timedelta64(0))
     second = pd.Series(went_back & twice).groupby(number).cummax().to_numpy()
     return ~second
 
@@ -63,18 +78,16 @@ def minutes_ahead(offset: str) -> int:
     return int(f"{offset[0]}1") * (60 * int(digits[:2]) + int(digits[2:]))
 
 
-def advice_on_clocks(*, back: bool) -> str:
-    """Return the part of a message that suggests daylight saving time as the cause."""
-    way = "back" if back else "forward"
-    return f" (where clocks went {way}, set data.timezone, such as Europe/Berlin, or give dates in UTC)"
+def looks_repeated(date: pd.Timestamp) -> bool:
+    """Return whether a date may be in the hour that clocks repeat in autumn: a night of a weekend in some months."""
+    return date.hour <= 4 and date.weekday() >= 4 and date.month in (3, 4, 9, 10, 11)
 
 
-def looks_skipped(gap: pd.DatetimeIndex, step: pd.offsets.BaseOffset) -> bool:
-    """Return whether a gap between two dates may be the hour that clocks skip in spring: one hour at night."""
+def looks_skipped(before: pd.Timestamp, after: pd.Timestamp, step: pd.offsets.BaseOffset) -> bool:
+    """Return whether the gap between two dates may be the hour that clocks skip in spring: one hour at night."""
     if not isinstance(step, pd.offsets.Tick):
         return False
-    skips_an_hour = gap.to_numpy()[-1] - gap.to_numpy()[0] == _HOUR + np.timedelta64(step.nanos, "ns")
-    return bool(skips_an_hour) and int(gap.hour[-1]) <= 4
+    return bool(after - before == _HOUR + np.timedelta64(step.nanos, "ns")) and after.hour <= 4
 
 
 def without_zone(where: object, dates: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, int | None]:

@@ -9,14 +9,14 @@ import requests
 from filelock import FileLock
 from pooch.hashes import hash_matches
 
-from forecast.data.files.csv import CsvSource
+from forecast.data.files.file_source import FileSource
 from forecast.data.panel import Panel
 from forecast.system.errors import ConfigError, DataError
 
 _TIMEOUT = 30  # seconds without an answer of the server
 
 
-class DownloadedSource(CsvSource):
+class DownloadedSource(FileSource):
     """The table in the file `path` below `root`.
 
     `hash` is the file's SHA-256, or `md5:…`; with null the file is not checked. A file that is missing or has another

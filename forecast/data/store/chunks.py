@@ -13,9 +13,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from forecast.data.files.cells import Cells, quote
-from forecast.data.files.dates import dates_and_clock
+from forecast.data.files.cells import Cells, date_name, quote
+from forecast.data.files.dates import place_in_time, read_dates
+from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.table_rows import ColumnRoles, TableRows
 from forecast.data.files.timezone import without_zone
+from forecast.data.panel import TABLE_ID
 from forecast.system.errors import ConfigError
 
 
@@ -23,12 +26,7 @@ from forecast.system.errors import ConfigError
 class Chunk:
     """Consecutive rows of the file. Neither their order nor their grid is checked."""
 
-    cells: Cells
-    date_column: str
-    names: list[str]
-    dates: pd.DatetimeIndex
-    clock: int | None  # UTC offset of the dates in minutes, if known
-    values: Float64[np.ndarray, "rows columns"]
+    rows: TableRows
     position: dict[str, Any]  # of the next chunk, as JSON values
     done: int  # so far, out of `total`
 
@@ -45,20 +43,46 @@ class Chunks(ABC):
         path: Path,
         *,
         date_column: str | Sequence[str],
-        date_format: str | None,
-        timezone: str | None,
         columns: Sequence[str] | None,
+        options: ReadOptions,
         size: int,
     ) -> None:
         """`size` is the number of bytes, of text or of numbers, in a chunk."""
         if type(size) is not int or size < 1:
             raise ConfigError(f"chunk={size} must be a whole number of bytes")
-        self.path, self.columns, self.date_column, self.size = path, columns, date_column, size
-        self._date_format, self._timezone = date_format, timezone
+        self.path, self.date_column, self.size = path, date_column, size
+        self.options = options
+        self.roles = ColumnRoles(
+            None, date_name(date_column), None if columns is None else tuple(map(str, columns))
+        )
+        self.roles.check()
 
     @abstractmethod
     def read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
         """Yield the chunks from a position on, or from the beginning for None. Raises DataError for invalid content."""
+
+    def _rows(
+        self,
+        cells: Cells,
+        roles: ColumnRoles,
+        dates: tuple[pd.DatetimeIndex, int | None],
+        values: Float64[np.ndarray, "rows columns"],
+    ) -> TableRows:
+        """The rows of one series; `dates` come with their UTC offset."""
+        codes, none = np.zeros(len(values), dtype=np.int32), np.empty((len(values), 0))
+        at = dates[0].to_numpy("datetime64[ns]")
+        return TableRows(
+            cells,
+            roles,
+            pd.Index([TABLE_ID]),
+            codes,
+            at,
+            values,
+            none,
+            {},
+            dates[1],
+            "ns" if dates[0].unit == "ns" else "us",
+        )
 
     def _dates(
         self, cells: Cells, column: str, anchors: Sequence[Sequence[str]]
@@ -72,11 +96,13 @@ class Chunks(ABC):
             if texts.hasnans:
                 raise cells.refuse("no date", row=int(texts.isna().argmax()), column=column)
             dates = pd.DatetimeIndex(texts)
+            if dates.tz is None:
+                return place_in_time(cells, column, dates, self.options, np.zeros(len(dates), dtype=np.int32))
             return without_zone(self.path, dates.tz_convert("UTC") if self._offset_changes else dates)
         known = pd.Series([text for text, _ in anchors], dtype=str)
         texts = pd.concat([known, texts.astype(str).where(texts.notna())], ignore_index=True)
         above = Cells(cells.path, pd.DataFrame({column: texts}), cells.first_line - len(anchors), cells.unit)
-        dates, clock = dates_and_clock(above, column, self._date_format, self._timezone)
+        dates, utc_offset = read_dates(above, column, self.options)
         if [str(date) for date in dates[: len(anchors)]] != [date for _, date in anchors]:
             raise cells.refuse(
                 f"{quote(texts.iloc[len(anchors)])} and the dates above have no format in common: set "
@@ -84,7 +110,7 @@ class Chunks(ABC):
                 row=0,
                 column=column,
             )
-        return dates[len(anchors) :], clock
+        return dates[len(anchors) :], utc_offset
 
     def _anchors(
         self, cells: Cells, column: str, dates: pd.DatetimeIndex, before: Sequence[Sequence[str]]

@@ -9,17 +9,17 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from filelock import FileLock, Timeout
 from jaxtyping import Float64
 
-from forecast.data.files.cells import Cells
-from forecast.data.files.wide import FILLS, check_rows
+from forecast.data.files.align import align
+from forecast.data.files.table_rows import TableRows
+from forecast.data.files.unfilled import check_fill
 from forecast.data.panel import Panel
 from forecast.data.store.chunks import Chunk, Chunks
 from forecast.data.store.format import StoreWriter
@@ -79,7 +79,7 @@ class Note:
     position: dict[str, Any] | None = None  # of the next chunk
     columns: list[str] = field(default_factory=list)
     freq: str | None = None
-    clock: int | None = None
+    utc_offset: int | None = None
     first_date: str = ""
     last_date: str = ""
     last_values: list[float] = field(default_factory=list)
@@ -105,8 +105,7 @@ def convert(
         DataError: a file that `read_table` would refuse.
         ConfigError: an unknown `fill`, or another conversion is writing the same store.
     """
-    if fill is not None and fill not in FILLS:
-        raise ConfigError(f"data.fill={fill} is not one of {', '.join(FILLS)}")
+    check_fill(fill)
     output.parent.mkdir(parents=True, exist_ok=True)
     partial = output.with_name(f".{output.name}.partial")
     partial.mkdir(exist_ok=True)
@@ -166,11 +165,12 @@ def _pour(
         if note.dtype == "<f4" and not ranges.fit_float32():
             return False
         if writer is None:
-            note.columns, note.clock, note.first_date = chunk.names, chunk.clock, str(table.grid[0])
+            note.columns, note.utc_offset = list(table.columns), table.utc_offset
+            note.first_date = str(table.grid[0])
             note.unit = "ns" if table.grid.unit == "ns" else "us"
             writer = StoreWriter(partial, note.columns, note.dtype, note.unit, 0)
         writer.append(table)
-        note.missing += values.size - int(np.isfinite(chunk.values).sum())
+        note.missing += values.size - int(np.isfinite(chunk.rows.values).sum())
         note.freq, note.last_date, note.last_values = (
             table.freq,
             str(table.grid[-1]),
@@ -180,7 +180,7 @@ def _pour(
         write_json(partial / NOTE, asdict(note))
         shown(chunk.done)
     assert writer is not None, "a file without rows is refused"
-    about = ("freq", "clock", "first_date", "last_date")
+    about = ("freq", "utc_offset", "first_date", "last_date")
     writer.finish(
         **{key: getattr(note, key) for key in about},
         minimum=note.ranges.minimum,
@@ -192,18 +192,26 @@ def _pour(
 
 def _checked(chunk: Chunk, note: Note, freq: str | None, fill: str | None) -> Panel:
     """Check that the rows of the chunk continue the grid of the rows above, fill them, and return them."""
-    cells, dates, values = chunk.cells, chunk.dates, chunk.values
+    rows = chunk.rows
     if note.position is not None:  # the row above comes along, and goes again
-        above = pd.DatetimeIndex([note.last_date]).as_unit(dates.unit)
-        dates = pd.DatetimeIndex(above.append(dates))
-        values = np.concatenate([[note.last_values], values])
-        cells = Cells(cells.path, cells.frame, cells.first_line - 1, cells.unit)
+        rows = _prepend(rows, np.datetime64(note.last_date, "ns"), note.last_values)
     with warnings.catch_warnings(action="ignore"):  # the filled are counted over all chunks
-        table = check_rows(
-            cells, chunk.date_column, chunk.names, dates, values, freq=note.freq or freq, fill=fill
-        )
+        table = align(rows, freq=note.freq or freq, fill=fill, sort=False)
     if note.position is None:
         return table
     if len(table.grid) < 2:
-        raise DataError(f"{cells.path}: no row follows {note.last_date}")
-    return Panel.of_table(table.grid[1:], table.values[1:], table.columns, table.freq)
+        raise DataError(f"{rows.cells.path}: no row follows {note.last_date}")
+    values = np.asarray(table.values)[1:]
+    return Panel.of_table(table.grid[1:], values, table.columns, table.freq, utc_offset=table.utc_offset)
+
+
+def _prepend(rows: TableRows, date: np.datetime64, values: list[float]) -> TableRows:
+    """The rows below one more row."""
+    return replace(
+        rows,
+        cells=replace(rows.cells, first_line=rows.cells.first_line - 1),
+        codes=np.zeros(len(rows) + 1, dtype=np.int32),
+        dates=np.concatenate([[date], rows.dates]),
+        values=np.concatenate([[values], rows.values]),
+        future=np.empty((len(rows) + 1, 0)),
+    )

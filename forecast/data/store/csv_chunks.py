@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from forecast.data.files.cells import Cells, date_name, parse_cells, read_numbers
+from forecast.data.files.cells import Cells, parse_cells
+from forecast.data.files.read import read_columns
 from forecast.data.files.text import UNREADABLE, check_text, unpacked
-from forecast.data.files.wide import check_signs, choose_columns
 from forecast.data.store.chunks import Chunk, Chunks
 from forecast.system.errors import DataError
 
@@ -18,16 +16,12 @@ _LONGEST_LINE = 1 << 24
 
 
 class CsvChunks(Chunks):
-    """A CSV file, compressed or not, with the options of `forecast.data.files.wide.read_table`."""
+    """A CSV file, compressed or not, with the options of `forecast.data.files.file_source.FileSource`."""
 
     unit = "B"
 
-    def __init__(
-        self, path: Path, *, separator: str, decimal: str, thousands: str | None, **options: Any
-    ) -> None:
+    def __init__(self, path: Path, **options: Any) -> None:
         super().__init__(path, **options)
-        check_signs(separator, decimal, thousands)
-        self._separator, self._decimal, self._thousands = separator, decimal, thousands
         with unpacked(path) as (stream, size):
             self.total = size if isinstance(stream, io.BufferedReader) else None
 
@@ -45,11 +39,11 @@ class CsvChunks(Chunks):
         at = position or start
         stream.seek(at["offset"])
         header = header.removeprefix(codecs.BOM_UTF8)
-        column = date_name(self.date_column)
+        column = self.roles.date
         while raw := self._lines(stream, at["line"]):
             after = {**at, "offset": at["offset"] + len(raw), "line": at["line"] + raw.count(b"\n")}
             check_text(self.path, raw, at["line"])
-            filled = raw.rstrip(b"\r\n\t " + self._separator.encode())
+            filled = raw.rstrip(b"\r\n\t " + self.options.separator.encode())
             if not filled:
                 at = {**after, "blank": at["blank"] or at["line"]}
                 continue
@@ -59,21 +53,19 @@ class CsvChunks(Chunks):
             cells = parse_cells(
                 self.path,
                 header + raw if is_first else header + first_row + raw,  # it tells how many fields a line has
-                date_column=self.date_column,
-                separator=self._separator,
-                decimal=self._decimal,
+                self.date_column,
+                self.options,
                 first_line=at["line"] - (not is_first),
             )
             if not is_first:
                 cells = Cells(self.path, cells.frame.iloc[1:].reset_index(drop=True), at["line"])
-            names = choose_columns(cells, column, self.columns)
-            dates, clock = self._dates(cells, column, at["anchors"])
-            signs = {"decimal": self._decimal, "thousands": self._thousands}
-            values = np.stack([read_numbers(cells, name, **signs) for name in names], axis=1)
+            roles = self.roles.resolve(str(self.path), list(cells.frame.columns))
+            dates = self._dates(cells, column, at["anchors"])
+            rows = self._rows(cells, roles, dates, read_columns(cells, roles.values, self.options))
             ends = raw.count(b"\n", len(filled))
             after["blank"] = after["line"] - ends + 1 if ends > 1 else None
-            after["anchors"] = self._anchors(cells, column, dates, at["anchors"])
-            yield Chunk(cells, column, names, dates, clock, values, after, after["offset"])
+            after["anchors"] = self._anchors(cells, column, dates[0], at["anchors"])
+            yield Chunk(rows, after, after["offset"])
             at = after
         if not at["anchors"]:
             raise DataError(f"{self.path}: a header and no rows")

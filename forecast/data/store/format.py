@@ -61,7 +61,7 @@ def open_store(path: str | Path) -> Panel:
     stored = StoredValues(
         values, folder / VALUES, tuple(range(len(columns))), tuple(about["minimum"]), tuple(about["maximum"])
     )
-    return Panel.of_table(dates, stored, columns, about["freq"], utc_offset=about.get("clock"))
+    return Panel.of_table(dates, stored, columns, about["freq"], utc_offset=about.get("utc_offset"))
 
 
 def check_fits_memory(panel: Panel) -> None:
@@ -87,8 +87,8 @@ def _read_description(file: Path) -> dict[str, Any]:
     for key, kind in _KEYS.items():
         if type(about.get(key)) is not kind:
             raise DataError(f"{file.name} has no {key} that can be")
-    if type(about.get("clock")) not in (int, type(None)):  # older stores have none
-        raise DataError(f"{file.name} has no clock that can be")
+    if type(about.get("utc_offset")) not in (int, type(None)):
+        raise DataError(f"{file.name}: utc_offset is neither a whole number of minutes nor null")
     columns, ranges = about["columns"], [about["minimum"], about["maximum"]]
     if not all(isinstance(name, str) for name in columns) or len(set(columns)) < len(columns):
         raise DataError(f"{file.name} has columns without a name of their own")

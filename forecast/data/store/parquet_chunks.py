@@ -10,9 +10,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
-from forecast.data.files.cells import Cells, date_name, quote
+from forecast.data.files.cells import Cells, quote
+from forecast.data.files.table_rows import ColumnRoles
 from forecast.data.files.timezone import has_one_offset, is_days, warn_of_offsets
-from forecast.data.files.wide import choose_columns
 from forecast.data.store.chunks import Chunk, Chunks
 from forecast.system.errors import DataError
 
@@ -35,8 +35,7 @@ class ParquetChunks(Chunks):
 
     def read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
         at = position or {"row": 0, "anchors": []}
-        column = date_name(self.date_column)
-        wanted = self._wanted(column)
+        column, roles = self.roles.date, self._resolve_roles()
         self._offset_changes = self._has_offsets(column)
         if self._offset_changes:
             warn_of_offsets(self.path)
@@ -45,16 +44,16 @@ class ParquetChunks(Chunks):
             skipped -= self._file.metadata.row_group(group).num_rows
             group += 1
         batches = self._file.iter_batches(
-            batch_size=max(1, self.size // (8 * len(wanted))),
+            batch_size=max(1, self.size // (8 * len(roles.all))),
             row_groups=range(group, self._file.num_row_groups),
-            columns=wanted,
+            columns=list(roles.all),
         )
         try:
             for batch in batches:
                 if skipped >= len(batch):
                     skipped -= len(batch)
                     continue
-                chunk = self._chunk(batch.slice(skipped), column, at)
+                chunk = self._chunk(batch.slice(skipped), roles, at)
                 yield chunk
                 at, skipped = chunk.position, 0
         except (pa.ArrowException, OSError) as error:
@@ -80,36 +79,30 @@ class ParquetChunks(Chunks):
             raise DataError(f"{self.path}: cannot be read: {_first_line(error)}") from None
         return False
 
-    def _wanted(self, column: str) -> list[str]:
+    def _resolve_roles(self) -> ColumnRoles:
+        """The roles with the targets by name. Raises DataError for columns that are missing or no numbers."""
         schema = self._file.schema_arrow
         if len(set(schema.names)) < len(schema.names):
             raise DataError(f"{self.path}: two columns of one name: rename one")
-        if column not in schema.names:
-            names = ", ".join(map(quote, schema.names[:8]))
-            raise DataError(
-                f"{self.path}: no column {quote(column)} ({names}): set data.date_column to the name of the dates"
-            )
-        empty = Cells(self.path, schema.empty_table().to_pandas(ignore_metadata=True))
-        if self.columns is None:  # a DataFrame's index is none of its columns
-            kept = [name for name in schema.names if name == column or not _INDEX.fullmatch(name)]
-            empty = Cells(self.path, pd.DataFrame(empty.frame[kept]))
-        names = choose_columns(empty, column, self.columns)
-        for name in names:
+        asked = self.roles.all
+        kept = [name for name in schema.names if name in asked or not _INDEX.fullmatch(name)]
+        roles = self.roles.resolve(str(self.path), kept)
+        for name in roles.values:
             kind = schema.field(name).type
             if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
                 raise DataError(
                     f"{self.path}: column {quote(name)} is of {kind}: choose the number columns (data.columns)"
                 )
-        return [column, *names]
+        return roles
 
-    def _chunk(self, batch: pa.RecordBatch, column: str, at: dict[str, Any]) -> Chunk:
+    def _chunk(self, batch: pa.RecordBatch, roles: ColumnRoles, at: dict[str, Any]) -> Chunk:
         frame = batch.to_pandas(ignore_metadata=True, date_as_object=False)
         cells = Cells(self.path, frame, first_line=at["row"] + 1, unit="row")
-        names = choose_columns(cells, column, self.columns)
-        dates, clock = self._dates(cells, column, at["anchors"])
-        values = frame[names].to_numpy(dtype=np.float64, na_value=np.nan)
-        after = {"row": at["row"] + len(frame), "anchors": self._anchors(cells, column, dates, at["anchors"])}
-        return Chunk(cells, column, names, dates, clock, values, after, after["row"])
+        dates = self._dates(cells, roles.date, at["anchors"])
+        values = frame[list(roles.values)].to_numpy(dtype=np.float64, na_value=np.nan)
+        anchors = self._anchors(cells, roles.date, dates[0], at["anchors"])
+        after = {"row": at["row"] + len(frame), "anchors": anchors}
+        return Chunk(self._rows(cells, roles, dates, values), after, after["row"])
 
 
 def _first_line(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from forecast.data.time_features import time_features
 from forecast.inference.model import TrainedModel
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import ConfigError, DataError
-from forecast.tools.export.metadata import has_ids
+from forecast.tools.export.metadata import has_ids, takes_scale
 
 FLIPS = 1_000
 """With ProbSparse, one window in this many may differ by more than the tolerance."""
@@ -156,7 +156,7 @@ def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[st
         "past_time": time[:, : windows.seq_len],
         "future_time": time[:, windows.seq_len :],
     }
-    if not has_ids(trained):
+    if not takes_scale(trained):
         return inputs
     scalers = scaled.scaler, scaled.future_scaler
     inputs["center"] = torch.cat([scaler.center[series] for scaler in scalers], dim=1)

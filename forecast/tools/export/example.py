@@ -63,6 +63,11 @@ past = table[about["feature_columns"]].tail(about["seq_len"])  # in data units""
 def read_series(about: dict[str, Any], date_column: str) -> str:
     """The rows of one series; rows without values hold future covariates alone."""
     ids = about["id_column"]
+    if ids is None:
+        return f"""\
+name = ""  # the only series
+table = pd.read_csv("my.csv", index_col={date_column!r}, parse_dates=True)
+past = table[about["feature_columns"]].dropna().tail(about["seq_len"])  # in data units"""
     return f"""\
 name = {next(iter(about["series"]))!r}  # the series to forecast
 table = pd.read_csv("my.csv", dtype={{{ids!r}: str}}, parse_dates=[{date_column!r}])

@@ -13,7 +13,7 @@ from forecast.evaluation.conformal import Calibration
 from forecast.inference.model import TrainedModel
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import ConfigError
-from forecast.tools.export.metadata import has_ids
+from forecast.tools.export.metadata import takes_scale
 
 TRACED_BATCH = 3  # tracing may take a size of 1 for a constant
 
@@ -27,8 +27,8 @@ class ForecastGraph(nn.Module):
     All inputs and outputs are float64, because float32 has no digits left for a column of mean 10⁷ and standard
     deviation 1. Scaling is in float64 too, as in training; the network runs in float32.
 
-    For a table, the scaler is part of the graph. For many series, the scale of each window's series is an input, as
-    are the future covariates and static features that the model reads.
+    For a table without covariates, the scaler is part of the graph. Otherwise the scale of each window's series is an
+    input, as are the future covariates and static features that the model reads.
 
     Args:
         network: the model, on scaled values.
@@ -63,7 +63,7 @@ class ForecastGraph(nn.Module):
     def of_model(cls, trained: TrainedModel) -> "ForecastGraph":
         graph = cls(
             trained.network,
-            None if has_ids(trained) else trained.scaler,
+            None if takes_scale(trained) else trained.scaler,
             trained.target_index,
             trained_for=trained.quantiles,
             calibration=trained.calibration,
@@ -85,7 +85,7 @@ class ForecastGraph(nn.Module):
         Args:
             past: values in the units of the data.
             past_time, future_time: calendar features.
-            center, scale: of the columns of `past`, then of the future covariates; for many series only.
+            center, scale: of the columns of `past`, then of the future covariates; None: those of the graph.
             future_covariates: in the units of the data, steps = seq_len + pred_len.
             static: encoded static features.
 

@@ -45,7 +45,7 @@ def describe_model(trained: TrainedModel) -> dict[str, Any]:
     outputs = {"forecast": ["batch", pred_len, n_targets]}
     if quantiles:
         outputs["quantiles"] = ["batch", pred_len, n_targets, len(quantiles)]
-    series = describe_series(trained) if has_ids(trained) else {}
+    series = describe_series(trained) if takes_scale(trained) else {}
     return {
         "forecast_version": __version__,
         "attention": trained.config["model"]["attention"]["name"],
@@ -71,8 +71,14 @@ def has_ids(trained: TrainedModel) -> bool:
     return trained.data_state["ids"] != [TABLE_ID]
 
 
+def takes_scale(trained: TrainedModel) -> bool:
+    """Whether the scale is an input of the exported file: for many series, and where covariates are inputs."""
+    state = trained.data_state
+    return has_ids(trained) or bool(state["future_covariates"] or state["static_features"])
+
+
 def series_inputs(trained: TrainedModel) -> dict[str, list[int | str]]:
-    """The shapes of the inputs that only a model of many series has."""
+    """The shapes of the inputs that only a model of many series or with covariates has."""
     state = trained.data_state
     n_future, n_static = len(state["future_covariates"]), len(state["static_features"])
     n_scaled = len(trained.feature_columns) + n_future
@@ -85,14 +91,14 @@ def series_inputs(trained: TrainedModel) -> dict[str, list[int | str]]:
 
 
 def describe_series(trained: TrainedModel) -> dict[str, Any]:
-    """What a model of many series reads beside the windows, and the scale of each trained series by its id."""
+    """What such a model reads beside the windows, and the scale of each trained series by its id."""
     state = trained.data_state
     center, scale = (
         torch.cat([state["scaler"][part], state["future_scaler"][part]], dim=1).tolist()
         for part in ("center", "scale")
     )
     return {
-        "id_column": trained.config["data"]["id_column"],
+        "id_column": trained.config["data"].get("id_column"),
         "future_covariates": state["future_covariates"],
         "static_features": static_expressions(state["static"]),
         "scaler": trained.config["data"]["scaler"],

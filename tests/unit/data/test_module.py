@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from forecast.data import DataModule, csv_data, downloaded_data
-from forecast.data.files.wide import read_table
+from forecast.data.files.file_source import read_table
 from forecast.data.options import windows_an_epoch
 from forecast.system.errors import ConfigError, DataError
 from tests.support.csv_files import numbers, real_file
@@ -209,7 +209,7 @@ def test_a_single_column_is_the_target(tmp_path: Path):
         ({"seed": -1}, "seed=-1"),
         ({"features": "X"}, "features=X is not one of M, S, MS"),
         ({"scaler": "log"}, "data.scaler=log"),
-        ({"path": None}, "data=csv needs data.path=FILE"),
+        ({"path": None}, "data=csv and data=long need a file"),
         ({"features": "S"}, "features=S needs data.target, one of: load, price, wind"),
         ({"features": "MS"}, "features=MS needs data.target"),
         ({"target": "laod"}, "data.target=laod is not a column of mine: load, price, wind"),

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data import Panel, long_frame_data, read_table
+from forecast.data import Panel, read_table
 from forecast.data.store.format import StoreWriter, open_store
 from tests.support.csv_files import numbers
-from tests.support.long_files import LENGTHS, long_frame
+from tests.support.long_files import LENGTHS, long_frame, long_frame_data
 
 FUTURE = 3
 

@@ -10,14 +10,14 @@ import pytest
 import torch
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
-from forecast.data import DataModule, long_data, long_frame_data
+from forecast.data import DataModule, long_data
 from forecast.data.rows import TensorRows
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines, SeasonalNaive, seasonal_naive_mae
 from forecast.evaluation.errors import SCORES, ErrorSums, window_errors
 from forecast.system.errors import ConfigError, DataError
 from forecast.training.report import describe_inputs
-from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame
+from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
 
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}
 STATIC = ["region", "size"]
@@ -291,14 +291,14 @@ def put(column: str, where: object, value: object) -> Change:
     [
         (
             lambda f: pd.concat([f, f[45:46]]),
-            "line 212, column 'ds': series '002', .*: this date is there twice",
+            "line 212, column 'ds': series '002', .*: is in line 47 too",
         ),
         (
             lambda f: f.drop(index=10),
             r"line 12, column 'ds': series 'a', 2024-01-12.*follow 2024-01-10.*data\.fill",
         ),
         (put("y", 7, None), r"line 9, column 'y': series 'a', 2024-01-08.*: no number"),
-        (put("price", 50, np.inf), "line 52, column 'price': series '002', .*: no number"),
+        (put("price", 50, np.inf), "line 52, column 'price': series '002', .*: an infinite number"),
         (put("region", 5, "east"), "line 7, column 'region': series 'a', .*'east', and 'north' above"),
         (put("y", "a", None), "series 'a', .*no value of y in the whole series"),
         (put("unique_id", 3, None), "line 5, column 'unique_id': no id"),
@@ -397,14 +397,16 @@ def delay_c_d(frame: pd.DataFrame) -> pd.DataFrame:
         (unchanged, {"ids": []}, r"data\.ids=\[\]: name a series"),
         (unchanged, {"scale_by": "row"}, r"data\.scale_by=row is not one of series, all"),
         (unchanged, {"fill": "mean"}, r"data\.fill=mean is not one of"),
-        (unchanged, {"static_path": "x.csv"}, r"data\.static_path needs data\.static_covariates"),
-        (unchanged, {"future_path": "x.csv"}, "holds future covariates, and there are none"),
         (unchanged, {"split": [0.5, 0.5]}, "is not a split"),
         (unchanged, {"seq_len": 50}, "the train split needs 53 rows .* the longest series has 42"),
         (without_002, {"ids": ["002"]}, "no series '002' in"),
         (delay_c_d, {}, "series 'c d', 2024-01-11 05.*not on the other series' grid of dates, every D"),
         (lambda f: f.assign(y=1e200 * f["y"]), {}, "column 'y' has numbers too large"),
-        (put("y", 0, np.nan), {"fill": "previous"}, "series 'a' begins with no number"),
+        (
+            put("temperature", 0, np.nan),
+            {"fill": "previous", "past_covariates": ["temperature"]},
+            "series 'a', .*: no number, and none before it",
+        ),
     ],
 )
 def test_invalid_options_and_frames_are_refused(change: Change, options: dict, message: str) -> None:
@@ -414,6 +416,28 @@ def test_invalid_options_and_frames_are_refused(change: Change, options: dict, m
         pytest.raises((ConfigError, DataError), match=message),
     ):
         ready(change(long_frame()), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"static_path": "x.csv"}, r"data\.static_path needs data\.static_covariates"),
+        ({"future_path": "x.csv"}, "holds future covariates, and there are none"),
+    ],
+)
+def test_a_second_file_needs_columns_to_take_from_it(options: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        long_data(path="x.csv", **SIZES, **options)
+
+
+def test_rows_before_the_first_target_are_left_out() -> None:
+    frame = long_frame()
+    holes = frame.copy()
+    holes.loc[[0, 1, 40], "y"] = np.nan
+    with pytest.warns(UserWarning, match="3 rows before the first value of a target are left out"):
+        data = ready(holes)
+    assert data.panel.lengths.tolist() == [38, 54, 47, 60]
+    np.testing.assert_array_equal(data.panel.values[0], frame["y"][[2]])
 
 
 @pytest.mark.parametrize("fill", ["previous", "zero"])

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecast.data import csv_data, long_data, read_frame
-from forecast.data.files.long import Columns, read_long_frame
-from forecast.data.files.wide import read_table
+from forecast.data.files.file_source import read_table
+from forecast.data.files.frame_source import FrameSource
 from forecast.data.store.format import open_store
 from forecast.system.errors import ConfigError, DataError
 from tests.support.commands import answer
@@ -215,14 +215,12 @@ def test_days_have_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     frame.to_parquet(tmp_path / "a.parquet")
     frame.assign(date=dates.map(pd.Timestamp.isoformat)).to_csv(tmp_path / "a.csv", index=False)
     assert answer(monkeypatch, "convert", tmp_path, "data.path=a.parquet", "chunk=1000") == 0
-    columns = Columns("unique_id", "date", ("load",))
-    long = read_long_frame(frame.assign(unique_id="a"), columns)
+    long = frame.assign(unique_id="a")
     tables = [
         read_table(tmp_path / "a.csv"), read_table(tmp_path / "a.csv", timezone="Europe/Berlin"),
         read_frame(frame.set_index("date")), open_store(tmp_path / "a.store"),
+        FrameSource(long, id_column="unique_id", date_column="date", target="load").read(),
     ]  # fmt: skip
     for table in tables:
         assert table.utc_offset is None
         assert table.grid.equals(days)
-    assert long.clock is None
-    assert (long.dates == days.to_numpy()).all()

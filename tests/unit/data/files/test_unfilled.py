@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.files.long_source import LongSource
+from forecast.data.files.file_source import LongSource
 from forecast.tools.check.gaps import fill_gaps
 from tests.support.long_files import LENGTHS, long_frame
 

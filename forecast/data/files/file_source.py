@@ -1,0 +1,89 @@
+"""CSV and Parquet files as sources of a panel."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from forecast.data.files.read import read_file, read_static
+from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.table_rows import TableRows
+from forecast.data.files.table_source import TableSource
+from forecast.data.files.text import quote
+from forecast.data.panel import Panel
+from forecast.system.errors import ConfigError, DataError
+
+
+@dataclass(kw_only=True)
+class FileSource(TableSource, ReadOptions):
+    """A CSV file, also compressed, a Parquet file, or a folder of Parquet files.
+
+    Args:
+        path: the file.
+        static_path: a file of the static covariates, one row for each series.
+        future_path: a file of future covariates after the ends of the series; its rows follow those of `path`.
+        date_format, timezone, ...: how text is parsed, see `ReadOptions`.
+    """
+
+    path: Any  # str or Path when given, then a Path
+    static_path: str | Path | None = None
+    future_path: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            raise ConfigError("data.path=null: data=csv and data=long need a file (data.path=FILE)")
+        if self.static_path is not None and not self.static_covariates:
+            raise ConfigError("data.static_path needs data.static_covariates: the columns to take from it")
+        if self.static_path is not None and self.id_column is None:
+            raise ConfigError("data.static_path has one row per series, which needs data.id_column")
+        if self.future_path is not None and not self.future_covariates:
+            raise ConfigError("a file of the future holds future covariates, and there are none here")
+        TableSource.__post_init__(self)
+        ReadOptions.__post_init__(self)
+        self.path = Path(self.path).expanduser()
+
+    def _static_in_table(self) -> tuple[str, ...]:
+        return super()._static_in_table() if self.static_path is None else ()
+
+    def read_rows(self) -> TableRows:
+        rows = read_file(self.path, self.roles, self.date_column, self)
+        if self.future_path is None:
+            return rows
+        ahead = replace(self.roles, targets=(), past=(), static=(), drop=())
+        path = Path(self.future_path).expanduser()
+        return rows.followed_by(read_file(path, ahead, self.date_column, self))
+
+    def _finish(self, panel: Panel) -> Panel:
+        return panel if self.static_path is None else replace(panel, static=self._read_static(panel.ids))
+
+    def _read_static(self, ids: pd.Index) -> pd.DataFrame:
+        path = Path(str(self.static_path)).expanduser()
+        names = list(map(str, self.static_covariates))
+        table = read_static(path, str(self.id_column), names, self)
+        lacking = ids.difference(table.index)
+        if len(lacking):
+            raise DataError(
+                f"{path}: no row for {len(lacking):,} of {len(ids):,} series, such as {quote(lacking[0])}"
+            )
+        table = table.loc[ids]
+        if table.isna().any(axis=None):
+            name = table.columns[table.isna().any().argmax()]
+            series = quote(table.index[table[name].isna()][0])
+            raise DataError(f"{path}, column {quote(name)}: series {series} has no value")
+        return table
+
+
+@dataclass(kw_only=True)
+class LongSource(FileSource):
+    """A file with one row for each series and date, in any order; its columns have the field's usual names."""
+
+    id_column: str | None = "unique_id"
+    date_column: str | Sequence[str] = "ds"
+    target: str | None = "y"
+
+
+def read_table(path: str | Path, **options: object) -> Panel:
+    """Read a CSV or Parquet file as a panel, with the options of `FileSource`."""
+    return FileSource(path=path, **options).read()  # type: ignore[arg-type]

@@ -1,0 +1,60 @@
+"""DataFrames as sources of a panel."""
+
+from dataclasses import KW_ONLY, dataclass, field, replace
+from pathlib import Path
+
+import pandas as pd
+
+from forecast.data.files.read import rows_from_frame
+from forecast.data.files.table_rows import TableRows
+from forecast.data.files.table_source import TableSource
+from forecast.data.panel import Panel
+from forecast.system.errors import ConfigError, DataError
+
+
+@dataclass
+class FrameSource(TableSource):
+    """A DataFrame; ids and dates are columns or its index.
+
+    Without `id_column`, the dates are its DatetimeIndex, whatever `date_column` says. The rows of `future`, which is
+    laid out in the same way, follow those of `frame`.
+    """
+
+    frame: pd.DataFrame | pd.Series
+    _: KW_ONLY
+    future: pd.DataFrame | None = None
+    path: Path | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.id_column is None:
+            self.date_column = str(getattr(self.frame, "index", pd.Index([])).name or "date")
+        super().__post_init__()
+        self.frame = self._with_dates(self.frame)
+
+    def _with_dates(self, frame: pd.DataFrame | pd.Series) -> pd.DataFrame:
+        """The DataFrame with an index named as the date column, if the dates are the index."""
+        if isinstance(frame, pd.Series):
+            frame = frame.to_frame(frame.name if frame.name is not None else "value")
+        if not isinstance(frame, pd.DataFrame):
+            raise DataError(f"a pandas DataFrame or Series is needed, not {type(frame).__name__}")
+        if self.id_column is not None:
+            return frame
+        if not isinstance(frame.index, pd.DatetimeIndex):
+            raise DataError(
+                "the DataFrame needs a DatetimeIndex: frame.set_index(pd.to_datetime(frame['date']))"
+            )
+        return frame.rename_axis(self.roles.date)
+
+    def read_rows(self) -> TableRows:
+        rows = rows_from_frame(pd.DataFrame(self.frame), self.roles)
+        if self.future is None:
+            return rows
+        if not self.roles.future:
+            raise ConfigError("future holds future covariates, and there are none here")
+        ahead = replace(self.roles, targets=(), past=(), static=(), drop=())
+        return rows.followed_by(rows_from_frame(self._with_dates(self.future), ahead))
+
+
+def read_frame(frame: pd.DataFrame | pd.Series, **options: object) -> Panel:
+    """Read a DataFrame as a panel, with the options of `FrameSource`."""
+    return FrameSource(frame, **options).read()  # type: ignore[arg-type]

@@ -1,0 +1,105 @@
+"""Order of the rows of a table: each series together, by date, one row per date."""
+
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Bool, Int64
+
+from forecast.data.files.table_rows import TableRows
+from forecast.data.files.timezone import looks_repeated
+from forecast.data.panel import PerSeries
+from forecast.system.errors import ConfigError
+
+DUPLICATES = ("first", "last", "mean", "sum")
+
+CLOCKS = "set data.timezone, such as Europe/Berlin, or give dates in UTC"
+
+
+def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> tuple[TableRows, PerSeries]:
+    """Return the rows with those of each series together and by date, and the first row of each series.
+
+    Args:
+        sort: sort the rows of a series by date; otherwise rows out of order are refused.
+        duplicates: what becomes of rows of one series and date: the `first` or `last` one, or the `mean` or `sum` of
+            their numbers. None: they are refused.
+
+    Raises:
+        DataError: for the first row that is out of order or repeats a date.
+        ConfigError: an unknown value of `duplicates`.
+    """
+    if duplicates is not None and duplicates not in DUPLICATES:
+        raise ConfigError(f"data.duplicates={duplicates} is not one of {', '.join(DUPLICATES)}")
+    rows = _group_series(rows)
+    later = _follows(rows)
+    falls = later & (rows.dates[1:] < rows.dates[:-1])
+    if falls.any() and not sort:
+        _refuse_order(rows, int(falls.argmax()) + 1, duplicates)
+    if falls.any():
+        rows = rows.take(np.lexsort((rows.dates, rows.codes)))
+    same = _follows(rows) & (rows.dates[1:] == rows.dates[:-1])
+    if same.any():
+        if duplicates is None:
+            _refuse_duplicate(rows, int(same.argmax()) + 1, int(same.argmax()))
+        rows = _merge(rows, np.concatenate([[True], ~same]), str(duplicates))
+    return rows, _starts(rows)
+
+
+def _follows(rows: TableRows) -> Bool[np.ndarray, " rows_but_one"]:
+    """Whether a row has the series of the row above it."""
+    return rows.codes[1:] == rows.codes[:-1]
+
+
+def _starts(rows: TableRows) -> PerSeries:
+    return np.concatenate([[0], np.flatnonzero(~_follows(rows)) + 1]).astype(np.int64)
+
+
+def _group_series(rows: TableRows) -> TableRows:
+    """The rows of each series together, in the order in which the series appear, numbered in that order."""
+    firsts = _starts(rows)
+    if len(np.unique(rows.codes[firsts])) < len(firsts):
+        seen, first = np.unique(rows.codes, return_index=True)
+        rank = np.empty(int(seen.max()) + 1, dtype=np.int64)
+        rank[seen[np.argsort(first)]] = np.arange(len(seen))
+        rows = rows.take(np.argsort(rank[rows.codes], kind="stable"))
+        firsts = _starts(rows)
+    lengths = np.diff(firsts, append=len(rows))
+    codes = np.repeat(np.arange(len(firsts), dtype=np.int32), lengths)
+    return replace(rows, ids=rows.ids[rows.codes[firsts]], codes=codes)
+
+
+def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> None:
+    """Raise DataError for a row whose date lies before that of the row above it in its series."""
+    mine = np.flatnonzero((rows.codes[:row] == rows.codes[row]) & (rows.dates[:row] == rows.dates[row]))
+    if len(mine) and duplicates is None:
+        _refuse_duplicate(rows, row, int(mine[0]))
+    before = rows.date(row - 1)
+    message = f"{rows.subject(row)}comes after {before}: sort the rows by date, or set data.sort=true"
+    raise rows.refuse(message, row, rows.roles.date)
+
+
+def _refuse_duplicate(rows: TableRows, row: int, other: int) -> None:
+    advice = "remove one, or set data.duplicates=first, last, mean or sum"
+    if looks_repeated(rows.date(row)):
+        advice += f" (where clocks went back, {CLOCKS})"
+    raise rows.refuse(f"{rows.subject(row)}is in {rows.line(other)} too: {advice}", row, rows.roles.date)
+
+
+def _merge(rows: TableRows, is_first: Bool[np.ndarray, " rows"], how: str) -> TableRows:
+    """One row per series and date. Sums and means count the numbers that are there."""
+    firsts = np.flatnonzero(is_first).astype(np.int64)
+    if how == "last":
+        return rows.take(np.append(firsts[1:], len(rows)) - 1)
+    merged = rows.take(firsts)
+    if how == "first":
+        return merged
+    blocks = {name: _reduce(getattr(rows, name), firsts, how) for name in ("values", "future")}
+    return replace(merged, **blocks)
+
+
+def _reduce(block: np.ndarray, firsts: Int64[np.ndarray, " dates"], how: str) -> np.ndarray:
+    there = np.isfinite(block)
+    count = np.add.reduceat(there, firsts, axis=0, dtype=np.int64)
+    total = np.add.reduceat(np.where(there, block, 0.0), firsts, axis=0)
+    if how == "mean":
+        total = total / np.maximum(count, 1)
+    return np.where(count > 0, total, np.nan)

@@ -1,0 +1,83 @@
+"""How the text of a file is parsed; every field is the configuration key `data.<field>`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from forecast.system.errors import ConfigError
+
+STAMPS = ("start", "end")
+
+
+@dataclass(kw_only=True)
+class ReadOptions:
+    """How the text of a file is parsed.
+
+    Args:
+        date_format: of strptime, or `unix`, `unix_ms` or `excel` for dates as numbers. None: ISO 8601 and any
+            unambiguous format.
+        timezone: zone of dates without an offset from UTC, such as Europe/Berlin; the dates become UTC.
+        stamp: whether a date is the `start` or the `end` of its step. Dates at the end move back by one step.
+        separator, decimal, thousands: characters between fields, before decimals and between groups of digits.
+        encoding: of the text, such as latin-1. None: UTF-8, or UTF-16 where the file begins so.
+        na_values: further numbers and texts that mean a missing value, such as -9999.
+
+    Raises:
+        ConfigError: a value that is not possible.
+    """
+
+    date_format: str | None = None
+    timezone: str | None = None
+    stamp: str = "start"
+    separator: str = ","
+    decimal: str = "."
+    thousands: str | None = None
+    encoding: str | None = None
+    na_values: Sequence[float | str] = ()
+
+    def __post_init__(self) -> None:
+        characters = {"separator": self.separator, "decimal": self.decimal, "thousands": self.thousands}
+        for key, character in characters.items():
+            if character is not None or key != "thousands":
+                _check_character(key, character)
+        if self.decimal == self.thousands:
+            raise ConfigError(f"data.decimal and data.thousands are both {self.decimal!r}: they must differ")
+        if self.stamp not in STAMPS:
+            raise ConfigError(f"data.stamp={self.stamp} is not one of {', '.join(STAMPS)}")
+        if self.encoding is not None:
+            try:
+                "".encode(self.encoding)
+            except LookupError:
+                raise ConfigError(
+                    f"data.encoding={self.encoding} is not known: write one as latin-1"
+                ) from None
+        if isinstance(self.na_values, str) or not isinstance(self.na_values, Sequence):
+            raise ConfigError(f"data.na_values={self.na_values}: write a list, as in data.na_values=[-9999]")
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(cls))
+
+    @property
+    def na_texts(self) -> list[str]:
+        """The missing values as texts of cells."""
+        return [str(value) for value in self.na_values]
+
+    def blank(self, numbers: Float64[np.ndarray, " rows"]) -> Float64[np.ndarray, " rows"]:
+        """Replace the numbers that mean a missing value by NaN."""
+        missing = [float(value) for value in self.na_values if isinstance(value, int | float)]
+        return np.where(np.isin(numbers, missing), np.nan, numbers) if missing else numbers
+
+
+def _check_character(key: str, character: Any) -> None:
+    if character is None or len(character) != 1:
+        raise ConfigError(f"data.{key}={character!r} must be one character")
+    allowed = {"separator": "\t", "thousands": "\xa0\u202f"}.get(key, "")  # no-break spaces
+    is_sign = (
+        character.isascii() and character.isprintable() and not character.isalnum() and character not in '"+-'
+    )
+    if not is_sign and character not in allowed:
+        raise ConfigError(f"data.{key}={character!r} is no character that can separate: give another")

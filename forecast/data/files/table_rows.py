@@ -1,0 +1,197 @@
+"""Rows of a table as they are read from a file or a DataFrame, before they are checked and aligned."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64, Int32, Int64
+
+from forecast.data.files.cells import Cells
+from forecast.data.files.text import quote
+from forecast.data.files.timezone import to_move
+from forecast.system.errors import ConfigError, DataError
+
+
+@dataclass(frozen=True)
+class ColumnRoles:
+    """Names of the columns to read, by role.
+
+    Attributes:
+        id: the column that names the series; None for a table of one series.
+        date: the date column. Several columns, such as a date and a time, are joined when the file is parsed.
+        targets: None for all columns that have no other role, in the order of the file.
+        past: past covariates.
+        future: future covariates.
+        static: static covariates.
+        drop: columns that are not read.
+    """
+
+    id: str | None
+    date: str
+    targets: tuple[str, ...] | None = None
+    past: tuple[str, ...] = ()
+    future: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Targets and past covariates."""
+        return (*(self.targets or ()), *self.past)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return (*self.values, *self.future)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The id column, if there is one, and the date column."""
+        return (self.date,) if self.id is None else (self.id, self.date)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.keys, *self.numbers, *self.static)
+
+    def check(self) -> None:
+        """Raise ConfigError if a column has two roles."""
+        names = [*self.all, *self.drop]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(
+                    f"column {name!r} is named twice (data.id_column, date_column, columns, past_covariates, "
+                    "future_covariates, static_covariates, drop): give it one role"
+                )
+
+    def resolve(self, where: str, present: Sequence[str]) -> "ColumnRoles":
+        """Return the roles of a table that has the columns `present`, with the targets by name.
+
+        Raises DataError, beginning with `where`, for a column that is missing, and if no column is left to forecast.
+        """
+        for name in (*self.all, *self.drop):
+            if name not in present:
+                raise DataError(f"{where}: no column {quote(name)}{_hint(name, present)}")
+        if self.targets is not None:
+            return self
+        others = {*self.all, *self.drop}
+        targets = tuple(name for name in present if name not in others)
+        if not targets:
+            raise DataError(
+                f"{where}: no column beside {', '.join(map(quote, others))}: there is nothing to forecast"
+            )
+        return replace(self, targets=targets)
+
+
+def _hint(name: str, present: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, present, n=1)
+    meant = f"; did you mean {quote(near[0])}?" if near else ""
+    shown = ", ".join(map(quote, present[:12])) + (", ..." if len(present) > 12 else "")
+    return (
+        f"; there are {shown}{meant} (data.id_column, date_column, target, columns, past_covariates, "
+        "future_covariates, static_covariates and drop name columns, data.static_path a file of static ones)"
+    )
+
+
+@dataclass
+class TableRows:
+    """Rows of a file, in its order; missing numbers are NaN.
+
+    Attributes:
+        cells: the position of each row in the file, for messages.
+        roles: the columns of `values`, `future` and `static`; the targets are known.
+        ids: names of the series.
+        codes: of each row's series in `ids`.
+        dates: datetime64[ns], without time zone.
+        static: columns of float64 or categories.
+        utc_offset: minutes that the dates are ahead of UTC, if known.
+        unit: resolution of the dates in the source, `us` or `ns`.
+        order: position of each row in the file; None if rows are in the order of the file.
+        ahead: of a second file, whose rows follow the `own` rows of the first.
+    """
+
+    cells: Cells
+    roles: ColumnRoles
+    ids: pd.Index
+    codes: Int32[np.ndarray, " rows"]
+    dates: np.ndarray
+    values: Float64[np.ndarray, "rows columns"]
+    future: Float64[np.ndarray, "rows future"]
+    static: dict[str, pd.Series]
+    utc_offset: int | None = None
+    unit: Literal["us", "ns"] = "us"
+    order: Int64[np.ndarray, " rows"] | None = None
+    ahead: Cells | None = None
+    own: int = 0
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def date(self, row: int) -> pd.Timestamp:
+        """Return the date of a row."""
+        return pd.DatetimeIndex(self.dates[row : row + 1]).to_list()[0]
+
+    def subject(self, row: int) -> str:
+        """Return the date of a row as the subject of a message, if `refuse` does not name it."""
+        return f"{self.date(row)} " if self.roles.id is None else ""
+
+    def name(self, row: int) -> str:
+        """Return the series and the date of a row for a message."""
+        return f"series {quote(self.ids[self.codes[row]])}, {self.date(row)}"
+
+    def place(self, row: int) -> tuple[Cells, int]:
+        """Return the file of a row and its position there."""
+        position = row if self.order is None else int(self.order[row])
+        if self.ahead is not None and position >= self.own:
+            return self.ahead, position - self.own
+        return self.cells, position
+
+    def line(self, row: int) -> str:
+        """Return the line of a row in words, such as "line 7"."""
+        cells, position = self.place(row)
+        return f"{cells.unit} {position + cells.first_line}"
+
+    def refuse(self, message: str, row: int, column: str | None = None) -> DataError:
+        """Return a DataError whose message names the line and the column of a row, and its series if it has a name."""
+        cells, position = self.place(row)
+        series = "" if self.roles.id is None else f"{self.name(row)}: "
+        return cells.refuse(f"{series}{message}", row=position, column=column)
+
+    def take(self, places: Int64[np.ndarray, " some"]) -> "TableRows":
+        """Select or reorder rows."""
+        return replace(
+            self,
+            order=places if self.order is None else self.order[places],
+            codes=self.codes[places],
+            dates=self.dates[places],
+            values=self.values[places],
+            future=self.future[places],
+            static={name: column.iloc[places] for name, column in self.static.items()},
+        )
+
+    def followed_by(self, other: "TableRows") -> "TableRows":
+        """Append the rows of another file that lie after the last row of their series: future covariates."""
+        ids = self.ids.append(other.ids.difference(self.ids, sort=False))
+        other = replace(other, dates=other.dates + to_move(other.utc_offset, self.utc_offset))
+        last = np.full(len(ids), np.datetime64("NaT"), dtype=self.dates.dtype)
+        np.fmax.at(last, self.codes, self.dates)
+        kept = np.flatnonzero(~(other.dates <= last[ids.get_indexer(other.ids)][other.codes]))
+        other, rows, own = other.take(kept), len(kept), len(self)
+        nothing = np.full((rows, self.values.shape[1]), np.nan)
+        static = {
+            name: pd.concat([column, pd.Series([None] * rows, dtype=column.dtype)], ignore_index=True)
+            for name, column in self.static.items()
+        }
+        return replace(
+            self,
+            ids=ids,
+            codes=np.concatenate([self.codes, ids.get_indexer(other.ids)[other.codes].astype(np.int32)]),
+            dates=np.concatenate([self.dates, other.dates]),
+            values=np.concatenate([self.values, nothing]),
+            future=np.concatenate([self.future, other.future]),
+            static=static,
+            order=np.concatenate([np.arange(own), own + kept]),
+            ahead=other.cells,
+            own=own,
+        )

@@ -1,0 +1,129 @@
+"""The base class of tables as sources of a panel: which rows and columns are read, and how they are checked."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from forecast.data.files.align import align, align_unfilled
+from forecast.data.files.cells import date_name
+from forecast.data.files.table_rows import ColumnRoles, TableRows
+from forecast.data.files.text import quote
+from forecast.data.files.unfilled import UnfilledPanel
+from forecast.data.panel import Panel
+from forecast.system.errors import ConfigError
+
+
+@dataclass(kw_only=True)
+class TableSource:
+    """Which rows and columns of a table are read, and how they are checked.
+
+    Args:
+        id_column: the column that names the series of a row; None: one series.
+        date_column: the date column; of a CSV file also several, such as a date and a time.
+        target: the target, where `columns` does not name several. None: `columns`.
+        columns: the targets, in this order. None: `target`, or all columns that have no other role.
+        past_covariates: columns that are read and not forecast.
+        future_covariates: columns that are known beyond the end of each series too.
+        static_covariates: columns that do not change within a series, in the same file or in `static_path`, which has
+            one row for each series.
+        drop: columns that are not read.
+        ids: the series to use; None: all.
+        freq: step between rows; None: inferred.
+        fill, duplicates: see `forecast.data.files.align.align`.
+        sort: sort the rows of each series by date, or refuse rows out of order. None: sort where there is `id_column`.
+    """
+
+    id_column: str | None = None
+    date_column: str | Sequence[str] = "date"
+    target: str | None = None
+    columns: Sequence[str | int] | None = None
+    past_covariates: Sequence[str] = ()
+    future_covariates: Sequence[str] = ()
+    static_covariates: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    ids: Sequence[str] | None = None
+    freq: str | None = None
+    fill: str | None = None
+    sort: bool | None = None
+    duplicates: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.date_column:
+            raise ConfigError("data.date_column is empty: name the column of the dates")
+        for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):
+            _check_list(key, getattr(self, key))
+        if self.ids is not None and self.id_column is None:
+            raise ConfigError("data.ids names series, which needs data.id_column")
+        targets = self.columns
+        if targets is None and self.id_column is not None:
+            if self.target is None:
+                raise ConfigError("data.target=null: name the column to forecast, or several (data.columns)")
+            targets = [self.target]
+        self.roles = ColumnRoles(
+            self.id_column,
+            date_name(self.date_column),
+            None if targets is None else tuple(map(str, targets)),
+            *(tuple(map(str, names)) for names in (self.past_covariates, self.future_covariates)),
+            static=self._static_in_table(),
+            drop=tuple(map(str, self.drop)),
+        )
+        self.roles.check()
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Names of the options."""
+        return tuple(field.name for field in fields(TableSource))
+
+    def _static_in_table(self) -> tuple[str, ...]:
+        return tuple(map(str, self.static_covariates))
+
+    def read_rows(self) -> TableRows:
+        """The rows of the table, in its order."""
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        """Nothing to download."""
+
+    def read(self) -> Panel:
+        return self._finish(align(self._choose_series(self.read_rows()), fill=self.fill, **self._checks()))
+
+    def read_unfilled(self) -> UnfilledPanel:
+        """The panel with missing values as NaN, whatever `fill` says."""
+        unfilled = align_unfilled(self._choose_series(self.read_rows()), **self._checks())
+        return replace(unfilled, panel=self._finish(unfilled.panel))
+
+    def _checks(self) -> dict[str, Any]:
+        sort = self.id_column is not None if self.sort is None else self.sort
+        return {"freq": self.freq, "sort": sort, "duplicates": self.duplicates}
+
+    def _finish(self, panel: Panel) -> Panel:
+        return panel
+
+    def _choose_series(self, rows: TableRows) -> TableRows:
+        """The rows of the series `ids`. Raises ConfigError for a series that is not there."""
+        if self.ids is None:
+            return rows
+        wanted = [str(name) for name in self.ids]
+        present = rows.ids[np.bincount(rows.codes, minlength=len(rows.ids)) > 0]  # categories may have no row
+        for name in wanted:
+            if name not in present:
+                near = difflib.get_close_matches(name, present[:10_000].tolist(), n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise ConfigError(f"data.ids: there is no series {quote(name)} in {rows.cells.path}{hint}")
+        return rows.take(np.flatnonzero(rows.ids.isin(wanted)[rows.codes]))
+
+
+def _check_list(key: str, names: object) -> None:
+    if names is None:
+        return
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise ConfigError(f"data.{key}={names}: write a list, as in data.{key}=[{names}]")
+    if key in ("columns", "ids") and not names:
+        raise ConfigError(
+            f"data.{key}=[]: name a {'series' if key == 'ids' else 'column'}, or leave it out (null)"
+        )
+    if len(set(map(str, names))) < len(names):
+        raise ConfigError(f"data.{key}={list(names)} must name columns, each once")
