@@ -12,8 +12,12 @@ from tests.support.commands import trained  # noqa: E402  (after the hook)
 from tests.support.csv_files import real_file  # noqa: E402
 from tests.support.synthetic_runs import pair as pair  # noqa: E402
 
-os.environ["FORECAST_TARGETS"] = ":".join(  # callbacks that tests add to runs by name
-    f"tests.support.probe_callbacks.{name}" for name in ("Witness", "Failure", "TellToStop")
+os.environ["FORECAST_TARGETS"] = ":".join(  # callbacks and models that tests name on the command line
+    f"tests.support.{name}"
+    for name in (
+        *(f"probe_callbacks.{callback}" for callback in ("Witness", "Failure", "TellToStop")),
+        *(f"own_model.{model}" for model in ("OneLayer", "ShrunkLinear", "NotAModel")),
+    )
 )
 
 

@@ -28,8 +28,8 @@ PRELOADED = (
     "forecast.commands.train",
     "forecast.commands.check",
 )
-READ_AT_IMPORT = ("OMP_", "MKL_", "PYTHON", "TORCH", "LD_", "KMP_", "ATEN", "MPL")
-"""Environment variables that libraries read when they are imported begin with these."""
+READ_AT_IMPORT = ("FORECAST_", "OMP_", "MKL_", "PYTHON", "TORCH", "LD_", "KMP_", "ATEN", "MPL")
+"""Environment variables that are read when modules are imported begin with these."""
 
 
 class ForkedProcess(subprocess.Popen):
