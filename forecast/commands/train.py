@@ -123,7 +123,7 @@ def make_run_trainer(
         run_time,
         RankConsistency(),
         logger=loggers.make(config.logger),
-        num_sanity_val_steps=batches_before_training(forecaster.model) if start.kind == "new" else 0,
+        num_sanity_val_steps=batches_before_training(forecaster.model) if start.mode == "new" else 0,
     )
 
 
@@ -199,6 +199,6 @@ def describe_run(
         **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
         "epochs": trainer.current_epoch,
         "best_epoch": completed_epochs(best.content),
-        "share": forecaster.model.shrinkage_weight,
+        "shrinkage_weight": 0.0 if is_untrained(best.content) else forecaster.model.shrinkage_weight,
         "precision": config.trainer.precision,
     }

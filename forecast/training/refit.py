@@ -78,7 +78,7 @@ def refit(
     del state  # as large as the model and its optimizer
     with signals.deferred():
         trainer.fit(forecaster, datamodule=whole, ckpt_path=path, weights_only=True)
-    set_shrinkage(forecaster, facts["share"])
+    set_shrinkage(forecaster, facts["shrinkage_weight"])
     calibration = Calibration.from_state_dict(tested["calibration"])
     calibration = calibration.rescaled(data.target_scaler, whole.target_scaler)
     save_weights(
@@ -115,7 +115,7 @@ def describe_refit(whole: DataModule, best: Path, tested: dict[str, Any]) -> dic
     return {
         "checkpoint": "checkpoints/refit.ckpt",
         "epochs": completed_epochs(tested),
-        "share": saved_shrinkage(tested),
+        "shrinkage_weight": saved_shrinkage(tested),
         "rows": panel.n_rows,
         "first_date": str(panel.first_date),
         "last_date": str(panel.last_date),

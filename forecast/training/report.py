@@ -232,7 +232,7 @@ def show(content: dict[str, Any], results: Results, data: DataModule, folder: Pa
     console = Console(markup=False)
     for line in describe_series(data, results):
         console.print(line, soft_wrap=True)
-    epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["share"]
+    epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["shrinkage_weight"]
     if content["best_epoch"] == 0:
         tested = f"the linear model alone, because no epoch was {MARGIN:.0%} better"
     elif shrinkage < 0.995:

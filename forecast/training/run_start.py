@@ -20,8 +20,10 @@ from forecast.checkpoints.file import find_checkpoint, load_checkpoint, load_new
 from forecast.data import DataModule
 from forecast.system import signals
 from forecast.system.errors import ConfigError
+from forecast.training.build import find_callback
 from forecast.training.checkpointing import copy_best, preload
 from forecast.training.rank_consistency import check_same_table
+from forecast.training.throughput import Throughput
 
 
 @dataclass
@@ -29,19 +31,19 @@ class RunStart:
     """The start of training: from scratch, or from a checkpoint.
 
     Attributes:
-        kind: new, resumed (this run was interrupted) or continued (training of another run, in a new folder).
+        mode: new, resumed (this run was interrupted) or continued (training of another run, in a new folder).
         checkpoint: the file that training restores; None for a new run.
         content: content of the checkpoint. `fit` releases it, because it is as large as model and optimizer.
     """
 
-    kind: Literal["new", "resumed", "continued"]
+    mode: Literal["new", "resumed", "continued"]
     checkpoint: Path | None = None
     content: dict[str, Any] | None = None
 
     @property
     def seconds(self) -> float:
         """Seconds that the run took before it was interrupted."""
-        return run_seconds(self.content) if self.kind == "resumed" and self.content is not None else 0.0
+        return run_seconds(self.content) if self.mode == "resumed" and self.content is not None else 0.0
 
     def check(self, settings: dict[str, Any], data: DataModule) -> None:
         """Check that training with `settings` on `data` can start from the checkpoint.
@@ -54,14 +56,14 @@ class RunStart:
             return
         check_settings_equal(self.checkpoint, self.content, settings)
         check_data_equal(self.checkpoint, self.content, data.state_dict())
-        if self.kind == "resumed":
+        if self.mode == "resumed":
             check_same_table(self.checkpoint, self.content, data)
         else:
             check_epochs_left(self.checkpoint, self.content, settings["trainer"]["max_epochs"])
 
     def take_over_best(self, folder: Path, settings: dict[str, Any], data: DataModule) -> None:
         """Copy the best epoch of the continued run if both validate on the same windows; print the checkpoint."""
-        if self.kind != "continued" or self.checkpoint is None or self.content is None:
+        if self.mode != "continued" or self.checkpoint is None or self.content is None:
             return
         note = ""
         if not has_same_validation(self.content, settings, data.state_dict()):
@@ -74,8 +76,10 @@ class RunStart:
         """Train from the checkpoint to the last epoch; do not train a run that was interrupted after its last epoch."""
         content, self.content = self.content, None
         path = self.checkpoint
-        if self.kind == "resumed" and content is not None and is_finished(content):
+        if self.mode == "resumed" and content is not None and is_finished(content):
             trainer.fit_loop.load_state_dict(content["loops"]["fit_loop"])
+            throughput = find_callback(trainer, Throughput)
+            throughput.load_state_dict(content["callbacks"][throughput.state_key])
             return
         if path is not None and content is not None:
             preload(trainer, path, content)

@@ -21,6 +21,12 @@ class Throughput(Callback):
         self._forecast_started: float | None = None
         self._seconds_per_window: list[float] = []  # one value per test batch
 
+    def state_dict(self) -> dict[str, float]:
+        return {"windows": self.windows, "seconds": self.seconds}
+
+    def load_state_dict(self, state_dict: dict[str, float]) -> None:
+        self.windows, self.seconds = int(state_dict["windows"]), state_dict["seconds"]
+
     @property
     def windows_per_second(self) -> float:
         return self.windows / self.seconds if self.seconds else math.nan

@@ -29,7 +29,7 @@ FACTS = (
     "n_parameters",
     "epochs",
     "best_epoch",
-    "share",
+    "shrinkage_weight",
     "precision",
 )
 CODE = ("forecast", "conf")

@@ -39,9 +39,9 @@ def test_a_model_of_ones_own_is_trained_tested_refitted_and_used(
     assert (run / "checkpoints" / "refit.ckpt").is_file()
     if model == "ShrunkLinear":
         assert metrics["test"]["mse"] == pytest.approx(metrics["baselines"]["linear"]["mse"], rel=0.5)
-        assert 0.5 <= metrics["share"] <= 1
+        assert 0.5 <= metrics["shrinkage_weight"] <= 1
     else:
-        assert metrics["share"] == 1
+        assert metrics["shrinkage_weight"] == 1
     command(tmp_path, "predict", f"checkpoint={run}", "output=forecast.csv")
     assert len(pd.read_csv(tmp_path / "forecast.csv")) == 5
     command(tmp_path, "evaluate", f"checkpoint={run}/checkpoints/best.ckpt", "output=scores.json")

@@ -128,7 +128,7 @@ def test_what_is_learnt_enters_by_how_sure_validation_windows_are(
 
     share = 1 - diebold_mariano(losses(1.0), losses(0.0), overlap=windows.pred_len).p_value
     assert 0.5 < share < 0.95
-    assert metrics["share"] == pytest.approx(share, rel=1e-4)
+    assert metrics["shrinkage_weight"] == pytest.approx(share, rel=1e-4)
     assert metrics["validation_mse"] == pytest.approx(losses(share).mean(), rel=1e-5)
     assert losses(1.0).mean() == pytest.approx(pd.read_csv(run / "metrics.csv")["val/mse"].item(), rel=1e-5)
     assert load(run).network.state_dict()["shrinkage"].item() == pytest.approx(share, rel=1e-4)  # refitted
