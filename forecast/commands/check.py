@@ -58,7 +58,6 @@ def read_choices(config: DictConfig, typed: dict[str, Any]) -> Choices:
         target_typed="data.target" in typed,
         season=config.data.season,
         batch_size=typed.get("data.batch_size"),
-        fill=config.data.get("fill"),
         columns_typed="data.columns" in typed,
         eval_stride=config.data.eval_stride,
     )

@@ -41,7 +41,6 @@ def convert(config: DictConfig) -> None:
             chunks,
             output,
             freq=config.data.freq,
-            fill=config.data.fill,
             options={**options, "path": str(file.resolve()), "chunk": config.chunk},
             said=lambda text: shown.write(f"note       {text}"),
             shown=show,
@@ -51,7 +50,7 @@ def convert(config: DictConfig) -> None:
         f"data       {file}: {note.ranges.rows:,} rows × {len(note.columns)} columns, every {note.freq}, "
         f"{note.first_date} to {note.last_date}"
     )
-    if note.missing:
-        print(f"filled     {note.missing:,} missing numbers (data.fill={config.data.fill})")
+    if missing := sum(note.ranges.missing):
+        print(f"missing    {missing:,} numbers; they stay missing in the store")
     print(f"store      {output}: float{8 * int(note.dtype[-1])}, {size / 2**20:,.3g} MiB")
     print(f"next       python -m forecast.train data=store data.path={output}")

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from forecast.data.columns import check_columns, choose_columns
 from forecast.data.loader import WindowLoader
+from forecast.data.missing import FillSetting, check_fill
 from forecast.data.options import AUTO, check_options, windows_an_epoch
 from forecast.data.panel import Panel
-from forecast.data.scaled_panel import ScaledPanel
+from forecast.data.scaled_panel import ScaledPanel, ScalingOptions
 from forecast.data.source import Source
 from forecast.data.split import Split, split_panel
 from forecast.data.time_features import season_length
@@ -40,6 +41,7 @@ class DataModule(L.LightningDataModule):
         scaler, scale_by: see `forecast.data.scaling.fit_scaler`.
         batch_size, eval_batch_size: windows of a batch, over all processes.
         season: rows of a season; default: by the frequency.
+        fill, fill_limit: how missing values in the past of a window are completed, see `forecast.data.missing`.
         holidays: country whose public holidays are a calendar feature.
         windows_per_epoch: training windows of an epoch, sampled anew each time; None: all; `auto`: by their number.
         eval_stride: use every n-th window of validation and test, the last one always; None: at most
@@ -74,6 +76,8 @@ class DataModule(L.LightningDataModule):
         eval_batch_size: int | None = None,
         season: int | None = None,
         holidays: str | None = None,
+        fill: FillSetting | None = None,
+        fill_limit: int | None = None,
         windows_per_epoch: int | str | None = None,
         eval_stride: int | None = 1,
         seed: int = 0,
@@ -91,7 +95,9 @@ class DataModule(L.LightningDataModule):
         self.split, self.scaler_kind, self.scale_by, self.seed = split, scaler, scale_by, seed
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or batch_size
         self._windows_per_epoch, self._eval_stride = windows_per_epoch, eval_stride
+        check_fill(fill, fill_limit)
         self._season, self.holidays = season, holidays
+        self.fill, self.fill_limit = fill, fill_limit
         self.tested = "test"  # the split that `test_dataloader` serves
         self._is_set_up = False
         self._panel: Panel | None = None  # read before, see `resplit`
@@ -150,9 +156,7 @@ class DataModule(L.LightningDataModule):
             state,
             first,
             last,
-            kind=self.scaler_kind,
-            by=self.scale_by,
-            holidays=self.holidays,
+            self.scaling_options,
         )
         self.scaler = self.scaled.scaler
         self.target_scaler = self.scaler.select_columns(self.target_index)
@@ -172,25 +176,37 @@ class DataModule(L.LightningDataModule):
 
     def windows_from(self, starts: Sequence[range]) -> Windows:
         """Windows over the scaled panel; of each series, their pasts begin at these rows."""
-        return Windows(
-            self.scaled.values,
-            self.scaled.time,
-            starts=starts,
-            first_rows=torch.from_numpy(self.panel.starts),
-            seq_len=self.seq_len,
-            pred_len=self.pred_len,
-            target_index=self.target_index,
+        return self.scaled.windows(
+            starts, seq_len=self.seq_len, pred_len=self.pred_len, target_index=self.target_index
+        )
+
+    @property
+    def scaling_options(self) -> ScalingOptions:
+        return ScalingOptions(
+            self.scaler_kind, self.scale_by, self.holidays, self.fill, self.fill_limit, self.season
         )
 
     def describe(self) -> str:
         """The panel in one line."""
         panel = self.panel
         dates = f"every {self.freq}, {panel.first_date} to {panel.last_date}"
+        if panel.has_missing:
+            dates += f"; {self.describe_missing()}"
         if not panel.has_ids:
             return f"{panel.n_rows:,} rows × {plural(len(panel.columns), 'column')}, {dates}"
         shortest, longest = int(panel.lengths.min()), int(panel.lengths.max())
         rows = f"{shortest:,} to {longest:,}" if shortest < longest else f"{longest:,}"
         return f"{len(panel):,} series, {panel.n_rows:,} rows ({rows} each), {dates}"
+
+    def describe_missing(self) -> str:
+        """The share of missing values, and how the model reads them."""
+        share = self.panel.missing / self.panel.n_rows
+        worst = int(share.argmax())
+        of_worst = f" ({share[worst]:.1%} of {self.panel.columns[worst]})" if len(share) > 1 else ""
+        fill = self.fill if isinstance(self.fill, str) else "auto" if self.fill is None else "by column"
+        return (
+            f"{share.mean():.1%} of the values{of_worst} are missing: read by data.fill={fill}, never scored"
+        )
 
     def unscale_targets(
         self, values: Float[Tensor, "batch steps n_targets"], series: Int64[Tensor, " batch"]

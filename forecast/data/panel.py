@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 
 from forecast.data.files.timezone import to_move
 from forecast.data.stored_values import StoredValues
@@ -35,10 +36,9 @@ class Panel:
         grid_starts: position in `grid` of the first row of each series.
         starts, ends, stops: row numbers, see above.
         targets, past_covariates: names of the columns of `values`, in this order.
-        values: numbers in the units of the data.
+        values: numbers in the units of the data; NaN is a missing value.
         future_covariates: names of the columns of `future`, which are known beyond the ends.
         static: one row for each series; columns of numbers or text.
-        observed: which values were measured and not filled; None if all were.
         utc_offset: minutes that the dates are ahead of UTC, if known.
     """
 
@@ -55,7 +55,6 @@ class Panel:
     past_covariates: tuple[str, ...] = ()
     future_covariates: tuple[str, ...] = ()
     future: Float[np.ndarray, "rows future"] | None = None
-    observed: Bool[np.ndarray, "rows columns"] | None = None
     utc_offset: int | None = None
 
     @classmethod
@@ -66,7 +65,6 @@ class Panel:
         columns: Sequence[str],
         freq: str,
         *,
-        observed: Bool[np.ndarray, "rows columns"] | None = None,
         utc_offset: int | None = None,
     ) -> "Panel":
         """A panel of one series, whose targets are all columns."""
@@ -74,7 +72,7 @@ class Panel:
         first = np.zeros_like(rows)
         return cls(
             ids, grid, freq, first, first, rows, rows, tuple(columns), values, pd.DataFrame(index=ids),
-            observed=observed, utc_offset=utc_offset,
+            utc_offset=utc_offset,
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -88,6 +86,20 @@ class Panel:
     @property
     def is_on_disk(self) -> bool:
         return isinstance(self.values, StoredValues)
+
+    @cached_property
+    def missing(self) -> Int64[np.ndarray, " columns"]:
+        """Missing values of each column, before the ends of the series."""
+        if isinstance(self.values, StoredValues):
+            return np.array(self.values.missing)
+        count = np.zeros(len(self.columns), dtype=np.int64)
+        for part in parts(self.lengths):
+            count += np.isnan(self.values[ranges(self.starts[part], self.ends[part])]).sum(axis=0)
+        return count
+
+    @property
+    def has_missing(self) -> bool:
+        return bool(self.missing.any())
 
     @property
     def lengths(self) -> PerSeries:
@@ -154,9 +166,8 @@ class Panel:
             if isinstance(values, StoredValues)
             else np.ascontiguousarray(values[:, index])
         )
-        observed = None if self.observed is None else self.observed[:, index]
         targets = tuple(name for name in names if name not in past)
-        return replace(self, targets=targets, past_covariates=past, values=values, observed=observed)
+        return replace(self, targets=targets, past_covariates=past, values=values)
 
     def take_rows(
         self,
@@ -185,7 +196,6 @@ class Panel:
             values=values,
             static=self.static.iloc[chosen],
             future=None if self.future is None else self.future[rows],
-            observed=None if self.observed is None else self.observed[rows],
         )
 
 

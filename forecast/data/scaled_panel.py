@@ -1,5 +1,6 @@
 """A panel as a model reads it: scaled values, and the features that are known ahead of time."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +10,33 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from forecast.data.missing import Fill, FillSetting, carry_forward, choose_methods, has_values
 from forecast.data.panel import Panel, PerSeries
 from forecast.data.rows import DatedRows, DiskRows, Rows, TensorRows, TimeFeatures
 from forecast.data.scaling import Scaler, fit_scaler
 from forecast.data.static_features import Encoding, encode_static, feature_names, fit_static
 from forecast.data.stored_values import StoredValues
 from forecast.data.time_features import time_features
+from forecast.data.windows import Windows
 from forecast.system.errors import DataError
+
+
+@dataclass(frozen=True)
+class ScalingOptions:
+    """How a panel is scaled and completed.
+
+    Attributes:
+        kind, by: see `forecast.data.scaling.fit_scaler`.
+        holidays: country whose public holidays are a calendar feature.
+        fill, fill_limit, season: see `forecast.data.missing.Fill`; `fill` is one method, or methods by column.
+    """
+
+    kind: str
+    by: str
+    holidays: str | None
+    fill: FillSetting | None
+    fill_limit: int | None
+    season: int
 
 
 @dataclass(frozen=True)
@@ -28,7 +49,8 @@ class ScaledPanel:
         scaler, future_scaler: of the values and of the future covariates.
         static: how static columns are encoded.
         place: the number of each series in the checkpoint that the scaler comes from, −1 if it is not there.
-        has_scale: the series that have a scale: those in the checkpoint, or with training rows.
+        has_scale: the series that have a scale: those in the checkpoint, or with values in their training rows.
+        fill: how missing values in the past of a window are completed; None: no value is missing.
     """
 
     panel: Panel
@@ -39,6 +61,7 @@ class ScaledPanel:
     static: Encoding
     place: Int64[np.ndarray, " series"]
     has_scale: Bool[np.ndarray, " series"]
+    fill: Fill | None
 
     @classmethod
     def of(
@@ -48,10 +71,7 @@ class ScaledPanel:
         state: dict[str, Any] | None,
         first: PerSeries,
         last: PerSeries,
-        *,
-        kind: str,
-        by: str,
-        holidays: str | None,
+        options: ScalingOptions,
     ) -> "ScaledPanel":
         """Scale a panel by its rows first[s] … last[s] − 1, or by a checkpoint's `state` where it has the series.
 
@@ -68,28 +88,54 @@ class ScaledPanel:
         if state is not None:
             place = pd.Index(state["ids"]).get_indexer(panel.ids).astype(np.int64)
             place[(place >= 0) & ~np.array(state["has_scale"])[place]] = -1
+        if len(panel) > 1:  # a series without any value of a column has no scale
+            last = np.where(has_values(panel.values, first, last), last, first)
         future = np.empty((len(panel.values), 0)) if panel.future is None else panel.future
-        rows = kind, by, first, last, place
+        rows = options.kind, options.by, first, last, place
         scaler = _scaler(panel.values, panel.columns, state and state["scaler"], *rows)
         future_scaler = _scaler(future, panel.future_covariates, state and state["future_scaler"], *rows)
         encoding = fit_static(panel.static) if state is None else state["static"]
-        has_scale = (place >= 0) | (last > first) | (by == "all")
+        scaled_future = None
+        if panel.future_covariates:
+            known = future_scaler.transform_panel(future, panel.starts, panel.stops)
+            scaled_future = TensorRows(carry_forward(known, panel.starts, panel.stops))
         return cls(
             panel,
             _scaled_rows(name, panel, scaler),
             TimeFeatures(
-                _calendar_rows(panel, holidays),
+                _calendar_rows(panel, options.holidays),
                 torch.from_numpy(panel.grid_starts - panel.starts),
-                TensorRows(future_scaler.transform_panel(future, panel.starts, panel.stops))
-                if panel.future_covariates
-                else None,
+                scaled_future,
                 torch.from_numpy(encode_static(name, panel.static, encoding)),
             ),
             scaler,
             future_scaler,
             encoding,
             place,
-            has_scale,
+            (place >= 0) | (last > first) | (options.by == "all"),
+            make_fill(panel, scaler, options),
+        )
+
+    def past(
+        self, first: Int64[Tensor, " batch"], length: int, series: Int64[Tensor, " batch"]
+    ) -> Float[Tensor, "batch {length} n_features"]:
+        """Windows of `length` rows before a forecast, completed."""
+        past = self.values.windows(first, length)
+        return self.fill.complete(past, series) if self.fill else past
+
+    def windows(
+        self, starts: Sequence[range], *, seq_len: int, pred_len: int, target_index: list[int]
+    ) -> Windows:
+        """Windows over the scaled panel; of each series, their pasts begin at these rows."""
+        return Windows(
+            self.values,
+            self.time,
+            starts=starts,
+            first_rows=torch.from_numpy(self.panel.starts),
+            seq_len=seq_len,
+            pred_len=pred_len,
+            target_index=target_index,
+            fill=self.fill,
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -103,6 +149,15 @@ class ScaledPanel:
             "static": self.static,
             "static_features": feature_names(self.static),
         }
+
+
+def make_fill(panel: Panel, scaler: Scaler, options: ScalingOptions) -> Fill | None:
+    """How missing values of the panel are completed; None where no value is missing."""
+    methods = choose_methods(options.fill, panel.columns)
+    if not panel.has_missing:
+        return None
+    zero = (-scaler.center / scaler.scale).float()
+    return Fill(methods, options.season, options.fill_limit, zero)
 
 
 def _scaler(

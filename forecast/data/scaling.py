@@ -1,7 +1,7 @@
 """Scaling of each series and column by statistics of its training rows: x → (x − center) / scale."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -82,7 +82,7 @@ def fit_scaler(
     last: PerSeries,
     others: Float64[Tensor, "others columns"] | None = None,
 ) -> Scaler:
-    """A scaler fitted to the rows first[s] … last[s] − 1 of each series; each series has at least one.
+    """A scaler fitted to the rows first[s] … last[s] − 1 of each series. Missing values (NaN) do not count.
 
     Args:
         kind: `standard` (mean and standard deviation), `minmax` (to [0, 1]), `robust` (median and interquartile range,
@@ -93,10 +93,11 @@ def fit_scaler(
 
     A column that is constant in one of several series is scaled by the median scale of the other series: scaled by 1,
     its first change could be thousands of standard deviations. A column that is constant in all rows is scaled by 1.
-    Both warn.
+    Both warn. Each series has at least one value of each column there.
 
     Raises:
         ConfigError: another `kind`.
+        DataError: a column without a value in these rows.
     """
     if kind not in SCALERS:
         raise ConfigError(f"data.scaler={kind} is not one of {', '.join(SCALERS)}")
@@ -117,16 +118,22 @@ def _fit_rows(
     kind: str, values: Float[np.ndarray, "rows columns"], columns: Sequence[str]
 ) -> tuple[PerColumn, PerColumn]:
     """Center and scale of each column from all of these rows."""
+    empty = np.isnan(values).all(axis=0)
+    if empty.any():
+        raise DataError(
+            f"no value of {columns[int(empty.argmax())]} in the training rows: leave the column out (data.drop), or "
+            "give another data.split"
+        )
     fitted = {"standard": StandardScaler, "minmax": MinMaxScaler, "robust": RobustScaler}[kind]().fit(values)
     if kind == "standard":
         center, scale = fitted.mean_, fitted.scale_
     elif kind == "minmax":
         center, scale = fitted.data_min_, 1 / fitted.scale_
     else:
-        low, high = np.percentile(values, (25, 75), axis=0)
+        low, high = np.nanpercentile(values, (25, 75), axis=0)
         deviation = np.asarray(StandardScaler().fit(values).scale_)
         center, scale = fitted.center_, np.where(high > low, np.asarray(fitted.scale_), deviation)
-    _warn_of_constant_columns(np.ptp(values, axis=0) == 0, columns)
+    _warn_of_constant_columns(np.nanmin(values, axis=0) == np.nanmax(values, axis=0), columns)
     return np.asarray(center, dtype=np.float64), np.asarray(scale, dtype=np.float64)
 
 
@@ -139,30 +146,24 @@ def _fit_stored(
     """
     if kind == "robust":
         return _fit_rows(kind, values[rows.start : rows.stop : -(-len(rows) // QUARTILE_ROWS)], columns)
-    count, mean, squares = 0, np.zeros(len(columns)), np.zeros(len(columns))
+    count, mean, squares = (np.zeros(len(columns)) for _ in range(3))
     lowest, highest = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
-    for part in _finite_parts(values, rows):
-        size, part_mean = len(part), part.mean(0)
-        centred = part - part_mean
+    for some in values.stretches(rows):
+        part = values[some.start : some.stop]
+        size = np.isfinite(part).sum(0)
+        part_mean = np.nansum(part, axis=0) / np.maximum(size, 1)
+        centred = np.nan_to_num(part - part_mean)
+        total = np.maximum(count + size, 1)
         squares += np.einsum("rc,rc->c", centred, centred)
-        squares += (part_mean - mean) ** 2 * count * size / (count + size)
-        mean += (part_mean - mean) * size / (count + size)
-        lowest, highest = np.minimum(lowest, part.min(0)), np.maximum(highest, part.max(0))
+        squares += (part_mean - mean) ** 2 * count * size / total
+        mean += (part_mean - mean) * size / total
+        lowest = np.fmin(lowest, np.fmin.reduce(part, axis=0))
+        highest = np.fmax(highest, np.fmax.reduce(part, axis=0))
         count += size
     constant = lowest == highest
     _warn_of_constant_columns(constant, columns)
     scale = np.sqrt(squares / count) if kind == "standard" else highest - lowest
     return mean if kind == "standard" else lowest, np.where(constant, 1.0, scale)
-
-
-def _finite_parts(values: StoredValues, rows: range) -> Iterator[Float64[np.ndarray, "some columns"]]:
-    for some in values.stretches(rows):
-        part = values[some.start : some.stop]
-        if not np.isfinite(part).all():
-            raise DataError(
-                f"{values.file.parent}: a number is not finite: the store is damaged; convert again"
-            )
-        yield part
 
 
 def _fit_each(
@@ -196,25 +197,27 @@ def _series_statistics(
     kind: str, rows: Float64[np.ndarray, "rows columns"], lengths: PerSeries
 ) -> tuple[Float64[np.ndarray, "series columns"], Float64[np.ndarray, "series columns"]]:
     """Center and scale of each series; the scale is 0 where a column is constant."""
-    starts, each = lengths.cumsum() - lengths, lengths[:, None]
-    lowest, highest = np.minimum.reduceat(rows, starts), np.maximum.reduceat(rows, starts)
+    starts = lengths.cumsum() - lengths
+    each = np.maximum(np.add.reduceat(np.isfinite(rows), starts, axis=0, dtype=np.int64), 1)
+    lowest, highest = np.fmin.reduceat(rows, starts), np.fmax.reduceat(rows, starts)
     if kind == "minmax":
         center, scale = lowest, highest - lowest
     elif kind == "robust":
         series = np.split(rows, starts[1:])
-        low, center, high = np.stack([np.percentile(one, (25, 50, 75), axis=0) for one in series], axis=1)
-        deviations = np.stack([one.std(axis=0) for one in series])
+        low, center, high = np.stack([np.nanpercentile(one, (25, 50, 75), axis=0) for one in series], axis=1)
+        deviations = np.stack([np.nanstd(one, axis=0) for one in series])
         scale = np.where(high > low, high - low, deviations)
     else:
         with np.errstate(over="ignore"):  # numbers that are too large are refused once they are scaled
-            center = np.add.reduceat(rows, starts) / each
-            variance = np.add.reduceat((rows - np.repeat(center, lengths, axis=0)) ** 2, starts) / each
+            center = np.add.reduceat(np.nan_to_num(rows), starts) / each
+            squares = np.nan_to_num((rows - np.repeat(center, lengths, axis=0)) ** 2)
+            variance = np.add.reduceat(squares, starts) / each
             # the variance that rounding alone can give a constant column, as in scikit-learn
             rounding = each * np.finfo(np.float64).eps
             scale = np.where(
                 variance <= rounding * variance + (rounding * center) ** 2, 0.0, np.sqrt(variance)
             )
-    return center, np.where(lowest == highest, 0.0, scale)
+    return np.nan_to_num(center), np.nan_to_num(np.where(lowest == highest, 0.0, scale))
 
 
 def _warn_of_constant_columns(constant: np.ndarray, columns: Sequence[str]) -> None:

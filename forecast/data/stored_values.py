@@ -17,8 +17,8 @@ BYTES_AT_ONCE = 1 << 23
 class StoredValues:
     """Columns of an array in a file; rows are read when they are indexed, as from a NumPy array.
 
-    mapped: the memory-mapped array (rows, all columns); file: where it lies; index: the chosen columns; minimum and
-    maximum: of each chosen column.
+    mapped: the memory-mapped array (rows, all columns); file: where it lies; index: the chosen columns; minimum,
+    maximum and number of missing values (NaN) of each chosen column.
     """
 
     mapped: Float[np.ndarray, "rows all_columns"]
@@ -26,6 +26,7 @@ class StoredValues:
     index: tuple[int, ...]
     minimum: tuple[float, ...]
     maximum: tuple[float, ...]
+    missing: tuple[int, ...]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -52,8 +53,8 @@ class StoredValues:
 
     def select(self, index: Sequence[int]) -> "StoredValues":
         """Some of the columns."""
-        chosen = ([part[i] for i in index] for part in (self.index, self.minimum, self.maximum))
-        return replace(self, **dict(zip(("index", "minimum", "maximum"), map(tuple, chosen), strict=True)))
+        names = ("index", "minimum", "maximum", "missing")
+        return replace(self, **{name: tuple(getattr(self, name)[i] for i in index) for name in names})
 
     def remapped_for_random_access(self) -> Float[np.ndarray, "rows all_columns"]:
         """Another map of the file, for single windows: the system reads nothing ahead."""

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from forecast.data.missing import Fill
 from forecast.data.rows import Rows, TimeFeatures
 
 
 class Batch(NamedTuple):
-    """Some windows of one split; values are scaled, float32."""
+    """Some windows of one split: scaled values, float32. Missing ones are completed in `past`, NaN in `future`."""
 
     past: Float[Tensor, "batch seq_len n_features"]
     past_time: Float[Tensor, "batch seq_len n_time_features"]
@@ -19,6 +20,9 @@ class Batch(NamedTuple):
     future_time: Float[Tensor, "batch pred_len n_time_features"]
     index: Int64[Tensor, " batch"]  # number of the window within its split
     series: Int64[Tensor, " batch"]  # number of the series that the window lies in
+    measured: Bool[Tensor, "batch seq_len n_features"] | None = (
+        None  # False where `past` was completed; None: nowhere
+    )
 
 
 class Windows:
@@ -27,12 +31,13 @@ class Windows:
     All splits share `values` and `time`; nothing is copied before a batch is gathered.
 
     Args:
-        values: scaled rows of the panel (rows, n_features).
+        values: scaled rows of the panel (rows, n_features), NaN where missing.
         time: features of the rows that are known ahead of time.
         starts: of each series, the rows at which the pasts of its windows begin; all ranges have one step.
         first_rows: first row of each series (series,); nothing before it may be read.
         seq_len, pred_len: rows of the past and of the future of a window.
         target_index: columns of `values` that are forecast.
+        fill: how missing values of the past are completed; None: no value is missing.
     """
 
     def __init__(
@@ -45,9 +50,11 @@ class Windows:
         seq_len: int,
         pred_len: int,
         target_index: list[int],
+        fill: Fill | None = None,
     ) -> None:
         device = values.device
         self.values, self.time, self.first_rows = values, time, first_rows.to(device)
+        self.fill = fill and fill.to(device)
         self.starts, self.seq_len, self.pred_len, self.target_index = starts, seq_len, pred_len, target_index
         self.stride = starts[0].step
         counts = torch.tensor([len(rows) for rows in starts], device=device)
@@ -82,19 +89,22 @@ class Windows:
     def gather(self, index: Int64[Tensor, " batch"]) -> Batch:
         """The windows with these numbers, in this order. `index` lies on the device of the windows."""
         series, origins = self.series(index), self.origins(index)
-        past = origins - self.seq_len
+        first = origins - self.seq_len
+        past = self.values.windows(first, self.seq_len)
+        measured = ~past.isnan() if self.fill else None
         future = self.values.windows(origins, self.pred_len)
         return Batch(
-            past=self.values.windows(past, self.seq_len),
-            past_time=self.time.windows(past, self.seq_len, series),
+            past=self.fill.complete(past, series) if self.fill else past,
+            past_time=self.time.windows(first, self.seq_len, series),
             future=future if self._has_all_columns else future.index_select(2, self._targets),
             future_time=self.time.windows(origins, self.pred_len, series),
             index=index,
             series=series,
+            measured=measured,
         )
 
     def targets(self, rows: Int64[Tensor, "*shape"] | slice) -> Float[Tensor, "*shape n_targets"]:
-        """The scaled targets of these rows of the panel."""
+        """The scaled targets of these rows of the panel, NaN where missing."""
         return self.values[rows][..., self.target_index]
 
     def over(self, starts: Sequence[range], *, pred_len: int | None = None) -> "Windows":
@@ -118,4 +128,5 @@ class Windows:
             seq_len=self.seq_len,
             pred_len=pred_len,
             target_index=self.target_index,
+            fill=self.fill,
         )

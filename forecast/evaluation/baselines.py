@@ -10,6 +10,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from forecast.data import Batch, DataModule, Windows
+from forecast.data.missing import SEASONS_BACK
 from forecast.data.panel import PerSeries, parts, ranges
 from forecast.data.rows import Rows
 from forecast.evaluation.errors import ErrorSums
@@ -26,17 +27,28 @@ RIDGE = 1e-6
 
 
 class Naive:
-    """Forecast the last value at every step."""
+    """Forecast the last measured value at every step; 0, the center after scaling, if the window has none."""
 
     def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
-        last = batch.past[:, -1:, windows.target_index]
-        return last.expand(-1, windows.pred_len, -1)
+        return last_measured(windows, batch)[:, None].expand(-1, windows.pred_len, -1)
+
+
+def last_measured(windows: Windows, batch: Batch) -> Float[Tensor, "batch n_targets"]:
+    """The last measured value of each target in the past of each window."""
+    past = batch.past[..., windows.target_index]
+    if batch.measured is None:
+        return past[:, -1]
+    step = torch.arange(1, past.shape[1] + 1, device=past.device)[:, None]
+    last = torch.where(batch.measured[..., windows.target_index], step, 0).amax(1)  # 0: none
+    found = past.gather(1, (last - 1).clamp(min=0)[:, None])[:, 0]
+    return torch.where(last > 0, found, 0.0)
 
 
 class SeasonalNaive:
     """Repeat the last season before the forecast, which may begin before the window.
 
-    A step whose value one season earlier lies before the series gets the last value instead.
+    A step whose value one season earlier is missing gets the value two seasons earlier, and so on, up to `SEASONS_BACK`
+    seasons. A step for which there is none gets the last measured value.
     """
 
     def __init__(self, season: int) -> None:
@@ -44,12 +56,18 @@ class SeasonalNaive:
 
     def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
         index = batch.index.to(windows.device)
-        back = (
-            torch.arange(windows.pred_len, device=windows.device) % self.season - self.season
-        )  # (pred_len,)
+        phase = torch.arange(windows.pred_len, device=windows.device) % self.season
         origins, first = windows.origins(index)[:, None], windows.first_rows[windows.series(index)][:, None]
-        rows = torch.where(origins + back < first, origins - 1, origins + back)
-        return windows.targets(rows).to(batch.past.device)
+        last = last_measured(windows, batch)[:, None].to(windows.device)
+        found = torch.full(
+            (len(index), windows.pred_len, len(windows.target_index)), torch.nan, device=windows.device
+        )
+        for seasons in range(1, SEASONS_BACK + 1 if windows.fill else 2):
+            rows = origins + phase - seasons * self.season  # (batch, pred_len)
+            earlier = windows.targets(rows.clamp(min=first))
+            earlier = torch.where((rows < first)[..., None], torch.nan, earlier)
+            found = torch.where(found.isnan(), earlier, found)
+        return torch.where(found.isnan(), last, found).to(batch.past.device)
 
 
 class Linear:
@@ -122,8 +140,8 @@ def seasonal_naive_mae(
 ) -> Float64[Tensor, "series n_targets"]:
     """The denominator of MASE: mean |y(t) − y(t − season)| over the rows first[s] … last[s] − 1 of each series.
 
-    A series with no more rows than a season uses season 1. A series of a single row gets NaN. Source: Hyndman and
-    Koehler 2006.
+    Pairs with a missing value do not count. A series with no more rows than a season uses season 1. A series without a
+    pair gets NaN. Source: Hyndman and Koehler 2006.
     """
     lengths = last - first
     lag = np.where(lengths > season, season, 1)
@@ -137,8 +155,13 @@ def seasonal_naive_mae(
             pairs = lengths[series] - lag[series]
             rows = ranges(first[series] + lag[series], last[series])
             before = torch.from_numpy(rows - np.repeat(lag[series], pairs)).to(values.device)
-            change = _change(values[torch.from_numpy(rows).to(values.device)], values[before], columns)
-            found[series] = np.add.reduceat(change.numpy(), pairs.cumsum() - pairs) / pairs[:, None]
+            change = _change(
+                values[torch.from_numpy(rows).to(values.device)], values[before], columns
+            ).numpy()
+            begins, there = pairs.cumsum() - pairs, np.isfinite(change)
+            count = np.add.reduceat(there, begins, dtype=np.int64)
+            total = np.add.reduceat(np.where(there, change, 0.0), begins)
+            found[series] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     return torch.from_numpy(found)
 
 
@@ -146,11 +169,13 @@ def _mean_change(
     values: Rows, columns: Sequence[int], rows: range, back: int
 ) -> Float64[np.ndarray, " n_targets"]:
     """Mean |y(t) − y(t − back)| over the rows t of one series, of which `ROWS_AT_ONCE` are in memory at once."""
-    total = torch.zeros(len(columns), dtype=torch.float64)
+    total, count = torch.zeros(2, len(columns), dtype=torch.float64)
     for begin in range(rows.start, rows.stop, ROWS_AT_ONCE):
         end = min(begin + ROWS_AT_ONCE, rows.stop)
-        total += _change(values[begin:end], values[begin - back : end - back], columns).sum(0)
-    return (total / len(rows)).numpy()
+        change = _change(values[begin:end], values[begin - back : end - back], columns)
+        total += change.nansum(0)
+        count += change.isfinite().sum(0)
+    return (total / count).numpy()
 
 
 def _change(now: Tensor, before: Tensor, columns: Sequence[int]) -> Float64[Tensor, "rows n_targets"]:

@@ -1,9 +1,10 @@
 """Split conformal intervals from the errors of forecasts on validation windows.
 
 The offset of probability τ is a quantile of the errors truth − forecast over the validation windows, one for each step
-of the horizon and each variable. Of n sorted errors it is number ⌈(n + 1)τ⌉ for τ ≥ ½ and number ⌊(n + 1)τ⌋ for τ < ½.
-This rounding away from the median gives the coverage of split conformal prediction (Papadopoulos et al. 2002; Lei et
-al. 2018). The lower and the upper offset are separate quantiles, so the bounds correct a bias of the forecast.
+of the horizon and each variable; missing true values do not count. Of n sorted errors it is number ⌈(n + 1)τ⌉ for τ ≥ ½
+and number ⌊(n + 1)τ⌋ for τ < ½. This rounding away from the median gives the coverage of split conformal prediction
+(Papadopoulos et al. 2002; Lei et al. 2018). The lower and the upper offset are separate quantiles, so the bounds
+correct a bias of the forecast.
 
 The coverage is guaranteed for exchangeable windows only. Windows that overlap and data that drift are not
 exchangeable, so every test measures and reports the coverage.
@@ -42,12 +43,18 @@ class Calibration:
     def fit(
         cls, errors: Float[Tensor, "windows steps n_targets"], levels: Sequence[Level] = ()
     ) -> "Calibration":
-        """Calibrate on the scaled errors, truth − forecast, of validation windows."""
-        at, n = probabilities(levels, PROBABILITIES), len(errors)
-        ordered = errors.sort(dim=0).values
-        ranks = [(math.floor if p < 0.5 else math.ceil)(round((n + 1) * p, 6)) for p in at]
-        index = torch.tensor([min(max(rank, 1), n) - 1 for rank in ranks], device=errors.device)
-        return cls(at, ordered[index].cpu().float(), n)
+        """Calibrate on the scaled errors, truth − forecast, of validation windows; NaN where the truth is missing.
+
+        A step without any error has NaN offsets.
+        """
+        at = probabilities(levels, PROBABILITIES)
+        ordered = errors.sort(dim=0).values  # NaN last
+        count = errors.isfinite().sum(0)  # (steps, n_targets)
+        ranks = torch.stack([
+            (torch.floor if p < 0.5 else torch.ceil)(((count + 1).double() * p).round(decimals=6)) for p in at
+        ])  # fmt: skip
+        index = ranks.long().clamp(min=1).minimum(count.clamp(min=1)) - 1
+        return cls(at, ordered.gather(0, index).cpu().float(), int(count.amin()))
 
     def has(self, levels: Sequence[Level]) -> bool:
         """Whether the bounds of all these levels are among the quantiles."""

@@ -1,8 +1,9 @@
 """Forecast errors, accumulated over batches of windows, and the scores computed from them.
 
-Scaled errors (`mse`, `mae`), which papers report, are means over all windows. The other scores are in the units of the
-data. They are computed separately for each series and variable and then averaged, so that variables of large numbers
-do not dominate. A series without windows does not count.
+Scaled errors (`mse`, `mae`), which papers report, are means over all true values of a variable, averaged over the
+variables. The other scores are in the units of the data. They are computed separately for each series and variable and
+then averaged, so that variables of large numbers do not dominate. Missing true values (NaN), and series without true
+values, do not count.
 
     rmse_raw  root of the mean squared error           mae_raw  mean absolute error
     smape     mean of 200·|ŷ − y| / (|ŷ| + |y|), 0 where both are 0
@@ -37,8 +38,9 @@ class ErrorSums(Metric):
     scale: Tensor
     naive_mae: Tensor
     by_step: Tensor
-    windows: Tensor
     by_series: Tensor
+    step_counts: Tensor
+    series_counts: Tensor
 
     def __init__(
         self,
@@ -54,9 +56,11 @@ class ErrorSums(Metric):
         # squared, absolute, symmetric percentage, |y| in data units; summed over windows and series, by step
         zeros = torch.zeros(4, pred_len, scale.shape[1], dtype=torch.float64)
         self.add_state("by_step", zeros, dist_reduce_fx="sum")
-        # the same four errors averaged over the steps, by series
+        # the same four errors, summed over windows and steps, by series
         self.add_state("by_series", torch.zeros(4, *scale.shape, dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state("windows", torch.zeros(len(scale), dtype=torch.float64), dist_reduce_fx="sum")
+        # numbers of true values that the sums are over
+        self.add_state("step_counts", torch.zeros_like(zeros[0]), dist_reduce_fx="sum")
+        self.add_state("series_counts", torch.zeros(*scale.shape, dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(
         self,
@@ -64,16 +68,20 @@ class ErrorSums(Metric):
         target: Float[Tensor, "batch pred_len n_targets"],
         series: Int64[Tensor, " batch"],
     ) -> None:
-        """Add a batch of scaled forecasts and truths; `series[i]` is the series of window i."""
+        """Add a batch of scaled forecasts and truths, NaN where missing; `series[i]` is the series of window i."""
         prediction, target, series = (part.to(self.device) for part in (prediction, target, series))
         center, scale = self.center[series][:, None], self.scale[series][:, None]
+        measured = ~target.isnan()
         found = torch.stack(cell_errors(prediction, target, center, scale))
+        found = torch.where(measured, found, 0.0)
         self.by_step += found.sum(1)
-        self.by_series.index_add_(1, series, found.mean(2))
-        self.windows.index_add_(0, series, torch.ones_like(series, dtype=torch.float64))
+        self.step_counts += measured.sum(0)
+        self.by_series.index_add_(1, series, found.sum(2))
+        self.series_counts.index_add_(0, series, measured.sum(1).double())
 
     def compute(self) -> "Errors":
-        parts = (self.by_step, self.by_series, self.windows, self.scale, self.naive_mae)
+        sums = (self.by_step, self.by_series, self.step_counts, self.series_counts)
+        parts = (*sums, self.scale, self.naive_mae)
         return Errors(*(part.cpu().clone() for part in parts))
 
 
@@ -87,37 +95,41 @@ class Errors:
         self,
         step_sums: Float64[Tensor, "4 pred_len n_targets"],
         series_sums: Float64[Tensor, "4 series n_targets"],
-        windows: Float64[Tensor, " series"],
+        step_counts: Float64[Tensor, "pred_len n_targets"],
+        series_counts: Float64[Tensor, "series n_targets"],
         scale: Float64[Tensor, "series n_targets"],
         naive_mae: Float64[Tensor, "series n_targets"],
     ) -> None:
-        self.step_sums, self.series_sums, self.windows = step_sums, series_sums, windows
+        self.step_sums, self.series_sums = step_sums, series_sums
+        self.step_counts, self.series_counts = step_counts, series_counts
         self.scale, self.naive_mae = scale, naive_mae
 
     def scores(self) -> dict[str, float]:
-        """Each score in `SCORES`, averaged over all windows, steps and variables."""
-        return {name: over_variables(name, score).item() for name, score in self.by_variable().items()}
+        """Each score in `SCORES`, averaged over all true values of a variable, then over the variables."""
+        counts = self.step_counts.sum(0)
+        return {name: average(name, score, counts).item() for name, score in self.by_variable().items()}
 
     def by_variable(self) -> dict[str, Float[Tensor, " n_targets"]]:
         """Each score of each variable."""
-        squared, absolute = self.step_sums[:2].mean(1) / self.windows.sum()
-        each, seen = self.by_series(), self.windows > 0
-        means = {name: over_variables(name, each[name][seen].T) for name in SCORES}
+        squared, absolute = self.step_sums[:2].sum(1) / self.step_counts.sum(0)
+        each = self.by_series()
+        means = {name: average(name, each[name].T, self.series_counts.T) for name in SCORES}
         return {**means, "mse": squared, "mae": absolute}
 
     def by_series(self) -> dict[str, Float[Tensor, "series n_targets"]]:
-        """Each score of each series and variable; NaN for a series without windows."""
-        return self._scores(self.series_sums / self.windows[:, None])
+        """Each score of each series and variable; NaN for one without true values."""
+        return self._scores(self.series_sums / self.series_counts)
 
     def by_step(self) -> dict[str, Float[Tensor, " pred_len"]]:
         """The scores of each step of the horizon, averaged over the variables.
 
         With several series, only the scores that do not depend on units.
         """
-        means = self.step_sums / self.windows.sum()
-        if len(self.windows) > 1:
-            return dict(zip(("mse", "mae", "smape"), means[:3].mean(-1), strict=True))
-        return {name: over_variables(name, score) for name, score in self._scores(means).items()}
+        means = self.step_sums / self.step_counts
+        if len(self.scale) > 1:
+            names = ("mse", "mae", "smape")
+            return {name: average(name, means[i], self.step_counts) for i, name in enumerate(names)}
+        return {name: average(name, score, self.step_counts) for name, score in self._scores(means).items()}
 
     def _scores(self, means: Float[Tensor, "4 rows n_targets"]) -> dict[str, Tensor]:
         squared, absolute, symmetric, y = means
@@ -149,9 +161,17 @@ def cell_errors(
     return error.square(), error.abs(), symmetric, y
 
 
-def over_variables(name: str, score: Float[Tensor, "*steps n_targets"]) -> Float[Tensor, "*steps"]:
-    """Average a score over the last axis. Undefined ratios are left out; NaN of other scores stays NaN."""
-    return score.nanmean(-1) if name in ("wape", "mase") else score.mean(-1)
+def average(
+    name: str, score: Float[Tensor, "*rows values"], counts: Float[Tensor, "*#rows values"]
+) -> Float[Tensor, "*rows"]:
+    """Average a score over the last axis, where its number of true values is not 0; NaN where it is 0 everywhere.
+
+    Undefined ratios are left out; NaN of other scores stays NaN.
+    """
+    used = counts > 0
+    if name in ("wape", "mase"):
+        used = used & ~score.isnan()
+    return torch.where(used, score, 0.0).sum(-1) / used.sum(-1)
 
 
 def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
@@ -162,6 +182,8 @@ def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
 def window_errors(
     prediction: Float[Tensor, "batch pred_len n_targets"], target: Float[Tensor, "batch pred_len n_targets"]
 ) -> Float[Tensor, "batch 2"]:
-    """Scaled MSE and MAE of each window, in float64 on the CPU."""
+    """Scaled MSE and MAE of each window, in float64 on the CPU; NaN for a window without true values."""
     error = (prediction.float() - target).flatten(1).cpu().double()
-    return torch.stack([error.square().mean(1), error.abs().mean(1)], dim=1)
+    measured = ~target.flatten(1).cpu().isnan()
+    found = torch.stack([error.square(), error.abs()], dim=1)  # (batch, 2, values)
+    return torch.where(measured[:, None], found, 0.0).sum(2) / measured.sum(1, keepdim=True)

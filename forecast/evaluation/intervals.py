@@ -1,6 +1,6 @@
 """Scores of intervals, accumulated over batches of windows.
 
-coverage  fraction of true values within an interval; ideally the level of the interval
+coverage  fraction of true values within an interval; ideally the level of the interval. Missing ones do not count.
 width     mean width of an interval, scaled and in the units of the data
 pinball   mean pinball loss over the deciles, scaled
 crps      continuous ranked probability score, scaled, approximated from the deciles; the MAE for a forecast without
@@ -47,8 +47,8 @@ class IntervalSums(Metric):
             zeros = torch.zeros(len(levels), scale.shape[1], dtype=torch.float64)
             self.add_state(name, zeros, dist_reduce_fx="sum")
         self.add_state("losses", torch.zeros(len(at), dtype=torch.float64), dist_reduce_fx="sum")
-        # number of values of each target
-        self.add_state("count", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+        # number of true values of each target
+        self.add_state("count", torch.zeros(scale.shape[1], dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(
         self,
@@ -56,27 +56,28 @@ class IntervalSums(Metric):
         target: Float[Tensor, "batch pred_len n_targets"],
         series: Int64[Tensor, " batch"],
     ) -> None:
-        """Add a batch of scaled quantile forecasts and truths; `series[i]` is the series of window i."""
+        """Add a batch of scaled quantile forecasts and truths (NaN: missing); `series[i]` is the series of window i."""
         quantiles, target = quantiles.to(self.device).float(), target.to(self.device).float()
         scale = self.scale[series.to(self.device)]
-        losses = pinball(quantiles, target, self.at).sum((0, 1, 2), dtype=torch.float64)
-        self.losses += losses / target.shape[-1]
+        measured = ~target.isnan()
+        losses = torch.where(measured[..., None], pinball(quantiles, target, self.at), 0.0)
+        self.losses += losses.sum((0, 1, 2), dtype=torch.float64)
         for i, level in enumerate(self.levels):
             low, high = (quantiles[..., self.at.index(p)] for p in bounds(level))
             self.inside[i] += ((low <= target) & (target <= high)).double().sum((0, 1))
-            widths = (high - low).double().sum(1)  # (batch, n_targets)
+            widths = torch.where(measured, (high - low).double(), 0.0).sum(1)  # (batch, n_targets)
             self.width[i] += widths.sum(0)
             self.width_raw[i] += (widths * scale).sum(0)
-        self.count += target.shape[0] * target.shape[1]
+        self.count += measured.sum((0, 1))
 
     def compute(self) -> dict[str, dict[str, float] | float]:
         """Scores averaged over the variables: `{"80": {"coverage", "width", "width_raw"}, ..., "pinball", "crps"}`."""
         scores: dict[str, dict[str, float] | float] = {}
         for i, level in enumerate(self.levels):
             scores[f"{level:g}"] = {
-                "coverage": (self.inside[i] / self.count).mean().item(),
-                "width": (self.width[i] / self.count).mean().item(),
-                "width_raw": (self.width_raw[i] / self.count).mean().item(),
+                "coverage": (self.inside[i] / self.count).nanmean().item(),
+                "width": (self.width[i] / self.count).nanmean().item(),
+                "width_raw": (self.width_raw[i] / self.count).nanmean().item(),
             }
-        each = self.losses[[self.at.index(p) for p in DECILES]].cpu() / self.count.cpu()
+        each = self.losses[[self.at.index(p) for p in DECILES]].cpu() / self.count.sum().cpu()
         return scores | {"pinball": each.mean().item(), "crps": (each @ crps_weights(DECILES)).item()}

@@ -30,7 +30,7 @@ def window_gram(windows: Windows) -> Float64[Tensor, "width width"]:
     A window is its past and its horizon together. A constant is subtracted from each window, which does not change a
     linear model that maps constants to themselves. The sum is over all windows of one series in memory. For several
     series and for series on disk that would take too long, so the sum is over an evenly spaced sample
-    (`windows_fitted_on`).
+    (`windows_fitted_on`). Where values are missing, see `sampled_gram`.
     """
     if is_sampled(windows):
         return sampled_gram(windows)
@@ -43,7 +43,7 @@ def window_gram(windows: Windows) -> Float64[Tensor, "width width"]:
 
 def is_sampled(windows: Windows) -> bool:
     """Whether the Gram matrix is computed from a sample of the windows."""
-    return len(windows.starts) > 1 or not isinstance(windows.values, TensorRows)
+    return len(windows.starts) > 1 or not isinstance(windows.values, TensorRows) or windows.fill is not None
 
 
 def windows_fitted_on(train: Windows) -> int:
@@ -54,14 +54,25 @@ def windows_fitted_on(train: Windows) -> int:
 
 
 def sampled_gram(train: Windows) -> Float64[Tensor, "width width"]:
-    """Gram matrix of a sample of windows, each minus its mean."""
-    steps = torch.arange(-train.seq_len, train.pred_len, device=train.device)
-    gram = torch.zeros(len(steps), len(steps), dtype=torch.float64, device=train.device)
+    """Gram matrix of a sample of windows, each minus the mean of its past.
+
+    Where values are missing, the past is completed as for a model, and the sums over a step of the horizon, which are
+    over the windows that have its value, are multiplied by the inverse of their share.
+    """
+    width = train.seq_len + train.pred_len
+    gram = torch.zeros(width, width, dtype=torch.float64, device=train.device)
+    count = torch.zeros(width, dtype=torch.float64, device=train.device)
     chosen = torch.from_numpy(spread(len(train), windows_fitted_on(train))).to(train.device)
-    for index in chosen.split(max(1, NUMBERS_AT_ONCE // (len(steps) * len(train.target_index)))):
-        windows = train.targets(train.origins(index)[:, None] + steps).double()
-        flat = (windows - windows.mean(1, keepdim=True)).transpose(1, 2).flatten(0, 1)
+    for index in chosen.split(max(1, NUMBERS_AT_ONCE // (width * len(train.target_index)))):
+        batch = train.gather(index)
+        windows = torch.cat([batch.past[..., train.target_index], batch.future], dim=1).double()
+        flat = (windows - windows[:, : train.seq_len].mean(1, keepdim=True)).transpose(1, 2).flatten(0, 1)
+        count += flat.isfinite().sum(0)
+        flat = flat.nan_to_num(0.0)
         gram += flat.T @ flat
+    weight = count.amax() / count.clamp(min=1)
+    gram *= weight
+    gram[train.seq_len :, : train.seq_len] *= weight[train.seq_len :, None]
     return gram
 
 

@@ -202,15 +202,12 @@ def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> t
     first, counts = origins.first_rows(len(panel))
     scaled = ScaledPanel.of(
         str(data.source.path or data.name), panel, state, panel.starts, np.where(counts > 0, first, panel.starts),
-        kind=data.scaler_kind, by=data.scale_by, holidays=data.holidays,
+        data.scaling_options,
     )  # fmt: skip
     begin = first - data.seq_len
     stop = np.where(counts > 0, begin + (counts - 1) * origins.stride + 1, begin)
-    windows = Windows(
-        scaled.values,
-        scaled.time,
-        starts=[range(a, b, origins.stride) for a, b in zip(begin.tolist(), stop.tolist(), strict=True)],
-        first_rows=torch.from_numpy(panel.starts),
+    windows = scaled.windows(
+        [range(a, b, origins.stride) for a, b in zip(begin.tolist(), stop.tolist(), strict=True)],
         seq_len=data.seq_len,
         pred_len=data.pred_len,
         target_index=data.target_index,

@@ -25,7 +25,18 @@ STORE = "forecast.data.store_data"
 FRAME = "DataFrame"
 """Name of the data of a DataFrame, which have no file."""
 
-OF_THE_MODEL = ("seq_len", "pred_len", "features", "target", "scaler", "seed", "season", "holidays")
+OF_THE_MODEL = (
+    "seq_len",
+    "pred_len",
+    "features",
+    "target",
+    "scaler",
+    "seed",
+    "season",
+    "holidays",
+    "fill",
+    "fill_limit",
+)
 """Settings that are always those of training."""
 
 OF_A_FRAME = (*OF_THE_MODEL, "batch_size", "eval_batch_size", "split", "windows_per_epoch", "eval_stride")

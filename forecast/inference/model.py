@@ -17,7 +17,7 @@ from forecast.checkpoints.file import find_checkpoint, load_checkpoint
 from forecast.checkpoints.settings import check_settings
 from forecast.data import Batch, DataModule, Panel
 from forecast.data.scaling import Scaler
-from forecast.data.time_features import parse_frequency
+from forecast.data.time_features import parse_frequency, season_length
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
 from forecast.inference.data_config import choose_data_config
@@ -45,6 +45,7 @@ class TrainedModel:
             model was kept; else None.
         scaler, target_scaler: scalers of `feature_columns` and of `target_columns`.
         freq: time between two rows.
+        season: rows of a season.
         calibration, baselines: results of the run's test; None if the run was not tested.
         refitted: facts of the refit on all rows; None if the model was not refitted.
     """
@@ -79,6 +80,7 @@ class TrainedModel:
         self.target_index = [self.feature_columns.index(name) for name in self.target_columns]
         self.target_scaler = self.scaler.select_columns(self.target_index)
         self.holidays: str | None = self.config["data"]["holidays"]
+        self.season: int = self.config["data"]["season"] or season_length(self.freq)
         self.seq_len: int = self.config["seq_len"]
         self.pred_len: int = self.config["pred_len"]
         self.loss: str = self.config["loss"]

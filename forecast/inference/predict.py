@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from forecast.data import Panel
-from forecast.data.scaled_panel import ScaledPanel
+from forecast.data.scaled_panel import ScaledPanel, ScalingOptions
 from forecast.evaluation.conformal import calibrated_levels
 from forecast.evaluation.quantiles import Level, bounds, check_levels
 from forecast.inference.bounds import calibration_for, check_trained_bounds, choose_method
@@ -52,7 +52,10 @@ def predict(
     saved = model.config["data"]
     scaled = ScaledPanel.of(
         "the data", part, model.data_state, part.starts, rows,
-        kind=saved["scaler"], by=saved.get("scale_by", "series"), holidays=model.holidays,
+        ScalingOptions(
+            saved["scaler"], saved.get("scale_by", "series"), model.holidays, saved["fill"], saved["fill_limit"],
+            model.season,
+        ),
     )  # fmt: skip
     point, output = forecast_series(model, scaled, torch.from_numpy(rows), horizon)
     scaler, series = scaled.scaler.select_columns(model.target_index), torch.arange(len(part))
@@ -126,7 +129,7 @@ def forecast_series(
     points, outputs = [], []
     for series in track(torch.arange(len(origins)).split(SERIES_AT_ONCE), "Forecasting"):
         first = origins[series] - model.seq_len
-        past = scaled.values.windows(first, model.seq_len)
+        past = scaled.past(first, model.seq_len, series)
         point, output = roll(model, past, scaled.time.windows(first, steps, series), horizon)
         points.append(point)
         outputs.append(output)

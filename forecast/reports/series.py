@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.data import DataModule
-from forecast.evaluation.errors import SCORES, over_variables
+from forecast.evaluation.errors import SCORES, average
 from forecast.evaluation.results import LABELS, MODEL, Results
 
 WORST = 5
@@ -13,13 +13,13 @@ WORST = 5
 
 def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame:
     """One row for each tested series: its number of windows, and columns such as `model_mse` of each score."""
-    windows = results.errors[MODEL].windows
-    table: dict[str, object] = {"unique_id": data.panel.ids, "windows": windows.numpy().astype(np.int64)}
+    windows = [len(starts) for starts in data.windows[data.tested].starts]
+    table: dict[str, object] = {"unique_id": data.panel.ids, "windows": windows}
     for name, errors in results.errors.items():
-        scores = errors.by_series()
-        table |= {f"{name}_{score}": over_variables(score, scores[score]).numpy() for score in SCORES}
+        scores, counts = errors.by_series(), errors.series_counts
+        table |= {f"{name}_{score}": average(score, scores[score], counts).numpy() for score in SCORES}
     frame = pd.DataFrame(table)
-    return frame.loc[frame["windows"] > 0].reset_index(drop=True)
+    return frame.dropna(subset=f"{MODEL}_mse").reset_index(drop=True)
 
 
 def describe_series(data: DataModule, results: Results) -> list[str]:

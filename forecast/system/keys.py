@@ -94,6 +94,8 @@ OF_DATA = (
     Key("data.seed", SOURCE),
     Key("data.scaler", STATE),
     Key("data.holidays", STATE),
+    Key("data.fill", STATE, takes=Takes.ANY_TYPE),
+    Key("data.fill_limit", STATE, limits=COUNT, null=True),
     Key("data.batch_size", RESULT, limits=UP_TO_A_MILLION),
     Key("data.eval_batch_size", SPEED, limits=UP_TO_A_MILLION, null=True),
     Key("data.windows_per_epoch", RESULT, null=True),

@@ -59,7 +59,8 @@ class Forecaster(L.LightningModule):
     errors: dict[str, Errors]
     """Errors on the split measured last, by name: the model, and after a test every baseline."""
     validation_windows: Tensor
-    """MSE of each validation window (n_windows,), measured in training if the model has a shrinkage weight."""
+    """MSE of each validation window (n_windows,), measured in training if the model has a shrinkage weight; NaN for one
+    without true values."""
     test_windows: dict[str, Tensor]
     """MSE and MAE of each test window (n_windows, 2), of the model and of each baseline."""
     intervals: dict[str, dict[str, Any]]
@@ -108,7 +109,13 @@ class Forecaster(L.LightningModule):
                 group["lr"] = base * factor(schedule.last_epoch)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        return self.loss(self(batch), batch.future)
+        forecast, target = self(batch), batch.future
+        if self.data.panel.has_missing:
+            measured = ~target.isnan()
+            if not measured.any():
+                return 0 * forecast.sum()
+            forecast, target = forecast[measured], target[measured]
+        return self.loss(forecast, target)
 
     def _quantile_loss(self, quantiles: Tensor, target: Tensor) -> Tensor:
         assert self.quantiles is not None
@@ -136,8 +143,8 @@ class Forecaster(L.LightningModule):
             error = (batch.future - prediction).float().cpu()
             self._validation_errors[index[kept] // stride] = error[kept]
         elif self.model.shrinkage is not None:
-            mse = (prediction.float() - batch.future).square().flatten(1).mean(1)
-            self.validation_windows[batch.index.cpu()] = mse.float().cpu()
+            mse = window_errors(prediction, batch.future)[:, 0]
+            self.validation_windows[batch.index.cpu()] = mse.float()
 
     def on_validation_epoch_end(self) -> None:
         self._compute_errors()

@@ -71,5 +71,5 @@ class WarmStartData(WarmStart):
             future, columns = batch.future.cpu(), windows.target_index
             point, scale = forecast(batch.past.cpu())
             errors.append(((future - point[..., columns]) / scale[..., columns]).flatten(0, 1))
-        quantiles = np.quantile(torch.cat(errors).double().numpy(), self.quantiles, axis=0)
+        quantiles = np.nanquantile(torch.cat(errors).double().numpy(), self.quantiles, axis=0)
         return torch.from_numpy(quantiles).T

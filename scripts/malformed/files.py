@@ -108,6 +108,17 @@ READ = [
     Case("days since 1900", WORKS, written(dates=[repr((d - pd.Timestamp("1899-12-30")) / pd.Timedelta(days=1)) for d in DATES]), ("data.date_format=excel",)),
 ]  # fmt: skip
 
+MISSING = [
+    Case("a row too short", WORKS, line(5, f"{ISO[3]},1009.5")),
+    Case("an empty cell", WORKS, cell("")),
+    Case("a cell of #N/A", WORKS, cell("#N/A")),
+    Case("a missing row", WORKS, b"\n".join(row for row in GOOD.splitlines() if not row.startswith(ISO[60].encode()))),
+    Case("an hour missing", WORKS, written(dates=local())),
+    Case("an infinite number that means a missing value", WORKS, cell("-inf"), ("data.na_values=[-inf]",)),
+    Case("a code for a missing value", WORKS, cell("-9999"), ("data.na_values=[-9999]",)),
+]  # fmt: skip
+"""Files that lack a value or a row; they are read, and it stays missing."""
+
 REFUSED = [
     Case("Latin-1", "{path}, line 1: not text in UTF-8: set data.encoding, such as latin-1 or cp1252, or save the file as UTF-8", text(header="date,été,price").encode("latin-1")),
     Case("UTF-16, half a character missing", "{path}: looks like UTF-16, and is not: save it as UTF-8", b"\xff\xfe" + text().encode("utf-16-le")[:-1]),
@@ -147,7 +158,6 @@ REFUSED = [
     Case("a column without a name", "{path}, line 1: field 1 has values and no name: name or delete it", written(header=",load,price"), ("data.date_column=load",)),
     Case("an index without a name", "{path}, line 1: field 1 has values and no name: name or delete it", b"".join(b"%d,%b\n" % (n, row) if n else b"," + row + b"\n" for n, row in enumerate(GOOD.splitlines()))),
     Case("a row too long", "{path}, line 5: 4 fields, where the lines above have 3: correct it", line(5, f"{ISO[3]},1009.5,3.25,7")),
-    Case("a row too short", "{path}, line 5, column 'price': no number (empty or NaN): correct it, or say how to fill (data.fill=previous or zero)", line(5, f"{ISO[3]},1009.5"), program=TRAIN),
     Case("a quote never closed", "{path}, line 5: a quote is opened and never closed", cell('"1009.5')),
     Case("a quote never closed in the header", "{path}, line 1: unexpected end of data: is a quote never closed?", written(header='date,"load,price')),
     Case("an empty line", "{path}, line 5: an empty line: delete it", line(5, "")),
@@ -156,11 +166,9 @@ REFUSED = [
     Case("text", "{path}, line 5, column 'load': 'n.a.' is not a number: correct it, or choose the number columns (data.columns)", cell("n.a.")),
     Case("text that moves the cursor", "{path}, line 5, column 'load': '\\x1b]0;owned\\x07\\x1b[2J' is not a number: correct it, or choose the number columns (data.columns)", cell("\x1b]0;owned\x07\x1b[2J")),
     Case("text of a megabyte", "{path}, line 5, column 'load': 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...' is not a number: correct it, or choose the number columns (data.columns)", cell("x" * 1_000_000)),
-    Case("nothing", "{path}, line 5, column 'load': no number (empty or NaN): correct it, or say how to fill (data.fill=previous or zero)", cell(""), program=TRAIN),
-    Case("#N/A", "{path}, line 5, column 'load': no number (empty or NaN): correct it, or say how to fill (data.fill=previous or zero)", cell("#N/A"), program=TRAIN),
-    Case("infinite", "{path}, line 5, column 'load': an infinite number: correct it, or say how to fill (data.fill=previous or zero)", cell("-inf"), program=TRAIN),
-    Case("1e400", "{path}, line 5, column 'load': an infinite number: correct it, or say how to fill (data.fill=previous or zero)", cell("1e400"), program=TRAIN),
-    Case("5,000 digits", "{path}, line 5, column 'load': an infinite number: correct it, or say how to fill (data.fill=previous or zero)", cell("9" * 5_000), program=TRAIN),
+    Case("infinite", "{path}, line 5, column 'load': an infinite number: correct it, or set data.na_values=[inf,-inf]", cell("-inf")),
+    Case("1e400", "{path}, line 5, column 'load': an infinite number: correct it, or set data.na_values=[inf,-inf]", cell("1e400")),
+    Case("5,000 digits", "{path}, line 5, column 'load': an infinite number: correct it, or set data.na_values=[inf,-inf]", cell("9" * 5_000)),
     Case("hexadecimal", "{path}, line 5, column 'load': '0x3F1' is not a number: correct it, or choose the number columns (data.columns)", cell("0x3F1")),
     Case("per cent", "{path}, line 5, column 'load': '98%' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", cell("98%")),
     Case("currency", "{path}, line 5, column 'load': '€98.50' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", cell("€98.50")),
@@ -179,12 +187,10 @@ REFUSED = [
     Case("day or month first", "{path}, line 3, column 'date': '02/01/2024': day or month first? Set data.date_format, such as '%d/%m/%Y'", written(dates=[f"{n % 12 + 1:02d}/{n // 12 + 1:02d}/2024" for n in range(120)])),
     Case("a date twice", "{path}, line 5, column 'date': 2024-03-28 02:00:00 is in line 4 too: remove one, or set data.duplicates=first, last, mean or sum", dated(ISO[2])),
     Case("a date before", "{path}, line 5, column 'date': 2024-03-27 23:00:00 comes after 2024-03-28 02:00:00: sort the rows by date, or set data.sort=true", dated("2024-03-27 23:00")),
-    Case("a gap", "{path}, line 62, column 'date': 2024-03-30 12:30:00 does not follow 2024-03-30 11:00:00 by the step h: correct the date or set data.freq", GOOD.replace(ISO[60].encode(), b"2024-03-30 12:30")),
-    Case("a missing row", "{path}, line 62, column 'date': 2024-03-30 13:00:00 does not follow 2024-03-30 11:00:00 by the step h: add the missing rows, have them filled (data.fill=previous) or set data.freq", b"\n".join(row for row in GOOD.splitlines() if not row.startswith(ISO[60].encode())), program=TRAIN),
+    Case("a gap", "{path}, line 62, column 'date': 2024-03-30 12:30:00 does not follow 2024-03-30 11:00:00 by the step h: correct the date, or set data.freq", GOOD.replace(ISO[60].encode(), b"2024-03-30 12:30")),
     Case("an offset here, none there", "{path}, line 5, column 'date': '2024-03-28 03:00+01:00' and the dates above: give all of them an offset from UTC, or none", dated("2024-03-28 03:00+01:00")),
     Case("a zone's name", "{path}, line 2, column 'date': '2024-03-28 00:00 CET' is not a date that can be read: leave the zone's name out and set data.timezone, such as Europe/Berlin", written(dates=every("%Y-%m-%d %H:%M CET"))),
     Case("an hour twice", "{path}, line 29, column 'date': 2024-10-27 02:00:00 is in line 28 too: remove one, or set data.duplicates=first, last, mean or sum (where clocks went back, set data.timezone, such as Europe/Berlin, or give dates in UTC)", written(dates=local(start="2024-10-26"))),
-    Case("an hour missing", "{path}, line 52, column 'date': 2024-03-31 03:00:00 does not follow 2024-03-31 01:00:00 by the step h: add the missing rows, have them filled (data.fill=previous) or set data.freq (where clocks went forward, set data.timezone, such as Europe/Berlin, or give dates in UTC)", written(dates=local()), program=TRAIN),
     Case("an hour that there is not", "{path}, line 76, column 'date': 2024-03-31 02:00:00 does not exist in Europe/Berlin, where clocks go forward: leave data.timezone out if the file keeps one time all year, or set data.stamp=end if dates are the ends of steps", GOOD, BERLIN),
     Case("days since 1900, not said", "{path}, line 2, column 'date': '45379.00000' is not a date that can be read: if it counts days since 1900, as in Excel, set data.date_format=excel", written(dates=[f"{45379 + n / 24:.5f}" for n in range(120)])),
     Case("seconds since 1970, not said", "{path}, line 2, column 'date': '1711584000' is not a date that can be read: if it counts since 1970, set data.date_format=unix", written(dates=[str(1_711_584_000 + 3600 * n) for n in range(120)])),

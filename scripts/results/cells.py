@@ -20,7 +20,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "etth1-joint": ("data=etth1", "data.root=ROOT", "features=M", "model.tokens=joint"),
     "weather": (
         "data=csv", "data.name=weather", "data.path=ROOT/weather.csv", "data.target=OT", "data.split=[0.7,0.1,0.2]",
-        "data.freq=10min", "data.fill=previous", "seq_len=720", "features=M",
+        "data.freq=10min", "data.duplicates=first", "data.na_values=[-9999]", "seq_len=720", "features=M",
     ),
     "sample": ("data=sample", "seq_len=336", "features=M"),
     "load": ("data=load", "data.holidays=TR", "seq_len=504", "features=S"),

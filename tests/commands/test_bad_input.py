@@ -96,6 +96,18 @@ def test_an_unusual_file_is_read_as_the_good_one(case: Case, tmp_path: Path) -> 
     np.testing.assert_array_equal(table.values, tables.VALUES)
 
 
+@pytest.mark.parametrize("case", files.MISSING, ids=lambda case: case.what)
+@pytest.mark.filterwarnings("ignore:.*where clocks went forward:UserWarning")
+def test_what_a_file_lacks_stays_missing(case: Case, tmp_path: Path) -> None:
+    given = [quote(override, sweep=False) for override in case.overrides]
+    data = instantiate(composed("data=csv", f"data.path={case.write(tmp_path)}", *given).data)
+    table = data.source.read()
+    measured = table.values[~np.isnan(table.values)]
+    assert 1 <= table.missing.sum() <= 2
+    assert tables.VALUES.size - 2 <= measured.size <= tables.VALUES.size
+    assert np.isin(measured, tables.VALUES).all()
+
+
 @pytest.mark.parametrize(
     "case",
     [
@@ -118,7 +130,7 @@ def test_every_malformed_file_can_be_written_out(tmp_path: Path) -> None:
         [sys.executable, str(ROOT / "scripts" / "bad_input"), str(tmp_path / "cases")],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    cases = [*files.READ, *files.REFUSED, *settings.REFUSED]
+    cases = [*files.READ, *files.MISSING, *files.REFUSED, *settings.REFUSED]
     assert len(listed.stdout.splitlines()) == len(cases) + 2
     assert len(cases) > 60
     assert len({case.what for case in cases}) == len(cases)

@@ -64,10 +64,10 @@ def table(rows: int, freq: str, period: int, start: str = "2021-03-01") -> pd.Da
 
 
 def with_gaps() -> pd.DataFrame:
-    """Rows 200–249 and 400 missing, three numbers of `load`, one infinite number of `walk`."""
+    """Rows 200–249 and 400 missing, three numbers of `load`, one number of `walk`."""
     frame = table(1_000, "h", 24)
     frame.loc[[10, 11, 700], "load"] = np.nan
-    frame.loc[20, "walk"] = np.inf
+    frame.loc[20, "walk"] = np.nan
     return frame.drop(index=[*range(200, 250), 400])
 
 
@@ -113,7 +113,7 @@ def test_the_real_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, etth1, d
         )
 
 
-def test_gaps_are_counted_and_mended(monkeypatch, tmp_path: Path, capsys) -> None:
+def test_gaps_are_counted_and_named(monkeypatch, tmp_path: Path, capsys) -> None:
     with_gaps().to_csv(tmp_path / "my.csv", index=False)
     assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
     content, out = found(tmp_path), capsys.readouterr().out
@@ -121,14 +121,27 @@ def test_gaps_are_counted_and_mended(monkeypatch, tmp_path: Path, capsys) -> Non
     assert (gaps["missing_rows"], gaps["stretches"], gaps["missing_numbers"]) == (51, 2, 4)
     assert gaps["longest"] == {"first": "2021-03-09T08:00:00", "last": "2021-03-11T09:00:00", "rows": 50}
     assert gaps["places"][0] == ["load", "2021-03-01T10:00:00"]
-    assert content["refused_for_gaps"]
-    assert content["suggested"]["data.fill"] == "previous"
-    assert "training refuses this; with the suggested settings it does not" in out
     assert "2021-03-09 08:00 to 2021-03-11 09:00 (50 rows)" in out
-    options = ("data.path=my.csv", "data.fill=zero", "overwrite=true")
-    assert run(monkeypatch, tmp_path, *options) == 0
-    assert not found(tmp_path)["refused_for_gaps"]
-    assert "data.fill=zero" in found(tmp_path)["command"]
+    assert (
+        "missing values are never scored; in the past of a window they are completed (data.fill=auto)" in out
+    )
+    assert run_command(content["command"], monkeypatch, tmp_path)["test"]["mse"] > 0
+
+
+def test_a_code_for_missing_values_is_named(monkeypatch, tmp_path: Path, capsys) -> None:
+    frame = table(1_000, "h", 24)
+    frame.loc[[10, 11, 700], "load"] = -9999
+    frame.loc[[20, 30], "walk"] = -9999  # twice only
+    frame.to_csv(tmp_path / "my.csv", index=False)
+    assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
+    content, out = found(tmp_path), capsys.readouterr().out
+    assert content["suggested"]["data.na_values"] == [-9999]
+    assert "-9999 looks like a code for a missing value" in out
+    assert {column["name"]: column["sentinel"] for column in content["columns"]} == {
+        "load": -9999,
+        "walk": None,
+    }
+    assert "'data.na_values=[-9999]'" in content["command"]
 
 
 def many_series() -> pd.DataFrame:
@@ -162,7 +175,6 @@ def test_many_series(monkeypatch, tmp_path: Path, capsys) -> None:
         "series": "b", "first": "2021-03-05T04:00:00", "last": "2021-03-05T13:00:00", "rows": 10
     }  # fmt: skip
     assert gaps["places"][0] == ["b", "price", "2021-03-02T06:00:00"]
-    assert content["suggested"]["data.fill"] == "previous"
     assert [season["rows"] for season in content["seasons"]] == [24]
     assert {column["name"]: column["constant"] for column in content["columns"]} == {
         "y": False,
@@ -199,8 +211,6 @@ def test_one_series_of_a_long_file_is_a_table(monkeypatch, tmp_path: Path) -> No
         "freq",
         "first",
         "last",
-        "refused_for_gaps",
-        "fill",
         "seasons",
         "split",
         "suggested",
@@ -211,16 +221,6 @@ def test_one_series_of_a_long_file_is_a_table(monkeypatch, tmp_path: Path) -> No
     assert [{**column, "series": "only"} for column in table_content["columns"]] == content["columns"]
     for name, scores in table_content["baselines"]["scores"].items():
         assert content["baselines"]["scores"][name] == pytest.approx(scores, rel=1e-6)
-
-
-def test_many_series_that_begin_with_missing_numbers(monkeypatch, tmp_path: Path, capsys) -> None:
-    frame = many_series()
-    frame["humidity"] = 1.0 * np.arange(len(frame))
-    frame.loc[:4, "humidity"] = np.nan
-    frame.to_csv(tmp_path / "long.csv", index=False)
-    assert run(monkeypatch, tmp_path, *LONG, "data.past_covariates=[humidity]", "features=M") == 0
-    assert (found(tmp_path)["unfillable"], found(tmp_path)["command"]) == (["humidity"], None)
-    assert "humidity: up to 5 rows of a series begin without a number" in capsys.readouterr().out
 
 
 def test_a_store_is_described_as_its_table(monkeypatch, tmp_path: Path) -> None:
@@ -246,8 +246,7 @@ def test_useless_columns_are_left_out(monkeypatch, tmp_path: Path, capsys) -> No
     frame.to_csv(tmp_path / "my.csv", index=False)
     assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
     content = found(tmp_path)
-    assert content["suggested"]["data.columns"] == ["load", "walk", "begun"]
-    assert "data.fill" not in content["suggested"]  # the columns that are left have no gap
+    assert content["suggested"]["data.columns"] == ["load", "walk", "late", "begun"]
     facts = {column["name"]: column for column in content["columns"]}
     assert facts["flat"]["notes"] == ["constant"]
     assert facts["empty"]["notes"] == ["empty"]
@@ -255,49 +254,7 @@ def test_useless_columns_are_left_out(monkeypatch, tmp_path: Path, capsys) -> No
     assert facts["begun"]["leading_zeros"] == 300
     assert facts["walk"]["outliers"] == 2
     assert (facts["load"]["longest_run"], facts["load"]["run_from"]) == (41, "2021-03-21T20:00:00")
-    assert (
-        "without flat (constant), empty (empty), late (no number in its first 31 rows"
-        in capsys.readouterr().out
-    )
-
-
-def with_late_columns(count: int) -> pd.DataFrame:
-    """`count` columns, of which c3 begins after 31 rows and c7 after 12; c9 lacks one number."""
-    load = table(500, "h", 24)
-    columns = {f"c{i}": load["load"] * (i + 1) for i in range(count)}
-    frame = pd.DataFrame({"date": load["date"], **columns})
-    frame.loc[:30, "c3"] = np.nan
-    frame.loc[:11, "c7"] = np.nan
-    frame.loc[50, "c9"] = np.nan
-    return frame
-
-
-def test_zeros_are_not_advised_for_columns_that_begin_late(monkeypatch, tmp_path: Path, capsys) -> None:
-    """With so many columns no command can list those to keep."""
-    with_late_columns(30).to_csv(tmp_path / "my.csv", index=False)
-    assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
-    content, out = found(tmp_path), capsys.readouterr().out
-    assert content["command"] is None
-    assert content["unfillable"] == ["c3", "c7"]
-    assert content["suggested"]["data.fill"] == "previous"  # for c9
-    assert "fill=zero" not in out
-    assert "python -m forecast.train" not in out
-    advice = "c3, c7: no number in the first 31 rows: cut the first 31 rows, or leave the columns out (data.columns)"
-    assert f"training refuses this: {advice}; these columns are left out below" in out
-    with_late_columns(30)[31:].to_csv(tmp_path / "my.csv", index=False)  # as advised
-    assert run(monkeypatch, tmp_path, "data.path=my.csv", "overwrite=true") == 0
-    assert "data.fill=previous" in found(tmp_path)["command"]
-
-
-def test_zeros_are_not_advised_for_a_target_that_begins_late(monkeypatch, tmp_path: Path, capsys) -> None:
-    with_late_columns(10).to_csv(tmp_path / "my.csv", index=False)
-    assert run(monkeypatch, tmp_path, "data.path=my.csv", "data.target=c3") == 0
-    assert found(tmp_path)["command"] is None
-    assert found(tmp_path)["unfillable"] == ["c3"]
-    assert "c3: no number in the first 31 rows" in capsys.readouterr().out
-    options = ("data.path=my.csv", "data.target=c3", "data.fill=zero", "overwrite=true")
-    assert run(monkeypatch, tmp_path, *options) == 0
-    assert "data.fill=zero" in found(tmp_path)["command"]  # as asked
+    assert "without flat (constant), empty (empty)" in capsys.readouterr().out
 
 
 def test_a_failure_leaves_neither_file(monkeypatch, tmp_path: Path, capsys) -> None:

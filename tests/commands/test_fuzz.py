@@ -108,7 +108,6 @@ OPTIONS = st.fixed_dictionaries(
         "thousands": st.sampled_from([None, ".", ",", "'", " ", "\xa0", "5"]),
         "columns": st.sampled_from([None, [], ["load"], ["load", "price"], "load"]),
         "freq": st.sampled_from([None, "h", "D", "MS", "5", "ns", "W-MON", "QS", "0h", "B", "h h", "-1D"]),
-        "fill": st.sampled_from([None, "previous", "zero", "magic"]),
     },
 )
 

@@ -1,7 +1,7 @@
 """Nothing that lies after a forecast's origin reaches the forecast, or anything that it is made with, by a single bit.
 
 A table is changed at an origin and after it: other numbers, holes, missing rows. Whatever belongs to that origin or to
-one before must stay the same: scaler, filled history, windows, forecasts of every kind of attention and of every simple
+one before must stay the same: scaler, completed past, windows, forecasts of every kind of attention and of every simple
 rule, intervals. `PLANTED` holds leaks that these tests must find.
 """
 
@@ -26,8 +26,7 @@ from forecast.attention import FullAttention
 from forecast.checkpoints.safe_load import safe_load
 from forecast.cli.compose import composed
 from forecast.data import Windows, module, scaled_panel
-from forecast.data.files import unfilled
-from forecast.data.files.unfilled import find_last_measured
+from forecast.data.missing import FILLS
 from forecast.data.scaling import Scaler, fit_scaler
 from forecast.data.window_starts import find_window_starts
 from forecast.evaluation.baselines import FittedBaselines
@@ -47,7 +46,7 @@ SPLITS: dict[str, Any] = {
     "dates": [str(DATES[160]), str(DATES[190])],
 }
 PARTS = {"ratios": (168, 192), "months": (120, 180), "dates": (160, 190)}  # first rows of validation and test
-MODES, FILLS, SCALERS = ("M", "S", "MS"), (None, "previous", "zero"), ("standard", "minmax", "robust", "none")
+MODES, SCALERS = ("M", "S", "MS"), ("standard", "minmax", "robust", "none")
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Example:
     kind: str = "full"
     mode: str = "M"
     split: str = "ratios"
-    fill: str | None = None
+    fill: str | None = None  # None: no value is missing
     scaler: str = "standard"
     origin: int = 200
     change: float = 1e3
@@ -72,7 +71,9 @@ class Example:
         noise = np.random.default_rng(self.seed).normal(size=(ROWS, len(COLUMNS)))
         frame = pd.DataFrame(10 + 3 * np.sin(2 * np.pi * t / SEASON) + noise, DATES, COLUMNS)
         if self.fill:
-            frame.iloc[[50, self.origin - 2, self.origin - 1], 0] = np.nan  # what is filled, up to the origin
+            frame.iloc[[50, self.origin - 2, self.origin - 1], 0] = (
+                np.nan
+            )  # what is completed, up to the origin
         return frame
 
     def after(self) -> pd.DataFrame:
@@ -88,7 +89,7 @@ class Example:
 
 @st.composite
 def examples(draw: st.DrawFn, kind: str, mode: str) -> Example:
-    split, fill = draw(st.sampled_from(list(SPLITS))), draw(st.sampled_from(FILLS))
+    split, fill = draw(st.sampled_from(list(SPLITS))), draw(st.sampled_from([None, *FILLS]))
     model = draw(st.sampled_from(["informer", "residual_informer"]))
     chosen_on_validation = model == "residual_informer"  # its linear map, as best epochs are
     return Example(
@@ -124,7 +125,7 @@ def answers(frame: pd.DataFrame, example: Example, folder: Path) -> tuple[dict[s
             "data": {
                 "path": str(path),
                 "split": SPLITS[example.split],
-                "fill": example.fill,
+                "fill": example.fill or FILLS[0],
                 "scaler": example.scaler,
             }
         },
@@ -203,7 +204,7 @@ def test_rows_after_an_origin_do_not_change_its_forecast(
 
 
 @pytest.mark.parametrize("split", SPLITS)
-@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize("fill", [None, *FILLS])
 def test_every_split_and_fill(tmp_path: Path, split: str, fill: str | None) -> None:
     example = Example("probsparse", "MS", split, fill, lost=(205, 230), missing=(215, 216))
     quietly(lambda: check(example, tmp_path))
@@ -250,22 +251,25 @@ def by_the_whole_table(self: Scaler, values: np.ndarray, starts: Any, stops: Any
     return torch.from_numpy(values - np.nanmean(values, axis=0)).float()
 
 
-def next_measured(missing: np.ndarray, series_start: np.ndarray) -> np.ndarray:
-    rows = np.where(missing, len(missing) - 1, np.arange(len(missing)))
-    return np.minimum.accumulate(rows[::-1])[::-1]
+def completed_with_the_horizon(windows: Windows, index: torch.Tensor) -> Any:
+    assert windows.fill is not None
+    batch, first = gather(windows, index), windows.origins(index) - windows.seq_len
+    whole = windows.values.windows(first, windows.seq_len + windows.pred_len)
+    return batch._replace(past=windows.fill.complete(whole, batch.series)[:, : windows.seq_len])
 
 
-def nearest_measured(missing: np.ndarray, series_start: np.ndarray) -> np.ndarray:
-    rows, after = np.arange(len(missing)), next_measured(missing, series_start)
-    before = find_last_measured(missing, series_start)
-    return np.where(rows - before < after - rows, before, after)
+def centred_by_the_horizon(windows: Windows, index: torch.Tensor) -> Any:
+    batch = gather(windows, index)
+    assert batch.measured is not None
+    level = batch.future.nanmean(1, keepdim=True)
+    return batch._replace(past=torch.where(batch.measured, batch.past, level))
 
 
 PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a scaler of all rows": lambda patch: patch.setattr(scaled_panel, "fit_scaler", scaled_by_all_rows),
     "centred by the whole table": lambda patch: patch.setattr(Scaler, "transform_panel", by_the_whole_table),
-    "filled from behind": lambda patch: patch.setattr(unfilled, "find_last_measured", next_measured),
-    "filled from the nearest": lambda patch: patch.setattr(unfilled, "find_last_measured", nearest_measured),
+    "completed with the horizon": lambda patch: patch.setattr(Windows, "gather", completed_with_the_horizon),
+    "completed with its level": lambda patch: patch.setattr(Windows, "gather", centred_by_the_horizon),
     "a history one row too long": lambda patch: patch.setattr(Windows, "gather", one_row_late),
     "windows of a batch that see each other": lambda patch: patch.setattr(
         FullAttention, "mix", with_neighbours
@@ -281,7 +285,7 @@ PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 @pytest.mark.parametrize("leak", PLANTED)
 def test_a_planted_leak_is_found(tmp_path: Path, leak: str) -> None:
-    example = Example(fill="previous", origin=205)
+    example = Example(fill="linear", origin=205)
     quietly(lambda: check(example, tmp_path))
     with planted(leak), pytest.raises(AssertionError):
         quietly(lambda: check(example, tmp_path))

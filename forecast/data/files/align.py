@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int64
 
-from forecast.data.files.cells import quote
-from forecast.data.files.grid import find_grid, first_gap, place_on_grid, refuse_gap
+from forecast.data.files.cells import FRAME, quote
+from forecast.data.files.grid import find_grid, place_on_grid
 from forecast.data.files.order import order_rows
 from forecast.data.files.table_rows import TableRows
-from forecast.data.files.unfilled import UnfilledPanel, check_fill, fill_panel, refuse_missing
 from forecast.data.panel import Panel, PerSeries, ranges
 
 
@@ -18,71 +17,47 @@ def align(
     rows: TableRows,
     *,
     freq: str | None = None,
-    fill: str | None = None,
     sort: bool = True,
     duplicates: str | None = None,
+    is_part: bool = False,
 ) -> Panel:
     """Return the panel of these rows, in the order in which its series appear.
 
-    A series ends with its last row that has a value of some target; rows after that give only future covariates.
+    Missing numbers and the values of missing rows are NaN. A series begins with its first row that has a
+    value of some target and ends with the last such row. Rows after that give only future covariates.
 
     Args:
         freq: step between rows; None: inferred, the same for all series.
-        fill: how missing and infinite values and missing rows within a series are filled: `previous` (the last value
-            before) or `zero`. None: they are refused.
         sort, duplicates: see `order_rows`.
+        is_part: the rows are a part of a series, which may begin and end with missing values.
 
     Raises:
-        DataError: repeated dates, uneven steps, missing numbers, a static column that changes; it names the line.
+        DataError: repeated dates, dates between two steps, infinite numbers, a static column that changes. It names the
+            line.
         ConfigError: an option that is not possible.
     """
-    check_fill(fill)
-    unfilled, rows, starts = _align(rows, freq, sort, duplicates, complete=fill is not None)
-    if fill is None:
-        return unfilled.panel
-    return fill_panel(unfilled, fill, rows, starts)
-
-
-def align_unfilled(
-    rows: TableRows, *, freq: str | None = None, sort: bool = True, duplicates: str | None = None
-) -> UnfilledPanel:
-    """Return the panel of these rows with missing values and rows as NaN."""
-    return _align(rows, freq, sort, duplicates, complete=True)[0]
-
-
-def _align(
-    rows: TableRows, freq: str | None, sort: bool, duplicates: str | None, *, complete: bool
-) -> tuple[UnfilledPanel, TableRows, PerSeries]:
-    """Align the rows; return the panel, the ordered rows and the first of each series among them.
-
-    With `complete`, values and rows may be missing; otherwise the first one that is missing is refused.
-    """
+    refuse_infinite(rows)
     rows, starts = order_rows(rows, sort=sort, duplicates=duplicates)
+    if is_part:
+        return _place_rows(rows, starts, np.array([len(rows)]), freq)
     rows, starts = _trim_beginnings(rows, starts)
-    stops = np.append(starts[1:], len(rows))
     ends = _ends(rows, starts)
-    if not complete:
-        refuse_missing(rows, starts, ends)
+    if not rows.roles.future and (ends < np.append(starts[1:], len(rows))).any():
+        rows, starts = _cut_ends(rows, starts, ends)
+        ends = np.append(starts[1:], len(rows))
+    return _place_rows(rows, starts, ends, freq)
+
+
+def _place_rows(rows: TableRows, starts: PerSeries, ends: PerSeries, freq: str | None) -> Panel:
+    """Place the ordered rows of each series on one grid of dates."""
+    stops = np.append(starts[1:], len(rows))
     grid, freq = find_grid(rows, starts, ends, freq)
     static = _static(rows, starts, ends)
-    gap = first_gap(rows, grid, starts, stops)
-    place, lengths = np.arange(len(rows)), stops - starts
-    if gap is not None:
-        if not complete:
-            on_grid = rows.date(gap) in grid
-            advice = (
-                "add the missing rows, have them filled (data.fill=previous)"
-                if on_grid
-                else "correct the date"
-            )
-            raise refuse_gap(rows, gap, freq, advice)
-        place, lengths = place_on_grid(rows, grid, freq, starts, stops)
+    place, lengths = place_on_grid(rows, grid, freq, starts, stops)
     values, future = (_place(block, place, lengths) for block in (rows.values, rows.future))
-    in_file = np.zeros(len(values), dtype=bool)
-    in_file[place] = True
     new_starts = lengths.cumsum() - lengths
     roles = rows.roles
-    panel = Panel(
+    return Panel(
         rows.ids.rename(roles.id),
         grid.as_unit("ns" if roles.id is not None else rows.unit).rename(roles.date),
         freq,
@@ -98,14 +73,24 @@ def _align(
         future=future if roles.future else None,
         utc_offset=rows.utc_offset,
     )
-    return UnfilledPanel(panel, in_file), rows, starts
+
+
+def refuse_infinite(rows: TableRows) -> None:
+    """Raise DataError for the first infinite number."""
+    for block, names in ((rows.values, rows.roles.values), (rows.future, rows.roles.future)):
+        infinite = np.isinf(block)
+        if infinite.any():
+            row, column = divmod(int(infinite.argmax()), len(names))
+            advice = (
+                "correct it" if rows.cells.path == FRAME else "correct it, or set data.na_values=[inf,-inf]"
+            )
+            raise rows.refuse(f"an infinite number: {advice}", row, names[column])
 
 
 def _place(
     block: Float64[np.ndarray, "rows columns"], place: Int64[np.ndarray, " rows"], lengths: PerSeries
 ) -> Float64[np.ndarray, "more_rows columns"]:
-    """The rows at their new places, NaN elsewhere; infinite numbers become NaN."""
-    block = np.where(np.isfinite(block), block, np.nan)
+    """The rows at their new places, NaN elsewhere."""
     n_rows = int(lengths.sum())
     if n_rows == len(block):
         return block
@@ -133,10 +118,18 @@ def _trim_beginnings(rows: TableRows, starts: PerSeries) -> tuple[TableRows, Per
     return rows.take(ranges(firsts, stops)), lengths.cumsum() - lengths
 
 
+def _cut_ends(rows: TableRows, starts: PerSeries, ends: PerSeries) -> tuple[TableRows, PerSeries]:
+    """Leave out the rows of each series after its last value of a target, with a warning."""
+    count = len(rows) - int((ends - starts).sum())
+    warnings.warn(
+        f"{rows.cells.path}: {count:,} rows after the last value of a target are left out", stacklevel=2
+    )
+    lengths = ends - starts
+    return rows.take(ranges(starts, ends)), lengths.cumsum() - lengths
+
+
 def _ends(rows: TableRows, starts: PerSeries) -> PerSeries:
-    """The row after each series' last one with a value of a target; all rows where nothing is known after the end."""
-    if rows.roles.id is None and not rows.roles.future:
-        return np.append(starts[1:], len(rows))
+    """The row after each series' last one with a value of a target."""
     targets = rows.roles.targets or ()
     given = np.isfinite(rows.values[:, : len(targets)]).any(axis=1)
     numbers = np.where(given, np.arange(1, len(rows) + 1), 0)

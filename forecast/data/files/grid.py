@@ -1,5 +1,7 @@
 """The regular grid of dates of a table, and the step between them."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 from jaxtyping import Int64
@@ -8,12 +10,15 @@ from pandas.tseries.frequencies import to_offset
 from forecast.data.files.order import CLOCKS
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import looks_skipped
-from forecast.data.panel import PerSeries, parts
+from forecast.data.panel import PerSeries
 from forecast.data.time_features import infer_frequency, parse_frequency
 from forecast.system.errors import DataError
 
 ASKED = 20
 """Series whose dates tell the step, the longest ones."""
+
+SKIPPED_HOURS = 100
+"""Gaps are examined for changes of the clocks if there are no more."""
 
 SPARSE = 10
 """Dates on the grid per row of the table from which the step cannot be right."""
@@ -70,44 +75,37 @@ def _infer_step(rows: TableRows, starts: PerSeries, ends: PerSeries) -> str:
     return to_offset(pd.Timedelta(lengths[counts.argmax()])).freqstr  # type: ignore[union-attr]
 
 
-def first_gap(rows: TableRows, grid: pd.DatetimeIndex, starts: PerSeries, stops: PerSeries) -> int | None:
-    """Return the first row that is not one step after the row above it in its series."""
-    firsts = grid.get_indexer(pd.DatetimeIndex(rows.dates[starts]))
-    dates, lengths = grid.to_numpy(), stops - starts
-    for part in parts(lengths):
-        mine = slice(starts[part][0], stops[part][-1])
-        place = np.arange(mine.start, mine.stop) + np.repeat((firsts - starts)[part], lengths[part])
-        off = dates[np.minimum(place, len(dates) - 1)] != rows.dates[mine]
-        if off.any():
-            return int(mine.start) + int(off.argmax())
-    return None
-
-
-def refuse_gap(rows: TableRows, row: int, freq: str, advice: str) -> DataError:
-    """Return the DataError of a row that does not follow the row above it by the step."""
-    before, after = rows.date(row - 1), rows.date(row)
-    clocks = (
-        f" (where clocks went forward, {CLOCKS})"
-        if looks_skipped(before, after, parse_frequency(freq))
-        else ""
-    )
-    message = (
-        f"{rows.subject(row)}does not follow {before} by the step {freq}: {advice} or set data.freq{clocks}"
-    )
-    return rows.refuse(message, row, rows.roles.date)
-
-
 def place_on_grid(
     rows: TableRows, grid: pd.DatetimeIndex, freq: str, starts: PerSeries, stops: PerSeries
 ) -> tuple[Int64[np.ndarray, " rows"], PerSeries]:
     """Return the row number that each row has once missing rows are inserted, and the length of each series then.
 
-    Raises DataError for a date between two dates of the grid.
+    Warns where only hours that clocks skip in spring are missing. Raises DataError for a date between two dates of the
+    grid.
     """
     at = np.minimum(np.searchsorted(grid.to_numpy(), rows.dates), len(grid) - 1)
     off = grid.to_numpy()[at] != rows.dates
     if off.any():
-        raise refuse_gap(rows, int(off.argmax()), freq, "correct the date")
+        row = int(off.argmax())
+        message = (
+            f"{rows.subject(row)}does not follow {rows.date(row - 1)} by the step {freq}: correct the date, or set "
+            "data.freq"
+        )
+        raise rows.refuse(message, row, rows.roles.date)
+    _warn_of_skipped_hours(rows, at, freq)
     lengths = at[stops - 1] - at[starts] + 1
     begins = lengths.cumsum() - lengths
     return at + np.repeat(begins - at[starts], stops - starts), lengths
+
+
+def _warn_of_skipped_hours(rows: TableRows, at: Int64[np.ndarray, " rows"], freq: str) -> None:
+    """Warn if the only rows that are missing are hours that clocks skip in spring."""
+    gaps = np.flatnonzero(np.diff(at) > 1) + 1
+    if rows.utc_offset is not None or not 0 < len(gaps) <= SKIPPED_HOURS:
+        return
+    around = [(rows.date(row - 1), rows.date(row)) for row in gaps.tolist()]
+    if all(looks_skipped(before, after, parse_frequency(freq)) for before, after in around):
+        warnings.warn(
+            f"{rows.cells.path}: no row between {around[0][0]} and {around[0][1]}: where clocks went forward, {CLOCKS}",
+            stacklevel=2,
+        )

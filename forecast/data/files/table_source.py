@@ -2,16 +2,14 @@
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from forecast.data.files.align import align, align_unfilled
+from forecast.data.files.align import align
 from forecast.data.files.cells import date_name
 from forecast.data.files.table_rows import ColumnRoles, TableRows
 from forecast.data.files.text import quote
-from forecast.data.files.unfilled import UnfilledPanel
 from forecast.data.panel import Panel
 from forecast.system.errors import ConfigError
 
@@ -32,7 +30,7 @@ class TableSource:
         drop: columns that are not read.
         ids: the series to use; None: all.
         freq: step between rows; None: inferred.
-        fill, duplicates: see `forecast.data.files.align.align`.
+        duplicates: see `forecast.data.files.order.order_rows`.
         sort: sort the rows of each series by date, or refuse rows out of order. None: sort where there is `id_column`.
     """
 
@@ -46,7 +44,6 @@ class TableSource:
     drop: Sequence[str] = ()
     ids: Sequence[str] | None = None
     freq: str | None = None
-    fill: str | None = None
     sort: bool | None = None
     duplicates: str | None = None
 
@@ -88,16 +85,9 @@ class TableSource:
         """Nothing to download."""
 
     def read(self) -> Panel:
-        return self._finish(align(self._choose_series(self.read_rows()), fill=self.fill, **self._checks()))
-
-    def read_unfilled(self) -> UnfilledPanel:
-        """The panel with missing values as NaN, whatever `fill` says."""
-        unfilled = align_unfilled(self._choose_series(self.read_rows()), **self._checks())
-        return replace(unfilled, panel=self._finish(unfilled.panel))
-
-    def _checks(self) -> dict[str, Any]:
+        rows = self._choose_series(self.read_rows())
         sort = self.id_column is not None if self.sort is None else self.sort
-        return {"freq": self.freq, "sort": sort, "duplicates": self.duplicates}
+        return self._finish(align(rows, freq=self.freq, sort=sort, duplicates=self.duplicates))
 
     def _finish(self, panel: Panel) -> Panel:
         return panel

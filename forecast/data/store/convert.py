@@ -7,7 +7,6 @@ is interrupted, it resumes after the last complete chunk and gives the same byte
 import contextlib
 import json
 import shutil
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -18,8 +17,8 @@ from filelock import FileLock, Timeout
 from jaxtyping import Float64
 
 from forecast.data.files.align import align
+from forecast.data.files.cells import quote
 from forecast.data.files.table_rows import TableRows
-from forecast.data.files.unfilled import check_fill
 from forecast.data.panel import Panel
 from forecast.data.store.chunks import Chunk, Chunks
 from forecast.data.store.format import StoreWriter
@@ -33,9 +32,14 @@ ROUNDED = 1e-4
 
 @dataclass
 class Ranges:
-    """Statistics of each column so far: range, moments (Chan, Golub and LeVeque 1979), largest rounding error."""
+    """Statistics of each column so far; missing values do not count, except in `rows` and `missing`.
+
+    count, mean, squares: number of values and their moments (Chan, Golub and LeVeque 1979); lost: largest rounding
+    error of float32.
+    """
 
     rows: int = 0
+    missing: list[int] = field(default_factory=list)
     mean: list[float] = field(default_factory=list)
     squares: list[float] = field(default_factory=list)
     minimum: list[float] = field(default_factory=list)
@@ -44,27 +48,28 @@ class Ranges:
 
     def add(self, values: Float64[np.ndarray, "rows columns"]) -> "Ranges":
         """Return the statistics with more rows included."""
-        rows, mean = len(values), values.mean(0)
-        squares = np.square(values - mean).sum(0)
+        rows, measured = len(values), np.isfinite(values)
+        size, missing = measured.sum(0), (~measured).sum(0)
+        mean = np.where(measured, values, 0).sum(0) / np.maximum(size, 1)
+        squares = np.square(np.where(measured, values - mean, 0)).sum(0)
+        lowest, highest = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
         with np.errstate(over="ignore"):
-            lost = np.abs(values - values.astype(np.float32)).max(0)
-        if self.rows == 0:
-            parts = mean, squares, values.min(0), values.max(0), lost
-            return Ranges(rows, *(np.nan_to_num(part).tolist() for part in parts))
-        total, step = self.rows + rows, mean - self.mean
-        parts = (
-            self.mean + step * rows / total,
-            self.squares + squares + step**2 * self.rows * rows / total,
-            np.minimum(self.minimum, values.min(0)),
-            np.maximum(self.maximum, values.max(0)),
-            np.maximum(self.lost, lost),
-        )
-        return Ranges(total, *(np.nan_to_num(part).tolist() for part in parts))
+            lost = np.where(measured, np.abs(values - values.astype(np.float32)), 0).max(0)
+        if self.rows > 0:
+            before = self.rows - np.array(self.missing)
+            total, step = np.maximum(before + size, 1), mean - self.mean
+            squares = self.squares + squares + step**2 * before * size / total
+            mean = self.mean + step * size / total
+            lowest, highest = np.fmin(self.minimum, lowest), np.fmax(self.maximum, highest)
+            lost, missing = np.maximum(self.lost, lost), self.missing + missing
+        numbers = (mean, squares, lowest, highest, lost)
+        return Ranges(self.rows + rows, missing.tolist(), *(part.tolist() for part in numbers))
 
     def fit_float32(self) -> bool:
         """Return whether float32 is exact enough for every column. Constant columns are not counted."""
-        standard_deviation = np.sqrt(np.array(self.squares) / self.rows)
-        largest = max(map(abs, (*self.minimum, *self.maximum)))
+        count = np.maximum(self.rows - np.array(self.missing), 1)
+        standard_deviation = np.sqrt(np.array(self.squares) / count)
+        largest = np.nanmax(np.abs([*self.minimum, *self.maximum, 0.0]))
         holds = largest <= np.finfo(np.float32).max
         return bool(holds and (self.lost <= ROUNDED * standard_deviation)[standard_deviation > 0].all())
 
@@ -82,8 +87,6 @@ class Note:
     utc_offset: int | None = None
     first_date: str = ""
     last_date: str = ""
-    last_values: list[float] = field(default_factory=list)
-    missing: int = 0  # numbers that were filled
     ranges: Ranges = field(default_factory=Ranges)
 
 
@@ -92,7 +95,6 @@ def convert(
     output: Path,
     *,
     freq: str | None,
-    fill: str | None,
     options: dict[str, Any],
     said: Callable[[str], None],
     shown: Callable[[int], None],
@@ -103,9 +105,8 @@ def convert(
 
     Raises:
         DataError: a file that `read_table` would refuse.
-        ConfigError: an unknown `fill`, or another conversion is writing the same store.
+        ConfigError: another conversion is writing the same store.
     """
-    check_fill(fill)
     output.parent.mkdir(parents=True, exist_ok=True)
     partial = output.with_name(f".{output.name}.partial")
     partial.mkdir(exist_ok=True)
@@ -116,7 +117,7 @@ def convert(
             note = _begun(partial, identity)
             if note.position is not None:
                 said(f"resumes at row {note.ranges.rows + 1:,}")
-            while not _pour(chunks, partial, note, freq, fill, shown):
+            while not _pour(chunks, partial, note, freq, shown):
                 said("float32 is not exact enough for a column: starting again in float64")
                 note = Note(identity, dtype="<f8")
             for name in (NOTE, LOCK):
@@ -151,7 +152,6 @@ def _pour(
     partial: Path,
     note: Note,
     freq: str | None,
-    fill: str | None,
     shown: Callable[[int], None],
 ) -> bool:
     """Write the rest of the file. Return False if float32 is not exact enough for its numbers."""
@@ -159,7 +159,7 @@ def _pour(
     if note.position is not None:
         writer = StoreWriter(partial, note.columns, note.dtype, note.unit, note.ranges.rows)
     for chunk in chunks.read(note.position):
-        table = _checked(chunk, note, freq, fill)
+        table = _checked(chunk, note, freq)
         values = np.asarray(table.values)
         ranges = note.ranges.add(values)
         if note.dtype == "<f4" and not ranges.fit_float32():
@@ -170,33 +170,30 @@ def _pour(
             note.unit = "ns" if table.grid.unit == "ns" else "us"
             writer = StoreWriter(partial, note.columns, note.dtype, note.unit, 0)
         writer.append(table)
-        note.missing += values.size - int(np.isfinite(chunk.rows.values).sum())
-        note.freq, note.last_date, note.last_values = (
-            table.freq,
-            str(table.grid[-1]),
-            values[-1].tolist(),
-        )
+        note.freq, note.last_date = table.freq, str(table.grid[-1])
         note.position, note.ranges = chunk.position, ranges
         write_json(partial / NOTE, asdict(note))
         shown(chunk.done)
     assert writer is not None, "a file without rows is refused"
+    for name, missing in zip(note.columns, note.ranges.missing, strict=True):
+        if missing == note.ranges.rows:
+            raise DataError(f"{chunks.path}: column {quote(name)} has no value: leave it out (data.columns)")
     about = ("freq", "utc_offset", "first_date", "last_date")
     writer.finish(
         **{key: getattr(note, key) for key in about},
         minimum=note.ranges.minimum,
         maximum=note.ranges.maximum,
-        filled=note.missing,
+        missing=note.ranges.missing,
     )
     return True
 
 
-def _checked(chunk: Chunk, note: Note, freq: str | None, fill: str | None) -> Panel:
-    """Check that the rows of the chunk continue the grid of the rows above, fill them, and return them."""
+def _checked(chunk: Chunk, note: Note, freq: str | None) -> Panel:
+    """Check that the rows of the chunk continue the grid of the rows above, and return them."""
     rows = chunk.rows
     if note.position is not None:  # the row above comes along, and goes again
-        rows = _prepend(rows, np.datetime64(note.last_date, "ns"), note.last_values)
-    with warnings.catch_warnings(action="ignore"):  # the filled are counted over all chunks
-        table = align(rows, freq=note.freq or freq, fill=fill, sort=False)
+        rows = _prepend(rows, np.datetime64(note.last_date, "ns"))
+    table = align(rows, freq=note.freq or freq, sort=False, is_part=True)
     if note.position is None:
         return table
     if len(table.grid) < 2:
@@ -205,13 +202,14 @@ def _checked(chunk: Chunk, note: Note, freq: str | None, fill: str | None) -> Pa
     return Panel.of_table(table.grid[1:], values, table.columns, table.freq, utc_offset=table.utc_offset)
 
 
-def _prepend(rows: TableRows, date: np.datetime64, values: list[float]) -> TableRows:
-    """The rows below one more row."""
+def _prepend(rows: TableRows, date: np.datetime64) -> TableRows:
+    """The rows below one more row, which has no values."""
+    none = np.full((1, rows.values.shape[1]), np.nan)
     return replace(
         rows,
         cells=replace(rows.cells, first_line=rows.cells.first_line - 1),
         codes=np.zeros(len(rows) + 1, dtype=np.int32),
         dates=np.concatenate([[date], rows.dates]),
-        values=np.concatenate([[values], rows.values]),
+        values=np.concatenate([none, rows.values]),
         future=np.empty((len(rows) + 1, 0)),
     )

@@ -2,9 +2,10 @@
 
 A store is a folder of two NumPy arrays and what they are:
 
-    values.npy   (rows, columns), float32 or float64, in the data's own units, finite
+    values.npy   (rows, columns), float32 or float64, in the data's own units; NaN is a missing value
     dates.npy    (rows,), datetime64, evenly spaced
-    store.json   the columns' names, ranges, the step between rows, and the minutes that dates are ahead of UTC
+    store.json   the columns' names, ranges and numbers of missing values, the step between rows, and the minutes that
+                 dates are ahead of UTC
 
 A row's columns lie side by side, so that a window is one stretch of the file, and the pages read stay in the system's
 cache, which all processes share. Nothing in a store is ever executed: NumPy reads it without pickle.
@@ -34,7 +35,7 @@ KIND, VERSION = "forecast.store", 1
 DESCRIPTION, VALUES, DATES = "store.json", "values.npy", "dates.npy"
 PARTS = {DESCRIPTION, VALUES, DATES}
 _KEYS = {
-    "rows": int, "columns": list, "minimum": list, "maximum": list, "freq": str,
+    "rows": int, "columns": list, "minimum": list, "maximum": list, "missing": list, "freq": str,
     "first_date": str, "last_date": str,
 }  # fmt: skip
 
@@ -59,7 +60,12 @@ def open_store(path: str | Path) -> Panel:
         raise DataError(f"{folder}: {error}: the store is damaged; convert again") from None
     columns = tuple(columns)
     stored = StoredValues(
-        values, folder / VALUES, tuple(range(len(columns))), tuple(about["minimum"]), tuple(about["maximum"])
+        values,
+        folder / VALUES,
+        tuple(range(len(columns))),
+        tuple(about["minimum"]),
+        tuple(about["maximum"]),
+        tuple(about["missing"]),
     )
     return Panel.of_table(dates, stored, columns, about["freq"], utc_offset=about.get("utc_offset"))
 
@@ -89,11 +95,13 @@ def _read_description(file: Path) -> dict[str, Any]:
             raise DataError(f"{file.name} has no {key} that can be")
     if type(about.get("utc_offset")) not in (int, type(None)):
         raise DataError(f"{file.name}: utc_offset is neither a whole number of minutes nor null")
-    columns, ranges = about["columns"], [about["minimum"], about["maximum"]]
+    columns, ranges, missing = about["columns"], [about["minimum"], about["maximum"]], about["missing"]
     if not all(isinstance(name, str) for name in columns) or len(set(columns)) < len(columns):
         raise DataError(f"{file.name} has columns without a name of their own")
     numbers = all(type(number) is float and np.isfinite(number) for numbers in ranges for number in numbers)
-    if about["rows"] < 1 or not columns or not numbers or {len(r) for r in ranges} != {len(columns)}:
+    counts = all(type(count) is int and 0 <= count < about["rows"] for count in missing)
+    lengths = {len(part) for part in (*ranges, missing)}
+    if about["rows"] < 1 or not columns or not numbers or not counts or lengths != {len(columns)}:
         raise DataError(f"{file.name} contradicts itself")
     return about
 

@@ -105,11 +105,11 @@ def suggest_features(panel: Panel, choices: Choices) -> Setting:
 
 
 def suggest_columns(columns: Sequence[Column], choices: Choices) -> list[Setting]:
-    """Suggest data.columns without the targets that are useless or cannot be filled, if a command can list the rest."""
+    """Suggest data.columns without the targets that are useless, if a command can list the rest."""
     left_out = {
         column.name: reason
         for column in columns
-        if column.name != choices.target and (reason := _reason_to_leave_out(column, choices))
+        if column.name != choices.target and (reason := _reason_to_leave_out(column))
     }
     rest = [column.name for column in columns if column.name not in left_out]
     if choices.columns_typed or not left_out or not 0 < len(rest) <= LISTED:
@@ -120,23 +120,22 @@ def suggest_columns(columns: Sequence[Column], choices: Choices) -> list[Setting
     ]
 
 
-def _reason_to_leave_out(column: Column, choices: Choices) -> str:
+def _reason_to_leave_out(column: Column) -> str:
     if np.isnan(column.mean):
         return "empty"
     if column.constant:
         return "constant"
-    if column.leading_missing and choices.fill != "zero":
-        return f"no number in its first {column.leading_missing:,} rows: cut them to keep it"
     return ""
 
 
-def suggest_fill(fill: str | None, choices: Choices) -> list[Setting]:
-    """Suggest data.fill; `fill` is the one that works, None if there are no gaps. Zeros are never suggested."""
-    if fill != "previous" or fill == choices.fill:
+def suggest_na_values(columns: Sequence[Column]) -> list[Setting]:
+    """Suggest data.na_values for numbers that are probably codes for missing values."""
+    codes = {column.sentinel: column.name for column in columns if column.sentinel is not None}
+    if not codes:
         return []
-    return [Setting("data.fill", fill, "each gap repeats the last value before it")]
-
-
-def select_unfillable(columns: Sequence[Column], choices: Choices) -> list[Column]:
-    """The columns that begin with missing numbers, which data.fill=previous cannot fill."""
-    return [column for column in columns if column.leading_missing and choices.fill != "zero"]
+    named = ", ".join(f"{code:g} in {name}" for code, name in codes.items())
+    return [
+        Setting(
+            "data.na_values", [int(code) for code in codes], f"probable codes for missing values: {named}"
+        )
+    ]

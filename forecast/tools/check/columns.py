@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from forecast.data.files.unfilled import UnfilledPanel
-from forecast.tools.check.gaps import date_at, runs
+from forecast.data import Panel
+from forecast.tools.check.gaps import all_columns, all_values, date_at, runs
 from forecast.tools.check.windows import Part
 
 OUTLIER = 10
@@ -17,6 +17,8 @@ LARGE_DRIFT, DRIFT = 1.0, 0.5
 """Smallest absolute drifts that are noted, in standard deviations of the training rows."""
 STUCK = 0.01
 """A run of equal values is noted if it is longer than this fraction of the rows."""
+SENTINEL_COUNT = 3
+"""A code for a missing value comes at least this often."""
 MANY_ZEROS = 0.3
 """Smallest fraction of zeros that is noted."""
 
@@ -27,13 +29,14 @@ class Column:
 
     Attributes:
         minimum, mean, maximum: NaN in an empty column.
-        missing: missing numbers in rows that the file has.
+        missing: missing numbers in rows that have another number.
         leading_missing: rows before the first number, the most of any series.
         zeros: fraction of the numbers that are zero.
         leading_zeros: zeros before the first other number, the most of any series.
         longest_run: rows of the longest run of equal values, which begins on the date `run_from` of `series`.
         outliers: numbers more than `OUTLIER` interquartile ranges beyond the quartiles of their series; none if that
             range is 0.
+        sentinel: a number that is probably a code for a missing value; None: there is no such number.
         constant, constant_in_training: whether it is constant in every series.
         drift: (mean of the test rows − mean of the training rows) / standard deviation of the training rows, the
             median of the series; NaN if the training rows are constant.
@@ -51,6 +54,7 @@ class Column:
     run_from: pd.Timestamp
     series: str
     outliers: int
+    sentinel: float | None
     constant: bool
     constant_in_training: bool
     drift: float
@@ -66,6 +70,8 @@ class Column:
             notes.append("constant in training")
         if self.missing:
             notes.append(f"{self.missing:,} missing")
+        if self.sentinel is not None:
+            notes.append(f"{self.sentinel:g} looks like a code for a missing value")
         if abs(self.drift) >= DRIFT:
             notes.append("large drift" if abs(self.drift) >= LARGE_DRIFT else "drift")
         if self.outliers:
@@ -96,6 +102,7 @@ class Cell:
     longest_run: int
     run_start: int
     outliers: int
+    sentinel: float | None
     constant: bool
     constant_in_training: bool
     drift: float
@@ -108,31 +115,31 @@ def format_date(date: pd.Timestamp) -> str:
     return f"{date:%Y-%m-%d %H:%M}" if date == date.floor("min") else str(date)
 
 
-def measure_columns(unfilled: UnfilledPanel, parts: Sequence[Part]) -> tuple[list[Column], list[list[Cell]]]:
+def measure_columns(panel: Panel, parts: Sequence[Part]) -> tuple[list[Column], list[list[Cell]]]:
     """Return the facts about each column, and about each column of each series (columns, series)."""
-    panel = unfilled.panel
+    names, values = all_columns(panel), all_values(panel)
+    has_row = ~np.isnan(values).all(axis=1)
     train, test = parts[0], parts[-1]
     borders = [
         each.tolist() for each in (panel.starts, panel.ends, train.first, train.last, test.first, test.last)
     ]
     cells = []
-    for number in range(len(unfilled.columns)):
-        column = unfilled.values[:, number]
+    for column in values.T:
         cells.append([
             measure_cell(
                 column[start:end],
-                unfilled.in_file[start:end],
+                has_row[start:end],
                 slice(train_first - start, train_last - start),
                 slice(test_first - start, test_last - start),
             )
             for start, end, train_first, train_last, test_first, test_last in zip(*borders, strict=True)
         ])  # fmt: skip
-    columns = [pool_cells(name, each, unfilled) for name, each in zip(unfilled.columns, cells, strict=True)]
+    columns = [pool_cells(name, each, panel) for name, each in zip(names, cells, strict=True)]
     return columns, cells
 
 
 def measure_cell(
-    values: Float[np.ndarray, " rows"], in_file: Bool[np.ndarray, " rows"], train: slice, test: slice
+    values: Float[np.ndarray, " rows"], has_row: Bool[np.ndarray, " rows"], train: slice, test: slice
 ) -> Cell:
     """Return the facts about one column of one series."""
     known = values[~np.isnan(values)]
@@ -145,21 +152,21 @@ def measure_cell(
         total=float(known.sum()),
         known=len(known),
         zeros=int((known == 0).sum()),
-        missing=int(np.isnan(values[in_file]).sum()),
+        missing=int(np.isnan(values[has_row]).sum()),
         leading_missing=_count_leading(np.isnan(values)),
         leading_zeros=_count_leading(values == 0),
         longest_run=run,
         run_start=start,
         outliers=_count_outliers(known),
+        sentinel=find_sentinel(known),
         constant=not empty and bool(known.min() == known.max()),
         constant_in_training=len(before) > 0 and bool(before.min() == before.max()),
         drift=_measure_drift(before, after),
     )
 
 
-def pool_cells(name: str, cells: Sequence[Cell], unfilled: UnfilledPanel) -> Column:
+def pool_cells(name: str, cells: Sequence[Cell], panel: Panel) -> Column:
     """Combine the facts about one column of all series."""
-    panel = unfilled.panel
     known = sum(cell.known for cell in cells)
     filled = [cell for cell in cells if cell.known]
     stuck = max(range(len(cells)), key=lambda series: cells[series].longest_run)
@@ -178,6 +185,7 @@ def pool_cells(name: str, cells: Sequence[Cell], unfilled: UnfilledPanel) -> Col
         run_from=date_at(panel.dates(np.array([row])), 0),
         series=str(panel.ids[stuck]),
         outliers=sum(cell.outliers for cell in cells),
+        sentinel=next((cell.sentinel for cell in cells if cell.sentinel is not None), None),
         constant=known > 0 and all(cell.constant for cell in filled),
         constant_in_training=known > 0 and all(cell.constant_in_training for cell in filled),
         drift=float(np.median(drifts)) if drifts else np.nan,
@@ -191,6 +199,24 @@ def find_longest_run(values: Float[np.ndarray, " rows"]) -> tuple[int, int]:
         return 1, 0
     longest = int(lengths.argmax())
     return int(lengths[longest]) + 1, int(starts[longest])
+
+
+def find_sentinel(known: Float[np.ndarray, " known"]) -> float | None:
+    """The lowest or highest number if it is a probable code for a missing value, such as −9999.
+
+    It must be a whole number that comes at least `SENTINEL_COUNT` times, and must lie farther from all other numbers
+    than these lie from each other.
+    """
+    if not len(known):
+        return None
+    for extreme in (float(known.min()), float(known.max())):
+        rest = known[known != extreme]
+        if not len(rest) or not extreme.is_integer() or len(known) - len(rest) < SENTINEL_COUNT:
+            continue
+        distance = min(abs(extreme - rest.min()), abs(extreme - rest.max()))
+        if distance > rest.max() - rest.min() > 0:
+            return extreme
+    return None
 
 
 def _count_leading(mask: Bool[np.ndarray, " rows"]) -> int:

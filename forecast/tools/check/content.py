@@ -16,8 +16,7 @@ from forecast.tools.check.windows import Part
 
 def collect_findings(found: Diagnosis, typed: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the findings to plain values. The key `series` is present only if the source has ids."""
-    panel = found.unfilled.panel
-    has_command = bool(found.settings) and not found.unfillable
+    panel = found.file
     longest = found.series.longest
     return to_plain(
         {
@@ -27,8 +26,6 @@ def collect_findings(found: Diagnosis, typed: Mapping[str, Any]) -> dict[str, An
             "first": panel.first_date,
             "last": panel.last_date,
             **({"series": found.series} if panel.has_ids else {}),
-            "refused_for_gaps": found.refused,
-            "fill": found.fill,
             "gaps": gaps_to_dict(found.gaps),
             "columns": [to_dict(column) | {"notes": column.list_notes(longest)} for column in found.columns],
             "seasons": [
@@ -48,8 +45,7 @@ def collect_findings(found: Diagnosis, typed: Mapping[str, Any]) -> dict[str, An
             "baselines": found.baselines,
             "suggested": {setting.key: setting.value for setting in found.settings},
             "why": {setting.key: setting.why for setting in found.settings},
-            "unfillable": [column.name for column in found.unfillable],
-            "command": write_command(typed, found.settings) if has_command else None,
+            "command": write_command(typed, found.settings) if found.settings else None,
         }
     )
 

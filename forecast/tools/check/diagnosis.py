@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from forecast.data import DataModule, Panel
-from forecast.data.files.unfilled import UnfilledPanel, UnfilledSource
 from forecast.data.store.format import check_fits_memory
 from forecast.data.time_features import season_length
 from forecast.tools.check import advice
 from forecast.tools.check.columns import Column, measure_columns
-from forecast.tools.check.gaps import Gaps, fill_gaps, fill_that_works, find_gaps
+from forecast.tools.check.gaps import Gaps, find_gaps, interpolate
 from forecast.tools.check.lengths import PAST, suggest_lengths
 from forecast.tools.check.seasons import Season, find_seasons
 from forecast.tools.check.series import (
@@ -35,11 +34,9 @@ class Diagnosis:
     """The findings about a panel.
 
     Attributes:
-        unfilled: the panel of the file.
-        panel: the panel that the suggested training reads: gaps filled, useless columns left out.
-        fill: how `panel` was filled; None if there are no gaps.
-        refused: whether training refuses the file with the given settings.
-        unfillable: columns that begin with missing numbers; they are left out of `panel` if possible.
+        file: the panel of the file.
+        panel: the panel that the suggested training reads, without useless columns.
+        interpolated: `panel` with lines across its gaps.
         columns: facts about the columns of the file.
         seasons: seasons of the targets, measured on the longest series; `by_column` holds the targets of one series
             after another.
@@ -50,12 +47,10 @@ class Diagnosis:
     """
 
     name: str
-    unfilled: UnfilledPanel
+    file: Panel
     panel: Panel
+    interpolated: Panel
     gaps: Gaps
-    fill: str | None
-    refused: bool
-    unfillable: list[Column]
     columns: list[Column]
     series: SeriesFacts
     targets: tuple[str, ...]
@@ -72,59 +67,49 @@ class Diagnosis:
         return {setting.key: setting.value for setting in self.settings}.get(key)
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """The panel that the suggested training reads, and how it was prepared; see `Diagnosis`."""
-
-    panel: Panel
-    fill: str | None
-    unfillable: list[Column]
-    settings: list[Setting]
-
-
 def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object]) -> Diagnosis:
     """Read and examine the panel of `data`, whose window lengths and `features` do not matter.
 
     `stage` is called with each of STAGES as it begins.
 
     Raises:
-        DataError, ConfigError: as training does, except for gaps, missing numbers and splits that are too short.
+        DataError, ConfigError: as training does, except for splits that are too short.
     """
     stage("reading")
-    unfilled = read_unfilled(data)
+    file = read_panel(data)
     stage("columns")
-    parts = split_parts(unfilled.panel, data.split, data.scale_by)
-    columns, cells = measure_columns(unfilled, parts)
-    gaps = find_gaps(unfilled)
-    features = advice.suggest_features(unfilled.panel, choices)
-    prepared = prepare(unfilled, columns, choices)
-    panel = prepared.panel
+    parts = split_parts(file, data.split, data.scale_by)
+    columns, cells = measure_columns(file, parts)
+    gaps = find_gaps(file)
+    features = advice.suggest_features(file, choices)
+    useful = advice.suggest_columns([c for c in columns if c.name in file.targets], choices)
+    names = useful[0].value if useful else file.targets
+    panel = file.select_columns([*names, *file.past_covariates])
+    interpolated = interpolate(panel)
     targets = panel.targets if features.value == "M" else (choices.target or panel.targets[0],)
     stage("seasons")
     index, longest = [panel.columns.index(name) for name in targets], choose_longest(panel)
-    values = last_rows(panel, longest, index)
+    values = last_rows(interpolated, longest, index)
     seasons = find_seasons(values, panel.freq)
     lengths = suggest_lengths(parts, seasons, panel.freq, choices)
     baselines, settings = None, []
     if lengths:
         season = advice.suggest_season(
-            training_rows(panel, longest, index, parts[0]), seasons, panel.freq, choices
+            training_rows(interpolated, longest, index, parts[0]), seasons, panel.freq, choices
         )
-        settings = [*prepared.settings, features, *lengths, *season]
+        settings = [*advice.suggest_na_values(columns), *useful, features, *lengths, *season]
         stage("baselines")
         baselines, n_windows = measure(panel, data, settings, choices)
         settings += advice.suggest_training(n_windows, lengths, choices)
     chosen = choose_lengths(lengths, choices)
     return Diagnosis(
         name=name_source(data),
-        unfilled=unfilled,
+        file=file,
         panel=panel,
+        interpolated=interpolated,
         gaps=gaps,
-        fill=prepared.fill,
-        refused=bool(gaps) and choices.fill != fill_that_works(unfilled, choices.fill),
-        unfillable=prepared.unfillable,
         columns=columns,
-        series=measure_series(unfilled.panel, gaps, cells, parts, chosen),
+        series=measure_series(file, gaps, cells, parts, chosen),
         targets=tuple(targets),
         seasons=seasons,
         season_rows=len(values),
@@ -134,21 +119,6 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         settings=settings,
         baselines=baselines,
     )
-
-
-def prepare(unfilled: UnfilledPanel, columns: list[Column], choices: Choices) -> Prepared:
-    """Leave out the targets that cannot be used, and fill the gaps of the rest."""
-    panel = unfilled.panel
-    useful = advice.suggest_columns([c for c in columns if c.name in panel.targets], choices)
-    names = useful[0].value if useful else list(panel.targets)
-    covariates = [*panel.past_covariates, *panel.future_covariates]
-    unfillable = advice.select_unfillable([c for c in columns if c.name in [*names, *covariates]], choices)
-    open_names = {column.name for column in unfillable}
-    if choices.target not in open_names:
-        names = [name for name in names if name not in open_names] or names
-    kept = replace(unfilled, panel=panel.select_columns([*names, *panel.past_covariates]))
-    fill = fill_that_works(kept, choices.fill) if find_gaps(kept) else None
-    return Prepared(fill_gaps(kept, fill), fill, unfillable, [*useful, *advice.suggest_fill(fill, choices)])
 
 
 def measure(
@@ -178,12 +148,9 @@ def name_source(data: DataModule) -> str:
     return f"{data.name} (synthetic)" if data.source.path is None else str(data.source.path)
 
 
-def read_unfilled(data: DataModule) -> UnfilledPanel:
-    """The panel of `data` in memory, before gaps are filled. Raises DataError for a store that memory cannot hold."""
+def read_panel(data: DataModule) -> Panel:
+    """The panel of `data` in memory. Raises DataError for a store that memory cannot hold."""
     data.prepare_data()
-    if isinstance(data.source, UnfilledSource):
-        return data.source.read_unfilled()
     panel = data.source.read()
     check_fits_memory(panel)
-    panel = replace(panel, values=np.asarray(panel.values))
-    return UnfilledPanel(panel, np.ones(len(panel.values), dtype=bool))
+    return replace(panel, values=np.asarray(panel.values))

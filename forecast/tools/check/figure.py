@@ -40,14 +40,14 @@ class Curve:
 
     Attributes:
         raw: values of the file, NaN where they are missing.
-        filled: values that the suggested training reads.
+        interpolated: the values with lines across gaps.
         parts: rows of this series in each split.
     """
 
     label: str
     dates: pd.DatetimeIndex
     raw: Float[np.ndarray, " rows"]
-    filled: Float[np.ndarray, " rows"]
+    interpolated: Float[np.ndarray, " rows"]
     parts: dict[str, range]
 
 
@@ -56,7 +56,7 @@ def save_figure(found: Diagnosis, path: Path) -> None:
 
 
 def draw_figure(found: Diagnosis) -> Figure:
-    panel = found.unfilled.panel
+    panel = found.file
     curves = [cut_curve(found, series, name) for series, name in choose_curves(found)]
     profiles = [average_by(curve.dates, panel.freq) for curve in curves]
     profile = next((each for each in profiles if each), None)
@@ -81,7 +81,7 @@ def draw_figure(found: Diagnosis) -> Figure:
 
 
 def describe_figure(found: Diagnosis, curves: int) -> str:
-    panel = found.unfilled.panel
+    panel = found.file
     count, of = (len(panel), "series") if panel.has_ids else (len(found.columns), "columns")
     series = f"{len(panel):,} series, " if panel.has_ids else ""
     more = f", {curves} of {count:,} {of}" if curves < count else ""
@@ -104,7 +104,7 @@ def label_parts(axis: Axes, found: Diagnosis) -> None:
 
 def choose_curves(found: Diagnosis) -> list[tuple[int, str]]:
     """The series and columns to draw, evenly spaced over all, the first and the last always among them."""
-    n_series, names = len(found.unfilled.panel), list(found.targets)
+    n_series, names = len(found.file), list(found.targets)
     if n_series == 1 and len(names) == 1:
         names = [*names, *(name for name in found.panel.columns if name != names[0])]
         return [(0, name) for name in names[:CURVES]]
@@ -113,7 +113,7 @@ def choose_curves(found: Diagnosis) -> list[tuple[int, str]]:
 
 
 def cut_curve(found: Diagnosis, series: int, name: str) -> Curve:
-    panel = found.unfilled.panel
+    panel = found.file
     start, end = int(panel.starts[series]), int(panel.ends[series])
     label = name
     if panel.has_ids:
@@ -122,8 +122,8 @@ def cut_curve(found: Diagnosis, series: int, name: str) -> Curve:
     return Curve(
         label=label,
         dates=panel.dates(np.arange(start, end)),
-        raw=found.unfilled.values[start:end, found.unfilled.columns.index(name)],
-        filled=np.asarray(found.panel.values)[start:end, found.panel.columns.index(name)],
+        raw=np.asarray(found.panel.values)[start:end, found.panel.columns.index(name)],
+        interpolated=np.asarray(found.interpolated.values)[start:end, found.panel.columns.index(name)],
         parts={
             part.name: range(int(part.first[series]) - start, int(part.last[series]) - start)
             for part in found.parts
@@ -193,7 +193,7 @@ def average_by(dates: pd.DatetimeIndex, freq: str) -> Profile | None:
 
 def draw_profile(axis: Axes, curve: Curve, profile: Profile) -> None:
     phases = np.unique(profile.phase)
-    groups = [curve.filled[profile.phase == each] for each in phases]
+    groups = [curve.interpolated[profile.phase == each] for each in phases]
     low, high = np.transpose([np.quantile(group, (0.25, 0.75)) for group in groups])
     axis.fill_between(phases, low, high, color=SEASON, alpha=0.2, linewidth=0)
     axis.plot(
@@ -218,8 +218,8 @@ def choose_lags(found: Diagnosis, rows: int) -> int:
 
 
 def draw_autocorrelation(axis: Axes, found: Diagnosis, curve: Curve) -> None:
-    lags = choose_lags(found, len(curve.filled))
-    correlation = autocorrelation(curve.filled[:, None], lags)[:, 0]
+    lags = choose_lags(found, len(curve.interpolated))
+    correlation = autocorrelation(curve.interpolated[:, None], lags)[:, 0]
     for season in found.seasons:
         if season.rows < len(correlation):
             axis.axvline(season.rows, color=SEASON, linewidth=1, linestyle=":")

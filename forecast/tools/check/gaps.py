@@ -7,7 +7,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int, Int64
 
 from forecast.data import Panel
-from forecast.data.files.unfilled import UnfilledPanel
+from forecast.data.panel import ranges
 
 SHOWN = 3
 """Number of gaps and of missing numbers that are named."""
@@ -37,11 +37,11 @@ class Gaps:
     """Gaps of a panel; infinite numbers count as missing.
 
     Attributes:
-        missing_rows: dates between the first and the last row of a series that the file does not have.
+        missing_rows: dates between the first and the last row of a series without any value.
         stretches: number of runs of consecutive missing rows.
         first_stretches: the first of these runs.
         longest: the longest run; None if there is none.
-        missing_numbers: missing numbers in the rows that the file has.
+        missing_numbers: missing numbers in the other rows.
         places: the first missing numbers.
         by_series: missing rows and numbers of each series together.
     """
@@ -69,14 +69,25 @@ def runs(mask: Bool[np.ndarray, " rows"]) -> tuple[Int[np.ndarray, " runs"], Int
     return starts, np.flatnonzero(change == -1) - starts
 
 
-def find_gaps(unfilled: UnfilledPanel) -> Gaps:
-    """Count and locate the missing rows and numbers up to the end of each series."""
-    panel, columns = unfilled.panel, unfilled.columns
-    missing_rows = ~unfilled.in_file & unfilled.in_history
-    # the first and the last row of a series are in the file, so no run reaches into another series
+def all_columns(panel: Panel) -> tuple[str, ...]:
+    """Targets, past covariates and future covariates."""
+    return (*panel.columns, *panel.future_covariates)
+
+
+def all_values(panel: Panel) -> Float[np.ndarray, "rows columns"]:
+    """The values of `all_columns`."""
+    values = np.asarray(panel.values)
+    return values if panel.future is None else np.hstack([values, panel.future])
+
+
+def find_gaps(panel: Panel) -> Gaps:
+    """Count and locate the missing rows and numbers up to the end of each series. A row without values is missing."""
+    columns, missing = all_columns(panel), np.isnan(all_values(panel))
+    missing[~in_history(panel)] = False
+    missing_rows = missing.all(axis=1)
+    # the first and the last row of a series have values, so no run reaches into another series
     starts, lengths = runs(missing_rows)
-    missing = np.isnan(unfilled.values) & (unfilled.in_file & unfilled.in_history)[:, None]
-    rows, numbers = np.nonzero(missing)
+    rows, numbers = np.nonzero(missing & ~missing_rows[:, None])
     longest = int(lengths.argmax()) if len(lengths) else None
 
     def stretch(run: int) -> Stretch:
@@ -104,29 +115,19 @@ def series_at(panel: Panel, row: int | np.integer) -> str:
     return str(panel.ids[panel.series_of(np.array([row]))[0]])
 
 
-def fill_that_works(unfilled: UnfilledPanel, wanted: str | None) -> str:
-    """`wanted`, by default `previous`; `zero` instead of `previous` if a column of a series begins with no number."""
-    fill = wanted or "previous"
-    begins_missing = np.isnan(unfilled.values[unfilled.panel.starts]).any()
-    return "zero" if fill == "previous" and begins_missing else fill
+def in_history(panel: Panel) -> Bool[np.ndarray, " rows"]:
+    """False for the rows after the end of each series, where only future covariates are known."""
+    history = np.zeros(len(panel.values), dtype=bool)
+    history[ranges(panel.starts, panel.ends)] = True
+    return history
 
 
-def fill_gaps(unfilled: UnfilledPanel, fill: str | None) -> Panel:
-    """The panel that training reads with data.fill=`fill`."""
-    panel = unfilled.panel
-    if fill is None:
+def interpolate(panel: Panel) -> Panel:
+    """The panel with lines across its gaps, for the search for seasons and for pictures."""
+    if not panel.has_missing:
         return panel
-    series = np.repeat(np.arange(len(panel)), panel.lengths)
-
-    def fill_block(block: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows columns"]:
-        history = pd.DataFrame(block[unfilled.in_history])
-        filled = history.groupby(series).ffill() if fill == "previous" else history.fillna(0.0)
-        result = block.copy()
-        result[unfilled.in_history] = filled.to_numpy()
-        return result
-
-    return replace(
-        panel,
-        values=fill_block(np.asarray(panel.values)),
-        future=None if panel.future is None else fill_block(panel.future),
-    )
+    values = np.asarray(panel.values).copy()
+    for start, end in zip(panel.starts.tolist(), panel.ends.tolist(), strict=True):
+        rows = pd.DataFrame(values[start:end]).interpolate(limit_direction="both")
+        values[start:end] = rows.fillna(0.0)  # of a series without any value
+    return replace(panel, values=values)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from forecast.data.missing import FILLS
 from forecast.evaluation.results import LABELS
 from forecast.system.formatting import plural
 from forecast.tools.check.columns import format_date
@@ -9,13 +10,10 @@ from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.gaps import Place, Stretch
 from forecast.tools.check.seasons import CYCLES, Season, calendar_periods
 
-NAMED = 4
-"""Largest number of columns named in a line."""
-
 
 def describe_data(found: Diagnosis) -> str:
     """Describe rows, columns, frequency and dates in one line."""
-    panel, columns = found.unfilled.panel, plural(len(found.columns), "column")
+    panel, columns = found.file, plural(len(found.columns), "column")
     series = f"{len(panel):,} series, " if panel.has_ids else ""
     return (
         f"{found.name}: {series}{panel.n_rows:,} rows × {columns}, every {panel.freq}, "
@@ -54,7 +52,7 @@ def describe_gaps(found: Diagnosis) -> list[str]:
     if not gaps:
         return ["none: no date and no number is missing"]
     if gaps.missing_rows and gaps.longest:
-        fraction = gaps.missing_rows / found.unfilled.panel.n_rows
+        fraction = gaps.missing_rows / found.file.n_rows
         named = abbreviate(
             ", ".join(map(describe_stretch, gaps.first_stretches)), gaps.stretches, len(gaps.first_stretches)
         )
@@ -67,33 +65,10 @@ def describe_gaps(found: Diagnosis) -> list[str]:
         places = ", ".join(map(describe_place, gaps.places))
         places = abbreviate(places, gaps.missing_numbers, len(gaps.places))
         lines.append(f"{gaps.missing_numbers:,} numbers are missing or infinite: {places}")
-    if found.unfillable:
-        left_out = found.unfillable[0].name not in found.panel.columns
-        follows = "these columns are left out below" if left_out else "they count as zero below"
-        lines.append(f"training refuses this: {advise_on_beginning(found)}; {follows}")
-    elif found.refused:
-        lines.append(
-            "training refuses this; with the suggested settings it does not, and they are used below"
-        )
-    elif found.fill:
-        lines.append(f"filled as given (data.fill={found.fill}) below")
+    lines.append(
+        f"missing values are never scored; in the past of a window they are completed (data.fill={FILLS[0]})"
+    )
     return lines
-
-
-def advise_on_beginning(found: Diagnosis) -> str:
-    """Name the columns that begin with missing numbers, and what to do about them."""
-    panel, columns = found.unfilled.panel, found.unfillable
-    names = abbreviate(", ".join(column.name for column in columns[:NAMED]), len(columns), NAMED)
-    rows = max(column.leading_missing for column in columns)
-    if panel.has_ids:
-        return (
-            f"{names}: up to {rows:,} rows of a series begin without a number: cut these rows, or leave the column or "
-            "the series out (data.ids)"
-        )
-    if rows == panel.n_rows:
-        return f"{names}: no number at all, or none at first: leave the columns out (data.columns)"
-    first = f"the first {rows:,} rows"
-    return f"{names}: no number in {first}: cut {first}, or leave the columns out (data.columns)"
 
 
 def describe_stretch(gap: Stretch) -> str:
@@ -161,7 +136,7 @@ def describe_split(found: Diagnosis) -> list[str]:
     lines.append(
         f"at most pred_len={horizon:,}, and seq_len + pred_len={train.longest:,}, fit into this split{of_series}"
     )
-    unused = int((found.unfilled.panel.ends - found.parts[-1].last).sum())
+    unused = int((found.file.ends - found.parts[-1].last).sum())
     return lines + ([f"the {unused:,} rows after it are not used"] if unused else [])
 
 

@@ -10,7 +10,6 @@ from rich.table import Table as Grid
 from forecast.tools.check.columns import Column
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.lines import (
-    advise_on_beginning,
     describe_baselines,
     describe_data,
     describe_gaps,
@@ -30,7 +29,7 @@ def print_report(found: Diagnosis, typed: Mapping[str, Any]) -> None:
     if not console.is_terminal:
         console.width = 140
     console.print(describe_data(found))
-    if found.unfilled.panel.has_ids:
+    if found.file.has_ids:
         print_section(console, "series", describe_series(found))
     print_section(console, "gaps", describe_gaps(found))
     console.print(tabulate_columns(found))
@@ -51,10 +50,7 @@ def print_report(found: Diagnosis, typed: Mapping[str, Any]) -> None:
         console.print(
             "if public holidays matter, also data.holidays=TR (a country or state such as DE, DE-BY; extra holidays)"
         )
-    if found.unfillable:
-        console.print(f"\nno command yet: {advise_on_beginning(found)}\n")
-    else:
-        console.print(f"\n{write_command(typed, found.settings)}\n")
+    console.print(f"\n{write_command(typed, found.settings)}\n")
 
 
 def print_section(console: Console, name: str, lines: list[str]) -> None:

@@ -35,7 +35,6 @@ class Choices:
     target_typed: bool = False
     season: int | None = None
     batch_size: int | None = None
-    fill: str | None = None
     columns_typed: bool = False
     eval_stride: int | None = 1
 

@@ -152,7 +152,9 @@ def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[st
     calendar = time_features(panel.dates(rows.ravel()), data.freq, data.holidays)
     time = torch.from_numpy(calendar).unflatten(0, rows.shape)
     inputs = {
-        "past": torch.from_numpy(np.asarray(panel.values[rows[:, : windows.seq_len]], dtype=np.float64)),
+        "past": replace_missing(
+            panel.values[rows[:, : windows.seq_len]], scaled.scaler.inverse(batch.past, series)
+        ),
         "past_time": time[:, : windows.seq_len],
         "future_time": time[:, windows.seq_len :],
     }
@@ -162,10 +164,18 @@ def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[st
     inputs["center"] = torch.cat([scaler.center[series] for scaler in scalers], dim=1)
     inputs["scale"] = torch.cat([scaler.scale[series] for scaler in scalers], dim=1)
     if panel.future is not None and panel.future_covariates:
-        inputs["future_covariates"] = torch.from_numpy(panel.future[rows].astype(np.float64))
+        completed = scaled.time.future[torch.from_numpy(rows)]  # type: ignore[index]
+        completed = scaled.future_scaler.inverse(completed, series)
+        inputs["future_covariates"] = replace_missing(panel.future[rows], completed)
     if scaled.time.static.shape[1]:
         inputs["static"] = scaled.time.static[series].double()
     return inputs
+
+
+def replace_missing(values: np.ndarray, completed: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+    """The values in float64, and those of `completed` where they are missing."""
+    given = torch.from_numpy(np.asarray(values, dtype=np.float64))
+    return torch.where(given.isnan(), completed, given)
 
 
 def pytorch_forecast(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:

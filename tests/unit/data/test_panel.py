@@ -1,6 +1,5 @@
 """A panel's rows and columns taken by number and name, beside pandas; which values were measured."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -98,42 +97,32 @@ def test_selected_columns_keep_their_part(frame: pd.DataFrame) -> None:
         panel.select_columns(["snow"])
 
 
-def test_filled_values_of_several_series_are_not_observed(frame: pd.DataFrame) -> None:
-    assert panel_of(frame).observed is None
+def test_missing_values_of_several_series(frame: pd.DataFrame) -> None:
+    assert not panel_of(frame).has_missing
     holes = frame.copy()
     holes.loc[3, "y"] = np.nan
     holes.loc[[60, 61], "temperature"] = np.nan
-    holes = holes.drop(index=20)
-    with pytest.warns(UserWarning, match="missing numbers filled"):
-        panel = panel_of(holes, fill="previous")
-    assert panel.observed is not None
+    panel, whole = panel_of(holes.drop(index=20)), panel_of(frame)
+    assert panel.missing[[panel.columns.index("y"), panel.columns.index("temperature")]].tolist() == [2, 3]
     history = np.concatenate([rows_of(panel, s, int(panel.ends[s])) for s in range(len(LENGTHS))])
-    filled = np.argwhere(~panel.observed[history])
-    dates, names = panel.dates(history[filled[:, 0]]), panel.ids[panel.series_of(history[filled[:, 0]])]
-    found = sorted(zip(names, dates, np.array(panel.columns)[filled[:, 1]], strict=True))
+    rows, columns = np.nonzero(np.isnan(panel.values[history]))
+    dates, names = panel.dates(history[rows]), panel.ids[panel.series_of(history[rows])]
+    found = sorted(zip(names, dates, np.array(panel.columns)[columns], strict=True))
     gone = frame.loc[[3, 20, 20, 60, 61], ["unique_id", "ds"]]
-    columns = ["y", "temperature", "y", "temperature", "temperature"]
-    assert found == sorted(zip(gone["unique_id"], gone["ds"], columns, strict=True))
-    np.testing.assert_array_equal(
-        panel.values[history][panel.observed[history]],
-        panel_of(frame).values[history][panel.observed[history]],
-    )
+    wanted = ["y", "temperature", "y", "temperature", "temperature"]
+    assert found == sorted(zip(gone["unique_id"], gone["ds"], wanted, strict=True))
+    measured = ~np.isnan(panel.values[history])
+    np.testing.assert_array_equal(panel.values[history][measured], whole.values[history][measured])
 
 
-def test_observed_follows_selected_columns_and_taken_rows(tmp_path: Path) -> None:
+def test_missing_values_follow_selected_columns_and_taken_rows(tmp_path: Path) -> None:
     table = numbers(60)
     table.loc[10, "price"] = np.nan
-    table = table.drop(index=[30])
-    table.to_csv(tmp_path / "a.csv", index=False)
-    with pytest.warns(UserWarning, match="4 missing numbers filled"):
-        panel = read_table(tmp_path / "a.csv", fill="zero")
-    assert panel.observed is not None
-    assert np.argwhere(~panel.observed).tolist() == [[10, 1], [30, 0], [30, 1], [30, 2]]
+    table.drop(index=[30]).to_csv(tmp_path / "a.csv", index=False)
+    panel = read_table(tmp_path / "a.csv")
+    assert np.argwhere(np.isnan(panel.values)).tolist() == [[10, 1], [30, 0], [30, 1], [30, 2]]
+    assert panel.missing.tolist() == [1, 2, 1]
     some, one = panel.select_columns(["price"]), np.array([0])
-    assert some.observed is not None
-    assert np.flatnonzero(~some.observed).tolist() == [10, 30]
+    assert some.missing.tolist() == [2]
     part = some.take_rows(one, one + 5, one + 20, one + 20)
-    assert part.observed is not None
-    assert np.flatnonzero(~part.observed).tolist() == [5]
-    whole = replace(panel, observed=None).take_rows(one, one + 5, one + 20, one + 20)
-    assert whole.observed is None
+    assert (part.missing.tolist(), np.flatnonzero(np.isnan(part.values)).tolist()) == ([1], [5])

@@ -293,11 +293,6 @@ def put(column: str, where: object, value: object) -> Change:
             lambda f: pd.concat([f, f[45:46]]),
             "line 212, column 'ds': series '002', .*: is in line 47 too",
         ),
-        (
-            lambda f: f.drop(index=10),
-            r"line 12, column 'ds': series 'a', 2024-01-12.*follow 2024-01-10.*data\.fill",
-        ),
-        (put("y", 7, None), r"line 9, column 'y': series 'a', 2024-01-08.*: no number"),
         (put("price", 50, np.inf), "line 52, column 'price': series '002', .*: an infinite number"),
         (put("region", 5, "east"), "line 7, column 'region': series 'a', .*'east', and 'north' above"),
         (put("y", "a", None), "series 'a', .*no value of y in the whole series"),
@@ -348,9 +343,9 @@ def test_a_series_ends_with_its_last_target(tmp_path: Path) -> None:
     """Even if a past covariate is known after it."""
     frame = long_frame(future=3)
     frame["temperature"] = frame["temperature"].fillna(7.0)
-    for fill in (None, "previous"):
-        panel = ready(frame, past_covariates=["temperature"], fill=fill).panel
-        assert panel.lengths.tolist() == list(LENGTHS.values())
+    with pytest.warns(UserWarning, match="rows after the last value of a target are left out"):
+        panel = ready(frame, past_covariates=["temperature"]).panel
+    assert panel.lengths.tolist() == list(LENGTHS.values())
 
 
 @pytest.mark.parametrize("ids", [None, ["002", "é"]])
@@ -402,11 +397,6 @@ def delay_c_d(frame: pd.DataFrame) -> pd.DataFrame:
         (without_002, {"ids": ["002"]}, "no series '002' in"),
         (delay_c_d, {}, "series 'c d', 2024-01-11 05.*not on the other series' grid of dates, every D"),
         (lambda f: f.assign(y=1e200 * f["y"]), {}, "column 'y' has numbers too large"),
-        (
-            put("temperature", 0, np.nan),
-            {"fill": "previous", "past_covariates": ["temperature"]},
-            "series 'a', .*: no number, and none before it",
-        ),
     ],
 )
 def test_invalid_options_and_frames_are_refused(change: Change, options: dict, message: str) -> None:
@@ -440,22 +430,25 @@ def test_rows_before_the_first_target_are_left_out() -> None:
     np.testing.assert_array_equal(data.panel.values[0], frame["y"][[2]])
 
 
-@pytest.mark.parametrize("fill", ["previous", "zero"])
-def test_gaps_are_filled_within_each_series(fill: str) -> None:
+def test_gaps_within_each_series_stay_missing() -> None:
     frame = long_frame(future=2)
     holes = frame.copy()
     holes.loc[[3, 60, 61], "y"] = np.nan
     holes = holes.drop(index=[20, 21, 100])
-    with pytest.warns(UserWarning, match=r"9 missing numbers filled \(data\.fill="):
-        data = ready(holes, fill=fill, future_covariates=["price"])
+    data = ready(holes, future_covariates=["price"])
     for s, name in enumerate(LENGTHS):
         one = holes[holes["unique_id"] == name].set_index("ds")[["y", "price"]].asfreq("D")
         history = one.loc[: one["y"].last_valid_index()]
-        history = history.ffill() if fill == "previous" else history.fillna(0.0)
         rows = slice(data.panel.starts[s], data.panel.ends[s])
         np.testing.assert_array_equal(data.panel.values[rows, 0], history["y"])
         assert data.panel.future is not None
         np.testing.assert_array_equal(data.panel.future[rows, 0], history["price"])
+        assert data.scaled.time.future is not None
+        prices = data.scaled.future_scaler.inverse(
+            data.scaled.time.future[rows][None],
+            torch.tensor([s]),  # what the model reads
+        )
+        np.testing.assert_allclose(prices[0, :, 0], history["price"].ffill(), rtol=1e-5)
 
 
 def test_nothing_after_an_origin_reaches_its_past_or_any_scale() -> None:

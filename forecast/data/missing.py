@@ -1,0 +1,160 @@
+"""Completion of the past of a window, in which values may be missing, for models that need every number.
+
+Only values of the window itself are used, so nothing after the forecast origin is read. Missing values stay missing in
+the truth: they are never scored.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float32, Int64
+from torch import Tensor
+
+from forecast.data.panel import PerSeries, parts, ranges
+from forecast.data.stored_values import StoredValues
+from forecast.system.errors import ConfigError
+
+FILLS = ("auto", "linear", "previous", "seasonal", "zero", "none")
+
+SEASONS_BACK = 7
+"""Number of earlier seasons in which `seasonal` looks for a value of the same phase."""
+
+FillSetting = str | Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Fill:
+    """How missing values in the past of a window are completed.
+
+    auto      linear across gaps of at most a quarter of a season, seasonal in longer ones
+    linear    on the line between the values before and after a gap
+    previous  the last value before the gap
+    seasonal  the last value of the same phase of the season
+    zero      zero, in the units of the data
+    none      the mean of the window
+
+    A value that the method does not give, such as one after the last measured value of the window for `linear`, is
+    taken from `previous`, and one before the first measured value from `none`. The mean of a window without any value
+    is 0 after scaling, the center of its series.
+
+    Attributes:
+        methods: of each column of the window.
+        season: rows of a season.
+        limit: rows after the last measured value from which on the mean of the window is used. None: no limit.
+        zero: zero in scaled units (series, columns).
+    """
+
+    methods: tuple[str, ...]
+    season: int
+    limit: int | None
+    zero: Float[Tensor, "series columns"]
+
+    def to(self, device: torch.device | str) -> "Fill":
+        return Fill(self.methods, self.season, self.limit, self.zero.to(device))
+
+    def complete(
+        self, past: Float[Tensor, "batch length columns"], series: Int64[Tensor, " batch"]
+    ) -> Float[Tensor, "batch length columns"]:
+        """Replace NaN in scaled windows; `series[i]` is the series of window i."""
+        missing = past.isnan()
+        if not missing.any():
+            return past
+        mean = past.nanmean(1, keepdim=True).nan_to_num(0.0)
+        completed = torch.where(missing, mean, past)
+        for method in dict.fromkeys(self.methods):
+            if method == "none":
+                continue
+            columns = [i for i, name in enumerate(self.methods) if name == method]
+            if method == "zero":
+                found = self.zero[series][:, None, columns].to(past).expand(-1, past.shape[1], -1)
+            else:
+                found = self._interpolate(past[..., columns], method)
+            usable = missing[..., columns] & ~found.isnan()
+            completed[..., columns] = torch.where(usable, found, completed[..., columns])
+        return completed
+
+    def _interpolate(
+        self, past: Float[Tensor, "batch length columns"], method: str
+    ) -> Float[Tensor, "batch length columns"]:
+        """The values that a method gives at each step; NaN where it gives none."""
+        length, missing = past.shape[1], past.isnan()
+        step = torch.arange(length, device=past.device)[None, :, None]
+        before = torch.where(missing, -1, step).cummax(1).values  # the last measured step, −1: none
+        after = torch.where(missing, length, step).flip(1).cummin(1).values.flip(1)
+        previous = past.gather(1, before.clamp(min=0))
+        if method == "previous":
+            found = previous
+        else:
+            following = past.gather(1, after.clamp(max=length - 1))
+            weight = (step - before) / (after - before).clamp(min=1)
+            line = previous + (following - previous) * weight
+            found = line if method == "linear" else self._same_phase(past)
+            if method == "auto":
+                is_short = after - before - 1 <= self.season // 4
+                found = torch.where(is_short & ~line.isnan(), line, found)
+            found = torch.where(found.isnan(), previous, found)
+        if self.limit is not None:
+            found = torch.where(step - before > self.limit, torch.nan, found)
+        return found
+
+    def _same_phase(
+        self, past: Float[Tensor, "batch length columns"]
+    ) -> Float[Tensor, "batch length columns"]:
+        """The last measured value a whole number of seasons before each step; NaN if there is none."""
+        found = torch.full_like(past, torch.nan)
+        for back in range(self.season, min(SEASONS_BACK * self.season, past.shape[1] - 1) + 1, self.season):
+            earlier = torch.full_like(past, torch.nan)
+            earlier[:, back:] = past[:, :-back]
+            found = torch.where(found.isnan(), earlier, found)
+        return found
+
+
+def check_fill(fill: FillSetting | None, limit: int | None) -> None:
+    """Raise ConfigError for an unknown method of `data.fill`, or a `data.fill_limit` that is no number of rows."""
+    methods = fill.values() if isinstance(fill, Mapping) else [fill]
+    for method in methods:
+        if method is not None and method not in FILLS:
+            raise ConfigError(f"data.fill={method} is not one of {', '.join(FILLS)}")
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise ConfigError(f"data.fill_limit={limit} must be a whole number of rows, at least 1")
+
+
+def choose_methods(fill: FillSetting | None, columns: Sequence[str]) -> tuple[str, ...]:
+    """The method of each column. Raises ConfigError where `fill` names a column that is not there."""
+    if not isinstance(fill, Mapping):
+        return (fill or FILLS[0],) * len(columns)
+    for name in fill:
+        if name not in columns:
+            raise ConfigError(
+                f"data.fill names {name}, which is no column here: there are {', '.join(columns[:20])}"
+            )
+    return tuple(fill.get(name, FILLS[0]) for name in columns)
+
+
+def has_values(
+    values: Float[np.ndarray, "rows columns"] | StoredValues, first: PerSeries, last: PerSeries
+) -> Bool[np.ndarray, " series"]:
+    """Whether a series has a value of every column in the rows first[s] … last[s] − 1."""
+    found = np.zeros(len(first), dtype=bool)
+    for part in parts(last - first):
+        measured = np.isfinite(values[ranges(first[part], last[part])])
+        used = np.flatnonzero((last > first)[part])
+        if len(used):
+            lengths = (last - first)[part][used]
+            counts = np.logical_or.reduceat(measured, lengths.cumsum() - lengths, axis=0)
+            found[used + part.start] = counts.all(axis=1)
+    return found
+
+
+def carry_forward(
+    values: Float32[Tensor, "rows columns"], starts: PerSeries, stops: PerSeries
+) -> Float32[Tensor, "rows columns"]:
+    """Replace NaN by the value above it in its series, or by 0, the center after scaling, at the start of a series."""
+    missing = values.isnan().numpy()
+    if not missing.any():
+        return values
+    own = np.repeat(starts, stops - starts)[:, None]
+    source = np.maximum.accumulate(np.where(missing, own, np.arange(len(values))[:, None]), axis=0)
+    return values.gather(0, torch.from_numpy(source)).nan_to_num(0.0)

@@ -1,0 +1,273 @@
+"""Missing values: completed in the past of a window, left missing in the truth, counted nowhere."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
+from torch import Tensor
+
+from forecast.api import frame_data
+from forecast.data import DataModule
+from forecast.data.missing import FILLS, SEASONS_BACK, Fill, choose_methods
+from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.conformal import Calibration
+from forecast.evaluation.errors import ErrorSums, window_errors
+from forecast.evaluation.intervals import IntervalSums
+from forecast.evaluation.least_squares import sampled_gram, solve
+from forecast.evaluation.quantiles import DECILES
+from forecast.system.errors import ConfigError, DataError
+
+SEASON = 4
+
+
+def expected(past: np.ndarray, method: str, zero: float, limit: int | None) -> np.ndarray:
+    """One column of one window, completed value by value."""
+    measured = np.flatnonzero(~np.isnan(past))
+    mean = past[measured].mean() if len(measured) else 0.0
+    completed = past.copy()
+    for t in np.flatnonzero(np.isnan(past)):
+        before, after = measured[measured < t], measured[measured > t]
+        line = np.nan
+        if len(before) and len(after):
+            line = np.interp(t, [before[-1], after[0]], [past[before[-1]], past[after[0]]])
+        phases = [past[t - k * SEASON] for k in range(1, SEASONS_BACK + 1) if t >= k * SEASON]
+        seasonal = next((value for value in phases if not np.isnan(value)), np.nan)
+        previous = past[before[-1]] if len(before) else np.nan
+        is_short = len(before) and len(after) and after[0] - before[-1] - 1 <= SEASON // 4
+        choices = {
+            "linear": [line, previous],
+            "previous": [previous],
+            "seasonal": [seasonal, previous],
+            "auto": [line, seasonal, previous] if is_short else [seasonal, previous],
+            "zero": [zero],
+            "none": [],
+        }[method]
+        if limit is not None and method != "zero" and (not len(before) or t - before[-1] > limit):
+            choices = []
+        completed[t] = next((value for value in choices if not np.isnan(value)), mean)
+    return completed
+
+
+@pytest.mark.parametrize("limit", [None, 1, 3])
+@pytest.mark.parametrize("method", FILLS)
+def test_completed_value_by_value(method: str, limit: int | None) -> None:
+    generator = np.random.default_rng(0)
+    past = generator.normal(size=(40, 17, 2))
+    past[generator.random(past.shape) < generator.choice([0.1, 0.5, 0.9], size=(40, 1, 1))] = np.nan
+    past[0] = np.nan
+    series = torch.from_numpy(generator.integers(0, 3, size=40))
+    zero = torch.from_numpy(generator.normal(size=(3, 2)))
+    fill = Fill((method, method), SEASON, limit, zero)
+    found = fill.complete(torch.from_numpy(past), series).numpy()
+    for i, window in enumerate(past):
+        for c in range(2):
+            value = float(zero[series[i], c])
+            np.testing.assert_allclose(found[i, :, c], expected(window[:, c], method, value, limit))
+
+
+def test_columns_are_completed_each_in_its_way() -> None:
+    past = torch.tensor([[[1.0, 1.0, 1.0], [torch.nan] * 3, [3.0, 3.0, 4.0]]])
+    methods = choose_methods({"b": "previous", "c": "zero"}, ["a", "b", "c"])
+    fill = Fill(methods, 8, None, torch.tensor([[0.0, 0.0, -7.0]]))
+    assert fill.complete(past, torch.tensor([0]))[0, 1].tolist() == [2.0, 1.0, -7.0]
+
+
+def test_a_column_that_is_not_there() -> None:
+    with pytest.raises(ConfigError, match=r"data\.fill names d, .*there are a, b"):
+        choose_methods({"d": "zero"}, ["a", "b"])
+
+
+def holes(share: float, rows: int = 600, columns: int = 2, seed: int = 0) -> pd.DataFrame:
+    generator = np.random.default_rng(seed)
+    t = np.arange(rows)[:, None]
+    values = 5 + np.sin(2 * np.pi * t / 24) + 0.1 * generator.normal(size=(rows, columns))
+    values[generator.random(values.shape) < share] = np.nan
+    values[[0, -1]] = 5.0
+    dates = pd.date_range("2024-01-01", periods=rows, freq="h", name="date")
+    return pd.DataFrame(values, dates, [f"c{i}" for i in range(columns)])
+
+
+def ready(frame: pd.DataFrame, **options: Any) -> DataModule:
+    given: dict[str, Any] = {"seq_len": 48, "pred_len": 12, "split": [0.6, 0.2, 0.2], **options}
+    data = frame_data(frame, name="frame", **given)
+    data.setup()
+    return data
+
+
+def test_the_truth_stays_missing_and_the_past_is_complete() -> None:
+    frame = holes(0.3)
+    data = ready(frame)
+    windows = data.windows["test"]
+    batch = windows.gather(torch.arange(len(windows)))
+    assert batch.past.isfinite().all()
+    scaled = (frame.to_numpy() - data.scaler.center.numpy()) / data.scaler.scale.numpy()
+    for i, origin in enumerate(windows.origins(batch.index).tolist()):
+        np.testing.assert_allclose(batch.future[i], scaled[origin : origin + 12], rtol=1e-5)
+        past = scaled[origin - 48 : origin]
+        assert batch.measured is not None
+        np.testing.assert_array_equal(batch.measured[i], ~np.isnan(past))
+        np.testing.assert_allclose(batch.past[i].numpy()[~np.isnan(past)], past[~np.isnan(past)], rtol=1e-5)
+
+
+def test_a_complete_table_has_no_mask() -> None:
+    data = ready(holes(0.0))
+    assert data.scaled.fill is None
+    assert data.windows["train"].gather(torch.tensor([0])).measured is None
+    assert "missing" not in data.describe()
+
+
+def test_the_share_of_missing_values_is_said() -> None:
+    frame = holes(0.0)
+    frame.iloc[10:70, 0] = np.nan
+    text = ready(frame).describe()
+    assert "5.0% of the values (10.0% of c0) are missing: read by data.fill=auto, never scored" in text
+
+
+@pytest.mark.parametrize("kind", ["standard", "minmax", "robust"])
+@pytest.mark.parametrize("series", [1, 3])
+def test_scalers_count_measured_values(kind: str, series: int) -> None:
+    frames = [holes(0.4, columns=1, seed=seed) * (1 + seed) for seed in range(series)]
+    if series == 1:
+        data, options = frames[0], {}
+    else:
+        parts = [frame.reset_index().assign(id=f"s{i}") for i, frame in enumerate(frames)]
+        data = pd.concat(parts, ignore_index=True)
+        options = {"id_column": "id", "date_column": "date", "target": "c0"}
+    module = ready(data, scaler=kind, **options)
+    for s, frame in enumerate(frames):
+        first, last = (int(rows[s]) for rows in module.rows["train"])
+        rows = frame.iloc[: last - first].dropna()
+        scaler = {"standard": StandardScaler, "minmax": MinMaxScaler, "robust": RobustScaler}[kind]().fit(
+            rows
+        )
+        center = {"standard": "mean_", "minmax": "data_min_", "robust": "center_"}[kind]
+        np.testing.assert_allclose(module.scaler.center[s], getattr(scaler, center))
+        scale = 1 / scaler.scale_ if kind == "minmax" else scaler.scale_
+        np.testing.assert_allclose(module.scaler.scale[s], scale)
+
+
+def test_a_column_without_a_training_value_is_refused() -> None:
+    frame = holes(0.0)
+    frame.iloc[:400, 1] = np.nan
+    with pytest.raises(DataError, match=r"no value of c1 in the training rows"):
+        ready(frame)
+
+
+def test_errors_count_measured_values() -> None:
+    generator = torch.Generator().manual_seed(0)
+    prediction, target = (torch.randn(30, 5, 3, generator=generator).double() for _ in range(2))
+    target[torch.rand(target.shape, generator=generator) < 0.4] = torch.nan
+    target[:, :, 2] = torch.nan  # a variable that is never measured
+    target[4] = torch.nan
+    series = torch.arange(30) % 2
+    scale = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    sums = ErrorSums(5, torch.zeros(2, 3), scale, torch.ones(2, 3))
+    for part in torch.arange(30).split(7):
+        sums.update(prediction[part], target[part], series[part])
+    errors = sums.compute()
+    squared = (prediction - target).square().numpy()
+    by_variable = np.nanmean(squared[..., :2], axis=(0, 1))
+    assert errors.scores()["mse"] == pytest.approx(by_variable.mean())
+    np.testing.assert_allclose(errors.by_step()["mse"], np.nanmean(squared[..., :2], axis=0).mean(-1))
+    raw = [
+        [np.sqrt(np.nanmean(squared[series == s][..., v])) * float(scale[s, v]) for s in range(2)]
+        for v in range(2)
+    ]
+    assert errors.scores()["rmse_raw"] == pytest.approx(np.mean(raw))
+    windows = window_errors(prediction, target)
+    assert windows[4].isnan().all()
+    known = [i for i in range(30) if i != 4]
+    np.testing.assert_allclose(
+        windows[known, 0], np.nanmean(squared.reshape(30, -1)[known], axis=1), rtol=1e-6
+    )
+
+
+def test_a_forecast_that_is_no_number_is_not_hidden() -> None:
+    prediction, target = torch.zeros(2, 3, 1), torch.zeros(2, 3, 1)
+    prediction[0, 1], target[1, 0] = torch.nan, torch.nan
+    sums = ErrorSums(3, torch.zeros(1, 1), torch.ones(1, 1), torch.ones(1, 1))
+    sums.update(prediction, target, torch.zeros(2, dtype=torch.int64))
+    assert np.isnan(sums.compute().scores()["mse"])
+    assert window_errors(prediction, target)[0].isnan().all()
+
+
+def test_calibration_counts_measured_values() -> None:
+    errors = torch.randn(200, 3, 2, generator=torch.Generator().manual_seed(0))
+    errors[torch.rand(errors.shape, generator=torch.Generator().manual_seed(1)) < 0.3] = torch.nan
+    found = Calibration.fit(errors, [80])
+    for step in range(3):
+        for target in range(2):
+            measured = errors[:, step, target]
+            one = Calibration.fit(measured[~measured.isnan()][:, None, None], [80])
+            torch.testing.assert_close(found.offsets[:, step, target], one.offsets[:, 0, 0])
+    assert found.windows == int((~errors.isnan()).sum(0).min())
+
+
+def test_intervals_count_measured_values() -> None:
+    generator = torch.Generator().manual_seed(0)
+    quantiles = torch.randn(50, 4, 1, len(DECILES), generator=generator).sort(-1).values
+    target = torch.randn(50, 4, 1, generator=generator)
+    target[torch.rand(target.shape, generator=generator) < 0.3] = torch.nan
+
+    def scores(quantiles: Tensor, target: Tensor) -> dict[str, Any]:
+        sums = IntervalSums(DECILES, [80], torch.ones(1, 1))
+        sums.update(quantiles, target, torch.zeros(len(target), dtype=torch.int64))
+        return sums.compute()
+
+    measured = ~target.isnan()
+    known = scores(quantiles[measured][:, None, None], target[measured][:, None, None])
+    assert scores(quantiles, target) == pytest.approx(known, nan_ok=True) or all(
+        scores(quantiles, target)["80"][name] == pytest.approx(known["80"][name]) for name in known["80"]
+    )
+
+
+def test_baselines_read_measured_values() -> None:
+    frame = holes(0.0)
+    frame.iloc[-20:-12, 0] = np.nan  # the last window forecasts the last 12 rows
+    frame.iloc[-30, 1] = np.nan
+    data = ready(frame, season=24)
+    windows = data.windows["test"]
+    batch = windows.gather(torch.tensor([len(windows) - 1]))
+    baselines = FittedBaselines.fit(data).baselines()
+    scaled = (frame.to_numpy() - data.scaler.center.numpy()) / data.scaler.scale.numpy()
+    naive = baselines["naive"](windows, batch)[0]
+    np.testing.assert_allclose(naive[:, 0], np.full(12, scaled[-21, 0]), rtol=1e-5)
+    seasonal = baselines["seasonal_naive"](windows, batch)[0]
+    wanted = scaled[-36:-24].copy()
+    wanted[6, 1] = scaled[-54, 1]  # a season earlier
+    np.testing.assert_allclose(seasonal, wanted, rtol=1e-5)
+
+
+def test_the_linear_model_is_fitted_to_measured_values() -> None:
+    """The weights of a noisy linear recursion are recovered although a third of the horizons are missing."""
+    generator = np.random.default_rng(0)
+    values = generator.normal(size=4000)
+    for t in range(2, 4000):
+        values[t] += 0.5 * values[t - 1] + 0.3 * values[t - 2]
+    dates = pd.date_range("2024-01-01", periods=4000, freq="h", name="date")
+    data = ready(pd.DataFrame({"a": values}, dates), seq_len=4, pred_len=2, season=1, scaler="none")
+    windows = data.windows["train"]
+    complete = solve(sampled_gram(windows), 4, 1e-6)
+    gather = type(windows).gather
+
+    def with_holes(index: Tensor) -> Any:
+        batch = gather(windows, index)
+        lost = torch.rand(batch.future.shape, generator=torch.Generator().manual_seed(0)) < 0.3
+        return batch._replace(future=batch.future.masked_fill(lost, torch.nan))
+
+    windows.gather = with_holes  # type: ignore[method-assign]
+    torch.testing.assert_close(solve(sampled_gram(windows), 4, 1e-6), complete, atol=0.06, rtol=0)
+
+
+def test_series_without_a_value_in_training_have_no_windows() -> None:
+    parts = [holes(0.2, columns=1, seed=seed).reset_index().assign(id=f"s{seed}") for seed in range(3)]
+    parts[1].loc[1:420, "c0"] = np.nan
+    parts[1].loc[0, "c0"] = np.nan
+    frame = pd.concat(parts, ignore_index=True)
+    with pytest.warns(UserWarning, match="rows before the first value"):
+        data = ready(frame, id_column="id", date_column="date", target="c0")
+    assert len(data.panel) == 3
+    assert data.panel.lengths.tolist()[1] < 200
