@@ -44,8 +44,7 @@ def main(config_name: str, task: Task) -> None:
             else:
                 run_one(composed, job)
     finally:
-        # resume=auto may share the sweep's folder with other commands
-        failed = sweep.finish(is_alone="resume=auto" not in flags.overrides)
+        failed = sweep.finish()
         if job.failures and not distributed.is_first():
             distributed.wait_for_first()
     if failed:

@@ -48,14 +48,11 @@ class SweepCallback(Callback):
         _folders.append(folder)
 
 
-def finish(*, is_alone: bool = True) -> int:
+def finish() -> int:
     """Print and save the summary of the sweep that this process ran, if it ran one.
 
-    Args:
-        is_alone: whether no other command shares the sweep's folder; then a job that still runs counts as failed.
-
     Returns:
-        The number of failed jobs.
+        The number of failed jobs. A job that still runs belongs to another command, which shares the sweep's folder.
     """
     failed = 0
     for folder in _folders:
@@ -64,7 +61,7 @@ def finish(*, is_alone: bool = True) -> int:
         jobs = summary.read_jobs(folder)
         if jobs:
             summary.report(folder, jobs)
-        failed += sum(not job.is_done and (is_alone or not job.is_running) for job in jobs)
+        failed += sum(not job.is_done and not job.is_running for job in jobs)
     _folders.clear()
     _locks.close()
     return failed

@@ -94,8 +94,7 @@ def log_results(
     final |= {key: content[key] for key in ("skill", "validation_mse", *costs)}
     for logger in loggers:
         if isinstance(logger, WandbLogger):
-            steps = error_by_step(results)
-            logger.attempt(partial(log_results_to_wandb, logger, final, steps, images, step))
+            log_results_to_wandb(logger, final, error_by_step(results), images, step)
             continue
         logger.log_metrics(final, step=step)
         if isinstance(logger, TensorBoardLogger):
@@ -109,11 +108,13 @@ def log_results(
 def log_results_to_wandb(
     logger: WandbLogger, final: dict[str, float], steps: pd.DataFrame, images: dict[str, Path], step: int
 ) -> None:
-    logger.experiment.summary.update(final)  # single values: a curve of one point says nothing
-    logger.log_table("error_by_step", dataframe=steps, step=step)
-    log_horizon(logger.experiment, steps)
+    """Log each part in an attempt of its own: after the connection is lost, nothing may be asked of the run."""
+    # summary: a curve of one point says nothing
+    logger.attempt(lambda: logger.experiment.summary.update(final))
+    logger.attempt(lambda: logger.log_table("error_by_step", dataframe=steps, step=step))
+    logger.attempt(lambda: log_horizon(logger.experiment, steps))
     for name, path in images.items():
-        logger.log_image(f"pictures/{name}", [str(path)], step=step)
+        logger.attempt(partial(logger.log_image, f"pictures/{name}", [str(path)], step=step))
 
 
 def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, float]:

@@ -21,11 +21,11 @@ class Throughput(Callback):
         self._forecast_started: float | None = None
         self._seconds_per_window: list[float] = []  # one value per test batch
 
-    def state_dict(self) -> dict[str, float]:
+    def state_dict(self) -> dict[str, int | float]:
         return {"windows": self.windows, "seconds": self.seconds}
 
-    def load_state_dict(self, state_dict: dict[str, float]) -> None:
-        self.windows, self.seconds = int(state_dict["windows"]), state_dict["seconds"]
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.windows, self.seconds = state_dict["windows"], state_dict["seconds"]
 
     @property
     def windows_per_second(self) -> float:
