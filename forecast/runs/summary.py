@@ -14,7 +14,7 @@ from rich.table import Table
 
 from forecast.runs.folder import is_running, read_overrides
 from forecast.system.files import whole_file
-from forecast.system.identity import OF_ONE_RUN, effect_of_override
+from forecast.system.identity import RUN_EFFECTS, effect_of_override
 
 SUMMARISED = {"mse": 3, "mae": 3, "skill": 3, "seconds": 1, "windows_per_second": 0, "peak_memory_mb": 0}
 """Scores in the summary, and the decimal places of each on the screen."""
@@ -71,7 +71,7 @@ def job_number(folder: Path) -> tuple[int, str]:
 def differing(runs: Sequence[Run]) -> list[str]:
     """List the settings in which the runs differ, except the seed and settings of places and logs."""
     keys = dict.fromkeys(
-        key for run in runs for key in run.settings if key != "seed" and effect_of_override(key) in OF_ONE_RUN
+        key for run in runs for key in run.settings if key != "seed" and effect_of_override(key) in RUN_EFFECTS
     )
     return [key for key in keys if len({run.settings.get(key) for run in runs}) > 1]
 

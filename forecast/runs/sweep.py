@@ -16,7 +16,7 @@ from forecast.runs.folder import InUse, is_running, locked, read_overrides, writ
 from forecast.runs.resume import UNREADABLE
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import forget_launcher_schemas
-from forecast.system.identity import OF_ONE_RUN, effect_of_override
+from forecast.system.identity import RUN_EFFECTS, effect_of_override
 from forecast.system.paths import CONF
 
 COMMAND = "command.yaml"
@@ -115,7 +115,7 @@ def find_same_command(root: Path, arguments: Sequence[str]) -> Path | None:
 
 def identifying_overrides(arguments: Sequence[str]) -> list[str]:
     """Select the overrides in which two commands must agree to be the same sweep."""
-    return sorted(argument for argument in arguments if effect_of_override(argument) in OF_ONE_RUN)
+    return sorted(argument for argument in arguments if effect_of_override(argument) in RUN_EFFECTS)
 
 
 def remaining_trials(sweeper: DictConfig) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from typing import Any
 
 from forecast.system.keys import AFTER, LAUNCH, LOG, NAME, PLACE, RESULT, SOURCE, STATE, Effect, row_of
 
-ALL = frozenset(Effect)
-OF_ONE_RUN = ALL - {PLACE, LOG, LAUNCH}
+ALL_EFFECTS = frozenset(Effect)
+RUN_EFFECTS = ALL_EFFECTS - {PLACE, LOG, LAUNCH}
 """Effects of the keys that a run and the command that resumes it must have in common."""
-OF_ONE_VARIANT = OF_ONE_RUN - {SOURCE, AFTER, NAME}
+VARIANT_EFFECTS = RUN_EFFECTS - {SOURCE, AFTER, NAME}
 """Effects of the keys that change scores on the same test windows."""
 
 
@@ -33,7 +33,11 @@ def key_of_override(argument: str) -> str:
 
 
 def identity(
-    config: Mapping[str, Any], effects: Iterable[Effect] = ALL, *, below: str = "", per_machine: bool = True
+    config: Mapping[str, Any],
+    effects: Iterable[Effect] = ALL_EFFECTS,
+    *,
+    below: str = "",
+    per_machine: bool = True,
 ) -> dict[str, Any]:
     """Select the settings, by dotted key, whose keys have one of these effects.
 
