@@ -3,10 +3,8 @@
 import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.types import Override
 from hydra.errors import MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -29,49 +27,49 @@ FROM_CHECKPOINT = ("seq_len", "pred_len", "features", "seed")
 """Keys that the files of conf/data refer to. A command on a trained model takes them from its checkpoint."""
 
 
-@dataclass(frozen=True)
-class ComposedCommand:
-    """A command line after parsing, checks and composition."""
-
-    overrides: list[str]
-    """The overrides as typed, with free text quoted."""
-    parsed: list[Override]
-    config: DictConfig
-    """The configuration with Hydra's part, and with the first value of each sweep over choices."""
-
-
 def composed(*arguments: str, config_name: str = "train") -> DictConfig:
     """Compose the configuration of these overrides outside of a run, with an empty `output_dir`."""
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
         return compose(config_name, overrides=["output_dir=''", *arguments])
 
 
-def compose_command(config_name: str, arguments: Sequence[str]) -> ComposedCommand:
-    """Check and compose a command's overrides.
+def compose_command(config_name: str, arguments: Sequence[str]) -> DictConfig:
+    """Check a command's overrides and compose its configuration, Hydra's part included.
+
+    Hydra composes twice. The first configuration has the chosen options of groups only: its keys are the valid keys,
+    and its values give the types of valid values. The second one has all overrides. Of a sweep over choices, both have
+    the first value.
 
     Raises:
         ConfigError: a key or option is unknown, a value has the wrong type or is out of range, an interpolation cannot
             be resolved, or the run name is not a valid folder name.
     """
     parsed = overrides.parse(arguments)
-    groups = [o for o in parsed if overrides.is_group(o)]
+    groups = [override for override in parsed if overrides.is_group(override)]
     for group in groups:
         if not group.key_or_group.startswith("hydra/"):
             overrides.check_options(group)
-    chosen = [overrides.first_of_sweep(group) for group in groups]
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
-        try:
-            defaults = compose(config_name, overrides=chosen, return_hydra_config=True)
-        except MissingConfigException as error:  # of a group of Hydra; groups of conf/ are checked above
-            raise overrides.missing_option(error) from None
-        overrides.check_installed(chosen)
+        defaults = compose_options(config_name, [overrides.first_of_sweep(group) for group in groups])
         check_search_path(arguments)
         overrides.check_keys(parsed, defaults)
-        first = overrides.first_of_sweeps(parsed)
-        is_default = sorted(first) == sorted(chosen)
-        config = defaults if is_default else compose(config_name, overrides=first, return_hydra_config=True)
-    check_resolves(config, {o.key_or_group for o in parsed})
-    return ComposedCommand(list(arguments), parsed, config)
+        config = compose(config_name, overrides=overrides.first_of_sweeps(parsed), return_hydra_config=True)
+    check_resolves(config, {override.key_or_group for override in parsed})
+    return config
+
+
+def compose_options(config_name: str, options: list[str]) -> DictConfig:
+    """Compose the configuration of these options of groups.
+
+    Raises:
+        ConfigError: an option of a group of Hydra does not exist, or needs an extra that is not installed.
+    """
+    try:
+        config = compose(config_name, overrides=options, return_hydra_config=True)
+    except MissingConfigException as error:  # `check_options` checks the groups of conf/
+        raise overrides.missing_option(error) from None
+    overrides.check_installed(options)
+    return config
 
 
 def check_search_path(arguments: Sequence[str]) -> None:

@@ -5,13 +5,14 @@ Imports no torch, so that --help and --cfg are fast.
 
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from forecast.cli import allowed_targets, secrets_check
-from forecast.cli.compose import ComposedCommand, compose_command
+from forecast.cli.compose import compose_command
 from forecast.cli.errors import errors_in_one_line
 from forecast.cli.quoting import quote, quote_value, write_override
 from forecast.cli.run_job import RunInFolder, Task, check_resolved, imported, refuse_many_devices
@@ -36,13 +37,13 @@ def main(config_name: str, task: Task) -> None:
     try:
         with errors_in_one_line("; repeat the command with resume=auto to continue"):
             with distributed.first_speaks():
-                composed = check(config_name, flags)
+                config = compose_checked(config_name, flags)
             if is_question(flags):
                 answer(config_name, flags)
-            elif flags.multirun or composed.config.hydra.mode == RunMode.MULTIRUN:
-                sweep_over(config_name, composed, job)
+            elif flags.multirun or config.hydra.mode == RunMode.MULTIRUN:
+                start_sweep(config_name, config, flags.overrides, job)
             else:
-                run_one(composed, job)
+                start_run(config, flags.overrides, job)
     finally:
         # resume=auto may share the sweep's folder with other commands
         failed = sweep.finish(is_alone="resume=auto" not in flags.overrides)
@@ -67,7 +68,7 @@ def command(config_name: str, task: Task, *, positional: str | None = None) -> N
             flags.overrides = [argument for argument in flags.overrides if argument not in plain]
             flags.overrides.append(f"{positional}=[{','.join(quote_value(text) for text in plain)}]")
         flags.overrides = [quote(argument, sweep=False) for argument in flags.overrides]
-        composed = check(config_name, flags)
+        config = compose_checked(config_name, flags)
         if is_question(flags):
             answer(config_name, flags)
             return
@@ -80,12 +81,12 @@ def command(config_name: str, task: Task, *, positional: str | None = None) -> N
             except Exception as error:  # Hydra would print more lines
                 failures.append(error)
 
-        run_once(composed.config, job)
+        run_once(config, job)
         if failures:
             raise failures[0]
 
 
-def check(config_name: str, flags: Namespace) -> ComposedCommand:
+def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
     """Compose the command's configuration, and check it before Hydra instantiates any of it.
 
     Raises:
@@ -93,19 +94,18 @@ def check(config_name: str, flags: Namespace) -> ComposedCommand:
     """
     secrets_check.check_typed(sys.argv[1:])
     allowed_targets.check_flags(flags)
-    composed = compose_command(config_name, flags.overrides)
+    config = compose_command(config_name, flags.overrides)
     if flags.overrides:
-        allowed_targets.check_composed(composed.config)
-        secrets_check.check(composed.config)
-    return composed
+        allowed_targets.check_composed(config)
+        secrets_check.check(config)
+    return config
 
 
-def run_one(composed: ComposedCommand, job: RunInFolder) -> None:
+def start_run(config: DictConfig, overrides: Sequence[str], job: RunInFolder) -> None:
     """Run the job in a new run folder, or with resume=auto in the folder of the run to resume."""
-    config = composed.config
 
     def choose_folder() -> str:
-        folder: Path | None = resume.find_run(config) if "resume=auto" in composed.overrides else None
+        folder: Path | None = resume.find_run(config) if "resume=auto" in overrides else None
         return str(folder or config.hydra.run.dir)
 
     folder = distributed.choose_in_first(choose_folder)
@@ -116,11 +116,11 @@ def run_one(composed: ComposedCommand, job: RunInFolder) -> None:
         raise job.failures[0]
 
 
-def sweep_over(config_name: str, composed: ComposedCommand, job: RunInFolder) -> None:
+def start_sweep(config_name: str, config: DictConfig, overrides: Sequence[str], job: RunInFolder) -> None:
     """Run the job for each combination of values; with resume=auto, in the folder of the sweep to resume."""
-    refuse_many_devices(composed.config)
+    refuse_many_devices(config)
     chosen = []
-    if "resume=auto" in composed.overrides:
-        settings = sweep.find_sweep(composed.config, composed.overrides)
+    if "resume=auto" in overrides:
+        settings = sweep.find_sweep(config, overrides)
         chosen = [write_override(key, value) for key, value in settings.items()]
-    run_sweep(config_name, [*composed.overrides, *chosen], job)
+    run_sweep(config_name, [*overrides, *chosen], job)

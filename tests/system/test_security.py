@@ -271,7 +271,7 @@ ATTACKS = {
 
 def looked_at(given: list[str]) -> DictConfig:
     """A composed command whose targets are checked."""
-    config = compose_command("train", given).config
+    config = compose_command("train", given)
     allowed_targets.check_composed(config)
     return config
 
