@@ -22,7 +22,7 @@ from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import answer, is_question, parse_arguments, run_once, run_sweep
 
 
-def main(config_name: str, task: Task) -> None:
+def main_with_run_folder(config_name: str, task: Task) -> None:
     """Run `task` in a run folder, or with -m in one run folder for each combination of values.
 
     After a user's mistake the process prints one line on stderr (a traceback with HYDRA_FULL_ERROR=1) and exits with
@@ -54,7 +54,7 @@ def main(config_name: str, task: Task) -> None:
         sys.exit(2)
 
 
-def command(config_name: str, task: Task, *, positional: str | None = None) -> None:
+def main_without_run_folder(config_name: str, task: Task, *, positional: str | None = None) -> None:
     """Run `task` once in the current folder, without a run folder and a log file.
 
     If `positional` is given, arguments without `=` become the list of that name.

@@ -14,7 +14,7 @@ import torch
 from hydra.utils import instantiate
 
 from forecast.cli.compose import composed
-from forecast.cli.main import main
+from forecast.cli.main import main_with_run_folder
 from forecast.cli.quoting import quote
 from forecast.commands.train import train
 from malformed import files, settings, tables
@@ -46,7 +46,7 @@ def fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         monkeypatch.setattr(sys, "argv", ["train", *fixed, *root, *overrides])
         monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
         with pytest.raises(SystemExit) as exit:
-            main("train", train)
+            main_with_run_folder("train", train)
         assert exit.value.code == 2
         error = capsys.readouterr().err
         lines = [line for line in error.splitlines() if line.startswith("error: ")]

@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 
 from forecast.checkpoints.file import load_checkpoint
 from forecast.cli.compose import composed
-from forecast.cli.main import main
+from forecast.cli.main import main_with_run_folder
 from forecast.commands.train import train
 from forecast.data.even_spacing import spread
 from forecast.evaluation.errors import SCORES
@@ -339,7 +339,7 @@ def test_going_on_from_a_named_run_needs_its_data(
     monkeypatch.setattr(sys, "argv", argv)
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
     with pytest.raises(SystemExit) as exit:
-        main("train", train)
+        main_with_run_folder("train", train)
     assert exit.value.code == 2
     assert words in capsys.readouterr().err
 
