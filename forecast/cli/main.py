@@ -15,7 +15,7 @@ from forecast.cli import allowed_targets, secrets_check
 from forecast.cli.compose import compose_command
 from forecast.cli.errors import errors_in_one_line
 from forecast.cli.quoting import quote, quote_value, write_override
-from forecast.cli.run_job import RunInFolder, Task, check_resolved, imported, refuse_many_devices
+from forecast.cli.task import Task, TaskInRunFolder, check_one_device, check_resolved, import_task
 from forecast.runs import resume, sweep
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
@@ -33,7 +33,7 @@ def main_with_run_folder(config_name: str, task: Task) -> None:
     sweep.prefer_own_launchers()
     flags = parse_arguments(sys.argv[1:])
     flags.overrides = [quote(argument, sweep=flags.multirun) for argument in flags.overrides]
-    job = RunInFolder(task)
+    job = TaskInRunFolder(task)
     try:
         with errors_in_one_line("; repeat the command with resume=auto to continue"):
             with distributed.first_speaks():
@@ -77,7 +77,7 @@ def main_without_run_folder(config_name: str, task: Task, *, positional: str | N
         def job(config: DictConfig) -> None:
             try:
                 check_resolved(config)
-                imported(task)(config)
+                import_task(task)(config)
             except Exception as error:  # Hydra would print more lines
                 failures.append(error)
 
@@ -101,7 +101,7 @@ def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
     return config
 
 
-def start_run(config: DictConfig, overrides: Sequence[str], job: RunInFolder) -> None:
+def start_run(config: DictConfig, overrides: Sequence[str], job: TaskInRunFolder) -> None:
     """Run the job in a new run folder, or with resume=auto in the folder of the run to resume."""
 
     def choose_folder() -> str:
@@ -116,9 +116,9 @@ def start_run(config: DictConfig, overrides: Sequence[str], job: RunInFolder) ->
         raise job.failures[0]
 
 
-def start_sweep(config_name: str, config: DictConfig, overrides: Sequence[str], job: RunInFolder) -> None:
+def start_sweep(config_name: str, config: DictConfig, overrides: Sequence[str], job: TaskInRunFolder) -> None:
     """Run the job for each combination of values; with resume=auto, in the folder of the sweep to resume."""
-    refuse_many_devices(config)
+    check_one_device(config)
     chosen = []
     if "resume=auto" in overrides:
         settings = sweep.find_sweep(config, overrides)
