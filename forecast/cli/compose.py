@@ -27,7 +27,7 @@ FROM_CHECKPOINT = ("seq_len", "pred_len", "features", "seed")
 """Keys that the files of conf/data refer to. A command on a trained model takes them from its checkpoint."""
 
 
-def composed(*arguments: str, config_name: str = "train") -> DictConfig:
+def compose_config(*arguments: str, config_name: str = "train") -> DictConfig:
     """Compose the configuration of these overrides outside of a run, with an empty `output_dir`."""
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
         return compose(config_name, overrides=["output_dir=''", *arguments])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hydra.utils import instantiate
 
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.data.scaling import Scaler
 from forecast.data.static_features import encode_static, feature_names, fit_static
 from forecast.data.time_features import time_feature_names, time_features
@@ -46,7 +46,7 @@ VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained r
 def made(*overrides: str, n_features: int = 3, n_targets: int = 3) -> tuple[ForecastGraph, dict[str, list]]:
     """An untrained forecast whose first column has level 10⁷ and deviation 1, and its inputs' shapes."""
     torch.manual_seed(0)
-    config = composed(*SMALL, *overrides)
+    config = compose_config(*SMALL, *overrides)
     network = instantiate(config.model)(n_features=n_features, n_targets=n_targets, n_time_features=4).eval()
     if isinstance(network, ResidualInformer):  # which says nothing before it is fitted and trained
         weight = torch.randn(config.seq_len, config.pred_len) / config.seq_len
