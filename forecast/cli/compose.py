@@ -13,6 +13,7 @@ from forecast.cli import overrides
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import VERSION_BASE
+from forecast.system.identity import without_hydra
 from forecast.system.paths import CONF
 
 OmegaConf.register_new_resolver("processes_per_node", distributed.per_node, replace=True)
@@ -99,13 +100,6 @@ def check_resolves(config: DictConfig, typed: set[str]) -> None:
     name = config.get("run_name")
     if name is not None and not (RUN_NAME.fullmatch(str(name)) and str(name).isprintable()):
         raise ConfigError(f"run_name={name} is not a valid folder name; give another")
-
-
-def without_hydra(config: DictConfig) -> DictConfig:
-    """Copy a configuration without Hydra's part. Keys can be added to the copy."""
-    copy = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
-    OmegaConf.set_struct(copy, False)
-    return copy
 
 
 def is_resolvable(config: DictConfig, key: str) -> bool:

@@ -14,7 +14,7 @@ from yaml import YAMLError
 from forecast.runs.folder import is_running, read_config
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
-from forecast.system.identity import RUN_EFFECTS, identity
+from forecast.system.identity import RUN_EFFECTS, identity, without_hydra
 
 UNREADABLE = (OSError, ValueError, YAMLError, OmegaConfBaseException)
 """Errors that reading a file of another program can raise."""
@@ -110,7 +110,6 @@ def digest_of(config: DictConfig) -> str:
 
 def digest_of_new(config: DictConfig) -> str:
     """Return the digest of a composed configuration, Hydra's part included, of a run that has no folder yet."""
-    own = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
-    OmegaConf.set_struct(own, False)
+    own = without_hydra(config)
     own.output_dir = ""
     return digest_of(own)

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from omegaconf import DictConfig, OmegaConf
+
 from forecast.system.keys import AFTER, LAUNCH, LOG, NAME, PLACE, RESULT, SOURCE, STATE, Effect, row_of
 
 ALL_EFFECTS = frozenset(Effect)
@@ -70,6 +72,13 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def without_hydra(config: DictConfig) -> DictConfig:
+    """Copy a configuration without Hydra's part. Keys can be added to the copy."""
+    copy = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    OmegaConf.set_struct(copy, False)
+    return copy
 
 
 def first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, Any, Any] | None:

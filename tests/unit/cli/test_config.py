@@ -9,8 +9,9 @@ import torch
 from hydra.utils import get_class, get_method, instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.cli.compose import compose_config, without_hydra
+from forecast.cli.compose import compose_config
 from forecast.cli.overrides import options
+from forecast.system.identity import without_hydra
 from forecast.system.paths import CONF
 from forecast.training.precision import resolve_auto
 from tests.support.configurations import (
