@@ -8,16 +8,11 @@ import json
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
-from forecast.runs.folder import is_running, read_config
+from forecast.runs.folder import UNREADABLE, is_running, read_config
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from forecast.system.identity import RUN_EFFECTS, identity, without_hydra
-
-UNREADABLE = (OSError, ValueError, YAMLError, OmegaConfBaseException)
-"""Errors that reading a file of another program can raise."""
 
 
 def find_run(config: DictConfig) -> Path | None:

@@ -12,8 +12,14 @@ from typing import Any
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
-from forecast.runs.folder import InUse, is_running, locked, read_overrides, write_overrides
-from forecast.runs.resume import UNREADABLE
+from forecast.runs.folder import (
+    UNREADABLE,
+    InUse,
+    is_running,
+    locked,
+    read_overrides,
+    write_overrides,
+)
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import forget_launcher_schemas
 from forecast.system.identity import RUN_EFFECTS, effect_of_override
