@@ -71,7 +71,10 @@ def job_number(folder: Path) -> tuple[int, str]:
 def differing(runs: Sequence[Run]) -> list[str]:
     """List the settings in which the runs differ, except the seed and settings of places and logs."""
     keys = dict.fromkeys(
-        key for run in runs for key in run.settings if key != "seed" and effect_of_override(key) in RUN_EFFECTS
+        key
+        for run in runs
+        for key in run.settings
+        if key != "seed" and effect_of_override(key) in RUN_EFFECTS
     )
     return [key for key in keys if len({run.settings.get(key) for run in runs}) > 1]
 

@@ -31,7 +31,9 @@ def run(program: str, folder: Path, *overrides: str) -> tuple[int, str]:
         for category in UNSEEN:
             warnings.simplefilter("ignore", category)
         try:
-            main_without_run_folder("check", check) if program == "check" else main_with_run_folder("train", train)
+            main_without_run_folder("check", check) if program == "check" else main_with_run_folder(
+                "train", train
+            )
         except SystemExit as exit:
             return int(exit.code or 0), errors.getvalue()
     return 0, errors.getvalue()

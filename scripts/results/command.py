@@ -65,7 +65,9 @@ def check_files(cells: Sequence[Cell], root: Path) -> None:
     for name in dict.fromkeys(cell.data for cell in cells):
         if "data.root=ROOT" in SETTINGS[name]:
             typed = (SETTINGS[name][0], f"data.root={root}")
-            instantiate(compose_config(*(quote(override, sweep=False) for override in typed)).data).prepare_data()
+            instantiate(
+                compose_config(*(quote(override, sweep=False) for override in typed)).data
+            ).prepare_data()
         elif name == "weather" and not (root / "weather.csv").is_file():
             raise DataError(
                 f"{root / 'weather.csv'}: no such file: put it there by hand: weather/weather.csv of the data sets "

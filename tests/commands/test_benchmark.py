@@ -66,7 +66,10 @@ def test_growth_and_crossing() -> None:
 
 def test_types_that_cannot_serve_a_role_are_omitted() -> None:
     def kinds(role: str) -> set[str]:
-        return {case.kind for case in list_cases(compose_config(f"benchmark.role={role}", config_name="benchmark"))}
+        return {
+            case.kind
+            for case in list_cases(compose_config(f"benchmark.role={role}", config_name="benchmark"))
+        }
 
     assert kinds("self") == {*ATTENTION_TYPES, NO_MIXING}
     assert kinds("causal") == {*ATTENTION_TYPES, NO_MIXING} - {"nystrom"}
@@ -76,7 +79,9 @@ def test_types_that_cannot_serve_a_role_are_omitted() -> None:
 @pytest.mark.parametrize("part", ["layer", "mixing"])
 @pytest.mark.parametrize("role", ["self", "causal", "cross"])
 def test_every_case_of_a_layer_runs(part: str, role: str) -> None:
-    config = compose_config(*SMALL, f"benchmark.part={part}", f"benchmark.role={role}", config_name="benchmark")
+    config = compose_config(
+        *SMALL, f"benchmark.part={part}", f"benchmark.role={role}", config_name="benchmark"
+    )
     for case in list_cases(config):
         make_work(config, case, "cpu")()
 

@@ -43,7 +43,9 @@ def table(changed: int) -> pd.DataFrame:
 def answers(folder: Path, changed: int, given: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any], Any]:
     path = folder / "long.csv"
     table(changed).to_csv(path, index=False)
-    config = compose_config("data=long", f"data.path='{path}'", *TINY, "data.static_covariates=[size]", *given)
+    config = compose_config(
+        "data=long", f"data.path='{path}'", *TINY, "data.static_covariates=[size]", *given
+    )
     data = make_data(config)
     fitted = FittedBaselines.fit(data)
     torch.manual_seed(0)

@@ -107,7 +107,9 @@ def test_every_model_is_made_with_every_attention(model: str, option: str) -> No
 
 @pytest.mark.parametrize("option", options_of("data"))
 def test_every_data_module_is_made(option: str) -> None:
-    config = compose_config(f"data={option}", *(["data.path=x.csv"] if option in ("csv", "long", "store") else []))
+    config = compose_config(
+        f"data={option}", *(["data.path=x.csv"] if option in ("csv", "long", "store") else [])
+    )
     data = instantiate(config.data)
     assert data.name == option
     assert (data.seq_len, data.pred_len) == (336, 24)
