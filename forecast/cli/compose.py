@@ -37,9 +37,9 @@ def compose_config(*arguments: str, config_name: str = "train") -> DictConfig:
 def compose_command(config_name: str, arguments: Sequence[str]) -> DictConfig:
     """Check a command's overrides and compose its configuration, Hydra's part included.
 
-    Hydra composes twice. The first configuration has the chosen options of groups only: its keys are the valid keys,
-    and its values give the types of valid values. The second one has all overrides. Of a sweep over choices, both have
-    the first value.
+    Hydra composes the chosen options of groups first. The keys of this configuration are the valid keys, and its values
+    give the types of valid values. If there are other overrides, Hydra composes again with all of them. Of a sweep over
+    choices, the configuration has the first value.
 
     Raises:
         ConfigError: a key or option is unknown, a value has the wrong type or is out of range, an interpolation cannot
@@ -54,7 +54,10 @@ def compose_command(config_name: str, arguments: Sequence[str]) -> DictConfig:
         defaults = compose_options(config_name, [overrides.first_of_sweep(group) for group in groups])
         check_search_path(arguments)
         overrides.check_keys(parsed, defaults)
-        config = compose(config_name, overrides=overrides.first_of_sweeps(parsed), return_hydra_config=True)
+        config = defaults
+        if len(groups) < len(parsed):
+            first = overrides.first_of_sweeps(parsed)
+            config = compose(config_name, overrides=first, return_hydra_config=True)
     check_resolves(config, {override.key_or_group for override in parsed})
     return config
 
