@@ -14,7 +14,6 @@ from forecast.attention import ProbSparseAttention
 from forecast.data import Batch, DataModule
 from forecast.data.time_features import time_features
 from forecast.inference.model import TrainedModel
-from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import ConfigError, DataError
 from forecast.tools.export.metadata import has_ids, takes_scale
 
@@ -170,14 +169,13 @@ def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[st
 
 def pytorch_forecast(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:
     """The forecast of the network on scaled windows, and its quantiles, in the units of the data."""
-    output, series = trained.network(batch.past, batch.past_time, batch.future_time), batch.series
-    forecast, quantiles = output, None
+    forecast, series = trained.forecast(batch.past, batch.past_time, batch.future_time), batch.series
+    point, quantiles = trained.point(forecast), None
     if trained.quantiles is not None:
-        quantiles = arrange_quantiles(output, data.n_targets)
-        forecast = quantiles[..., trained.quantiles.index(0.5)]
+        quantiles = forecast
     elif trained.calibration is not None:
-        quantiles = trained.calibration.around(output)
-    outputs = {"forecast": data.unscale_targets(forecast, series)}
+        quantiles = trained.calibration.around(point)
+    outputs = {"forecast": data.unscale_targets(point, series)}
     if quantiles is not None:
         each = [data.unscale_targets(one, series) for one in quantiles.unbind(-1)]
         outputs["quantiles"] = torch.stack(each, dim=-1)
