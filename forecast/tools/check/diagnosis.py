@@ -94,7 +94,7 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
     unfilled = read_unfilled(data)
     stage("columns")
     parts = split_parts(unfilled.panel, data.split, data.scale_by)
-    columns, cells = measure_columns(unfilled, parts)
+    columns, by_series = measure_columns(unfilled, parts)
     gaps = find_gaps(unfilled)
     features = advice.suggest_features(unfilled.panel, choices)
     prepared = prepare(unfilled, columns, choices)
@@ -124,7 +124,7 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         refused=bool(gaps) and choices.fill != fill_that_works(unfilled, choices.fill),
         unfillable=prepared.unfillable,
         columns=columns,
-        series=measure_series(unfilled.panel, gaps, cells, parts, chosen),
+        series=measure_series(unfilled.panel, gaps, by_series, parts, chosen),
         targets=tuple(targets),
         seasons=seasons,
         season_rows=len(values),
