@@ -16,7 +16,7 @@ from forecast.system.hydra_internals import VERSION_BASE
 from forecast.system.identity import without_hydra
 from forecast.system.paths import CONF
 
-OmegaConf.register_new_resolver("processes_per_node", distributed.per_node, replace=True)
+OmegaConf.register_new_resolver("processes_per_node", distributed.processes_per_node, replace=True)
 OmegaConf.register_new_resolver("nodes", distributed.nodes, replace=True)
 OmegaConf.register_new_resolver(
     "random_suffix", lambda *_: secrets.token_hex(3), use_cache=True, replace=True

@@ -28,7 +28,7 @@ def main_with_run_folder(config_name: str, task: Task) -> None:
     After a user's mistake the process prints one line on stderr (a traceback with HYDRA_FULL_ERROR=1) and exits with
     status 2, after Ctrl-C with 130. A job of a multirun that fails does not end the others.
     """
-    if distributed.count() > 1 or not distributed.is_first():
+    if distributed.n_processes() > 1 or not distributed.is_first():
         distributed.follow_parent()
     sweep.prefer_own_launchers()
     flags = parse_arguments(sys.argv[1:])
@@ -36,7 +36,7 @@ def main_with_run_folder(config_name: str, task: Task) -> None:
     job = TaskInRunFolder(task)
     try:
         with errors_in_one_line("; repeat the command with resume=auto to continue"):
-            with distributed.first_speaks():
+            with distributed.delay_errors_of_others():
                 config = compose_checked(config_name, flags)
             if is_question(flags):
                 answer(config_name, flags)

@@ -123,7 +123,11 @@ def remove_if_nothing_began(folder: Path) -> None:
 
 def may_use_many_devices(config: DictConfig) -> bool:
     """Whether a run has, or may start, several processes."""
-    return distributed.count() > 1 or config.get("trainer", {}).get("devices", 1) not in (1, "1", "auto")
+    return distributed.n_processes() > 1 or config.get("trainer", {}).get("devices", 1) not in (
+        1,
+        "1",
+        "auto",
+    )
 
 
 def check_one_device(config: DictConfig) -> None:
