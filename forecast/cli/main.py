@@ -19,7 +19,7 @@ from forecast.cli.task import Task, TaskInRunFolder, check_one_device, check_res
 from forecast.runs import resume, sweep
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
-from forecast.system.hydra_internals import answer, is_question, parse_arguments, run_once, run_sweep
+from forecast.system.hydra_internals import asks_for_info, parse_arguments, print_info, run_once, run_sweep
 
 
 def main_with_run_folder(config_name: str, task: Task) -> None:
@@ -38,8 +38,8 @@ def main_with_run_folder(config_name: str, task: Task) -> None:
         with errors_in_one_line("; repeat the command with resume=auto to continue"):
             with distributed.delay_errors_of_others():
                 config = compose_checked(config_name, flags)
-            if is_question(flags):
-                answer(config_name, flags)
+            if asks_for_info(flags):
+                print_info(config_name, flags)
             elif flags.multirun or config.hydra.mode == RunMode.MULTIRUN:
                 start_sweep(config_name, config, flags.overrides, job)
             else:
@@ -69,8 +69,8 @@ def main_without_run_folder(config_name: str, task: Task, *, positional: str | N
             flags.overrides.append(f"{positional}=[{','.join(quote_value(text) for text in plain)}]")
         flags.overrides = [quote(argument, sweep=False) for argument in flags.overrides]
         config = compose_checked(config_name, flags)
-        if is_question(flags):
-            answer(config_name, flags)
+        if asks_for_info(flags):
+            print_info(config_name, flags)
             return
         failures: list[BaseException] = []
 
