@@ -12,7 +12,7 @@ from forecast.data.time_features import season_length
 from forecast.tools.check import advice
 from forecast.tools.check.columns import Column, measure_columns
 from forecast.tools.check.gaps import Gaps, fill_gaps, fill_that_works, find_gaps
-from forecast.tools.check.lengths import PAST, suggest_lengths
+from forecast.tools.check.lengths import HORIZON, PAST, suggest_lengths
 from forecast.tools.check.seasons import Season, find_seasons
 from forecast.tools.check.series import (
     SeriesFacts,
@@ -25,9 +25,6 @@ from forecast.tools.check.settings import Choices, Setting
 from forecast.tools.check.windows import BaselineScores, Part, cut_windows, score_baselines, split_parts
 
 STAGES = ("reading", "columns", "seasons", "baselines", "picture")
-
-DEFAULT_HORIZON = 24
-"""pred_len in the report if none was given and none can be suggested."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +166,7 @@ def measure(
 def choose_lengths(lengths: list[Setting], choices: Choices) -> tuple[int, int]:
     """seq_len and pred_len that were given, else suggested, else the defaults of training."""
     suggested = {setting.key: setting.value for setting in lengths}
-    default = {"seq_len": PAST, "pred_len": DEFAULT_HORIZON}
+    default = {"seq_len": PAST, "pred_len": HORIZON}
     chosen = {key: getattr(choices, key) or suggested.get(key, default[key]) for key in default}
     return chosen["seq_len"], chosen["pred_len"]
 
