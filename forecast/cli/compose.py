@@ -9,7 +9,8 @@ from hydra.errors import MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from forecast.cli import overrides
+from forecast.cli import allowed_targets, overrides
+from forecast.cli.traverse import flatten, is_resolvable
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import VERSION_BASE
@@ -52,7 +53,7 @@ def compose_command(config_name: str, arguments: Sequence[str]) -> DictConfig:
             overrides.check_options(group)
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
         defaults = compose_options(config_name, [overrides.first_of_sweep(group) for group in groups])
-        check_search_path(arguments)
+        allowed_targets.check_search_path(arguments)
         overrides.check_keys(parsed, defaults)
         config = defaults
         if len(groups) < len(parsed):
@@ -76,13 +77,6 @@ def compose_options(config_name: str, options: list[str]) -> DictConfig:
     return config
 
 
-def check_search_path(arguments: Sequence[str]) -> None:
-    """Raise ConfigError for an override of Hydra's search path."""
-    for argument in arguments:
-        if argument.lstrip("+~").startswith("hydra.searchpath"):
-            raise ConfigError(f"{argument}: settings come only from conf/; put a YAML file there")
-
-
 def check_resolves(config: DictConfig, typed: set[str]) -> None:
     """Check that every interpolation can be resolved, and that the run name is a valid folder name.
 
@@ -97,21 +91,12 @@ def check_resolves(config: DictConfig, typed: set[str]) -> None:
     try:
         OmegaConf.resolve(config)
     except (OmegaConfBaseException, RecursionError) as error:
-        given = typed & set(dict(overrides.flatten(config)))
+        given = typed & set(dict(flatten(config)))
         key = next((key for key in sorted(given) if not is_resolvable(config, key)), "a setting")
         raise ConfigError(f"{key}: {str(error).splitlines()[0]}") from None
     name = config.get("run_name")
     if name is not None and not (RUN_NAME.fullmatch(str(name)) and str(name).isprintable()):
         raise ConfigError(f"run_name={name} is not a valid folder name; give another")
-
-
-def is_resolvable(config: DictConfig, key: str) -> bool:
-    """Whether the value of a key has no unresolvable interpolation."""
-    try:
-        OmegaConf.select(config, key)
-    except OmegaConfBaseException:
-        return False
-    return True
 
 
 def check_checkpoint(config: DictConfig) -> None:

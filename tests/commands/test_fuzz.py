@@ -26,8 +26,8 @@ from omegaconf import OmegaConf
 
 from forecast.cli.compose import compose_command, compose_config
 from forecast.cli.errors import is_users_mistake, one_line
-from forecast.cli.overrides import flatten
 from forecast.cli.quoting import quote
+from forecast.cli.traverse import flatten
 from forecast.data.files.file_source import read_table
 from forecast.system.errors import ForecastError
 from malformed import files
