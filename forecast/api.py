@@ -10,7 +10,7 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli import allowed_targets, secrets_check
-from forecast.cli.compose import compose_command, composed
+from forecast.cli.compose import compose_command, compose_config
 from forecast.cli.quoting import quote
 from forecast.commands.train import train
 from forecast.data import DataModule, Panel, frame_data
@@ -187,7 +187,7 @@ def check_data_overrides(given: Sequence[str]) -> None:
 
 def compose_run(given: Sequence[str]) -> DictConfig:
     """Compose and check the configuration of a run on a DataFrame, with a new run folder."""
-    config = composed(*given, f"data.name={FRAME}", "run_name=''")
+    config = compose_config(*given, f"data.name={FRAME}", "run_name=''")
     config.run_name = f"{config.model.attention.name}-{FRAME}-{config.pred_len}-s{config.seed}"
     folder = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{config.run_name}_{token_hex(3)}"
     config.output_dir = str(Path(config.output_root) / folder)

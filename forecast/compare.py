@@ -1,6 +1,6 @@
 """Compare trained runs on one page: `python -m forecast.compare --help`."""
 
-from forecast.cli.main import command
+from forecast.cli.main import main_without_run_folder
 
 if __name__ == "__main__":
-    command("compare", "forecast.commands.compare:compare", positional="runs")
+    main_without_run_folder("compare", "forecast.commands.compare:compare", positional="runs")

@@ -1,6 +1,6 @@
 """Score a trained model again, or on other data: `python -m forecast.evaluate --help`."""
 
-from forecast.cli.main import command
+from forecast.cli.main import main_without_run_folder
 
 if __name__ == "__main__":
-    command("evaluate", "forecast.commands.evaluate:evaluate")
+    main_without_run_folder("evaluate", "forecast.commands.evaluate:evaluate")

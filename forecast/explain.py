@@ -1,6 +1,6 @@
 """Visualise the attention on one window: `python -m forecast.explain --help`."""
 
-from forecast.cli.main import command
+from forecast.cli.main import main_without_run_folder
 
 if __name__ == "__main__":
-    command("explain", "forecast.commands.explain:explain")
+    main_without_run_folder("explain", "forecast.commands.explain:explain")

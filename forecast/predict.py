@@ -1,6 +1,6 @@
 """Forecast with a trained model: `python -m forecast.predict --help`."""
 
-from forecast.cli.main import command
+from forecast.cli.main import main_without_run_folder
 
 if __name__ == "__main__":
-    command("predict", "forecast.commands.predict:predict")
+    main_without_run_folder("predict", "forecast.commands.predict:predict")

@@ -32,9 +32,11 @@ def etth1(data_root: Path):
     """The data module of ETTh1 in the split of the paper, with windows of 48 → 24 steps and all columns."""
     from hydra.utils import instantiate
 
-    from forecast.cli.compose import composed
+    from forecast.cli.compose import compose_config
 
-    data = instantiate(composed("data=etth1", f"data.root='{data_root}'", "seq_len=48", "pred_len=24").data)
+    data = instantiate(
+        compose_config("data=etth1", f"data.root='{data_root}'", "seq_len=48", "pred_len=24").data
+    )
     data.prepare_data()
     data.setup()
     return data

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from forecast.checkpoints.contents import completed_epochs, data_state
 from forecast.system.errors import CheckpointError
-from forecast.system.identity import OF_ONE_RUN, first_difference, identity
+from forecast.system.identity import RUN_EFFECTS, first_difference, identity
 from forecast.system.keys import SPEED, STATE
 
 DATA_STATE = {
@@ -84,7 +84,7 @@ def has_same_validation(content: dict[str, Any], settings: dict[str, Any], data:
     True if the data settings and the data modules' states (columns, scaler, last training date) are equal.
     """
     old, new = (
-        identity(each, OF_ONE_RUN - {SPEED}, below="data", per_machine=False)
+        identity(each, RUN_EFFECTS - {SPEED}, below="data", per_machine=False)
         for each in (content["hyper_parameters"], settings)
     )
     return old == new and is_equal(data_state(content), data)

@@ -9,12 +9,12 @@ Imports no torch: `forecast.cli.main` runs these checks before every command.
 
 import re
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from omegaconf import Container, DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig
 
+from forecast.cli.traverse import leaves
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import plugin_targets
 from forecast.system.targets import known_targets
@@ -35,12 +35,6 @@ LOGGING = {
 SAFE_INTERPOLATION = re.compile(r"\$\{[\w.]+\}|\$\{(?:hydra|now|oc\.env|random_suffix|job_folder):[^${}]*\}")
 """Interpolations that cannot turn text into a mapping, which could name a target."""
 
-MAX_CONTAINERS = 3_000
-"""Largest number of mappings and lists in a configuration. One that refers to itself has infinitely many."""
-
-
-# ---- the command line
-
 
 def check_flags(typed: Namespace) -> None:
     """Raise ConfigError for a flag that reads settings from other places than conf/."""
@@ -50,6 +44,13 @@ def check_flags(typed: Namespace) -> None:
                 f"--{flag.replace('_', '-')}: settings come only from conf/ and the command line; "
                 "put a YAML file into conf/"
             )
+
+
+def check_search_path(arguments: Sequence[str]) -> None:
+    """Raise ConfigError for an override of Hydra's search path."""
+    for argument in arguments:
+        if argument.lstrip("+~").startswith("hydra.searchpath"):
+            raise ConfigError(f"{argument}: settings come only from conf/; put a YAML file there")
 
 
 def check_composed(config: DictConfig) -> None:
@@ -85,33 +86,3 @@ def check_targets(config: Any, known: frozenset[str]) -> None:
                 f"{name}={value}: no file below conf/ names this class; nothing was run. Name a class of "
                 "your own in a YAML file there, or in the environment variable FORECAST_TARGETS"
             )
-
-
-def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted key and the value of every setting, with interpolations resolved where possible.
-
-    Raises:
-        ConfigError: the configuration refers to itself without end.
-    """
-    waiting, seen = [(prefix, config)], 0
-    while waiting:
-        name, value = waiting.pop()
-        if isinstance(value, Mapping | Sequence) and not isinstance(value, str):
-            seen += 1
-            if seen > MAX_CONTAINERS:
-                raise ConfigError(f"{name}: the settings repeat themselves without end")
-            keys = list(value) if isinstance(value, Mapping) else range(len(value))
-            waiting += [(f"{name}.{key}".lstrip("."), resolved(value, key)) for key in reversed(keys)]
-        else:
-            yield name, value
-
-
-def resolved(config: Any, key: Any) -> Any:
-    """The value of a setting: the text of an interpolation that cannot be resolved yet, None for a missing value."""
-    try:
-        return config[key]
-    except OmegaConfBaseException:
-        if isinstance(config, Container) and OmegaConf.is_missing(config, key):
-            return None
-        plain: Any = OmegaConf.to_container(config)
-        return plain[key]

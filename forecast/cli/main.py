@@ -5,44 +5,45 @@ Imports no torch, so that --help and --cfg are fast.
 
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from forecast.cli import allowed_targets, secrets_check
-from forecast.cli.compose import ComposedCommand, compose_command
+from forecast.cli.compose import compose_command
 from forecast.cli.errors import errors_in_one_line
 from forecast.cli.quoting import quote, quote_value, write_override
-from forecast.cli.run_job import RunInFolder, Task, check_resolved, imported, refuse_many_devices
+from forecast.cli.task import Task, TaskInRunFolder, check_one_device, check_resolved, import_task
 from forecast.runs import resume, sweep
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
-from forecast.system.hydra_internals import answer, is_question, parse_arguments, run_once, run_sweep
+from forecast.system.hydra_internals import asks_for_info, parse_arguments, print_info, run_once, run_sweep
 
 
-def main(config_name: str, task: Task) -> None:
+def main_with_run_folder(config_name: str, task: Task) -> None:
     """Run `task` in a run folder, or with -m in one run folder for each combination of values.
 
     After a user's mistake the process prints one line on stderr (a traceback with HYDRA_FULL_ERROR=1) and exits with
     status 2, after Ctrl-C with 130. A job of a multirun that fails does not end the others.
     """
-    if distributed.count() > 1 or not distributed.is_first():
+    if distributed.n_processes() > 1 or not distributed.is_first():
         distributed.follow_parent()
     sweep.prefer_own_launchers()
     flags = parse_arguments(sys.argv[1:])
     flags.overrides = [quote(argument, sweep=flags.multirun) for argument in flags.overrides]
-    job = RunInFolder(task)
+    job = TaskInRunFolder(task)
     try:
         with errors_in_one_line("; repeat the command with resume=auto to continue"):
-            with distributed.first_speaks():
-                composed = check(config_name, flags)
-            if is_question(flags):
-                answer(config_name, flags)
-            elif flags.multirun or composed.config.hydra.mode == RunMode.MULTIRUN:
-                sweep_over(config_name, composed, job)
+            with distributed.delay_errors_of_others():
+                config = compose_checked(config_name, flags)
+            if asks_for_info(flags):
+                print_info(config_name, flags)
+            elif flags.multirun or config.hydra.mode == RunMode.MULTIRUN:
+                start_sweep(config_name, config, flags.overrides, job)
             else:
-                run_one(composed, job)
+                start_run(config, flags.overrides, job)
     finally:
         failed = sweep.finish()
         if job.failures and not distributed.is_first():
@@ -52,7 +53,7 @@ def main(config_name: str, task: Task) -> None:
         sys.exit(2)
 
 
-def command(config_name: str, task: Task, *, positional: str | None = None) -> None:
+def main_without_run_folder(config_name: str, task: Task, *, positional: str | None = None) -> None:
     """Run `task` once in the current folder, without a run folder and a log file.
 
     If `positional` is given, arguments without `=` become the list of that name.
@@ -66,25 +67,25 @@ def command(config_name: str, task: Task, *, positional: str | None = None) -> N
             flags.overrides = [argument for argument in flags.overrides if argument not in plain]
             flags.overrides.append(f"{positional}=[{','.join(quote_value(text) for text in plain)}]")
         flags.overrides = [quote(argument, sweep=False) for argument in flags.overrides]
-        composed = check(config_name, flags)
-        if is_question(flags):
-            answer(config_name, flags)
+        config = compose_checked(config_name, flags)
+        if asks_for_info(flags):
+            print_info(config_name, flags)
             return
         failures: list[BaseException] = []
 
         def job(config: DictConfig) -> None:
             try:
                 check_resolved(config)
-                imported(task)(config)
+                import_task(task)(config)
             except Exception as error:  # Hydra would print more lines
                 failures.append(error)
 
-        run_once(composed.config, job)
+        run_once(config, job)
         if failures:
             raise failures[0]
 
 
-def check(config_name: str, flags: Namespace) -> ComposedCommand:
+def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
     """Compose the command's configuration, and check it before Hydra instantiates any of it.
 
     Raises:
@@ -92,19 +93,18 @@ def check(config_name: str, flags: Namespace) -> ComposedCommand:
     """
     secrets_check.check_typed(sys.argv[1:])
     allowed_targets.check_flags(flags)
-    composed = compose_command(config_name, flags.overrides)
+    config = compose_command(config_name, flags.overrides)
     if flags.overrides:
-        allowed_targets.check_composed(composed.config)
-        secrets_check.check(composed.config)
-    return composed
+        allowed_targets.check_composed(config)
+        secrets_check.check(config)
+    return config
 
 
-def run_one(composed: ComposedCommand, job: RunInFolder) -> None:
+def start_run(config: DictConfig, overrides: Sequence[str], job: TaskInRunFolder) -> None:
     """Run the job in a new run folder, or with resume=auto in the folder of the run to resume."""
-    config = composed.config
 
     def choose_folder() -> str:
-        folder: Path | None = resume.find_run(config) if "resume=auto" in composed.overrides else None
+        folder: Path | None = resume.find_run(config) if "resume=auto" in overrides else None
         return str(folder or config.hydra.run.dir)
 
     folder = distributed.choose_in_first(choose_folder)
@@ -115,11 +115,11 @@ def run_one(composed: ComposedCommand, job: RunInFolder) -> None:
         raise job.failures[0]
 
 
-def sweep_over(config_name: str, composed: ComposedCommand, job: RunInFolder) -> None:
+def start_sweep(config_name: str, config: DictConfig, overrides: Sequence[str], job: TaskInRunFolder) -> None:
     """Run the job for each combination of values; with resume=auto, in the folder of the sweep to resume."""
-    refuse_many_devices(composed.config)
+    check_one_device(config)
     chosen = []
-    if "resume=auto" in composed.overrides:
-        settings = sweep.find_sweep(composed.config, composed.overrides)
+    if "resume=auto" in overrides:
+        settings = sweep.find_sweep(config, overrides)
         chosen = [write_override(key, value) for key, value in settings.items()]
-    run_sweep(config_name, [*composed.overrides, *chosen], job)
+    run_sweep(config_name, [*overrides, *chosen], job)

@@ -4,17 +4,17 @@ Imports no torch: this module runs before every command.
 """
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig
 
 from forecast.cli.limits import check_value
+from forecast.cli.traverse import flatten
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.system.paths import CONF
 
@@ -117,25 +117,6 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
                     f"{key}={value}: it is a group of settings; set one of them: {', '.join(below)}"
                 )
             check_value(key, value, known.get(key))
-
-
-def flatten(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted key and the value of every setting, with interpolations resolved if possible, else None."""
-    for key in map(str, config):
-        name = f"{prefix}{key}"
-        value = None if OmegaConf.is_missing(config, key) else value_at(config, key)
-        if isinstance(value, DictConfig) and not OmegaConf.is_interpolation(config, key):
-            yield from flatten(value, f"{name}.")
-        else:
-            yield name, value
-
-
-def value_at(config: DictConfig, key: str) -> Any:
-    """The value of a key; None for an interpolation that cannot be resolved."""
-    try:
-        return config[key]
-    except OmegaConfBaseException:
-        return None
 
 
 def unknown_key(key: str, known: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from forecast.cli.allowed_targets import leaves
+from forecast.cli.traverse import leaves
 from forecast.system.errors import ConfigError
 
 KEY = re.compile(

@@ -17,7 +17,7 @@ from forecast.tools.export import onnx_file, torch_file
 from forecast.tools.export.difference import (
     check_result,
     compare_with_pytorch,
-    count_allowed_beyond,
+    count_allowed_exceptions,
     prepare_test_data,
 )
 from forecast.tools.export.graph import ForecastGraph, trace_forecast
@@ -49,7 +49,7 @@ def export(config: DictConfig) -> None:
         difference = compare_with_pytorch(
             run, trained, data, chosen, config.tolerance, lambda batches: track(batches, "Comparing")
         )
-        allowed = count_allowed_beyond(trained.network, len(chosen))
+        allowed = count_allowed_exceptions(trained.network, len(chosen))
         checked = check_result(difference, data, about, config.tolerance, allowed=allowed)
         write_json(temporary_beside, {**about, "checked": checked})
     print_report(path, about, checked, date_name(trained.config["data"].get("date_column", "date")))

@@ -1,4 +1,4 @@
-"""Figures of runs, forecasts, backtests and benchmarks."""
+"""Figures of runs, forecasts and backtests, and their common style."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,12 +32,14 @@ def subplots(
     return figure, figure.subplots(rows, columns, **options)
 
 
-def _style(axis: Axes, which: Literal["major", "both"] = "major") -> None:
+def style_axis(axis: Axes, which: Literal["major", "both"] = "major") -> None:
+    """Draw a light grid, and leave out the upper and the right border."""
     axis.grid(alpha=0.25, which=which)
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _format_dates(axis: Axes, min_ticks: int, max_ticks: int) -> None:
+def format_dates(axis: Axes, min_ticks: int, max_ticks: int) -> None:
+    """Label the horizontal axis with round dates."""
     ticks = mdates.AutoDateLocator(minticks=min_ticks, maxticks=max_ticks)
     axis.xaxis.set_major_locator(ticks)
     axis.xaxis.set_major_formatter(mdates.ConciseDateFormatter(ticks))
@@ -77,9 +79,9 @@ def forecast_figure(
                     linestyle="--" if name in BASELINE_COLOURS else "-",
                 )  # fmt: skip
             axis.axvline(when[-pred_len - 1], color="#999999", linewidth=0.8, linestyle=":")
-            _format_dates(axis, 2, 8)
+            format_dates(axis, 2, 8)
             axis.tick_params(axis="x", labelsize=8)
-            _style(axis)
+            style_axis(axis)
             if w == 0:
                 axis.set_ylabel(variable, parse_math=False)
             if v == 0 and names:
@@ -140,8 +142,8 @@ def prediction_figure(forecasts: Sequence[PlottedForecast], title: str) -> Figur
             truth = np.append(known, found.truth)
             axis.plot(dates, truth, color=TRUTH_COLOUR, linewidth=1.1, linestyle="--", label="truth")
         axis.axvline(found.history_dates[-1], color="#999999", linewidth=0.8, linestyle=":")
-        _format_dates(axis, 3, 10)
-        _style(axis)
+        format_dates(axis, 3, 10)
+        style_axis(axis)
         axis.set_ylabel(found.label, parse_math=False)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.suptitle(title, fontsize=11, parse_math=False)
@@ -161,7 +163,7 @@ def step_figure(errors: Mapping[str, np.ndarray], title: str) -> Figure:
     axis.set(xlabel="step of the horizon", ylabel="MSE (scaled)")
     axis.set_title(title, parse_math=False)
     axis.set_ylim(bottom=0)
-    _style(axis)
+    style_axis(axis)
     axis.legend(frameon=False)
     figure.tight_layout()
     return figure
@@ -192,10 +194,10 @@ def backtest_figure(
             )  # fmt: skip
         axis.set_ylim(bottom=0)
         axis.set_ylabel("MSE (scaled)")
-        _style(axis)
+        style_axis(axis)
     for date in trainings:
         above.axvline(date, color="#999999", linewidth=0.8, linestyle=":")
-    _format_dates(above, 3, 10)
+    format_dates(above, 3, 10)
     marked = "; dotted: trained again" if trainings else ""
     above.set_title(f"by origin, the first date forecast{marked}", fontsize=10)
     below.set_title("by step of the horizon, over all origins", fontsize=10)
@@ -208,36 +210,6 @@ def backtest_figure(
 def attention_colour(attention: str, number: int) -> str:
     """Colour of the number-th line, which shows this attention type: dark for full attention, the reference."""
     return TRUTH_COLOUR if attention == "full" else f"C{number}"
-
-
-def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
-    """Draw time and peak memory for one sequence, forward and backward, against its length, with logarithmic axes."""
-    rows = rows[rows["backward"]].assign(
-        n=lambda r: r["length"].astype(str).str.split("/").str[0].astype(int)
-    )
-    measured = {
-        c: unit for c, unit in {"median": "seconds", "peak_mib": "MiB"}.items() if np.any(rows[c] > 0)
-    }
-    figure, grid = subplots(1, len(measured), figsize=(5.5 * len(measured), 4.4), squeeze=False)
-    axes = grid[0]
-    for axis, (column, unit) in zip(axes, measured.items(), strict=True):
-        for number, (attention, points) in enumerate(rows.groupby("kind", sort=False)):
-            style = {
-                "color": attention_colour(str(attention), number),
-                "linewidth": 2.2 if attention == "full" else 1.6,
-            }
-            style |= {"linestyle": ":", "color": "#888888"} if attention == "no mixing" else {}
-            values = points[column] / points["batch"]
-            axis.plot(points["n"], values, marker="o", markersize=3.5, label=attention, **style)
-            if column == "median":
-                low, high = points["fastest"] / points["batch"], points["slowest"] / points["batch"]
-                axis.fill_between(points["n"], low, high, color=style["color"], alpha=0.15, linewidth=0)
-        axis.set(xscale="log", yscale="log", xlabel="length", ylabel=f"{unit} a sequence")
-        _style(axis, which="both")
-    axes[0].legend(frameon=False)
-    figure.suptitle(title, fontsize=11)
-    figure.tight_layout()
-    return figure
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -17,7 +17,7 @@ def which_windows(data: DataModule, split: str) -> str:
     return f"{count}, every one counted" if stride == 1 or split == "train" else f"{count}, every {stride}th"
 
 
-def skill_in_words(skill: float, baseline: str) -> str:
+def describe_skill(skill: float, baseline: str) -> str:
     """Explain a skill relative to `baseline`, the best one. The skill is NaN if that baseline makes no error."""
     if math.isnan(skill):
         return f"no skill can be given: {baseline}, the best baseline, makes no error here; use {baseline}"
@@ -40,7 +40,7 @@ def print_scores(title: str, attention: str, results: Results) -> None:
         table.add_row(LABELS.get(name, attention), *row, style="bold" if name == MODEL else None)
     console = Console(markup=False)
     console.print(table)
-    console.print(skill_in_words(results.skill, LABELS[results.best_baseline]))
+    console.print(describe_skill(results.skill, LABELS[results.best_baseline]))
     for method, scores in results.intervals.items():
         levels = "; ".join(
             f"{level}% holds {100 * score['coverage']:.1f}%, width {score['width']:.3f}"

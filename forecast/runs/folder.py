@@ -7,9 +7,14 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from forecast.system.errors import ConfigError
 from forecast.system.files import whole_file
+
+UNREADABLE = (OSError, ValueError, YAMLError, OmegaConfBaseException)
+"""Errors that reading a file of another program can raise."""
 
 
 class InUse(ConfigError):
@@ -64,7 +69,7 @@ def read_config(path: Path) -> DictConfig:
     """Read a run's configuration.
 
     Raises:
-        Exception: one of `forecast.runs.resume.UNREADABLE`, if the file does not hold a run's configuration.
+        Exception: one of `UNREADABLE`, if the file does not hold a run's configuration.
     """
     config = OmegaConf.load(path)
     if not isinstance(config, DictConfig) or "output_dir" not in config:
@@ -76,7 +81,7 @@ def read_overrides(path: Path) -> list[str]:
     """Read a list of overrides.
 
     Raises:
-        Exception: one of `forecast.runs.resume.UNREADABLE`, if the file does not hold a list.
+        Exception: one of `UNREADABLE`, if the file does not hold a list.
     """
     overrides: Any = OmegaConf.to_container(OmegaConf.load(path))
     if not isinstance(overrides, list):

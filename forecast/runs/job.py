@@ -31,20 +31,20 @@ def job_folder(stem: str, suffix: str, *, _root_: DictConfig) -> str:
     except OmegaConfBaseException:  # the job itself reports what is wrong
         return f"{stem}_{suffix}"
     found = find_job(_root_, digest) if _root_.get("resume") == "auto" else None
-    return found.name if found is not None else f"{stem}_{short(digest)}-{suffix}"
+    return found.name if found is not None else f"{stem}_{short_digest(digest)}-{suffix}"
 
 
 OmegaConf.register_new_resolver("job_folder", job_folder, replace=True)
 
 
-def short(digest: str) -> str:
+def short_digest(digest: str) -> str:
     """Return the part of a digest that a folder's name contains."""
     return digest[:8]
 
 
 def find_job(config: DictConfig, digest: str) -> Path | None:
     """Find the newest folder in the sweep with a configuration of this digest."""
-    folders = Path(config.hydra.sweep.dir).glob(f"*_{short(digest)}-*")
+    folders = Path(config.hydra.sweep.dir).glob(f"*_{short_digest(digest)}-*")
     for folder in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True):
         written = folder / "config.yaml"
         if not written.exists() or digest_of(read_config(written)) == digest:
@@ -126,7 +126,7 @@ def record_lost_job(config: DictConfig, number: int, reason: str) -> float | Non
     digest = digest_of_new(config)
     folder = find_job(config, digest)
     if folder is None:
-        folder = Path(config.hydra.sweep.dir) / f"{number}_{config.run_name}_{short(digest)}-lost"
+        folder = Path(config.hydra.sweep.dir) / f"{number}_{config.run_name}_{short_digest(digest)}-lost"
         folder.mkdir()
     elif (score := score_if_finished(folder, config)) is not None:
         return score

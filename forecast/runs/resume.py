@@ -8,16 +8,11 @@ import json
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
-from forecast.runs.folder import is_running, read_config
+from forecast.runs.folder import UNREADABLE, is_running, read_config
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
-from forecast.system.identity import OF_ONE_RUN, identity
-
-UNREADABLE = (OSError, ValueError, YAMLError, OmegaConfBaseException)
-"""Errors that reading a file of another program can raise."""
+from forecast.system.identity import RUN_EFFECTS, identity, without_hydra
 
 
 def find_run(config: DictConfig) -> Path | None:
@@ -102,7 +97,7 @@ def score_if_finished(folder: Path, config: DictConfig) -> float | None:
 def digest_of(config: DictConfig) -> str:
     """Hash the settings of a run, without those that only say where it is logged and written."""
     resolved = OmegaConf.to_container(config, resolve=True)
-    compared = identity(resolved, OF_ONE_RUN)  # type: ignore[arg-type]
+    compared = identity(resolved, RUN_EFFECTS)  # type: ignore[arg-type]
     run_folder = json.dumps(f"{config.output_dir}/")[1:-1]  # as it stands in JSON, in paths inside the folder
     text = json.dumps(compared, sort_keys=True).replace(run_folder, "/")
     return hashlib.sha256(text.encode()).hexdigest()
@@ -110,7 +105,6 @@ def digest_of(config: DictConfig) -> str:
 
 def digest_of_new(config: DictConfig) -> str:
     """Return the digest of a composed configuration, Hydra's part included, of a run that has no folder yet."""
-    own = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
-    OmegaConf.set_struct(own, False)
+    own = without_hydra(config)
     own.output_dir = ""
     return digest_of(own)

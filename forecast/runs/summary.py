@@ -14,7 +14,7 @@ from rich.table import Table
 
 from forecast.runs.folder import is_running, read_overrides
 from forecast.system.files import whole_file
-from forecast.system.identity import OF_ONE_RUN, effect_of_override
+from forecast.system.identity import RUN_EFFECTS, effect_of_override
 
 SUMMARISED = {"mse": 3, "mae": 3, "skill": 3, "seconds": 1, "windows_per_second": 0, "peak_memory_mb": 0}
 """Scores in the summary, and the decimal places of each on the screen."""
@@ -68,10 +68,13 @@ def job_number(folder: Path) -> tuple[int, str]:
 # ---- rows
 
 
-def differing(runs: Sequence[Run]) -> list[str]:
+def differing_settings(runs: Sequence[Run]) -> list[str]:
     """List the settings in which the runs differ, except the seed and settings of places and logs."""
     keys = dict.fromkeys(
-        key for run in runs for key in run.settings if key != "seed" and effect_of_override(key) in OF_ONE_RUN
+        key
+        for run in runs
+        for key in run.settings
+        if key != "seed" and effect_of_override(key) in RUN_EFFECTS
     )
     return [key for key in keys if len({run.settings.get(key) for run in runs}) > 1]
 
@@ -88,7 +91,7 @@ def summarise(runs: Sequence[Run]) -> pd.DataFrame:
 
     `best` marks the rows with the lowest test MSE of their task.
     """
-    names = headings(differing(runs) or ["attention"])
+    names = headings(differing_settings(runs) or ["attention"])
     tested = [run for run in runs if run.metrics is not None]
     scores = pd.DataFrame([scores_of(run) for run in tested])
     chosen = pd.DataFrame(
@@ -170,7 +173,9 @@ def show(rows: pd.DataFrame, n_runs: int) -> None:
     for name in names:
         table.add_column(name, justify="right" if name in {"seeds", *SUMMARISED} else "left")
     for row in rows.to_dict("records"):
-        cells = [score_cell(row, name) if name in SUMMARISED else shortened(str(row[name])) for name in names]
+        cells = [
+            score_cell(row, name) if name in SUMMARISED else shorten_number(str(row[name])) for name in names
+        ]
         table.add_row(*cells, style="bold" if row["best"] else None)
     console = Console(markup=False)
     if not console.is_terminal:
@@ -184,7 +189,7 @@ def score_cell(row: dict[Any, Any], score: str) -> str:
     return f"{row[score]:.{digits}f}" + ("" if np.isnan(deviation) else f" ± {deviation:.{digits}f}")
 
 
-def shortened(value: str) -> str:
+def shorten_number(value: str) -> str:
     """Shorten a number of many digits, such as one drawn by Optuna, to four digits."""
     try:
         return value if len(value) < 8 else f"{float(value):.4g}"

@@ -12,11 +12,17 @@ from typing import Any
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
-from forecast.runs.folder import InUse, is_running, locked, read_overrides, write_overrides
-from forecast.runs.resume import UNREADABLE
+from forecast.runs.folder import (
+    UNREADABLE,
+    InUse,
+    is_running,
+    locked,
+    read_overrides,
+    write_overrides,
+)
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import forget_launcher_schemas
-from forecast.system.identity import OF_ONE_RUN, effect_of_override
+from forecast.system.identity import RUN_EFFECTS, effect_of_override
 from forecast.system.paths import CONF
 
 COMMAND = "command.yaml"
@@ -112,14 +118,13 @@ def find_same_command(root: Path, arguments: Sequence[str]) -> Path | None:
 
 def identifying_overrides(arguments: Sequence[str]) -> list[str]:
     """Select the overrides in which two commands must agree to be the same sweep."""
-    return sorted(argument for argument in arguments if effect_of_override(argument) in OF_ONE_RUN)
+    return sorted(argument for argument in arguments if effect_of_override(argument) in RUN_EFFECTS)
 
 
 def remaining_trials(sweeper: DictConfig) -> dict[str, Any]:
-    """Prepare an interrupted Optuna study, and return the settings that run only its remaining trials.
+    """Queue the unfinished trials of an interrupted Optuna study, and return the settings that run only these.
 
-    A trial that was running is set to waiting, with its number and values. A failed trial is enqueued again as a new
-    trial with the same values. `n_trials` counts the trials that have a result.
+    `n_trials` counts the trials that have a result.
     """
     import optuna
     from hydra.utils import instantiate
@@ -133,19 +138,31 @@ def remaining_trials(sweeper: DictConfig) -> dict[str, Any]:
     except KeyError:  # stopped before it began
         return {}
     trials = study.get_trials(deepcopy=False)
-    for trial in trials:
-        if trial.state == TrialState.RUNNING:
-            storage.set_trial_state(trial._trial_id, TrialState.WAITING)
-    others = [trial for trial in trials if trial.state != TrialState.FAIL]
-    retried = [trial.system_attrs.get("fixed_params", trial.params) for trial in others]
-    for trial in trials:
-        if trial.state == TrialState.FAIL and trial.params not in retried:
-            with warnings.catch_warnings(action="ignore", category=optuna.exceptions.ExperimentalWarning):
-                study.enqueue_trial(trial.params)
-            retried.append(trial.params)
+    queue_unfinished(study, storage, trials)
     done = sum(trial.state == TrialState.COMPLETE for trial in trials)
     settings = {"hydra.sweeper.n_trials": max(0, sweeper.n_trials - done)}
     seed = sweeper.sampler.get("seed")
     if seed is not None:  # the same seed would draw the first trials' numbers again
         settings["hydra.sweeper.sampler.seed"] = seed + len(trials)
     return settings
+
+
+def queue_unfinished(study: Any, storage: Any, trials: Sequence[Any]) -> None:
+    """Queue the trials of an Optuna study that were running or have failed.
+
+    A trial that was running is set to waiting, with its number and values. A failed trial is enqueued as a new trial
+    with the same values, unless another trial has them.
+    """
+    import optuna
+    from optuna.trial import TrialState
+
+    for trial in trials:
+        if trial.state == TrialState.RUNNING:
+            storage.set_trial_state(trial._trial_id, TrialState.WAITING)
+    others = [trial for trial in trials if trial.state != TrialState.FAIL]
+    known = [trial.system_attrs.get("fixed_params", trial.params) for trial in others]
+    for trial in trials:
+        if trial.state == TrialState.FAIL and trial.params not in known:
+            with warnings.catch_warnings(action="ignore", category=optuna.exceptions.ExperimentalWarning):
+                study.enqueue_trial(trial.params)
+            known.append(trial.params)

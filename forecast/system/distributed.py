@@ -39,13 +39,13 @@ def rank() -> int:
     return int(os.environ.get(names[launcher()], "0"))
 
 
-def count() -> int:
+def n_processes() -> int:
     """The number of processes that the launcher started; 1 without a launcher."""
     names = {"torchrun": "WORLD_SIZE", "srun": "SLURM_NTASKS", None: ""}
     return int(os.environ.get(names[launcher()], "1"))
 
 
-def per_node(otherwise: int) -> int:
+def processes_per_node(otherwise: int) -> int:
     """The number of processes that the launcher started on each machine, for `trainer.devices`."""
     names = {"torchrun": "LOCAL_WORLD_SIZE", "srun": "SLURM_NTASKS_PER_NODE", None: ""}
     return int(os.environ.get(names[launcher()], otherwise))
@@ -53,7 +53,7 @@ def per_node(otherwise: int) -> int:
 
 def nodes() -> int:
     """The number of machines on which the launcher started processes, for `trainer.num_nodes`."""
-    return count() // per_node(otherwise=count())
+    return n_processes() // processes_per_node(otherwise=n_processes())
 
 
 def is_first() -> bool:
@@ -70,13 +70,13 @@ def choose_in_first(choose: Callable[[], str]) -> str | None:
         ConfigError: the Slurm job does not set the number of processes per machine.
     """
     global _store
-    if launcher() is None or count() == 1:
+    if launcher() is None or n_processes() == 1:
         return choose() if is_first() else None
     from torch.distributed.rendezvous import rendezvous
 
     connect()
     # The same store, at the same address, that torch.distributed.init_process_group will use.
-    _store, *_ = next(rendezvous("env://", rank(), count()))
+    _store, *_ = next(rendezvous("env://", rank(), n_processes()))
     key = f"forecast/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"  # torchrun may keep the store in a restart
     if is_first():
         _store.set(key, json.dumps(choose()))
@@ -123,7 +123,7 @@ def write_first_error(path: Path, message: str) -> bool:
 
 
 @contextmanager
-def first_speaks(seconds: float = 5.0) -> Iterator[None]:
+def delay_errors_of_others(seconds: float = 5.0) -> Iterator[None]:
     """Delay an error that every process raises, so that the first process prints it; the launcher ends the others."""
     try:
         yield

@@ -22,7 +22,7 @@ from omegaconf import DictConfig
 from forecast.system.paths import CONF
 
 VERSION_BASE = "1.3"
-QUESTIONS = ("help", "hydra_help", "cfg", "info", "shell_completion", "resolve")
+INFO_FLAGS = ("help", "hydra_help", "cfg", "info", "shell_completion", "resolve")
 """Flags that print information instead of running."""
 
 
@@ -35,13 +35,13 @@ def parse_arguments(arguments: Sequence[str]) -> Namespace:
     return get_args_parser().parse_args(sorted(arguments, key=lambda a: a not in ("-m", "--multirun")))
 
 
-def is_question(arguments: Namespace) -> bool:
-    """Whether Hydra must answer: to a flag of `QUESTIONS`, or with its error for --run together with --multirun."""
-    return any(getattr(arguments, flag) for flag in QUESTIONS) or (arguments.run and arguments.multirun)
+def asks_for_info(arguments: Namespace) -> bool:
+    """Whether Hydra only prints: for a flag of `INFO_FLAGS`, or its error for --run together with --multirun."""
+    return any(getattr(arguments, flag) for flag in INFO_FLAGS) or (arguments.run and arguments.multirun)
 
 
-def answer(config_name: str, arguments: Namespace) -> None:
-    """Print the answer to --help, --cfg, --info and the other flags of `QUESTIONS`."""
+def print_info(config_name: str, arguments: Namespace) -> None:
+    """Print what --help, --cfg, --info or another flag of `INFO_FLAGS` asks for."""
     version.setbase(VERSION_BASE)
     _run_hydra(
         args=arguments,

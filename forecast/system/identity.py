@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from omegaconf import DictConfig, OmegaConf
+
 from forecast.system.keys import AFTER, LAUNCH, LOG, NAME, PLACE, RESULT, SOURCE, STATE, Effect, row_of
 
-ALL = frozenset(Effect)
-OF_ONE_RUN = ALL - {PLACE, LOG, LAUNCH}
+ALL_EFFECTS = frozenset(Effect)
+RUN_EFFECTS = ALL_EFFECTS - {PLACE, LOG, LAUNCH}
 """Effects of the keys that a run and the command that resumes it must have in common."""
-OF_ONE_VARIANT = OF_ONE_RUN - {SOURCE, AFTER, NAME}
+VARIANT_EFFECTS = RUN_EFFECTS - {SOURCE, AFTER, NAME}
 """Effects of the keys that change scores on the same test windows."""
 
 
@@ -33,7 +35,11 @@ def key_of_override(argument: str) -> str:
 
 
 def identity(
-    config: Mapping[str, Any], effects: Iterable[Effect] = ALL, *, below: str = "", per_machine: bool = True
+    config: Mapping[str, Any],
+    effects: Iterable[Effect] = ALL_EFFECTS,
+    *,
+    below: str = "",
+    per_machine: bool = True,
 ) -> dict[str, Any]:
     """Select the settings, by dotted key, whose keys have one of these effects.
 
@@ -66,6 +72,13 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def without_hydra(config: DictConfig) -> DictConfig:
+    """Copy a configuration without Hydra's part. Keys can be added to the copy."""
+    copy = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    OmegaConf.set_struct(copy, False)
+    return copy
 
 
 def first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, Any, Any] | None:

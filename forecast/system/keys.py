@@ -64,7 +64,7 @@ COUNT = (1, 2**31)
 COUNT_FROM_0 = (0, 2**31)
 UP_TO_A_MILLION = (1, 2**20)
 
-OF_A_RUN = (
+RUN_KEYS = (
     Key("output_root", PLACE, text=True, takes=Takes.NAME, per_machine=True),
     Key("output_dir", PLACE),
     Key("run_group", PLACE),
@@ -76,7 +76,7 @@ OF_A_RUN = (
     Key("compile", SPEED),
 )
 
-OF_THE_TASK = (
+TASK_KEYS = (
     Key("features", STATE, variant=True),
     Key("seq_len", STATE, variant=True),
     Key("label_len", STATE),
@@ -86,7 +86,7 @@ OF_THE_TASK = (
     Key("windows_per_epoch", RESULT, null=True),
 )
 
-OF_DATA = (
+DATA_KEYS = (
     Key("data", DATA),
     Key("data.name", DATA, variant=True),
     Key("data.path", SOURCE, text=True, per_machine=True),
@@ -110,7 +110,7 @@ OF_DATA = (
     ),
 )  # fmt: skip
 
-OF_THE_MODEL = (
+MODEL_KEYS = (
     Key("model", STATE),
     Key("model.d_model", STATE, variant=True),
     Key("model.attention.name", STATE, variant=True),
@@ -125,7 +125,7 @@ OF_THE_MODEL = (
     *(Key(name, RESULT) for name in ("factor", "sampling", "num_landmarks", "feature_map")),
 )
 
-OF_TRAINING = (
+TRAINING_KEYS = (
     Key("optimizer", STATE),
     Key("optimizer.lr", STATE, limits=(0, 1_000)),
     Key("optimizer.weight_decay", STATE, limits=(0, 1_000)),
@@ -157,7 +157,7 @@ OF_TRAINING = (
     Key("logger", LOG),
 )
 
-OF_OTHER_COMMANDS = (
+COMMAND_KEYS = (
     # files that a command writes
     Key("output", PLACE, text=True, takes=Takes.NAME),
     Key("overwrite", PLACE),
@@ -182,7 +182,7 @@ OF_OTHER_COMMANDS = (
     Key("chunk", SPEED),
 )
 
-OF_HYDRA = (
+HYDRA_KEYS = (
     Key("hydra", LOG),
     Key("hydra.mode", LAUNCH),
     Key("hydra.launcher", LAUNCH),
@@ -194,7 +194,7 @@ OF_HYDRA = (
     Key("hydra.run.dir", PLACE, text=True),
 )
 
-TABLE = (*OF_A_RUN, *OF_DATA, *OF_THE_TASK, *OF_THE_MODEL, *OF_TRAINING, *OF_OTHER_COMMANDS, *OF_HYDRA)
+TABLE = (*RUN_KEYS, *DATA_KEYS, *TASK_KEYS, *MODEL_KEYS, *TRAINING_KEYS, *COMMAND_KEYS, *HYDRA_KEYS)
 ROWS = {row.name: row for row in TABLE}
 
 

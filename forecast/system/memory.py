@@ -35,10 +35,10 @@ class PeakMemory:
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
         try:
-            Path("/proc/self/clear_refs").write_text("5")
-            self.status: Path | None = Path("/proc/self/status")
+            reset_peak()
+            self.is_reset = True
         except OSError:  # not Linux, or not permitted
-            self.status = None
+            self.is_reset = False
 
     def megabytes(self) -> float:
         """Return the peak in MiB."""
@@ -46,12 +46,26 @@ class PeakMemory:
 
         if torch.cuda.is_available() and (peak := torch.cuda.max_memory_allocated()) > 0:
             return peak / 2**20
-        if self.status is not None:
-            line = next(line for line in self.status.read_text().splitlines() if line.startswith("VmHWM"))
-            return int(line.split()[1]) / 2**10
+        if self.is_reset:
+            return read_status("VmHWM") / 2**10
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
             2**20 if sys.platform == "darwin" else 2**10
         )
+
+
+def reset_peak() -> None:
+    """Set Linux's peak of this process's resident memory, VmHWM, to its present value.
+
+    Raises:
+        OSError: the system is not Linux, or does not permit it.
+    """
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def read_status(field: str) -> int:
+    """Return a field of /proc/self/status, such as VmRSS (resident memory) or VmHWM (its peak), in KiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field))
 
 
 def release_unused() -> None:

@@ -92,9 +92,9 @@ def check_precision(config: DictConfig, trainer: L.Trainer) -> None:
 def check_processes(trainer: L.Trainer) -> None:
     """Raise ConfigError if the trainer uses more or fewer processes than the launcher started."""
     devices, nodes, launcher = trainer.num_devices, trainer.num_nodes, distributed.launcher()
-    if launcher is not None and distributed.count() != devices * nodes:
+    if launcher is not None and distributed.n_processes() != devices * nodes:
         raise ConfigError(
-            f"{launcher} started {distributed.count()} processes, and trainer.devices={devices} on "
+            f"{launcher} started {distributed.n_processes()} processes, and trainer.devices={devices} on "
             f"trainer.num_nodes={nodes} make {devices * nodes}: choose trainer=ddp, ddp_cpu or fsdp and leave both "
             f"out, or have {launcher} start {devices * nodes}"
         )

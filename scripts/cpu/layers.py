@@ -7,7 +7,7 @@ import torch
 
 from cpu.published import published_probsparse
 from forecast.attention.probsparse import probsparse_attention
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.tools.benchmark.measurement import fit_growth, measure_cases
 from forecast.tools.benchmark.timing import Work, time_in_turn
 
@@ -20,7 +20,7 @@ def against_fused_softmax(role: str, lengths: list[int], repeats: int) -> list[R
     """Time forward and backward of the mixing. A batch has `TOKENS` tokens, or one longer sequence."""
     rows = []
     for length in lengths:
-        config = composed(
+        config = compose_config(
             "benchmark.part=mixing", f"benchmark.role={role}", f"benchmark.lengths=[{length}]",
             f"benchmark.tokens={max(TOKENS, length)}", f"repeats={repeats}", "memory=false",
             config_name="benchmark",
@@ -63,7 +63,7 @@ def against_published(lengths: list[int], repeats: int) -> list[Row]:
 
 def growth_with_length(lengths: list[int], repeats: int) -> dict[str, list[Row]]:
     """Measure time and peak memory of one sequence by length, and fit their exponents."""
-    config = composed(
+    config = compose_config(
         EFFICIENT, "benchmark.part=mixing", f"benchmark.lengths={lengths}", f"benchmark.tokens={max(lengths)}",
         f"repeats={repeats}", config_name="benchmark",
     )  # fmt: skip
@@ -73,7 +73,7 @@ def growth_with_length(lengths: list[int], repeats: int) -> dict[str, list[Row]]
 
 def long_window(length: str) -> list[Row]:
     """Measure peak memory and time of one training step of `model=informer` on one very long window."""
-    config = composed(
+    config = compose_config(
         EFFICIENT, "benchmark=model", f"benchmark.lengths=[{length}]", "benchmark.batch_size=1", "repeats=1",
         config_name="benchmark",
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.data import WindowLoader, Windows
 from forecast.data.rows import TensorRows, TimeFeatures
 from forecast.tools.benchmark.timing import Work, time_in_turn
@@ -28,7 +28,7 @@ def training_step(
     length: str, precision: str, kind: str = "probsparse", width: int = 512, *more: str
 ) -> Work:
     """Create a training step (forward, backward, Adam) with 8 heads and d_ff = 4 · d_model."""
-    config = composed(
+    config = compose_config(
         "benchmark=model", f"model.d_model={width}", "model.n_heads=8", f"model.d_ff={4 * width}",
         f"precision={precision}", *more, config_name="benchmark",
     )  # fmt: skip

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from torch.profiler import ProfilerActivity
 from torch.utils.flop_counter import FlopCounterMode
 
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.system.files import write_json
 from forecast.tools.benchmark import workloads
 from forecast.tools.benchmark.timing import synchronize, time_in_turn
@@ -22,7 +22,7 @@ PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
 
 
 def profiles(overrides: list[str]) -> list[dict[str, Any]]:
-    config = composed(*overrides, config_name="benchmark")
+    config = compose_config(*overrides, config_name="benchmark")
     return [profile(config, case) for case in workloads.list_cases(config) if case.backward]
 
 

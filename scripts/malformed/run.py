@@ -8,7 +8,7 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest import mock
 
-from forecast.cli.main import command, main
+from forecast.cli.main import main_with_run_folder, main_without_run_folder
 from forecast.commands.check import check
 from forecast.commands.train import train
 
@@ -31,7 +31,9 @@ def run(program: str, folder: Path, *overrides: str) -> tuple[int, str]:
         for category in UNSEEN:
             warnings.simplefilter("ignore", category)
         try:
-            command("check", check) if program == "check" else main("train", train)
+            main_without_run_folder("check", check) if program == "check" else main_with_run_folder(
+                "train", train
+            )
         except SystemExit as exit:
             return int(exit.code or 0), errors.getvalue()
     return 0, errors.getvalue()

@@ -15,7 +15,7 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.data.module import DataModule
 from forecast.data.windows import Batch
 from forecast.system.errors import TrainingError
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 def load_data(data_root: Path) -> tuple[DictConfig, DataModule]:
     """Return the configuration of the experiment, and its data."""
-    config = composed(EXPERIMENT)
+    config = compose_config(EXPERIMENT)
     config.data.root = str(data_root)
     data = instantiate(config.data)
     data.prepare_data()

@@ -11,7 +11,7 @@ from transformers.models.nystromformer.configuration_nystromformer import Nystro
 from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
 
 from forecast.attention import NystromAttention
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.data.windows import Batch
 from forecast.tools.benchmark.timing import Work, time_in_turn
 from forecast.tools.benchmark.workloads import DTYPES, Case, make_work
@@ -80,7 +80,7 @@ def our_step(sizes: Sizes, kind: str, length: str, precision: str) -> Work:
         f"model.d_model={sizes.d_model}", f"model.n_heads={sizes.n_heads}", f"model.d_ff={sizes.d_ff}",
         f"model.dropout={sizes.dropout}", "model.encoder_layers=2", "model.decoder_layers=1",
     ]  # fmt: skip
-    config = composed(*overrides, config_name="benchmark")
+    config = compose_config(*overrides, config_name="benchmark")
     return make_work(config, Case(kind, length, backward=True), "cpu")
 
 

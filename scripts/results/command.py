@@ -58,14 +58,16 @@ def check_files(cells: Sequence[Cell], root: Path) -> None:
     """Find or download every data set before the first run. Raises DataError for a file that has to be put in place."""
     from hydra.utils import instantiate
 
-    from forecast.cli.compose import composed
+    from forecast.cli.compose import compose_config
     from forecast.cli.quoting import quote
     from forecast.system.errors import DataError
 
     for name in dict.fromkeys(cell.data for cell in cells):
         if "data.root=ROOT" in SETTINGS[name]:
             typed = (SETTINGS[name][0], f"data.root={root}")
-            instantiate(composed(*(quote(override, sweep=False) for override in typed)).data).prepare_data()
+            instantiate(
+                compose_config(*(quote(override, sweep=False) for override in typed)).data
+            ).prepare_data()
         elif name == "weather" and not (root / "weather.csv").is_file():
             raise DataError(
                 f"{root / 'weather.csv'}: no such file: put it there by hand: weather/weather.csv of the data sets "

@@ -39,14 +39,14 @@ def main() -> None:
     import lightning  # noqa: F401
     import matplotlib  # noqa: F401
 
-    from forecast.cli.main import main
+    from forecast.cli.main import main_with_run_folder
     from forecast.commands.train import train
     from forecast.system import memory  # noqa: F401
 
     before, peak = anonymous(), Peak()
     peak.start()
     try:
-        main("train", train)
+        main_with_run_folder("train", train)
     finally:
         found = {"before_mib": before, "peak_mib": peak.end()}
         result.write_text(json.dumps({**found, "growth_mib": found["peak_mib"] - before}))

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.data import DataModule, Windows, store_data
 from forecast.data.rows import TensorRows, TimeFeatures
 from forecast.data.time_features import time_features
@@ -35,7 +35,7 @@ def measure(store: Path, rounds: int, steps: int, batch_size: int = 32) -> dict[
     All pages of the store are read first. `ratio` is the median of store / memory over the rounds, `spread` its
     quartiles.
     """
-    config = composed("model=informer", "data=store", f"data.path={store}", "logger=[]")
+    config = compose_config("model=informer", "data=store", f"data.path={store}", "logger=[]")
     data = store_data(path=store, name="store", seq_len=96, pred_len=24, split=[0.7, 0.1, 0.2])
     data.setup()
     ways = {"store": data.windows["train"], "memory": in_memory(data)}

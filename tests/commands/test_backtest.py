@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from forecast import load
-from forecast.cli.main import main
+from forecast.cli.main import main_with_run_folder
 from forecast.commands.backtest import backtest as task
 from tests.support.commands import SMALL, TINY, answer, finish, only, start, train_here
 from tests.support.csv_files import write_csv
@@ -84,7 +84,7 @@ def backtest_here(folder: Path, *overrides: str) -> Path:
         patch.chdir(folder)
         patch.setattr(sys, "argv", ["backtest", *overrides])
         patch.setenv("HYDRA_FULL_ERROR", "0")
-        main("backtest", task)
+        main_with_run_folder("backtest", task)
     return only(folder, "runs/*_backtest_*")
 
 

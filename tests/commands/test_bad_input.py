@@ -13,8 +13,8 @@ import pytest
 import torch
 from hydra.utils import instantiate
 
-from forecast.cli.compose import composed
-from forecast.cli.main import main
+from forecast.cli.compose import compose_config
+from forecast.cli.main import main_with_run_folder
 from forecast.cli.quoting import quote
 from forecast.commands.train import train
 from malformed import files, settings, tables
@@ -46,7 +46,7 @@ def fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         monkeypatch.setattr(sys, "argv", ["train", *fixed, *root, *overrides])
         monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
         with pytest.raises(SystemExit) as exit:
-            main("train", train)
+            main_with_run_folder("train", train)
         assert exit.value.code == 2
         error = capsys.readouterr().err
         lines = [line for line in error.splitlines() if line.startswith("error: ")]
@@ -89,7 +89,7 @@ def test_a_malformed_file_is_refused_with_its_reason(case: Case, tmp_path: Path)
 @pytest.mark.filterwarnings("ignore:.*offset from UTC changes:UserWarning")
 def test_an_unusual_file_is_read_as_the_good_one(case: Case, tmp_path: Path) -> None:
     given = [quote(override, sweep=False) for override in case.overrides]
-    data = instantiate(composed("data=csv", f"data.path={case.write(tmp_path)}", *given).data)
+    data = instantiate(compose_config("data=csv", f"data.path={case.write(tmp_path)}", *given).data)
     table = data.source.read()
     assert table.grid.equals(tables.DATES)
     assert table.columns == tables.COLUMNS
@@ -194,7 +194,7 @@ def test_a_gpu_that_is_not_there(fails, good: Path) -> None:
 
 
 def test_a_finished_run_has_no_epoch_left(fails, good: Path, tmp_path: Path) -> None:
-    config = composed(
+    config = compose_config(
         *TINY,
         "data=csv",
         f"data.path={good}",

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.system.errors import ConfigError
 from forecast.tools.benchmark.timing import (
     find_crossover,
@@ -66,7 +66,10 @@ def test_growth_and_crossing() -> None:
 
 def test_types_that_cannot_serve_a_role_are_omitted() -> None:
     def kinds(role: str) -> set[str]:
-        return {case.kind for case in list_cases(composed(f"benchmark.role={role}", config_name="benchmark"))}
+        return {
+            case.kind
+            for case in list_cases(compose_config(f"benchmark.role={role}", config_name="benchmark"))
+        }
 
     assert kinds("self") == {*ATTENTION_TYPES, NO_MIXING}
     assert kinds("causal") == {*ATTENTION_TYPES, NO_MIXING} - {"nystrom"}
@@ -76,7 +79,9 @@ def test_types_that_cannot_serve_a_role_are_omitted() -> None:
 @pytest.mark.parametrize("part", ["layer", "mixing"])
 @pytest.mark.parametrize("role", ["self", "causal", "cross"])
 def test_every_case_of_a_layer_runs(part: str, role: str) -> None:
-    config = composed(*SMALL, f"benchmark.part={part}", f"benchmark.role={role}", config_name="benchmark")
+    config = compose_config(
+        *SMALL, f"benchmark.part={part}", f"benchmark.role={role}", config_name="benchmark"
+    )
     for case in list_cases(config):
         make_work(config, case, "cpu")()
 
@@ -84,7 +89,7 @@ def test_every_case_of_a_layer_runs(part: str, role: str) -> None:
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_every_step_of_a_model_runs(precision: str) -> None:
     sizes = ("benchmark.lengths=[24/12/6]", "benchmark.batch_size=2", "model.d_model=8", "model.n_heads=2")
-    config = composed("benchmark=model", *sizes, f"precision={precision}", config_name="benchmark")
+    config = compose_config("benchmark=model", *sizes, f"precision={precision}", config_name="benchmark")
     for case in list_cases(config):
         make_work(config, case, "cpu")()
 
@@ -106,7 +111,7 @@ def test_no_mixing_has_every_projection_and_returns_the_values() -> None:
     ],
 )
 def test_mistakes_are_refused(override: str, message: str) -> None:
-    config = composed(override, config_name="benchmark")
+    config = compose_config(override, config_name="benchmark")
     with pytest.raises(ConfigError, match=message):
         make_work(config, list_cases(config)[0], "cpu")
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from forecast.cli.main import command, main
+from forecast.cli.main import main_with_run_folder, main_without_run_folder
 from forecast.commands.check import check
 from forecast.commands.convert import convert
 from forecast.commands.train import train
@@ -35,7 +35,7 @@ def run(
     monkeypatch.setattr(sys, "argv", [name, *overrides])
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
     try:
-        command(name, {"check": check, "convert": convert}[name])
+        main_without_run_folder(name, {"check": check, "convert": convert}[name])
     except SystemExit as exit:
         return exit.code
     return 0
@@ -46,7 +46,7 @@ def run_command(suggested: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -
     python, _, module, *arguments = shlex.split(suggested)
     assert (python, module) == ("python", "forecast.train")
     monkeypatch.setattr(sys, "argv", ["train", *arguments, *TINY])
-    main("train", train)
+    main_with_run_folder("train", train)
     (path,) = folder.glob("runs/*/metrics.json")
     return json.loads(path.read_text())
 

@@ -266,14 +266,14 @@ def test_published(tmp_path: Path) -> None:
 
 def test_the_workspace_is_printed_even_if_the_report_fails(tmp_path: Path) -> None:
     program = """if True:
-        from forecast.cli.main import command
+        from forecast.cli.main import main_without_run_folder
         from forecast.tools.dashboard import workspace
 
         def fail(*arguments, **options):
             raise OSError("the report failed")
 
         workspace.make_report = fail
-        command("dashboard", "forecast.commands.dashboard:dashboard")
+        main_without_run_folder("dashboard", "forecast.commands.dashboard:dashboard")
     """
     with wandb_server(forecast=3) as server:
         result = subprocess.run(

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from forecast.attention import FastformerAttention, NystromAttention
 from forecast.attention.depthwise_convolution import depthwise_convolution
-from forecast.cli.main import command
+from forecast.cli.main import main_without_run_folder
 from forecast.commands.explain import describe_shrinkage, explain
 from forecast.inference.model import load
 from forecast.tools.explain import layer as layers
@@ -87,7 +87,7 @@ def explained(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(sys, "argv", ["explain", f"output={tmp_path}/why", *arguments])
         monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
         try:
-            command("explain", explain)
+            main_without_run_folder("explain", explain)
         except SystemExit as exit:
             return exit.code
         return 0

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from forecast import api
-from forecast.cli.main import command
+from forecast.cli.main import main_without_run_folder
 from forecast.commands.export import export
 from forecast.data.time_features import time_features
 from forecast.inference.model import TrainedModel, load
@@ -48,7 +48,7 @@ def export_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) 
     monkeypatch.setattr(sys, "argv", ["export", *overrides])
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
     try:
-        command("export", export)
+        main_without_run_folder("export", export)
     except SystemExit as exit:
         return exit.code
     return 0

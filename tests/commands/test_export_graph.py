@@ -7,7 +7,7 @@ import pytest
 import torch
 from hydra.utils import instantiate
 
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.data.scaling import Scaler
 from forecast.data.static_features import encode_static, feature_names, fit_static
 from forecast.data.time_features import time_feature_names, time_features
@@ -19,7 +19,7 @@ from forecast.tools.export.difference import (
     Difference,
     check_result,
     compare_with_pytorch,
-    count_allowed_beyond,
+    count_allowed_exceptions,
 )
 from forecast.tools.export.graph import ForecastGraph, trace_forecast
 from forecast.tools.export.metadata import PANDAS, static_expressions
@@ -46,7 +46,7 @@ VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained r
 def made(*overrides: str, n_features: int = 3, n_targets: int = 3) -> tuple[ForecastGraph, dict[str, list]]:
     """An untrained forecast whose first column has level 10⁷ and deviation 1, and its inputs' shapes."""
     torch.manual_seed(0)
-    config = composed(*SMALL, *overrides)
+    config = compose_config(*SMALL, *overrides)
     network = instantiate(config.model)(n_features=n_features, n_targets=n_targets, n_time_features=4).eval()
     if isinstance(network, ResidualInformer):  # which says nothing before it is fitted and trained
         weight = torch.randn(config.seq_len, config.pred_len) / config.seq_len
@@ -208,7 +208,7 @@ def test_a_difference_is_found_where_it_is(compared) -> None:
         return moved
 
     found = compared(last, off)
-    assert found.beyond == 2  # the first window alone, the others in one batch
+    assert found.beyond_tolerance == 2  # the first window alone, the others in one batch
     assert found.scaled[2] == pytest.approx(0.01, rel=1e-3)
     assert found.scaled[[0, 1, 3, 4, 5, 6]].max() == 0
     assert found.largest_scaled.min() > 0.1
@@ -232,14 +232,14 @@ def test_not_a_number_is_a_difference(compared, etth1) -> None:
 )
 def test_only_a_ranking_may_flip(overrides: tuple[str, ...], allowed: int) -> None:
     network = made(*overrides)[0].network
-    assert count_allowed_beyond(network, 2785) == allowed
-    assert count_allowed_beyond(network, 999) == 0
+    assert count_allowed_exceptions(network, 2785) == allowed
+    assert count_allowed_exceptions(network, 999) == 0
 
 
 def test_windows_beyond_the_tolerance_are_counted_and_refused(compared, etth1) -> None:
     found = compared(last, lambda past: last(past) + 0.5 * (torch.arange(len(past)) == 3)[:, None])
     about = {"target_columns": list(etth1.target_columns)}
-    assert found.beyond == 1
+    assert found.beyond_tolerance == 1
     with pytest.raises(ConfigError, match=r"by up to 0\.5 .* in 1 of 20 windows .*: nothing is written"):
         check_result(found, etth1, about, 1e-4, allowed=0)
     kept = check_result(found, etth1, about, 1e-4, allowed=1)

@@ -24,10 +24,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from forecast.cli.compose import compose_command, composed
+from forecast.cli.compose import compose_command, compose_config
 from forecast.cli.errors import is_users_mistake, one_line
-from forecast.cli.overrides import flatten
 from forecast.cli.quoting import quote
+from forecast.cli.traverse import flatten
 from forecast.data.files.file_source import read_table
 from forecast.system.errors import ForecastError
 from malformed import files
@@ -222,7 +222,7 @@ def test_a_table_in_any_dialect_is_read_back_exactly(
 
 
 PRIVATE = ("_target_", "_partial_", "_convert_")
-KEYS = sorted(key for key, _ in flatten(composed("data=csv")) if not key.endswith(PRIVATE))
+KEYS = sorted(key for key, _ in flatten(compose_config("data=csv")) if not key.endswith(PRIVATE))
 OTHERS = ["attention", "model", "data", "logger", "cross", "schedule", "trainer", "nowhere", "a.b.c", ""]
 HOSTILE = [
     *(
@@ -296,7 +296,7 @@ def begin(path: Path, example: list[str]) -> None:
     typed = [quote(text, sweep=False) for text in (*TINY, "data=csv", f"data.path={path}", *example)]
     try:
         compose_command("train", typed)
-        config = composed(*typed)
+        config = compose_config(*typed)
         OmegaConf.resolve(config)
         data = instantiate(config.data)
         if data.source.path == path:  # files are the other tests' part

@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from forecast import load
 from forecast.attention import FullAttention
 from forecast.checkpoints.safe_load import safe_load
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.data import Windows, module, scaled_panel
 from forecast.data.missing import FILLS
 from forecast.data.scaling import Scaler, fit_scaler
@@ -108,7 +108,7 @@ def examples(draw: st.DrawFn, kind: str, mode: str) -> Example:
 @cache
 def configuration(kind: str, mode: str, model: str, tokens: str) -> DictConfig:
     typed = [text for text in TINY if not text.startswith(("seq_len", "pred_len"))]
-    return composed(
+    return compose_config(
         "data=csv", f"attention={kind}", f"features={mode}", f"seq_len={SEQ}", f"pred_len={PRED}", *typed,
         "data.target=load", "factor=1", "num_landmarks=4", f"data.season={SEASON}", f"model={model}",
         *(["model.patch_len=3", f"model.tokens={tokens}"] if model == "residual_informer" else []),

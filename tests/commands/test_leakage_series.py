@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import calibrate
 from forecast.training.build import make_data, make_forecaster
@@ -43,7 +43,9 @@ def table(changed: int) -> pd.DataFrame:
 def answers(folder: Path, changed: int, given: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any], Any]:
     path = folder / "long.csv"
     table(changed).to_csv(path, index=False)
-    config = composed("data=long", f"data.path='{path}'", *TINY, "data.static_covariates=[size]", *given)
+    config = compose_config(
+        "data=long", f"data.path='{path}'", *TINY, "data.static_covariates=[size]", *given
+    )
     data = make_data(config)
     fitted = FittedBaselines.fit(data)
     torch.manual_seed(0)

@@ -13,7 +13,7 @@ import torch
 from forecast import load
 from forecast.checkpoints.contents import completed_epochs
 from forecast.checkpoints.file import load_checkpoint
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.significance import diebold_mariano
@@ -214,7 +214,7 @@ def test_quantiles_begin_as_those_of_the_errors_of_the_linear_map(tokens: str, o
         "loss=quantile",
         f"model.tokens={tokens}",
     )
-    config = composed(*told, "run_name=x", "attention=full")
+    config = compose_config(*told, "run_name=x", "attention=full")
     data = make_data(config)
     forecaster = make_forecaster(config, data, FittedBaselines.fit(data))
     assert forecaster.quantiles is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from forecast.cli import secrets_check
-from forecast.cli.main import main
+from forecast.cli.main import main_with_run_folder
 from forecast.system.errors import ConfigError
 from tests.support.commands import SMALL, answer, only, train, workplace
 
@@ -85,7 +85,7 @@ def test_a_secret_that_is_typed_is_refused_and_not_repeated(
     data = ["data=etth1"] if typed.startswith("data.url") else []
     monkeypatch.setattr(sys, "argv", ["train", *data, typed])
     with pytest.raises(SystemExit) as stopped:
-        main("train", lambda config: None)
+        main_with_run_folder("train", lambda config: None)
     assert stopped.value.code == 2
     captured = capfd.readouterr()
     assert len(captured.err.splitlines()) == 1

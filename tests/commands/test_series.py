@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from forecast import load
-from forecast.cli.main import main
+from forecast.cli.main import main_with_run_folder
 from forecast.commands.train import train as task
 from forecast.evaluation.significance import diebold_mariano
 from forecast.reports.compare.run_folders import FinishedRun
@@ -33,7 +33,7 @@ def train(folder: Path, *overrides: str) -> str:
         patch.chdir(folder)
         patch.setattr(sys, "argv", ["train", *SETTINGS, *overrides])
         patch.setenv("HYDRA_FULL_ERROR", "0")
-        main("train", task)
+        main_with_run_folder("train", task)
     return printed.getvalue()
 
 

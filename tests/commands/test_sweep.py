@@ -14,7 +14,7 @@ import yaml
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 
-from forecast.runs.summary import Run, describe_linear_only, mean_and_std, shortened
+from forecast.runs.summary import Run, describe_linear_only, mean_and_std, shorten_number
 from forecast.runs.summary import summarise as summary_of
 from tests.commands.test_loggers import WandbRun
 from tests.support.commands import only, train, train_here, workplace
@@ -260,7 +260,7 @@ def test_only_seeds_differ() -> None:
 
 def test_small_things() -> None:
     assert mean_and_std([1.0, 3.0]) == (2.0, pytest.approx(2**0.5))
-    assert [shortened(text) for text in ("0.0012345678", "64", "informer_stack")] == [
+    assert [shorten_number(text) for text in ("0.0012345678", "64", "informer_stack")] == [
         "0.001235",
         "64",
         "informer_stack",

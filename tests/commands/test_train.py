@@ -19,8 +19,8 @@ from matplotlib import pyplot as plt
 from omegaconf import OmegaConf
 
 from forecast.checkpoints.file import load_checkpoint
-from forecast.cli.compose import composed
-from forecast.cli.main import main
+from forecast.cli.compose import compose_config
+from forecast.cli.main import main_with_run_folder
 from forecast.commands.train import train
 from forecast.data.even_spacing import spread
 from forecast.evaluation.errors import SCORES
@@ -339,7 +339,7 @@ def test_going_on_from_a_named_run_needs_its_data(
     monkeypatch.setattr(sys, "argv", argv)
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
     with pytest.raises(SystemExit) as exit:
-        main("train", train)
+        main_with_run_folder("train", train)
     assert exit.value.code == 2
     assert words in capsys.readouterr().err
 
@@ -423,7 +423,7 @@ def test_one_target_from_itself_or_from_all(features: str, tmp_path: Path) -> No
     from forecast.commands.train import train
 
     write_csv(tmp_path / "x.csv", rows=300)
-    config = composed(
+    config = compose_config(
         *TINY, "data=csv", f"data.path='{tmp_path}/x.csv'", "data.target=load", f"features={features}",
         "logger=[]", "trainer.max_epochs=1", "callbacks.progress.refresh_rate=0",
     )  # fmt: skip

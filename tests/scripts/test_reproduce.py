@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from forecast.checkpoints.file import load_checkpoint, save_checkpoint
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.data import DataModule
 from forecast.system.paths import CONF
 from results import command, pictures
@@ -96,7 +96,7 @@ def test_every_cell_has_a_name_of_its_own(table: str) -> None:
 def test_the_overrides_are_understood(table: str) -> None:
     """One cell of each data set and variant; the rest differ in horizon, kind and seed."""
     for cell in {(cell.data, cell.variant): cell for cell in TABLES[table]}.values():
-        config = composed(*cell.typed(Path("/sets")))
+        config = compose_config(*cell.typed(Path("/sets")))
         assert (config.pred_len, config.seed) == (cell.horizon, cell.seed)
         assert config.data.name == cell.data.removesuffix("-without-holidays").removesuffix("-joint")
         assert config.model.attention.name == cell.kind

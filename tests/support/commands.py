@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forecast.cli.main import command, main
+from forecast.cli.main import main_with_run_folder, main_without_run_folder
 from forecast.commands.train import train as task
 from tests.support.csv_files import write_csv
 from tests.support.fork_server import start_python
@@ -63,7 +63,7 @@ def train_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -
     monkeypatch.setattr(sys, "argv", ["train", *SMALL, *overrides])
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
     try:
-        main("train", task)
+        main_with_run_folder("train", task)
     except SystemExit as exit:
         return exit.code
     return 0
@@ -81,7 +81,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, name: str, folder: Path, *overrides:
     monkeypatch.setattr(sys, "argv", [name, *overrides])
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
     try:
-        command(name, getattr(module, name))
+        main_without_run_folder(name, getattr(module, name))
     except SystemExit as exit:
         return exit.code
     return 0

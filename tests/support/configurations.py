@@ -8,7 +8,7 @@ from itertools import zip_longest
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.cli.overrides import options
 from forecast.system.paths import CONF
 
@@ -40,7 +40,7 @@ def options_of(group: str) -> list[str]:
 @cache
 def composed_once(*overrides: str) -> DictConfig:
     """The training configuration with these overrides. Tests share it: copy it before you change it."""
-    return composed(*overrides)
+    return compose_config(*overrides)
 
 
 def with_values(config: DictConfig, *values: str) -> DictConfig:

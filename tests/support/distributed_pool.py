@@ -17,7 +17,7 @@ from hydra.utils import instantiate
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.data import Batch, DataModule, Panel
 from forecast.data.sets.generated import GeneratedSource
 from forecast.evaluation.baselines import FittedBaselines
@@ -110,7 +110,7 @@ def train(case: Case, *overrides: str) -> dict[str, Any]:
     exact = (
         ("trainer.precision=32-true", "+optimizer.eps=0.01") if sharded else ("trainer.precision=64-true",)
     )
-    config = composed(
+    config = compose_config(
         f"attention={case.attention}", f"trainer={case.strategy}", f"trainer.devices={case.processes}",
         "trainer.accelerator=cpu", *exact, "factor=20", "model.dropout=0", "optimizer.fused=true",
         f"data.batch_size={case.batch_size}", f"pred_len={case.pred_len}", f"seq_len={SEQ_LEN}", "label_len=2", *SIZES,

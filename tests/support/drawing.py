@@ -28,7 +28,7 @@ def start(folder: Path, signal_in_callback: int | None = None) -> BaseProcess:
 def _run(folder: Path, signal_in_callback: int | None) -> None:
     from matplotlib.transforms import BboxBase
 
-    from forecast.cli.main import main
+    from forecast.cli.main import main_with_run_folder
     from forecast.reports import figures
     from forecast.system import signals
 
@@ -52,4 +52,4 @@ def _run(folder: Path, signal_in_callback: int | None) -> None:
 
     BboxBase.__array__ = array
     sys.argv = ["train", "logger=[]"]
-    main("train", draw)
+    main_with_run_folder("train", draw)

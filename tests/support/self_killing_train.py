@@ -11,7 +11,7 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from forecast.cli.main import main
+from forecast.cli.main import main_with_run_folder
 from forecast.commands.train import train
 
 
@@ -36,4 +36,4 @@ def task(config: DictConfig) -> float:
 
 
 if __name__ == "__main__":
-    main("train", task)
+    main_with_run_folder("train", task)

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 
 COLUMNS = ("model", "naive", "seasonal_naive", "linear")
 BASELINES = {"naive": 0.9, "seasonal_naive": 0.6, "linear": 0.5}  # their mean squared errors
@@ -30,7 +30,7 @@ def configuration(*overrides: str) -> dict[str, Any]:
 
 @cache
 def resolved(*overrides: str) -> dict[str, Any]:
-    config = composed("data=sample", "logger=[]", *overrides)
+    config = compose_config("data=sample", "logger=[]", *overrides)
     config.output_root = config.output_dir = ""
     made: Any = OmegaConf.to_container(config, resolve=True)
     return made

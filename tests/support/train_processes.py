@@ -66,7 +66,7 @@ def _run(
     os.dup2(out, 2)
     import torch
 
-    from forecast.cli.main import main
+    from forecast.cli.main import main_with_run_folder
     from forecast.commands.train import train
 
     torch.set_num_threads(1)
@@ -86,7 +86,7 @@ def _run(
     for name in CRASH_POINTS:
         setattr(os, name, crashing(getattr(os, name)))
     try:
-        main("train", train)
+        main_with_run_folder("train", train)
     except SystemExit:
         raise
     except BaseException:

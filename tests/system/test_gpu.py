@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from forecast.attention import ProbSparseAttention, Role
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.tools.benchmark.timing import measure_peak_memory
 from forecast.tools.benchmark.workloads import Case, make_work
 from tests.support.attention_types import CASES, build, inputs
@@ -129,7 +129,7 @@ def test_memory_grows_with_the_length(kind: str, role: str):
         "precision=bfloat16",
         "benchmark.tokens=8192",
     )
-    config = composed(*settings, config_name="benchmark")
+    config = compose_config(*settings, config_name="benchmark")
 
     def peak(length: int) -> float:
         return measure_peak_memory(

@@ -21,7 +21,7 @@ from forecast import load
 from forecast.checkpoints.safe_load import SAFE_NAMES, safe_load
 from forecast.cli import allowed_targets, compose, overrides, secrets_check
 from forecast.cli.compose import compose_command
-from forecast.cli.main import main
+from forecast.cli.main import main_with_run_folder
 from forecast.system import hydra_internals, targets
 from forecast.system.errors import CheckpointError, ConfigError
 from tests.support import hostile_checkpoints as hostile
@@ -110,7 +110,7 @@ def in_process(
     monkeypatch.setattr(sys, "argv", [name, *given])
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
     try:
-        main(name, task)
+        main_with_run_folder(name, task)
     except SystemExit as exit:
         return exit.code
     return 0
@@ -271,7 +271,7 @@ ATTACKS = {
 
 def looked_at(given: list[str]) -> DictConfig:
     """A composed command whose targets are checked."""
-    config = compose_command("train", given).config
+    config = compose_command("train", given)
     allowed_targets.check_composed(config)
     return config
 

@@ -144,7 +144,7 @@ def study_of(sweeper: DictConfig, states: list[TrialState]) -> optuna.Study:
 def test_the_remaining_trials_of_a_study(tmp_path: Path) -> None:
     states = [TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING, TrialState.COMPLETE]
     typed = [f"hydra.sweep.dir='{tmp_path}'", "hydra.sweeper.n_trials=6", "hydra.sweeper.sampler.seed=7"]
-    sweeper = compose_command("train", ["search=informer", *typed]).config.hydra.sweeper
+    sweeper = compose_command("train", ["search=informer", *typed]).hydra.sweeper
     study = study_of(sweeper, states)
     for _ in range(2):  # asking twice changes nothing
         assert remaining_trials(sweeper)["hydra.sweeper.n_trials"] == 4

@@ -175,8 +175,8 @@ def test_the_processes_that_a_launcher_reports(
     found = (
         distributed.launcher(),
         distributed.rank(),
-        distributed.count(),
-        distributed.per_node(7),
+        distributed.n_processes(),
+        distributed.processes_per_node(7),
         distributed.nodes(),
     )
     assert found == (launcher, rank, count, per_node, nodes)

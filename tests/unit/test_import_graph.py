@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "forecast"
-DOORS = {
+COMMANDS = {
     "backtest", "benchmark", "check", "compare", "convert", "dashboard", "evaluate", "explain", "export", "predict",
     "train",
 }  # fmt: skip
-FLOORS = [  # a part imports from lower floors only, and nothing of its neighbours on the same floor
+LAYERS = [  # a part imports from lower layers only, and nothing of its neighbours in the same layer
     {"attention", "system"},
     {"checkpoints", "data", "models", "runs"},
     {"cli", "evaluation"},
@@ -20,17 +20,17 @@ FLOORS = [  # a part imports from lower floors only, and nothing of its neighbou
     {"inference"},
     {"api", "tools"},
     {"commands"},
-    {"__init__", *DOORS},
+    {"__init__", *COMMANDS},
 ]
-FLOOR = {part: number for number, floor in enumerate(FLOORS) for part in floor}
-ONLY = {"attention": set(), "models": {"attention"}}  # narrower than the floors
+LAYER = {part: number for number, layer in enumerate(LAYERS) for part in layer}
+ONLY = {"attention": set(), "models": {"attention"}}  # narrower than the layers
 FUNCTION_LINES, MODULE_LINES = 60, 250
 
 # What still breaks a rule. A list may only become shorter: remove an entry in the commit that mends it.
 UPWARD = {
     ("api", "commands.train"),
 }
-CIRCLES: set[frozenset[str]] = set()
+CYCLES: set[frozenset[str]] = set()
 LONG_FUNCTIONS: set[str] = set()
 LONG_MODULES = {
     "data.module",
@@ -79,15 +79,15 @@ def module_of(parts: list[str]) -> str:
     return ".".join(parts) or "__init__"
 
 
-def arrows() -> set[tuple[str, str]]:
+def all_imports() -> set[tuple[str, str]]:
     """(importing module, imported module)."""
     return {(name, target) for name in MODULES for target in imported(name) if target != name}
 
 
-def circles() -> set[frozenset[str]]:
-    """Modules of one part that import each other, directly or through others. A circle of parts has an upward arrow."""
+def cycles() -> set[frozenset[str]]:
+    """Modules of one part that import each other, directly or through others. A cycle of parts has an upward import."""
     targets: dict[str, set[str]] = {name: set() for name in MODULES}
-    for name, target in arrows():
+    for name, target in all_imports():
         if part(name) == part(target):
             targets[name].add(target)
     reached = {name: reachable(name, targets) for name in MODULES}
@@ -99,7 +99,7 @@ def circles() -> set[frozenset[str]]:
 
 
 def reachable(start: str, targets: dict[str, set[str]]) -> set[str]:
-    """Every module at the end of one or more arrows from `start`."""
+    """Every module at the end of one or more imports from `start`."""
     seen: set[str] = set()
     waiting = list(targets[start])
     while waiting:
@@ -114,7 +114,7 @@ def is_upward(name: str, target: str) -> bool:
     here, there = part(name), part(target)
     if here == there:
         return False
-    return FLOOR[there] >= FLOOR[here] or there not in ONLY.get(here, {there})
+    return LAYER[there] >= LAYER[here] or there not in ONLY.get(here, {there})
 
 
 def long_functions() -> set[str]:
@@ -135,17 +135,17 @@ def check(found: set, allowed: set) -> None:
 def test_a_file_at_the_top_is_a_command_and_a_folder_is_a_part() -> None:
     files = {path.stem for path in PACKAGE.glob("*.py")}
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert files == {"__init__", "api", *DOORS}
-    assert files | folders == set(FLOOR)
-    assert {path.stem for path in (PACKAGE / "commands").glob("*.py")} - {"__init__"} >= DOORS
+    assert files == {"__init__", "api", *COMMANDS}
+    assert files | folders == set(LAYER)
+    assert {path.stem for path in (PACKAGE / "commands").glob("*.py")} - {"__init__"} >= COMMANDS
 
 
 def test_imports_point_down() -> None:
-    check({arrow for arrow in arrows() if is_upward(*arrow)}, UPWARD)
+    check({pair for pair in all_imports() if is_upward(*pair)}, UPWARD)
 
 
-def test_imports_go_around_in_no_circle() -> None:
-    check(circles(), CIRCLES)
+def test_there_are_no_import_cycles() -> None:
+    check(cycles(), CYCLES)
 
 
 def test_functions_are_short() -> None:
@@ -165,5 +165,5 @@ def test_modules_are_short() -> None:
         ("models.informer", "attention.base", False), ("data.module", "data.split", False),
     ],
 )  # fmt: skip
-def test_the_direction_of_an_arrow(name: str, target: str, expected: bool) -> None:
+def test_the_direction_of_an_import(name: str, target: str, expected: bool) -> None:
     assert is_upward(name, target) is expected

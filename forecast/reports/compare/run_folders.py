@@ -17,7 +17,7 @@ from pyarrow.parquet import ParquetFile
 
 from forecast.runs.summary import job_number, read_run
 from forecast.system.errors import ConfigError
-from forecast.system.identity import OF_ONE_VARIANT, identity
+from forecast.system.identity import VARIANT_EFFECTS, identity
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, if installed, is many times faster
 TABLES = ("metrics.csv", "errors_by_step.csv", "errors_by_variable.csv", "errors_by_window.parquet")
@@ -228,7 +228,7 @@ def select_compared(config: dict[str, Any]) -> dict[str, Any]:
     """
     folder = str(config.get("output_dir"))
     settings = {}
-    for key, value in identity(config, OF_ONE_VARIANT).items():
+    for key, value in identity(config, VARIANT_EFFECTS).items():
         if key == "checkpoint" and value is not None:
             value = "another run's"  # each seed starts from a checkpoint of its own
         is_own_path = isinstance(value, str) and value.startswith(f"{folder}/")

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from forecast.reports.compare.run_folders import FinishedRun
-from forecast.runs.summary import headings, shortened
+from forecast.runs.summary import headings, shorten_number
 
 ATTENTION = "model.attention.name"
 MISSING = "–"
@@ -79,7 +79,7 @@ def name_variants(
     """
     majority = [find_majority(differences, key) for key in differences[0]]
     names: list[str] = []
-    for omitted, shorten in ((MISSING, shortened), (MISSING, str), (None, str)):
+    for omitted, shorten in ((MISSING, shorten_number), (MISSING, str), (None, str)):
         names = [
             name_variant(values, majority, one.get(ATTENTION, MISSING), omitted, shorten)
             for values, one in zip(differences, settings, strict=True)

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from forecast.reports import figures
 from forecast.system.files import whole_file, write_json
+from forecast.tools.benchmark.figure import growth_figure
 from forecast.tools.benchmark.measurement import REFERENCE, Row, describe_hardware, fit_growth
 from forecast.tools.benchmark.workloads import NO_MIXING
 
@@ -23,7 +24,7 @@ def save_results(folder: Path, config: DictConfig, rows: list[Row], device: str)
     }  # fmt: skip
     with whole_file(folder / "benchmark.csv") as temporary:
         pd.DataFrame(rows).to_csv(temporary, index=False)
-    figure = figures.growth_figure(pd.DataFrame(rows), make_title(config, device))
+    figure = growth_figure(pd.DataFrame(rows), make_title(config, device))
     figures.save(figure, folder / "benchmark.png")
     write_json(folder / "benchmark.json", content)
 

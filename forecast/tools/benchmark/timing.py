@@ -1,7 +1,6 @@
 """Time and peak memory of calls, measured so that attention types can be compared."""
 
 import ctypes
-import gc
 import math
 import statistics
 import sys
@@ -10,9 +9,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
-from pathlib import Path
 
 import torch
+
+from forecast.system.memory import read_status, release_unused, reset_peak
 
 Work = Callable[[], object]
 
@@ -56,7 +56,7 @@ def measure_peak_memory(make_work: Callable[[], Work], *, cuda: bool) -> float:
     """
     work = make_work()
     work()
-    gc.collect()
+    release_unused()
     if cuda:
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
@@ -64,8 +64,7 @@ def measure_peak_memory(make_work: Callable[[], Work], *, cuda: bool) -> float:
         return (torch.cuda.max_memory_allocated() - before) / 2**20
     if sys.platform != "linux":
         return math.nan
-    ctypes.CDLL(None).malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5")  # resets the peak, VmHWM
+    reset_peak()
     before = read_status("VmRSS")
     work()
     return max(0.0, (read_status("VmHWM") - before) / 1024)
@@ -83,12 +82,6 @@ def map_every_tensor(threads: int) -> None:
     if sys.platform == "linux":
         mmap_threshold, kib64 = -3, 64 * 1024
         ctypes.CDLL(None).mallopt(mmap_threshold, kib64)
-
-
-def read_status(field: str) -> int:
-    """Return a field of /proc/self/status in KiB."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(field))
 
 
 def fit_growth_exponent(lengths: Sequence[int], values: Sequence[float]) -> float:

@@ -88,7 +88,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Cell:
+class SeriesColumn:
     """Facts about one column of one series; see `Column`."""
 
     minimum: float
@@ -115,7 +115,7 @@ def format_date(date: pd.Timestamp) -> str:
     return f"{date:%Y-%m-%d %H:%M}" if date == date.floor("min") else str(date)
 
 
-def measure_columns(panel: Panel, parts: Sequence[Part]) -> tuple[list[Column], list[list[Cell]]]:
+def measure_columns(panel: Panel, parts: Sequence[Part]) -> tuple[list[Column], list[list[SeriesColumn]]]:
     """Return the facts about each column, and about each column of each series (columns, series)."""
     names, values = all_columns(panel), all_values(panel)
     has_row = ~np.isnan(values).all(axis=1)
@@ -123,10 +123,10 @@ def measure_columns(panel: Panel, parts: Sequence[Part]) -> tuple[list[Column], 
     borders = [
         each.tolist() for each in (panel.starts, panel.ends, train.first, train.last, test.first, test.last)
     ]
-    cells = []
+    by_series = []
     for column in values.T:
-        cells.append([
-            measure_cell(
+        by_series.append([
+            measure_series_column(
                 column[start:end],
                 has_row[start:end],
                 slice(train_first - start, train_last - start),
@@ -134,19 +134,19 @@ def measure_columns(panel: Panel, parts: Sequence[Part]) -> tuple[list[Column], 
             )
             for start, end, train_first, train_last, test_first, test_last in zip(*borders, strict=True)
         ])  # fmt: skip
-    columns = [pool_cells(name, each, panel) for name, each in zip(names, cells, strict=True)]
-    return columns, cells
+    columns = [pool_series(name, each, panel) for name, each in zip(names, by_series, strict=True)]
+    return columns, by_series
 
 
-def measure_cell(
+def measure_series_column(
     values: Float[np.ndarray, " rows"], has_row: Bool[np.ndarray, " rows"], train: slice, test: slice
-) -> Cell:
+) -> SeriesColumn:
     """Return the facts about one column of one series."""
     known = values[~np.isnan(values)]
     before, after = (part[~np.isnan(part)] for part in (values[train], values[test]))
     run, start = find_longest_run(values)
     empty = not len(known)
-    return Cell(
+    return SeriesColumn(
         minimum=np.inf if empty else float(known.min()),
         maximum=-np.inf if empty else float(known.max()),
         total=float(known.sum()),
@@ -165,29 +165,29 @@ def measure_cell(
     )
 
 
-def pool_cells(name: str, cells: Sequence[Cell], panel: Panel) -> Column:
+def pool_series(name: str, by_series: Sequence[SeriesColumn], panel: Panel) -> Column:
     """Combine the facts about one column of all series."""
-    known = sum(cell.known for cell in cells)
-    filled = [cell for cell in cells if cell.known]
-    stuck = max(range(len(cells)), key=lambda series: cells[series].longest_run)
-    row = int(panel.starts[stuck]) + cells[stuck].run_start
-    drifts = [cell.drift for cell in cells if not np.isnan(cell.drift)]
+    known = sum(each.known for each in by_series)
+    filled = [cell for each in by_series if each.known]
+    stuck = max(range(len(by_series)), key=lambda series: by_series[series].longest_run)
+    row = int(panel.starts[stuck]) + by_series[stuck].run_start
+    drifts = [each.drift for each in by_series if not np.isnan(each.drift)]
     return Column(
         name=name,
-        minimum=min(cell.minimum for cell in cells) if known else np.nan,
-        mean=sum(cell.total for cell in cells) / known if known else np.nan,
-        maximum=max(cell.maximum for cell in cells) if known else np.nan,
-        missing=sum(cell.missing for cell in cells),
-        leading_missing=max(cell.leading_missing for cell in cells),
-        zeros=sum(cell.zeros for cell in cells) / known if known else 0.0,
-        leading_zeros=max(cell.leading_zeros for cell in cells),
-        longest_run=cells[stuck].longest_run,
+        minimum=min(each.minimum for each in by_series) if known else np.nan,
+        mean=sum(each.total for each in by_series) / known if known else np.nan,
+        maximum=max(each.maximum for each in by_series) if known else np.nan,
+        missing=sum(each.missing for each in by_series),
+        leading_missing=max(each.leading_missing for each in by_series),
+        zeros=sum(each.zeros for each in by_series) / known if known else 0.0,
+        leading_zeros=max(each.leading_zeros for each in by_series),
+        longest_run=by_series[stuck].longest_run,
         run_from=date_at(panel.dates(np.array([row])), 0),
         series=str(panel.ids[stuck]),
-        outliers=sum(cell.outliers for cell in cells),
-        sentinel=next((cell.sentinel for cell in cells if cell.sentinel is not None), None),
-        constant=known > 0 and all(cell.constant for cell in filled),
-        constant_in_training=known > 0 and all(cell.constant_in_training for cell in filled),
+        outliers=sum(each.outliers for each in by_series),
+        sentinel=next((each.sentinel for each in by_series if each.sentinel is not None), None),
+        constant=known > 0 and all(each.constant for each in filled),
+        constant_in_training=known > 0 and all(each.constant_in_training for each in filled),
         drift=float(np.median(drifts)) if drifts else np.nan,
     )
 

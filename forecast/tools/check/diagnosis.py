@@ -11,7 +11,7 @@ from forecast.data.time_features import season_length
 from forecast.tools.check import advice
 from forecast.tools.check.columns import Column, measure_columns
 from forecast.tools.check.gaps import Gaps, find_gaps, interpolate
-from forecast.tools.check.lengths import PAST, suggest_lengths
+from forecast.tools.check.lengths import HORIZON, PAST, suggest_lengths
 from forecast.tools.check.seasons import Season, find_seasons
 from forecast.tools.check.series import (
     SeriesFacts,
@@ -24,9 +24,6 @@ from forecast.tools.check.settings import Choices, Setting
 from forecast.tools.check.windows import BaselineScores, Part, cut_windows, score_baselines, split_parts
 
 STAGES = ("reading", "columns", "seasons", "baselines", "picture")
-
-DEFAULT_HORIZON = 24
-"""pred_len in the report if none was given and none can be suggested."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
     file = read_panel(data)
     stage("columns")
     parts = split_parts(file, data.split, data.scale_by)
-    columns, cells = measure_columns(file, parts)
+    columns, by_series = measure_columns(file, parts)
     gaps = find_gaps(file)
     features = advice.suggest_features(file, choices)
     useful = advice.suggest_columns([c for c in columns if c.name in file.targets], choices)
@@ -109,7 +106,7 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         interpolated=interpolated,
         gaps=gaps,
         columns=columns,
-        series=measure_series(file, gaps, cells, parts, chosen),
+        series=measure_series(file, gaps, by_series, parts, chosen),
         targets=tuple(targets),
         seasons=seasons,
         season_rows=len(values),
@@ -139,7 +136,7 @@ def measure(
 def choose_lengths(lengths: list[Setting], choices: Choices) -> tuple[int, int]:
     """seq_len and pred_len that were given, else suggested, else the defaults of training."""
     suggested = {setting.key: setting.value for setting in lengths}
-    default = {"seq_len": PAST, "pred_len": DEFAULT_HORIZON}
+    default = {"seq_len": PAST, "pred_len": HORIZON}
     chosen = {key: getattr(choices, key) or suggested.get(key, default[key]) for key in default}
     return chosen["seq_len"], chosen["pred_len"]
 

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib.dates as mdates
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Shaped
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 
 from forecast.data.even_spacing import spread
 from forecast.data.time_features import parse_frequency
-from forecast.reports.figures import TRUTH_COLOUR, save, subplots
+from forecast.reports.figures import TRUTH_COLOUR, format_dates, save, style_axis, subplots
 from forecast.tools.check.columns import format_date
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.gaps import runs
@@ -147,9 +146,7 @@ def draw_curve(axis: Axes, curve: Curve) -> None:
         axis.axvspan(dates[max(0, start - 1)], dates[stop], color=MISSING, alpha=0.5, linewidth=0.8)  # pyright: ignore[reportArgumentType]
     shown = envelope(values)
     axis.plot(dates[shown], values[shown], color=TRUTH_COLOUR, linewidth=0.7)
-    ticks = mdates.AutoDateLocator(minticks=3, maxticks=9)
-    axis.xaxis.set_major_locator(ticks)
-    axis.xaxis.set_major_formatter(mdates.ConciseDateFormatter(ticks))
+    format_dates(axis, 3, 9)
     if len(dates) > 1:
         axis.set_xlim(dates[0], dates[-1])  # pyright: ignore[reportArgumentType]
     axis.set_ylabel(curve.label, parse_math=False)
@@ -231,5 +228,4 @@ def draw_autocorrelation(axis: Axes, found: Diagnosis, curve: Curve) -> None:
 
 def tidy(axis: Axes) -> None:
     axis.tick_params(labelsize=8)
-    axis.grid(alpha=0.25)
-    axis.spines[["top", "right"]].set_visible(False)
+    style_axis(axis)

@@ -11,6 +11,8 @@ LONGEST_PAST, LONGEST_HORIZON = 720, 96
 """Largest seq_len and pred_len that are suggested unless the user gives others."""
 PATCH, PAST = 24, 336
 """Steps per token and default seq_len of model=residual_informer."""
+HORIZON = 24
+"""pred_len if no season suggests another."""
 ENOUGH = 16
 """A past of several seasons is suggested only if the training rows are this many times as long."""
 
@@ -58,7 +60,7 @@ def _suggest_horizon(
     elif strongest and 4 <= strongest.rows <= LONGEST_HORIZON:
         horizon, why = strongest.rows, f"the strongest season, {_name(strongest)}"
     else:
-        horizon, why = 24, "no season suggests another length"
+        horizon, why = HORIZON, "no season suggests another length"
     most = room if choices.pred_len is not None else max(1, room // 2)
     if horizon > most:
         shortest = min((val, test), key=lambda part: part.typical)

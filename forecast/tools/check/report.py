@@ -73,7 +73,7 @@ def tabulate_columns(found: Diagnosis) -> Grid:
         grid.add_column(f"season {main.rows}", justify="right", no_wrap=True)
     grid.add_column("notes", overflow="fold")
     for column in shown:
-        strength = format_strength(main, found, column.name) if main else ()
+        strength = [format_strength(main, found, column.name)] if main else []
         grid.add_row(
             column.name,
             *(format_number(value) for value in (column.minimum, column.mean, column.maximum)),
@@ -97,12 +97,12 @@ def rank_column(column: Column, notes: Sequence[str]) -> float:
     return 10 * len(notes) + min(9.0, 0.0 if math.isnan(column.drift) else abs(column.drift))
 
 
-def format_strength(season: Season, found: Diagnosis, name: str) -> tuple[str]:
+def format_strength(season: Season, found: Diagnosis, name: str) -> str:
     """Return the strength of a season in a column; empty if the column is not a target."""
     if name not in found.targets:
-        return ("",)
+        return ""
     strength = season.by_target(len(found.targets))[found.targets.index(name)]
-    return ("" if math.isnan(strength) else f"{strength:.2f}",)
+    return "" if math.isnan(strength) else f"{strength:.2f}"
 
 
 def format_number(value: float) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from forecast.data import Panel
-from forecast.tools.check.columns import Cell
+from forecast.tools.check.columns import SeriesColumn
 from forecast.tools.check.gaps import Gaps
 from forecast.tools.check.windows import Part
 
@@ -44,11 +44,19 @@ class SeriesFacts:
 def measure_series(
     panel: Panel,
     gaps: Gaps,
-    cells: Sequence[Sequence[Cell]],
+    by_series: Sequence[Sequence[SeriesColumn]],
     parts: Sequence[Part],
     lengths: tuple[int, int],
 ) -> SeriesFacts:
-    """The facts about the series of `panel`; `cells` are those of its columns, `lengths` are seq_len and pred_len."""
+    """The facts about the series of `panel`.
+
+    Args:
+        panel: the panel of the file.
+        gaps: its gaps.
+        by_series: facts about each column of each series (columns, series).
+        parts: its splits.
+        lengths: seq_len and pred_len.
+    """
 
     def name(chosen: Sequence[bool] | np.ndarray) -> tuple[int, tuple[str, ...]]:
         numbers = np.flatnonzero(np.asarray(chosen))
@@ -56,8 +64,8 @@ def measure_series(
 
     rows = np.sort(panel.lengths)
     worst = np.argsort(-gaps.by_series, kind="stable")[:NAMED]
-    constant = np.any([[cell.constant for cell in column] for column in cells], axis=0)
-    in_training = np.any([[cell.constant_in_training for cell in column] for column in cells], axis=0)
+    constant = np.any([[each.constant for each in column] for column in by_series], axis=0)
+    in_training = np.any([[each.constant_in_training for each in column] for column in by_series], axis=0)
     return SeriesFacts(
         count=len(panel),
         shortest=int(rows[0]),

@@ -100,7 +100,7 @@ def draw_window(
     band, band_name, forecast = None, "", output
     if trained.quantiles is not None:
         quantiles = arrange_quantiles(output, data.n_targets)  # (1, pred_len, n_targets, quantiles)
-        forecast = quantiles[..., len(trained.quantiles) // 2]
+        forecast = trained.point(quantiles)
         band = unscale(quantiles[..., 0]), unscale(quantiles[..., -1])
         band_name = f"{100 * (trained.quantiles[-1] - trained.quantiles[0]):g}% interval"
     past = window.batch.past[..., data.target_index]

@@ -14,12 +14,11 @@ from forecast.attention import ProbSparseAttention
 from forecast.data import Batch, DataModule
 from forecast.data.time_features import time_features
 from forecast.inference.model import TrainedModel
-from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import ConfigError, DataError
 from forecast.tools.export.metadata import has_ids, takes_scale
 
-FLIPS = 1_000
-"""With ProbSparse, one window in this many may differ by more than the tolerance."""
+WINDOWS_PER_EXCEPTION = 1_000
+"""With ProbSparse, one window in this number may differ by more than the tolerance."""
 
 Run = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 """An exported file as a function from inputs by name to outputs by name, all float64 (`ForecastGraph`)."""
@@ -33,14 +32,14 @@ class Difference:
 
     Attributes:
         windows, series: how many were compared.
-        beyond: windows that differ by more than the tolerance.
+        beyond_tolerance: windows that differ by more than the tolerance.
         scaled, in_units: largest differences, in scaled units and in the units of the data.
         largest_scaled, largest_in_units: largest absolute forecasts.
     """
 
     windows: int
     series: int
-    beyond: int
+    beyond_tolerance: int
     scaled: Float64[Tensor, " n_targets"]
     in_units: Float64[Tensor, " n_targets"]
     largest_scaled: Float64[Tensor, " n_targets"]
@@ -94,7 +93,7 @@ def check_result(
     result: dict[str, Any] = {
         "data": data.name,
         "windows": difference.windows,
-        "windows_beyond_tolerance": difference.beyond,
+        "windows_beyond_tolerance": difference.beyond_tolerance,
     }
     if data.panel.has_ids:
         result["series"] = difference.series
@@ -109,11 +108,11 @@ def check_result(
             "relative": float((differences / sizes.clamp(min=1e-30)).amax()),
         }
     largest = result["scaled"]["largest_difference"]
-    if difference.beyond > allowed or not math.isfinite(largest):
+    if difference.beyond_tolerance > allowed or not math.isfinite(largest):
         raise ConfigError(
             f"the exported file differs from PyTorch by up to {largest:.2g} in scaled units "
-            f"(column {result['scaled']['column']}), in {difference.beyond:,} of {difference.windows:,} windows by "
-            f"more than tolerance={tolerance:g}: nothing is written"
+            f"(column {result['scaled']['column']}), in {difference.beyond_tolerance:,} of "
+            f"{difference.windows:,} windows by more than tolerance={tolerance:g}: nothing is written"
         )
     return {**result, "tolerance": tolerance}
 
@@ -180,14 +179,13 @@ def replace_missing(values: np.ndarray, completed: Float64[Tensor, "*shape"]) ->
 
 def pytorch_forecast(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:
     """The forecast of the network on scaled windows, and its quantiles, in the units of the data."""
-    output, series = trained.network(batch.past, batch.past_time, batch.future_time), batch.series
-    forecast, quantiles = output, None
+    forecast, series = trained.forecast(batch.past, batch.past_time, batch.future_time), batch.series
+    point, quantiles = trained.point(forecast), None
     if trained.quantiles is not None:
-        quantiles = arrange_quantiles(output, data.n_targets)
-        forecast = quantiles[..., trained.quantiles.index(0.5)]
+        quantiles = forecast
     elif trained.calibration is not None:
-        quantiles = trained.calibration.around(output)
-    outputs = {"forecast": data.unscale_targets(forecast, series)}
+        quantiles = trained.calibration.around(point)
+    outputs = {"forecast": data.unscale_targets(point, series)}
     if quantiles is not None:
         each = [data.unscale_targets(one, series) for one in quantiles.unbind(-1)]
         outputs["quantiles"] = torch.stack(each, dim=-1)
@@ -201,11 +199,11 @@ def stack_outputs(outputs: dict[str, Tensor]) -> Float64[Tensor, "batch pred_len
     return torch.cat(parts, dim=2)
 
 
-def count_allowed_beyond(network: nn.Module, windows: int) -> int:
+def count_allowed_exceptions(network: nn.Module, windows: int) -> int:
     """Number of windows that may differ by more than the tolerance.
 
     ProbSparse selects the queries with the largest measure. Where two measures are almost equal, rounding can change
     the selection. All other operations are continuous.
     """
     selects = any(isinstance(module, ProbSparseAttention) for module in network.modules())
-    return windows // FLIPS if selects else 0
+    return windows // WINDOWS_PER_EXCEPTION if selects else 0

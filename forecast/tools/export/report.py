@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from forecast.tools.export.difference import FLIPS
+from forecast.tools.export.difference import WINDOWS_PER_EXCEPTION
 from forecast.tools.export.example import write_example
 
 
@@ -34,8 +34,8 @@ def print_report(path: Path, about: dict[str, Any], checked: dict[str, Any], dat
     if checked["windows_beyond_tolerance"]:
         console.print(
             f"{checked['windows_beyond_tolerance']:,} of {checked['windows']:,} windows differ by more than "
-            f"tolerance={checked['tolerance']:g}: ProbSparse may do so in 1 window of {FLIPS:,}, because "
-            "rounding can change its selection of queries"
+            f"tolerance={checked['tolerance']:g}: ProbSparse may do so in 1 window of {WINDOWS_PER_EXCEPTION:,}, "
+            "because rounding can change its selection of queries"
         )
     console.print("\nA program that runs the file without this package:\n")
     console.print(write_example(path, about, date_column))

@@ -9,8 +9,9 @@ import torch
 from hydra.utils import get_class, get_method, instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.cli.compose import composed, without_hydra
+from forecast.cli.compose import compose_config
 from forecast.cli.overrides import options
+from forecast.system.identity import without_hydra
 from forecast.system.paths import CONF
 from forecast.training.precision import resolve_auto
 from tests.support.configurations import (
@@ -106,7 +107,9 @@ def test_every_model_is_made_with_every_attention(model: str, option: str) -> No
 
 @pytest.mark.parametrize("option", options_of("data"))
 def test_every_data_module_is_made(option: str) -> None:
-    config = composed(f"data={option}", *(["data.path=x.csv"] if option in ("csv", "long", "store") else []))
+    config = compose_config(
+        f"data={option}", *(["data.path=x.csv"] if option in ("csv", "long", "store") else [])
+    )
     data = instantiate(config.data)
     assert data.name == option
     assert (data.seq_len, data.pred_len) == (336, 24)
@@ -126,7 +129,7 @@ def test_every_schedule_drives_every_optimizer(optimizer: str, schedule: str) ->
 
 @pytest.mark.parametrize("option", [o for o in options("experiment") if o.startswith("informer2020/ett")])
 def test_the_papers_settings(option: str) -> None:
-    config = composed(f"experiment={option}")
+    config = compose_config(f"experiment={option}")
     assert check_constructors(config) >= 8
     data, features, horizon = option.removeprefix("informer2020/").split("_")
     assert (config.data.name, config.features, config.pred_len) == (data, features.upper(), int(horizon))
@@ -138,7 +141,7 @@ def test_the_papers_settings(option: str) -> None:
 
 @pytest.mark.parametrize("cross", options("cross"))
 def test_cross_attention_of_another_type(cross: str) -> None:
-    config = composed(
+    config = compose_config(
         "attention=fastformer", f"cross={cross}", "num_landmarks=3", "factor=2", "feature_map=relu"
     )
     layer = instantiate(config.model)(n_features=3, n_targets=2, n_time_features=4).decoder[0].cross
@@ -148,6 +151,6 @@ def test_cross_attention_of_another_type(cross: str) -> None:
 
 
 def test_an_experiment_keeps_the_attention_that_is_asked_for() -> None:
-    config = composed("experiment=informer2020/etth1_m_24", "attention=full")
+    config = compose_config("experiment=informer2020/etth1_m_24", "attention=full")
     assert config.model.attention.name == "full"
     assert config.factor == 3

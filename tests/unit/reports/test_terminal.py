@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from forecast.reports.terminal import skill_in_words
+from forecast.reports.terminal import describe_skill
 from forecast.system.formatting import format_column
 
 
@@ -19,7 +19,7 @@ from forecast.system.formatting import format_column
     ],
 )  # fmt: skip
 def test_a_skill_is_put_in_words(skill: float, said: str) -> None:
-    assert skill_in_words(skill, "drift") == said
+    assert describe_skill(skill, "drift") == said
 
 
 @pytest.mark.parametrize(

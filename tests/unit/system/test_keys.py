@@ -7,8 +7,8 @@ from omegaconf import OmegaConf
 
 from forecast.system import keys
 from forecast.system.identity import (
-    OF_ONE_RUN,
-    OF_ONE_VARIANT,
+    RUN_EFFECTS,
+    VARIANT_EFFECTS,
     effect_of_override,
     first_difference,
     identity,
@@ -88,10 +88,10 @@ def test_limits_are_of_numbers_in_order() -> None:
 )
 def test_overrides_that_make_two_runs_the_same(override: str, resumes: bool, is_variant: bool) -> None:
     old, new = plain(), plain(override)
-    assert (identity(old, OF_ONE_RUN) == identity(new, OF_ONE_RUN)) == resumes
-    assert (effect_of_override(override) not in OF_ONE_RUN) == resumes
+    assert (identity(old, RUN_EFFECTS) == identity(new, RUN_EFFECTS)) == resumes
+    assert (effect_of_override(override) not in RUN_EFFECTS) == resumes
     if override != "seed=5":  # data.seed follows it
-        assert (identity(old, OF_ONE_VARIANT) == identity(new, OF_ONE_VARIANT)) == is_variant
+        assert (identity(old, VARIANT_EFFECTS) == identity(new, VARIANT_EFFECTS)) == is_variant
 
 
 @pytest.mark.parametrize("override", ["output_root=a", "data.path=a.csv", "data.root=a"])
@@ -111,8 +111,8 @@ def test_levels_are_part_of_the_model_where_it_has_quantiles() -> None:
     ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "hydra.sweep.dir=a", "hydra.sweeper.n_trials=3"],
 )
 def test_how_jobs_are_started_does_not_tell_sweeps_apart(typed: str) -> None:
-    assert effect_of_override(typed) not in OF_ONE_RUN
-    assert effect_of_override("hydra.sweeper.params.seed=1") in OF_ONE_RUN
+    assert effect_of_override(typed) not in RUN_EFFECTS
+    assert effect_of_override("hydra.sweeper.params.seed=1") in RUN_EFFECTS
 
 
 def plain(*overrides: str) -> dict[str, Any]:

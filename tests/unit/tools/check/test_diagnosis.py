@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecast.cli.compose import composed
+from forecast.cli.compose import compose_config
 from forecast.cli.overrides import parse
 from forecast.cli.quoting import quote
 from forecast.data import Panel
@@ -192,12 +192,12 @@ def test_little_training_is_suggested_where_windows_are_many() -> None:
 
 
 def test_the_default_model_is_known_as_it_is() -> None:
-    config = composed("model=residual_informer")
+    config = compose_config("model=residual_informer")
     known = (lengths.PAST, AUTO, lengths.PATCH, advice.EPOCHS)
     assert known == (
         config.seq_len, config.data.windows_per_epoch, config.model.patch_len, config.trainer.max_epochs
     )  # fmt: skip
-    assert composed().model._target_ == config.model._target_
+    assert compose_config().model._target_ == config.model._target_
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.cli import allowed_targets, compose, secrets_check
+import forecast.cli.compose  # noqa: F401 (registers the resolvers that interpolations call)
+from forecast.cli import allowed_targets, secrets_check
 from forecast.cli.errors import is_users_mistake, one_line, print_warning
 from forecast.runs import resume
 from forecast.runs.folder import InUse, locked, write_config, write_overrides
@@ -30,13 +31,11 @@ log = logging.getLogger("forecast")
 Task = str | Callable[[DictConfig], Any]
 """Function of the configuration that a command runs, or its name as "package.module:function"."""
 
-LEFT_BY_REFUSAL = {"config.yaml", "overrides.yaml", "error.txt"}
+INVALID_RUN_FILES = {"config.yaml", "overrides.yaml", "error.txt"}
 """Files that a run with an invalid configuration writes, apart from the log."""
 
-assert compose  # registers the resolvers that a configuration's interpolations call
 
-
-def imported(task: Task) -> Callable[[DictConfig], Any]:
+def import_task(task: Task) -> Callable[[DictConfig], Any]:
     """Return the task as a function. A name "package.module:function" is imported only now, so that --help is fast."""
     if callable(task):
         return task
@@ -51,7 +50,7 @@ def check_resolved(config: DictConfig) -> None:
 
 
 @dataclass
-class RunInFolder:
+class TaskInRunFolder:
     """A task in a run folder, called by Hydra.
 
     An exception is appended to `failures` instead of raised, because Hydra would print more lines and end a sweep. The
@@ -77,7 +76,7 @@ class RunInFolder:
         job = HydraConfig.get()
         if job.mode == RunMode.MULTIRUN:
             config.run_group = config.run_group or Path(job.sweep.dir).name
-            refuse_many_devices(config)
+            check_one_device(config)
         elif search := job.runtime.choices.get("search"):
             raise ConfigError(
                 f"search={search} needs a multirun: python -m forecast.train -m search={search} ..."
@@ -94,7 +93,7 @@ class RunInFolder:
             if distributed.is_first():
                 (folder / "error.txt").unlink(missing_ok=True)
                 write_config(folder, config, job.overrides.task)
-            return imported(self.task)(config)
+            return import_task(self.task)(config)
 
     def record(self, error: Exception, config: DictConfig, folder: Path) -> None:
         """Write an error to the folder and to `failures`; remove the folder of a run that did not begin."""
@@ -109,27 +108,31 @@ class RunInFolder:
         )
         self.failures.append(error if is_new else SystemExit(2))
         # No sweep and no other process reads the folder.
-        is_alone = job.mode == RunMode.RUN and not has_many_devices(config)
+        is_alone = job.mode == RunMode.RUN and not may_use_many_devices(config)
         if is_alone and is_users_mistake(error) and not isinstance(error, TrainingError):
             remove_if_nothing_began(folder)
 
 
 def remove_if_nothing_began(folder: Path) -> None:
     """Remove the folder of a run that did not begin. A folder with any other file stays, with its log."""
-    if {path.name for path in folder.iterdir() if path.suffix != ".log"} <= LEFT_BY_REFUSAL:
+    if {path.name for path in folder.iterdir() if path.suffix != ".log"} <= INVALID_RUN_FILES:
         shutil.rmtree(folder)
         if not any(folder.parent.iterdir()):
             folder.parent.rmdir()
 
 
-def has_many_devices(config: DictConfig) -> bool:
+def may_use_many_devices(config: DictConfig) -> bool:
     """Whether a run has, or may start, several processes."""
-    return distributed.count() > 1 or config.get("trainer", {}).get("devices", 1) not in (1, "1", "auto")
+    return distributed.n_processes() > 1 or config.get("trainer", {}).get("devices", 1) not in (
+        1,
+        "1",
+        "auto",
+    )
 
 
-def refuse_many_devices(config: DictConfig) -> None:
+def check_one_device(config: DictConfig) -> None:
     """Raise ConfigError if a job of a sweep would start several processes."""
-    if has_many_devices(config):
+    if may_use_many_devices(config):
         raise ConfigError(
             f"trainer.devices={config.trainer.devices} cannot be used in a multirun (-m): each process would "
             "start the sweep again; start one command for each configuration instead, or sweep with one device per job"
