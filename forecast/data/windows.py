@@ -20,7 +20,6 @@ class Batch(NamedTuple):
     future_time: Float[Tensor, "batch pred_len n_time_features"]
     index: Int64[Tensor, " batch"]  # number of the window within its split
     series: Int64[Tensor, " batch"]  # number of the series that the window lies in
-    measured: Bool[Tensor, "batch seq_len n_features"] | None = (
         None  # False where `past` was completed; None: nowhere
     )
 
@@ -91,7 +90,6 @@ class Windows:
         series, origins = self.series(index), self.origins(index)
         first = origins - self.seq_len
         past = self.values.windows(first, self.seq_len)
-        measured = ~past.isnan() if self.fill else None
         future = self.values.windows(origins, self.pred_len)
         return Batch(
             past=self.fill.complete(past, series) if self.fill else past,
@@ -100,8 +98,11 @@ class Windows:
             future_time=self.time.windows(origins, self.pred_len, series),
             index=index,
             series=series,
-            measured=measured,
         )
+
+    def measured(self, index: Int64[Tensor, " batch"]) -> Bool[Tensor, "batch seq_len n_features"]:
+        """Whether the values in the pasts of these windows were measured, not completed."""
+        return ~self.values.windows(self.origins(index) - self.seq_len, self.seq_len).isnan()
 
     def targets(self, rows: Int64[Tensor, "*shape"] | slice) -> Float[Tensor, "*shape n_targets"]:
         """The scaled targets of these rows of the panel, NaN where missing."""

@@ -36,10 +36,11 @@ class Naive:
 def last_measured(windows: Windows, batch: Batch) -> Float[Tensor, "batch n_targets"]:
     """The last measured value of each target in the past of each window."""
     past = batch.past[..., windows.target_index]
-    if batch.measured is None:
+    if windows.fill is None:
         return past[:, -1]
+    measured = windows.measured(batch.index.to(windows.device)).to(past.device)[..., windows.target_index]
     step = torch.arange(1, past.shape[1] + 1, device=past.device)[:, None]
-    last = torch.where(batch.measured[..., windows.target_index], step, 0).amax(1)  # 0: none
+    last = torch.where(measured, step, 0).amax(1)  # 0: none
     found = past.gather(1, (last - 1).clamp(min=0)[:, None])[:, 0]
     return torch.where(last > 0, found, 0.0)
 

@@ -100,7 +100,7 @@ def test_an_unusual_file_is_read_as_the_good_one(case: Case, tmp_path: Path) -> 
 @pytest.mark.filterwarnings("ignore:.*where clocks went forward:UserWarning")
 def test_what_a_file_lacks_stays_missing(case: Case, tmp_path: Path) -> None:
     given = [quote(override, sweep=False) for override in case.overrides]
-    data = instantiate(composed("data=csv", f"data.path={case.write(tmp_path)}", *given).data)
+    data = instantiate(compose_config("data=csv", f"data.path={case.write(tmp_path)}", *given).data)
     table = data.source.read()
     measured = table.values[~np.isnan(table.values)]
     assert 1 <= table.missing.sum() <= 2

@@ -260,9 +260,8 @@ def completed_with_the_horizon(windows: Windows, index: torch.Tensor) -> Any:
 
 def centred_by_the_horizon(windows: Windows, index: torch.Tensor) -> Any:
     batch = gather(windows, index)
-    assert batch.measured is not None
     level = batch.future.nanmean(1, keepdim=True)
-    return batch._replace(past=torch.where(batch.measured, batch.past, level))
+    return batch._replace(past=torch.where(windows.measured(index), batch.past, level))
 
 
 PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {

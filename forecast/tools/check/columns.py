@@ -168,7 +168,7 @@ def measure_series_column(
 def pool_series(name: str, by_series: Sequence[SeriesColumn], panel: Panel) -> Column:
     """Combine the facts about one column of all series."""
     known = sum(each.known for each in by_series)
-    filled = [cell for each in by_series if each.known]
+    filled = [each for each in by_series if each.known]
     stuck = max(range(len(by_series)), key=lambda series: by_series[series].longest_run)
     row = int(panel.starts[stuck]) + by_series[stuck].run_start
     drifts = [each.drift for each in by_series if not np.isnan(each.drift)]

@@ -84,7 +84,7 @@ def find_gaps(panel: Panel) -> Gaps:
     """Count and locate the missing rows and numbers up to the end of each series. A row without values is missing."""
     columns, missing = all_columns(panel), np.isnan(all_values(panel))
     missing[~in_history(panel)] = False
-    missing_rows = missing.all(axis=1)
+    missing_rows = np.logical_and.reduce(missing, axis=1)
     # the first and the last row of a series have values, so no run reaches into another series
     starts, lengths = runs(missing_rows)
     rows, numbers = np.nonzero(missing & ~missing_rows[:, None])
