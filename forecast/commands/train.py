@@ -170,7 +170,7 @@ def save_results(
     facts = describe_run(config, trainer, forecaster, data, best, memory)
     metrics = {**results.content(), "n_windows": data.n_windows, **facts}
     shown = report.examples(forecaster, data, results)
-    images = report.pictures(folder, forecaster, data, results, shown)
+    images = report.pictures(folder, forecaster, data, results, shown) if config.pictures else {}
     loggers.log_results(trainer.loggers, metrics, results, images, trainer.global_step)
     report.save(folder, results, data, shown)
     return Saved(folder, metrics, results)

@@ -88,7 +88,7 @@ class Fill:
             found = previous
         else:
             following = past.gather(1, after.clamp(max=length - 1))
-            weight = (step - before) / (after - before).clamp(min=1)
+            weight = (step - before).to(past) / (after - before).clamp(min=1)
             line = previous + (following - previous) * weight
             found = line if method == "linear" else self._same_phase(past)
             if method == "auto":
@@ -109,6 +109,16 @@ class Fill:
             earlier[:, back:] = past[:, :-back]
             found = torch.where(found.isnan(), earlier, found)
         return found
+
+
+def keep_measured(
+    forecast: Float[Tensor, "batch pred_len n_targets ..."], target: Float[Tensor, "batch pred_len n_targets"]
+) -> tuple[Float[Tensor, "values ..."], Float[Tensor, " values"]]:
+    """Select the forecasts whose true value was measured, and these values; one zero of each if there is none."""
+    measured = ~target.isnan()
+    if not measured.any():
+        return 0 * forecast.flatten(0, 2)[:1], torch.zeros_like(target.flatten()[:1])
+    return forecast[measured], target[measured]
 
 
 def check_fill(fill: FillSetting | None, limit: int | None) -> None:

@@ -150,6 +150,10 @@ def _fit_stored(
     lowest, highest = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
     for some in values.stretches(rows):
         part = values[some.start : some.stop]
+        if np.isinf(part).any() or (np.isnan(part) & (np.array(values.missing) == 0)).any():
+            raise DataError(
+                f"{values.file.parent}: a number is not finite: the store is damaged; convert again"
+            )
         size = np.isfinite(part).sum(0)
         part_mean = np.nansum(part, axis=0) / np.maximum(size, 1)
         centred = np.nan_to_num(part - part_mean)

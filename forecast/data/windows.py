@@ -20,8 +20,6 @@ class Batch(NamedTuple):
     future_time: Float[Tensor, "batch pred_len n_time_features"]
     index: Int64[Tensor, " batch"]  # number of the window within its split
     series: Int64[Tensor, " batch"]  # number of the series that the window lies in
-        None  # False where `past` was completed; None: nowhere
-    )
 
 
 class Windows:

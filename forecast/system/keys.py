@@ -72,6 +72,7 @@ RUN_KEYS = (
     Key("resume", LAUNCH),
     Key("checkpoint", RESULT, text=True),
     Key("refit", AFTER),
+    Key("pictures", LOG),
     Key("seed", RESULT, limits=(0, 2**32 - 1)),
     Key("compile", SPEED),
 )

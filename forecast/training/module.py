@@ -14,6 +14,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from forecast import __version__
 from forecast.data import Batch, DataModule
+from forecast.data.missing import keep_measured
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration, calibrated_levels, window_stride
 from forecast.evaluation.errors import SCORES, Errors, ErrorSums, window_errors
@@ -111,10 +112,7 @@ class Forecaster(L.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         forecast, target = self(batch), batch.future
         if self.data.panel.has_missing:
-            measured = ~target.isnan()
-            if not measured.any():
-                return 0 * forecast.sum()
-            forecast, target = forecast[measured], target[measured]
+            forecast, target = keep_measured(forecast, target)
         return self.loss(forecast, target)
 
     def _quantile_loss(self, quantiles: Tensor, target: Tensor) -> Tensor:

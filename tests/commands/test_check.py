@@ -20,6 +20,7 @@ from forecast.evaluation.baselines import FittedBaselines
 from tests.support.commands import ROOT
 from tests.support.csv_files import write_csv
 from tests.support.fork_server import run_python
+from tests.support.selection import every_nth
 
 TINY = (
     "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "trainer.max_epochs=1", "+trainer.limit_train_batches=2",
@@ -297,7 +298,7 @@ FILES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", every_nth(FILES, 5))
 def test_the_suggested_command_runs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     make, options = FILES[name]
     if make is None:

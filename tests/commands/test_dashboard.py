@@ -36,7 +36,7 @@ def start(folder: Path, *arguments: str, **account: Any) -> subprocess.Completed
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> WandbRun:
     folder = workplace(tmp_path_factory.mktemp("dashboard"))
-    result = train(folder, "trainer.max_epochs=2", "loss=quantile")
+    result = train(folder, "pictures=true", "trainer.max_epochs=2", "loss=quantile")
     assert result.returncode == 0, result.stderr
     return WandbRun(only(folder, "runs/*/wandb/offline-run-*/*.wandb"))
 

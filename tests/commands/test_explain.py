@@ -31,6 +31,7 @@ from tests.support.browser import opened
 from tests.support.commands import answer, only, train_here, workplace
 from tests.support.csv_files import write_csv
 from tests.support.long_files import long_frame
+from tests.support.selection import every_nth
 
 PATCHES = ("model=residual_informer", "model.patch_len=4")
 RUNS = {
@@ -95,7 +96,7 @@ def explained(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return go
 
 
-@pytest.mark.parametrize("name", SOME_RUNS)
+@pytest.mark.parametrize("name", every_nth(SOME_RUNS, 2))
 def test_the_maps_of_a_trained_model_give_its_layers_answers(
     name: str, run, place: Path, monkeypatch
 ) -> None:
@@ -124,7 +125,7 @@ def test_the_maps_of_a_trained_model_give_its_layers_answers(
             torch.testing.assert_close(answer, call.mixed, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", SOME_RUNS)
+@pytest.mark.parametrize("name", every_nth(SOME_RUNS, 2))
 def test_the_folder(name: str, run, explained, tmp_path: Path, capsys) -> None:
     assert explained(f"checkpoint={run(name)}") == 0
     out = capsys.readouterr().out

@@ -23,6 +23,7 @@ from forecast.inference.model import TrainedModel, load
 from forecast.tools.export import torch_file
 from tests.support.commands import answer, only, train_here, workplace
 from tests.support.long_files import long_frame
+from tests.support.selection import every_nth
 
 EPOCH = ("trainer.max_epochs=1", "logger=[]", "num_landmarks=3")
 
@@ -285,7 +286,7 @@ def series_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder, only(folder, "runs/*")
 
 
-@pytest.mark.parametrize(("format", "suffix"), [("onnx", ".onnx"), ("torch_export", ".pt2")])
+@pytest.mark.parametrize(("format", "suffix"), every_nth([("onnx", ".onnx"), ("torch_export", ".pt2")], 2))
 def test_many_series_with_covariates(
     format: str, suffix: str, series_run, tmp_path: Path, monkeypatch, capsys
 ) -> None:

@@ -36,6 +36,7 @@ from forecast.training.build import make_data, make_forecaster
 from forecast.training.report import predict
 from tests.support.commands import TINY, only, train, train_here, workplace
 from tests.support.models import ATTENTION_TYPES
+from tests.support.selection import every_nth
 
 ROWS, COLUMNS = 240, ["load", "temperature", "price"]
 DATES = pd.date_range("2023-01-01", periods=ROWS, freq="D")
@@ -184,7 +185,7 @@ def quietly(check: Callable[[], None]) -> None:
         check()
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", every_nth(MODES, 3))
 @pytest.mark.parametrize("kind", ATTENTION_TYPES)
 @pytest.mark.parametrize(
     "number", [pytest.param(3, id="few"), pytest.param(60, id="many", marks=pytest.mark.long)]

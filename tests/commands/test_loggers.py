@@ -22,8 +22,13 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProces
     """A run with every logger, in an environment that holds a secret."""
     folder = workplace(tmp_path_factory.mktemp("loggers"))
     result = train(
-        folder, "logger=[wandb,csv,tensorboard]", "trainer.max_epochs=3", "seed=7", WANDB_API_KEY=SECRET
-    )
+        folder,
+        "logger=[wandb,csv,tensorboard]",
+        "pictures=true",
+        "trainer.max_epochs=3",
+        "seed=7",
+        WANDB_API_KEY=SECRET,
+    )  # fmt: skip
     assert result.returncode == 0, result.stderr
     return only(folder, "runs/*"), result
 

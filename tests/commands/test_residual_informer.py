@@ -24,6 +24,7 @@ from forecast.training.build import make_data, make_forecaster
 from forecast.training.shrinkage import MARGIN, shrinkage_and_error
 from tests.support.commands import only, train_here, workplace
 from tests.support.run_differences import unequal, unmeasured
+from tests.support.selection import every_nth
 
 PRESET = ("model=residual_informer", "model.patch_len=4", "logger=[]")
 HARMFUL = ("optimizer.lr=1", "optimizer.weight_decay=0", "schedule=constant", "trainer.max_epochs=5")
@@ -37,7 +38,7 @@ def read_table(path: Path, columns: list[str]) -> pd.DataFrame:
     return pd.DataFrame(pd.read_csv(path, parse_dates=["date"], index_col="date")[columns])
 
 
-@pytest.mark.parametrize("features", ["M", "S", "MS"])
+@pytest.mark.parametrize("features", every_nth(["M", "S", "MS"], 3))
 def test_where_training_harms_the_linear_map_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: str
 ) -> None:
@@ -231,13 +232,16 @@ def test_quantiles_begin_as_those_of_the_errors_of_the_linear_map(tokens: str, o
 
 @pytest.mark.parametrize(
     ("kind", "tokens", "features"),
-    [
-        ("full", "mixed", "M"),
-        ("probsparse", "independent", "M"),
-        ("linear", "joint", "M"),
-        ("nystrom", "joint", "MS"),
-        ("fastformer", "independent", "MS"),
-    ],
+    every_nth(
+        [
+            ("full", "mixed", "M"),
+            ("probsparse", "independent", "M"),
+            ("linear", "joint", "M"),
+            ("nystrom", "joint", "MS"),
+            ("fastformer", "independent", "MS"),
+        ],
+        3,
+    ),
 )
 def test_quantiles_start_around_the_linear_map(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, tokens: str, features: str

@@ -226,6 +226,7 @@ def test_another_seed_gives_another_run(run: tuple[Path, str], workplace: Path) 
     assert scores[0] != scores[1]
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_in_place_and_ends_the_same(run: tuple[Path, str], workplace: Path) -> None:
     root = workplace / "killed"
     overrides = command("data=csv", "data.path=my load.csv", f"output_root={root}", "resume=auto")

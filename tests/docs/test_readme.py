@@ -15,6 +15,7 @@ import torch
 
 from tests.support.csv_files import write_csv
 from tests.support.fork_server import run_python
+from tests.support.selection import select
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -85,7 +86,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", OURS)
+SWEEPS = [command for command in OURS if "-m " in command.removeprefix("python -m")]
+
+
+@pytest.mark.parametrize("command", select(OURS, lambda _, command: command not in SWEEPS[1:]))
 def test_command(command: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     for text, need in NEEDS.items():
         if text in f"{command} " and not (need == "GPUs" and torch.cuda.device_count() > 1):

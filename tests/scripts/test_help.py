@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.selection import every_nth
+
 ROOT = Path(__file__).parents[2]
 SCRIPTS = [
     path.name
@@ -15,7 +17,7 @@ SCRIPTS = [
 ]
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", every_nth(SCRIPTS, 3))
 def test_help_is_printed(name: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / name), "--help"],

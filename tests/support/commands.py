@@ -19,6 +19,8 @@ TINY = (
     "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.batch_size=16",
 )  # fmt: skip
 """Overrides of a model that trains in seconds."""
+PLAIN = "pictures=false"
+"""Override of a training run: drawing takes as long as training a tiny model does."""
 SMALL = (*TINY, "data=csv", "data.path=load.csv", "callbacks.progress.refresh_rate=0")
 
 
@@ -35,8 +37,9 @@ def start(
     **environment: str,
 ):
     """Start the training command in `folder`. The process can import the tests of this repository."""
+    plain = [PLAIN] if program == ("-m", "forecast.train") else []
     return start_python(
-        [*program, *settings, *overrides], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [*program, *plain, *settings, *overrides], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **environment},
     )  # fmt: skip
 
@@ -60,7 +63,7 @@ def trained(folder: Path, *overrides: str) -> Path:
 def train_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
     """Run the training command within this process, which is faster; return the exit status."""
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "argv", ["train", *SMALL, *overrides])
+    monkeypatch.setattr(sys, "argv", ["train", PLAIN, *SMALL, *overrides])
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
     try:
         main_with_run_folder("train", task)

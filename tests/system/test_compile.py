@@ -15,6 +15,7 @@ from forecast.training.compile import compile_where_possible
 from tests.support import commands
 from tests.support.attention_types import CASES, build, inputs
 from tests.support.models import ATTENTION_TYPES, slots
+from tests.support.selection import every_nth
 
 SIZES: dict[str, Any] = {
     "seq_len": 12,
@@ -44,7 +45,7 @@ def check_compiled(kind, role, options, training, backend, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "role", "options"), CASES)
+@pytest.mark.parametrize(("kind", "role", "options"), every_nth(CASES, 4))
 class TestOneGraph:
     def test_compiles_for_training(self, kind, role, options, monkeypatch):
         check_compiled(kind, role, options, True, "aot_eager", monkeypatch)
@@ -94,11 +95,8 @@ def losses(model: torch.nn.Module, forward, steps: int = 4) -> list[float]:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=[] if kind == "full" else pytest.mark.long) for kind in ATTENTION_TYPES],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ATTENTION_TYPES)
 def test_one_graph_trains_to_the_same_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks
     draw: Callable[..., torch.Tensor] = probsparse._draw

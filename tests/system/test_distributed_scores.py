@@ -64,7 +64,7 @@ def by_hand(case: Case) -> dict[str, np.ndarray]:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(case=cases)
 @example(Case(processes=4, val=1, test=1, batch_size=1))  # most processes have no window at all
 @example(Case(processes=3, val=9, test=10, batch_size=3))  # the last batch has one window

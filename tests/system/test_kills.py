@@ -20,6 +20,7 @@ from tests.support import train_processes
 from tests.support.commands import TINY, finish, only, start
 from tests.support.csv_files import write_csv
 from tests.support.run_differences import differences, logged_differently
+from tests.support.selection import every_nth
 
 EVERY_STEP = "callbacks.checkpoint.every_minutes=0"
 SETTINGS = (
@@ -221,13 +222,16 @@ def test_a_run_that_is_finished_is_not_run_again(unbroken: Unbroken) -> None:
 
 @pytest.mark.parametrize(
     ("variant", "hook", "epoch", "function", "where"),
-    [
-        ("fitted", "on_sanity_check_end", 0, "fit", "after step 1, whose state is saved"),
-        ("cosine", "on_validation_start", 2, "fit", "after training, whose state is saved"),
-        ("cosine", "on_train_epoch_end", 2, "fit", "after training, whose state is saved"),
-        ("cosine", "on_validation_start", 3, "validate", "in validation"),
-        ("cosine", "on_test_start", 3, "test", "in the test"),
-    ],
+    every_nth(
+        [
+            ("fitted", "on_sanity_check_end", 0, "fit", "after step 1, whose state is saved"),
+            ("cosine", "on_validation_start", 2, "fit", "after training, whose state is saved"),
+            ("cosine", "on_train_epoch_end", 2, "fit", "after training, whose state is saved"),
+            ("cosine", "on_validation_start", 3, "validate", "in validation"),
+            ("cosine", "on_test_start", 3, "test", "in the test"),
+        ],
+        4,
+    ),
 )
 def test_a_signal_outside_of_a_training_step_stops_the_run(
     unbroken: Unbroken, variant: str, hook: str, epoch: int, function: str, where: str

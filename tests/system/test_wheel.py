@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.selection import every_nth
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -49,7 +51,7 @@ def test_every_configuration_has_its_command() -> None:
     assert [name for name in COMMANDS if not (ROOT / "forecast" / f"{name}.py").exists()] == []
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", every_nth(COMMANDS, 4))
 def test_help_and_cfg_load_no_torch(name: str, tmp_path: Path) -> None:
     for question in ("--help", "--cfg=job"):
         code = (

@@ -317,9 +317,9 @@ def test_a_malformed_file_is_refused_in_one_line(tmp_path: Path, change: Change,
 def test_the_line_of_a_chosen_series_in_any_order(tmp_path: Path) -> None:
     frame = long_frame().sample(frac=1, random_state=3).reset_index(drop=True)
     bad = int(np.flatnonzero(frame["unique_id"] == "c d")[9])
-    frame.loc[bad, "y"] = np.nan
+    frame.loc[bad, "y"] = np.inf
     frame.to_csv(tmp_path / "a.csv", index=False)
-    with pytest.raises(DataError, match=rf"line {bad + 2}, column 'y': series 'c d', .*: no number"):
+    with pytest.raises(DataError, match=rf"line {bad + 2}, column 'y': series 'c d', .*: an infinite number"):
         ready(tmp_path / "a.csv", ids=["c d", "a"])
 
 
@@ -354,14 +354,16 @@ def test_messages_name_the_file_of_future_covariates(tmp_path: Path, ids: list[s
     ahead = frame["y"].isna()
     frame[~ahead].to_csv(tmp_path / "a.csv", index=False)
     rows = frame.loc[ahead, ["unique_id", "ds", "price"]].reset_index(drop=True)
-    rows.loc[3, "ds"] += pd.Timedelta(days=1)  # of 002
+    rows.loc[3, "ds"] += pd.Timedelta(hours=1)  # of 002
     rows.to_csv(tmp_path / "future.csv", index=False)
     options = {"future_covariates": ["price"], "future_path": tmp_path / "future.csv", "ids": ids}
     with pytest.raises(
         DataError, match=r"future\.csv, line 5, column 'ds': series '002', .* does not follow"
     ):
         ready(tmp_path / "a.csv", **options)
-    frame[~ahead].drop(index=50).to_csv(tmp_path / "a.csv", index=False)
+    late = frame[~ahead].copy()
+    late.loc[48, "ds"] += pd.Timedelta(hours=1)
+    late.to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(DataError, match=r"a\.csv, line 50, column 'ds': series '002', .* does not follow"):
         ready(tmp_path / "a.csv", **options)
 
@@ -585,7 +587,7 @@ def test_scores_are_each_series_own_then_their_mean() -> None:
             assert errors.scores()[name] == pytest.approx(expected.mean().item())
             torch.testing.assert_close(errors.by_variable()[name], expected.mean(0))
     assert errors.scores()["mse"] == pytest.approx(each[:, 0].mean().item(), rel=1e-6)
-    assert errors.windows.tolist() == torch.bincount(series).tolist()
+    assert (errors.series_counts / PRED_LEN)[:, 0].tolist() == torch.bincount(series).tolist()
     by_step = (forecast - batch.future).double().square().mean((0, 2))
     torch.testing.assert_close(errors.by_step()["mse"], by_step)
 

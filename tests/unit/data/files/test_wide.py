@@ -168,8 +168,7 @@ BAD_FILES: dict[str, tuple[str | bytes, dict, str]] = {
     "twice": (changed(3, f"{HOURS[2]},3,1"), {}, r"line 5, column 'date': 2021-03-01 02:00:00 is in line 4 too"),
     "twice, apart": (changed(4, f"{HOURS[1]},3,1"), {}, r"line 6, column 'date': .*01:00:00 is in line 3 too"),
     "backwards": (changed(4, "2021-02-28 23:00,3,1"), {}, r"line 6, column 'date': .* comes after .*: sort"),
-    "gap": (lines(*GOOD[:2], *GOOD[3:]), {}, r"line 4, column 'date': 2021-03-01 03:00:00 does not follow .*01:00"),
-    "off the step": (lines(*GOOD), {"freq": "30min"}, r"line 3, column 'date': .* by the step 30min"),
+    "off the step": (lines(*GOOD), {"freq": "2h"}, r"line 3, column 'date': .* by the step 2h"),
     "off the anchor": (lines(*GOOD), {"freq": "W-WED"}, r"line 2, column 'date': .* cannot begin a grid of step W-WED"),
     "two rows": (lines(*GOOD[:2]), {}, r"too few rows to tell the step between them \(2\)"),
     "zero byte": (b"date,load\n2021-01-01,1\n2021-01-02,\x002\n", {}, r"line 3: a zero byte"),
@@ -261,7 +260,7 @@ def test_dates_off_the_grid_and_grids_of_thin_air_are_refused(tmp_path: Path):
 
 def test_a_date_off_the_grid_far_into_the_file_is_named(tmp_path: Path):
     frame = numbers(5000)
-    frame.loc[4321, "date"] += pd.Timedelta("1s")
+    frame.loc[4321, "date"] = frame.loc[4321, "date"].replace(":00", ":01")
     frame.to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(DataError, match="line 4323, column 'date'"):
         read_table(tmp_path / "a.csv", freq="h")
