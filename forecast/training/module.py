@@ -60,8 +60,7 @@ class Forecaster(L.LightningModule):
     errors: dict[str, Errors]
     """Errors on the split measured last, by name: the model, and after a test every baseline."""
     validation_windows: Tensor
-    """MSE of each validation window (n_windows,), measured in training if the model has a shrinkage weight; NaN for one
-    without true values."""
+    """MSE of each validation window (n_windows,), measured in training if the model has a shrinkage weight."""
     test_windows: dict[str, Tensor]
     """MSE and MAE of each test window (n_windows, 2), of the model and of each baseline."""
     intervals: dict[str, dict[str, Any]]

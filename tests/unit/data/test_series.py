@@ -362,7 +362,7 @@ def test_messages_name_the_file_of_future_covariates(tmp_path: Path, ids: list[s
     ):
         ready(tmp_path / "a.csv", **options)
     late = frame[~ahead].copy()
-    late.loc[48, "ds"] += pd.Timedelta(hours=1)
+    late.loc[50, "ds"] += pd.Timedelta(hours=1)
     late.to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(DataError, match=r"a\.csv, line 50, column 'ds': series '002', .* does not follow"):
         ready(tmp_path / "a.csv", **options)

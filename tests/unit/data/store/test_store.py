@@ -30,7 +30,8 @@ def write_store(folder: Path, table: Panel, dtype: str = "<f8") -> Path:
     writer.append(table)
     writer.finish(
         freq=table.freq, first_date=str(table.grid[0]), last_date=str(table.grid[-1]),
-        minimum=np.min(table.values, 0).tolist(), maximum=np.max(table.values, 0).tolist(), missing=[0] * len(table.columns),
+        minimum=np.min(table.values, 0).tolist(), maximum=np.max(table.values, 0).tolist(),
+        missing=[0] * len(table.columns),
     )  # fmt: skip
     return folder
 
