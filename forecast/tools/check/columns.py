@@ -118,7 +118,7 @@ def format_date(date: pd.Timestamp) -> str:
 def measure_columns(panel: Panel, parts: Sequence[Part]) -> tuple[list[Column], list[list[SeriesColumn]]]:
     """Return the facts about each column, and about each column of each series (columns, series)."""
     names, values = all_columns(panel), all_values(panel)
-    has_row = ~np.isnan(values).all(axis=1)
+    has_row = np.logical_or.reduce(~np.isnan(values), axis=1)
     train, test = parts[0], parts[-1]
     borders = [
         each.tolist() for each in (panel.starts, panel.ends, train.first, train.last, test.first, test.last)
