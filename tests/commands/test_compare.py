@@ -182,6 +182,7 @@ def test_help_loads_no_pandas() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("widths", "seeds"), [(8, 5), pytest.param(40, 1, marks=pytest.mark.long)])
+@pytest.mark.long
 def test_two_hundred_runs(tmp_path: Path, widths: int, seeds: int) -> None:
     assert len(make_many(tmp_path / "runs", widths=widths, seeds=seeds)) == 200
     result = compare(tmp_path, "runs")

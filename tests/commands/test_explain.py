@@ -31,7 +31,6 @@ from tests.support.browser import opened
 from tests.support.commands import answer, only, train_here, workplace
 from tests.support.csv_files import write_csv
 from tests.support.long_files import long_frame
-from tests.support.selection import every_nth
 
 PATCHES = ("model=residual_informer", "model.patch_len=4")
 RUNS = {
@@ -47,10 +46,7 @@ RUNS = {
     "joint": ("attention=nystrom", *PATCHES, "model.tokens=joint", "num_landmarks=3"),
 }
 SOME_RUNS = [
-    pytest.param(
-        name, marks=[] if name in ("probsparse", "fastformer", "untrained", "joint") else pytest.mark.long
-    )
-    for name in RUNS
+    pytest.param(name, marks=[] if name in ("probsparse", "joint") else pytest.mark.long) for name in RUNS
 ]
 LAST = pd.Timestamp("2024-01-13 07:00")
 """The first forecast step of the last window of 300 hours, 5 of them forecast."""
@@ -96,7 +92,7 @@ def explained(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return go
 
 
-@pytest.mark.parametrize("name", every_nth(SOME_RUNS, 2))
+@pytest.mark.parametrize("name", SOME_RUNS)
 def test_the_maps_of_a_trained_model_give_its_layers_answers(
     name: str, run, place: Path, monkeypatch
 ) -> None:
@@ -125,7 +121,7 @@ def test_the_maps_of_a_trained_model_give_its_layers_answers(
             torch.testing.assert_close(answer, call.mixed, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", every_nth(SOME_RUNS, 2))
+@pytest.mark.parametrize("name", SOME_RUNS)
 def test_the_folder(name: str, run, explained, tmp_path: Path, capsys) -> None:
     assert explained(f"checkpoint={run(name)}") == 0
     out = capsys.readouterr().out

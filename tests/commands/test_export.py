@@ -349,6 +349,7 @@ def test_many_series_for_a_model_of_a_table_are_refused(runs, tmp_path: Path, mo
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_a_store(tmp_path: Path, monkeypatch) -> None:
     folder = workplace(tmp_path)
     assert answer(monkeypatch, "convert", folder, "data.path=load.csv") == 0

@@ -39,7 +39,7 @@ def test_a_model_of_ones_own_is_trained_tested_refitted_and_used(
     assert (run / "checkpoints" / "refit.ckpt").is_file()
     if model == "ShrunkLinear":
         assert metrics["test"]["mse"] == pytest.approx(metrics["baselines"]["linear"]["mse"], rel=0.5)
-        assert 0.5 <= metrics["shrinkage_weight"] <= 1
+        assert 0.5 <= metrics["shrinkage_weight"] <= 1 or metrics["best_epoch"] == 0
     else:
         assert metrics["shrinkage_weight"] == 1
     command(tmp_path, "predict", f"checkpoint={run}", "output=forecast.csv")

@@ -254,9 +254,11 @@ def test_a_comparison_counts_the_windows_of_one_date_once() -> None:
 
 
 def test_a_mistake_in_a_long_file_is_one_line_and_leaves_no_folder(tmp_path: Path, capsys) -> None:
-    long_frame().drop(index=9).to_csv(tmp_path / "sales.csv", index=False)
+    frame = long_frame()
+    frame.loc[9, "y"] = np.inf
+    frame.to_csv(tmp_path / "sales.csv", index=False)
     with pytest.raises(SystemExit) as stopped:
         train(tmp_path, "data.path=sales.csv")
     assert stopped.value.code == 2
-    assert capsys.readouterr().err.startswith("error: sales.csv, line 11, column 'ds': series 'a'")
+    assert capsys.readouterr().err.startswith("error: sales.csv, line 11, column 'y': series 'a'")
     assert not (tmp_path / "runs").exists()

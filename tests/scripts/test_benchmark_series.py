@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_an_epoch_of_few_steps_has_no_speed(tmp_path: Path) -> None:
     script = str(ROOT / "scripts" / "benchmark_series")
     done = subprocess.run(

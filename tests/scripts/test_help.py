@@ -17,7 +17,7 @@ SCRIPTS = [
 ]
 
 
-@pytest.mark.parametrize("name", every_nth(SCRIPTS, 3))
+@pytest.mark.parametrize("name", every_nth(SCRIPTS, 5))
 def test_help_is_printed(name: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / name), "--help"],

@@ -39,6 +39,7 @@ def test_no_parameter_takes_the_place_of_a_group() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_an_agent_runs_it(tmp_path: Path) -> None:
     """`wandb sweep` and `wandb agent` with a local server: one run with the first value of every parameter."""
     workplace(tmp_path, rows=700)

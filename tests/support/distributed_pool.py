@@ -93,7 +93,7 @@ def evaluate(case: Case) -> dict[str, Any]:
     return {
         "val": validation,
         "test": forecaster.errors[MODEL].scores(),
-        "count": float(forecaster.errors[MODEL].windows.sum()),
+        "count": float(forecaster.errors[MODEL].step_counts[0, 0]),
         "windows": forecaster.test_windows[MODEL].numpy(),
         "intervals": forecaster.intervals["conformal"],
     }

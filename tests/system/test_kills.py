@@ -256,6 +256,7 @@ def test_a_signal_outside_of_a_training_step_stops_the_run(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_damaged_state_is_passed_over_for_the_one_before(unbroken: Unbroken) -> None:
     unbroken("cosine")
     assert unbroken.go("cosine", "torn", crash_at=unbroken.points["cosine"] // 2) == -signal.SIGKILL

@@ -195,6 +195,7 @@ def test_no_member_outlives_a_killed_sweep(tmp_path: Path) -> None:
     finish(process)
 
 
+@pytest.mark.long
 def test_a_failed_member_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,7 +44,7 @@ def print_report(found: Diagnosis, typed: Mapping[str, Any]) -> None:
         return
     console.print("\nsuggested settings, to begin with")
     for setting in found.settings:
-        value = ",".join(setting.value) if isinstance(setting.value, list) else setting.value
+        value = ",".join(map(str, setting.value)) if isinstance(setting.value, list) else setting.value
         console.print(f"  {setting.key}={value}".ljust(27) + f"  {setting.why}")
     if any(season.name == "a week" for season in found.seasons) and "data.holidays" not in typed:
         console.print(
