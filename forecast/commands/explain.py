@@ -18,6 +18,7 @@ from forecast.tools.explain.page import write_page
 from forecast.tools.explain.record import Call, record_calls
 from forecast.tools.explain.timeline import timelines
 from forecast.tools.explain.window import Window, choose_window, draw_window
+from forecast.training.shrinkage import FULL_WEIGHT
 
 SLOTS = ("encoder", "decoder", "cross")
 
@@ -126,7 +127,7 @@ def describe_shrinkage(trained: TrainedModel) -> list[str]:
             "this model is the linear model alone: its layers are untrained and do not change the forecast"
         ]
     weight = trained.network.shrinkage_weight
-    return [f"shrinkage weight of these layers in the forecast: {weight:.0%}"] if weight < 0.995 else []
+    return [f"shrinkage weight of these layers in the forecast: {weight:.0%}"] if weight < FULL_WEIGHT else []
 
 
 def print_numbers(title: str, notes: Sequence[str], explained: Sequence[Explanation], output: Path) -> None:

@@ -11,7 +11,8 @@ from forecast.checkpoints.contents import completed_epochs, is_untrained
 from forecast.checkpoints.file import find_checkpoint, load_checkpoint, save_checkpoint
 from forecast.data import DataModule
 from forecast.evaluation.baselines import FittedBaselines
-from forecast.evaluation.results import MODEL, Results
+from forecast.evaluation.names import MODEL
+from forecast.evaluation.results import Results
 from forecast.system import signals
 from forecast.system.files import write_json
 from forecast.system.memory import PeakMemory, keep_freed_memory

@@ -9,15 +9,7 @@ from torch import Tensor
 
 from forecast.evaluation.baselines import Baseline
 from forecast.evaluation.errors import Errors
-
-MODEL = "model"
-LABELS = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linear model"}
-"""Labels of the baselines in tables and figures."""
-
-
-def labels(attention: str) -> dict[str, str]:
-    """Labels of a model with this attention type and of the baselines, in figures."""
-    return {MODEL: f"{attention} attention", **LABELS}
+from forecast.evaluation.names import LABELS, MODEL
 
 
 @dataclasses.dataclass(frozen=True)

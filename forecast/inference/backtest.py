@@ -18,7 +18,7 @@ from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration, calibrate, calibrated_levels
 from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.results import MODEL
+from forecast.evaluation.names import MODEL
 from forecast.inference.backtest_origins import check_rows, choose_backtest_origins
 from forecast.inference.evaluate import baselines_for
 from forecast.inference.model import BATCH_SIZE, TrainedModel

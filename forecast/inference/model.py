@@ -12,7 +12,7 @@ from jaxtyping import Float
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from forecast.checkpoints.contents import is_untrained
+from forecast.checkpoints.contents import data_state, is_untrained
 from forecast.checkpoints.file import find_checkpoint, load_checkpoint
 from forecast.checkpoints.settings import check_settings
 from forecast.data import Batch, DataModule, Panel
@@ -65,8 +65,8 @@ class TrainedModel:
         self.config: dict[str, Any] = content["hyper_parameters"]
         check_settings(path, self.config, None)
         check_settings(path, {key: self.config["data"][key] for key in ("_target_", "name")})
-        state = next((s for s in content.values() if isinstance(s, dict) and "feature_columns" in s), None)
-        if state is None:
+        state = data_state(content)
+        if not state:
             raise CheckpointError(f"{path}: it holds no scaler; train again")
         for key in ("freq", "trained_until", "n_time_features"):
             if key not in state:

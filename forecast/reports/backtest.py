@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from forecast.evaluation.backtest import Backtest
-from forecast.evaluation.results import LABELS, MODEL, labels
+from forecast.evaluation.names import LABELS, MODEL, labels
 from forecast.reports import figures
 from forecast.system.files import whole_file, write_json
 from forecast.system.formatting import format_column

@@ -5,7 +5,8 @@ import pandas as pd
 
 from forecast.data import DataModule
 from forecast.evaluation.errors import SCORES, average
-from forecast.evaluation.results import LABELS, MODEL, Results
+from forecast.evaluation.names import LABELS, MODEL
+from forecast.evaluation.results import Results
 
 WORST = 5
 """Number of series with the highest MASE that the terminal names."""

@@ -7,7 +7,8 @@ from rich.table import Table
 
 from forecast.data import DataModule
 from forecast.evaluation.errors import SCORES
-from forecast.evaluation.results import LABELS, MODEL, Results
+from forecast.evaluation.names import LABELS, MODEL
+from forecast.evaluation.results import Results
 from forecast.system.formatting import format_column
 
 

@@ -20,7 +20,8 @@ from forecast.evaluation.conformal import Calibration, calibrated_levels, window
 from forecast.evaluation.errors import SCORES, Errors, ErrorSums, window_errors
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.quantiles import Level, check_levels, pinball, probabilities
-from forecast.evaluation.results import MODEL, Results
+from forecast.evaluation.names import MODEL
+from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import ConfigError

@@ -1,6 +1,7 @@
 """The report of a run: metrics, tables and figures in its folder, and the lines that it prints."""
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from forecast.data import Batch, DataModule
 from forecast.data.even_spacing import spread
 from forecast.evaluation.errors import SCORES
 from forecast.evaluation.least_squares import windows_fitted_on
-from forecast.evaluation.results import MODEL, Results, labels
+from forecast.evaluation.names import MODEL, labels
+from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.reports import figures
 from forecast.reports.series import describe_series, tabulate_series
@@ -26,7 +28,7 @@ from forecast.system import signals
 from forecast.system.files import whole_file
 from forecast.system.formatting import plural
 from forecast.training.module import Forecaster
-from forecast.training.shrinkage import MARGIN
+from forecast.training.shrinkage import FULL_WEIGHT, MARGIN
 
 EXAMPLE_WINDOWS, PLOTTED_VARIABLES = 3, 3
 TABLED_VARIABLES = 12  # in forecasts.parquet, which must stay small with hundreds of columns
@@ -236,13 +238,15 @@ def show(content: dict[str, Any], results: Results, data: DataModule, folder: Pa
     epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["shrinkage_weight"]
     if content["best_epoch"] == 0:
         tested = f"the linear model alone, because no epoch was {MARGIN:.0%} better"
-    elif shrinkage < 0.995:
+    elif shrinkage < FULL_WEIGHT:
         tested = f"the linear model plus {shrinkage:.0%} of the correction of {epoch}, the best epoch"
     else:
         tested = f"{epoch}, the best epoch"
     console.print(f"tested: {tested} on validation windows", soft_wrap=True)
+    rate = content["windows_per_second"]  # NaN for a training of one step
+    speed = "" if math.isnan(rate) else f"{rate:.0f} windows/s in training, "
     console.print(
-        f"{content['seconds']:.0f} s, {content['windows_per_second']:.0f} windows/s in training, "
+        f"{content['seconds']:.0f} s, {speed}"
         f"{content['ms_per_window']:.3g} ms per window in the test, "
         f"{content['n_parameters']:,} parameters, {content['peak_memory_mb']:.0f} MiB peak memory",
         soft_wrap=True,

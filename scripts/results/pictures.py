@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from PIL import Image
 
-from forecast.evaluation.results import LABELS
+from forecast.evaluation.names import LABELS
 from forecast.reports.figures import BASELINE_COLOURS, MODEL_COLOUR, TRUTH_COLOUR, attention_colour, subplots
 from forecast.system.files import whole_file
 from results.cells import KINDS

@@ -14,7 +14,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from forecast.evaluation.baselines import FittedBaselines
-from forecast.evaluation.results import MODEL
+from forecast.evaluation.names import MODEL
 from forecast.training.callbacks import RandomState
 from forecast.training.module import Forecaster
 from tests.support.commands import finish, only, start, train_here, workplace

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from forecast.evaluation.names import LABELS
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.reports.compare.task import Entry, Task
 from forecast.reports.compare.variant_names import find_differences, format_settings, name_variants
 
-BASELINES = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linear model"}
 FITTED_TO = {
     "seasonal_naive": "data.season",
     "linear": "seq_len",
@@ -93,7 +93,7 @@ def make_baselines(runs: list[FinishedRun]) -> list[Entry]:
     """Return each baseline once, or once for each setting that it was fitted to, such as `seq_len`."""
     found: dict[str, Entry] = {}
     with_forecasts_first = sorted(runs, key=lambda run: not run.has_forecasts)
-    for column, name in BASELINES.items():
+    for column, name in LABELS.items():
         fits: dict[str, FinishedRun] = {}  # by MSE
         for run in with_forecasts_first:
             fits.setdefault(f"{run.metrics['baselines'][column]['mse']:.4g}", run)

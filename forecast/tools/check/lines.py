@@ -3,7 +3,7 @@
 import numpy as np
 
 from forecast.data.missing import FILLS
-from forecast.evaluation.results import LABELS
+from forecast.evaluation.names import LABELS
 from forecast.system.formatting import plural
 from forecast.tools.check.columns import format_date
 from forecast.tools.check.diagnosis import Diagnosis

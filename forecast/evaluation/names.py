@@ -1,0 +1,10 @@
+"""Names of the forecasters that a test measures, and their labels. Imports no torch: pages of results use them too."""
+
+MODEL = "model"
+LABELS = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linear model"}
+"""Labels of the baselines in tables and figures."""
+
+
+def labels(attention: str) -> dict[str, str]:
+    """Labels of a model with this attention type and of the baselines, in figures."""
+    return {MODEL: f"{attention} attention", **LABELS}

@@ -1,0 +1,83 @@
+"""A file that lacks values and rows, through every command."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.support.commands import PLAIN, TINY, answer, only, train_here
+from tests.support.csv_files import write_csv
+
+SEQ, PRED = 12, 5  # of TINY
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with load.csv, of which a fifth of the loads and some rows are missing, and a run on it."""
+    folder = tmp_path_factory.mktemp("missing")
+    write_csv(folder / "load.csv", rows=300)
+    frame = pd.read_csv(folder / "load.csv")
+    lost = np.random.default_rng(0).random(len(frame)) < 0.2
+    lost[[0, -1]] = False
+    frame.loc[lost, "load"] = np.nan
+    frame.drop(index=[50, 51, 52, 280]).to_csv(folder / "load.csv", index=False)
+    with pytest.MonkeyPatch.context() as patch:
+        assert train_here(patch, folder, "trainer.max_epochs=1", "logger=[]", "loss=quantile") == 0
+    return folder
+
+
+def test_scores_count_measured_values(place: Path) -> None:
+    """The naive baseline by hand: the last measured value of the window, or the mean of training without one."""
+    metrics = json.loads((only(place, "runs/*") / "metrics.json").read_text())
+    frame = pd.read_csv(place / "load.csv", index_col="date", parse_dates=True).asfreq("h")
+    values = frame.to_numpy()
+    train, test = int(0.7 * len(values)), len(values) - int(0.2 * len(values))
+    scaled = (values - np.nanmean(values[:train], 0)) / np.nanstd(values[:train], 0)
+    errors = []
+    for origin in range(test, len(values) - PRED + 1):
+        past = pd.DataFrame(scaled[origin - SEQ : origin]).ffill().iloc[-1].fillna(0.0).to_numpy()
+        errors.append(scaled[origin : origin + PRED] - past)
+    by_column = np.nanmean(np.square(errors), axis=(0, 1))
+    assert metrics["baselines"]["naive"]["mse"] == pytest.approx(by_column.mean(), rel=1e-5)
+    assert 0 < metrics["intervals"]["conformal"]["80"]["coverage"] < 1
+    assert all(np.isfinite(metrics["test"][name]) for name in ("mse", "mae", "rmse_raw", "smape", "mase"))
+
+
+def test_every_command_reads_it(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = only(place, "runs/*")
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert answer(monkeypatch, "evaluate", place, f"checkpoint={run}", f"output={tmp_path}/scores.json") == 0
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert scores["test"] == pytest.approx(metrics["test"], rel=1e-5)
+    assert answer(monkeypatch, "predict", place, f"checkpoint={run}", f"output={tmp_path}/next.csv") == 0
+    assert np.isfinite(pd.read_csv(tmp_path / "next.csv")[["load", "load-lo-80"]]).all(axis=None)
+    assert answer(monkeypatch, "backtest", place, f"checkpoint={run}", "steps=40", f"output_root={tmp_path}") == 0
+    assert answer(monkeypatch, "explain", place, f"checkpoint={run}", f"output={tmp_path}/why") == 0
+    assert answer(monkeypatch, "export", place, f"checkpoint={run}", f"output={tmp_path}/model.onnx") == 0
+
+
+def test_a_run_says_how_many_values_are_missing(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.read_csv(place / "load.csv", index_col="date", parse_dates=True).asfreq("h")
+    share = frame.isna().mean()
+    assert train_here(monkeypatch, place, "trainer.max_epochs=1", "logger=[]", "output_root=others") == 0
+    said = f"{share.mean():.1%} of the values ({share['load']:.1%} of load) are missing: read by data.fill=auto"
+    assert said in capsys.readouterr().out
+
+
+def test_a_store_of_it_gives_the_same_scores(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer(monkeypatch, "convert", place, "data.path=load.csv", "output=load.store") == 0
+    stored = ("data=store", "data.path=load.store", "data.windows_per_epoch=null", "loss=quantile")
+    options = [text for text in (*TINY, PLAIN) if not text.startswith("data")]
+    capsys.readouterr()
+    given = ("trainer.max_epochs=1", "logger=[]", "output_root=stored", "data.batch_size=16", *stored)
+    assert train_here(monkeypatch, place, *options, *given) == 0
+    mine = json.loads((only(place, "stored/*") / "metrics.json").read_text())
+    its = json.loads((only(place, "runs/*") / "metrics.json").read_text())
+    for name, scores in its["baselines"].items():
+        assert mine["baselines"][name]["mse"] == pytest.approx(scores["mse"], rel=1e-4)  # float32 on disk
