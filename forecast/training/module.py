@@ -19,8 +19,8 @@ from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration, calibrated_levels, window_stride
 from forecast.evaluation.errors import SCORES, Errors, ErrorSums, window_errors
 from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.quantiles import Level, check_levels, pinball, probabilities
 from forecast.evaluation.names import MODEL
+from forecast.evaluation.quantiles import Level, check_levels, pinball, probabilities
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.quantile_head import arrange_quantiles

@@ -53,7 +53,10 @@ def test_every_command_reads_it(place: Path, monkeypatch: pytest.MonkeyPatch, tm
     assert scores["test"] == pytest.approx(metrics["test"], rel=1e-5)
     assert answer(monkeypatch, "predict", place, f"checkpoint={run}", f"output={tmp_path}/next.csv") == 0
     assert np.isfinite(pd.read_csv(tmp_path / "next.csv")[["load", "load-lo-80"]]).all(axis=None)
-    assert answer(monkeypatch, "backtest", place, f"checkpoint={run}", "steps=40", f"output_root={tmp_path}") == 0
+    assert (
+        answer(monkeypatch, "backtest", place, f"checkpoint={run}", "steps=40", f"output_root={tmp_path}")
+        == 0
+    )
     assert answer(monkeypatch, "explain", place, f"checkpoint={run}", f"output={tmp_path}/why") == 0
     assert answer(monkeypatch, "export", place, f"checkpoint={run}", f"output={tmp_path}/model.onnx") == 0
 
@@ -64,7 +67,9 @@ def test_a_run_says_how_many_values_are_missing(
     frame = pd.read_csv(place / "load.csv", index_col="date", parse_dates=True).asfreq("h")
     share = frame.isna().mean()
     assert train_here(monkeypatch, place, "trainer.max_epochs=1", "logger=[]", "output_root=others") == 0
-    said = f"{share.mean():.1%} of the values ({share['load']:.1%} of load) are missing: read by data.fill=auto"
+    said = (
+        f"{share.mean():.1%} of the values ({share['load']:.1%} of load) are missing: read by data.fill=auto"
+    )
     assert said in capsys.readouterr().out
 
 
