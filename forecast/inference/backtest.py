@@ -28,7 +28,7 @@ from forecast.training.build import batches_before_training, make_forecaster, ma
 from forecast.training.checkpointing import Checkpointing
 from forecast.training.compile import compile_where_possible
 from forecast.training.module import Forecaster
-from forecast.training.report import predict
+from forecast.training.point_forecast import predict
 
 VALIDATION = 8
 """One in `VALIDATION` of the dates before a training, the last ones, are validation dates."""

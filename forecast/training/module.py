@@ -129,8 +129,7 @@ class Forecaster(L.LightningModule):
             windows = -(-data.n_windows["val"] // self._stride)
             self._validation_errors = torch.zeros(windows, data.pred_len, data.n_targets)
         elif self.model.shrinkage is not None:
-            n_windows = self.data.n_windows["val"]
-            self.validation_windows = torch.zeros(n_windows)
+            self.validation_windows = torch.zeros(self.data.n_windows["val"])
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         prediction = self.point(self(batch))

@@ -14,7 +14,7 @@ from rich.console import Console
 from torch import Tensor
 
 from forecast.attention import Attention
-from forecast.data import Batch, DataModule
+from forecast.data import DataModule
 from forecast.data.even_spacing import spread
 from forecast.evaluation.errors import SCORES
 from forecast.evaluation.least_squares import windows_fitted_on
@@ -28,6 +28,7 @@ from forecast.system import signals
 from forecast.system.files import whole_file
 from forecast.system.formatting import plural
 from forecast.training.module import Forecaster
+from forecast.training.point_forecast import predict
 from forecast.training.shrinkage import FULL_WEIGHT, MARGIN
 
 EXAMPLE_WINDOWS, PLOTTED_VARIABLES = 3, 3
@@ -213,20 +214,6 @@ def pictures(
         figures.save(figure, paths[name])
         signals.leave_if_received(" while it drew figures")
     return paths
-
-
-@torch.no_grad()
-def predict(forecaster: Forecaster, batch: Batch) -> Tensor:
-    """Compute scaled forecasts in the precision of the weights."""
-    forecaster.eval()
-    weights = next(forecaster.parameters())
-    device = batch.past.device
-    past, past_time, future, future_time = (part.to(weights) for part in batch[:4])
-    with torch.compiler.set_stance(
-        "force_eager"
-    ):  # too few windows to compile for, possibly on another device
-        batch = Batch(past, past_time, future, future_time, batch.index, batch.series)
-        return forecaster.point(forecaster(batch)).to(device)
 
 
 def show(content: dict[str, Any], results: Results, data: DataModule, folder: Path) -> None:

@@ -23,7 +23,6 @@ from forecast.tools.export.difference import (
 )
 from forecast.tools.export.graph import ForecastGraph, trace_forecast
 from forecast.tools.export.metadata import PANDAS, static_expressions
-from tests.support.selection import every_nth
 
 SMALL = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "model.encoder_layers=1")
 LENGTHS = ("seq_len=168", "label_len=70", "pred_len=100", "num_landmarks=7")  # more than one chunk of 64
@@ -92,7 +91,14 @@ def expected(graph: ForecastGraph, inputs: dict[str, torch.Tensor]) -> torch.Ten
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("overrides",), every_nth([(variant,) for variant in VARIANTS], 4))
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        pytest.param(variant, marks=[] if number % 4 == 0 else pytest.mark.long)
+        for number, variant in enumerate(VARIANTS)
+    ],
+    ids=" ".join,
+)
 def test_every_variant_gives_what_its_network_gives(overrides: tuple[str, ...], tmp_path) -> None:
     graph, shapes = made(*LENGTHS, *overrides)
     program = trace_forecast(graph, shapes)

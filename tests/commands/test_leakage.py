@@ -33,7 +33,7 @@ from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import calibrate
 from forecast.models.channels import TOKENS
 from forecast.training.build import make_data, make_forecaster
-from forecast.training.report import predict
+from forecast.training.point_forecast import predict
 from tests.support.commands import TINY, only, train, train_here, workplace
 from tests.support.models import ATTENTION_TYPES
 from tests.support.selection import every_nth

@@ -15,7 +15,7 @@ from forecast.cli.compose import compose_config
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import calibrate
 from forecast.training.build import make_data, make_forecaster
-from forecast.training.report import predict
+from forecast.training.point_forecast import predict
 from tests.support.commands import TINY
 
 ROWS, PRED = 120, 5

@@ -12,6 +12,7 @@ import torch
 from cpu.published import published_probsparse
 from forecast.attention.full import full_attention
 from forecast.attention.probsparse import probsparse_attention
+from tests.support.selection import every_nth
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, str(ROOT / "scripts" / "benchmark_cpu")]

@@ -204,8 +204,8 @@ def find_longest_run(values: Float[np.ndarray, " rows"]) -> tuple[int, int]:
 def find_sentinel(known: Float[np.ndarray, " known"]) -> float | None:
     """The lowest or highest number if it is a probable code for a missing value, such as −9999.
 
-    It must be a whole number other than 0 that comes at least `SENTINEL_COUNT` times, and must lie farther from all other numbers
-    than these lie from each other.
+    It must be a whole number other than 0 that comes at least `SENTINEL_COUNT` times, and must lie farther from all
+    other numbers than these lie from each other.
     """
     if not len(known):
         return None

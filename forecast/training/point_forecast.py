@@ -1,0 +1,21 @@
+"""Point forecasts of a model in training, outside of the trainer."""
+
+import torch
+from torch import Tensor
+
+from forecast.data import Batch
+from forecast.training.module import Forecaster
+
+
+@torch.no_grad()
+def predict(forecaster: Forecaster, batch: Batch) -> Tensor:
+    """Compute scaled forecasts in the precision of the weights."""
+    forecaster.eval()
+    weights = next(forecaster.parameters())
+    device = batch.past.device
+    past, past_time, future, future_time = (part.to(weights) for part in batch[:4])
+    with torch.compiler.set_stance(
+        "force_eager"
+    ):  # too few windows to compile for, possibly on another device
+        batch = Batch(past, past_time, future, future_time, batch.index, batch.series)
+        return forecaster.point(forecaster(batch)).to(device)
