@@ -9,6 +9,8 @@ from forecast.attention import ProbSparseAttention
 from tests.support.attention_types import BATCH, CASES, D_MODEL, HEAD_DIM, HEADS, build, inputs
 from tests.support.selection import every_nth
 
+pytestmark = pytest.mark.slow
+
 # Error of a layer in half precision against float64, relative to the output's largest entry.
 HALF_ERROR = {torch.bfloat16: 1e-2, torch.float16: 2e-3}
 

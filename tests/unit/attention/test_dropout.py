@@ -7,6 +7,8 @@ import torch
 
 from forecast.attention.dropout import Dropout, dropout, dropped_positions
 
+pytestmark = pytest.mark.slow
+
 TRIALS = 200_000
 
 

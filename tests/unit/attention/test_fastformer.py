@@ -54,6 +54,7 @@ def case(interaction):
     return q, k, v, w_q, w_k, concat if interaction == "concat" else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interaction", ["product", "add", "concat"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("scale", [1.0, 300.0])

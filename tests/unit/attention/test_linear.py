@@ -72,6 +72,7 @@ def test_taylor_is_exp_to_second_order():
     assert near < 2e-6
 
 
+@pytest.mark.slow
 def test_favor_tends_to_softmax():
     q, k, v = heads(QUERY_LEN, MEMORY_LEN)
     q, k = q / 2, k / 2

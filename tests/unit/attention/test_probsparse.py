@@ -10,6 +10,8 @@ from forecast.attention.probsparse import probsparse_attention, sparsity_measure
 from tests.support.attention_types import MEMORY_LEN, QUERY_LEN, heads
 from tests.support.golden_answers import golden_tensors
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", ["probsparse_self", "probsparse_cross", "probsparse_causal_cumsum"])
 def test_reference(name):

@@ -24,6 +24,8 @@ from tests.support.configurations import (
 )
 from tests.support.selection import every_nth
 
+pytestmark = pytest.mark.slow
+
 
 def targets(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, DictConfig]]:
     """The nodes with a `_target_`, by their keys."""

@@ -11,6 +11,8 @@ from forecast.cli.compose import compose_command
 from forecast.cli.quoting import quote
 from forecast.system.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     "typed",

@@ -10,6 +10,8 @@ from omegaconf import DictConfig
 from forecast.data import DataModule
 from tests.support.csv_files import numbers, real_file
 
+pytestmark = pytest.mark.slow
+
 CONF = Path(__file__).parents[3] / "conf"
 NAMES = sorted(file.stem for file in (CONF / "data").glob("*.yaml"))
 

@@ -65,6 +65,7 @@ def served(loader: WindowLoader) -> list[list[int]]:
 COUNTS, BATCHES, WORLDS = st.integers(1, 34), st.integers(1, 40), st.integers(1, 5)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(COUNTS, BATCHES, WORLDS)
 def test_evaluation_counts_every_window_once_over_all_ranks(count: int, batch_size: int, world_size: int):
@@ -79,6 +80,7 @@ def test_evaluation_counts_every_window_once_over_all_ranks(count: int, batch_si
     assert len(single) == len(WindowLoader(windows, batch_size))
 
 
+@pytest.mark.slow
 @given(COUNTS, st.integers(1, 10), WORLDS, st.integers(0, 2**40), st.integers(0, 5))
 def test_training_serves_the_same_batches_whatever_the_ranks(
     count: int, share: int, world_size: int, seed: int, epoch: int

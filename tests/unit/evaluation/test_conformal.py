@@ -26,6 +26,7 @@ def test_offsets_are_the_ranks_that_split_conformal_prediction_takes() -> None:
     assert not found.has([85.5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [50, 80, 95])
 def test_coverage_is_at_least_the_level_on_exchangeable_errors(level: int) -> None:
     generator = torch.Generator().manual_seed(level)

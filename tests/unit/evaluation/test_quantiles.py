@@ -77,6 +77,7 @@ def test_pinball_is_scikit_learns() -> None:
         assert ours[i].item() == pytest.approx(mean_pinball_loss(target, quantile[:, i], alpha=p))
 
 
+@pytest.mark.slow
 def test_training_with_pinball_finds_the_quantiles_of_a_distribution() -> None:
     generator = torch.Generator().manual_seed(0)
     target = torch.randn(20_000, 1, 1, generator=generator)

@@ -52,6 +52,7 @@ def bartlett(difference: np.ndarray, lag: int) -> float:
     return math.erfc(statistic / math.sqrt(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "horizon"), [(600, 1), (600, 24), (1200, 24), (2000, 96), (1200, 336)])
 def test_equal_forecasters_differ_significantly_as_rarely_as_promised(n: int, horizon: int) -> None:
     rng, trials = RNG(n + horizon), 2000

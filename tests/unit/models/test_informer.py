@@ -11,6 +11,8 @@ from forecast.models.layers import Distil
 from tests.support.golden_answers import golden
 from tests.support.models import ATTENTION_TYPES, slots, without_gradient
 
+pytestmark = pytest.mark.slow
+
 # All sizes distinct, so that no swapped axis can pass.
 SIZES = {
     "n_features": 5,

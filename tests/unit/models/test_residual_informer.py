@@ -10,6 +10,8 @@ from forecast.models.quantile_head import arrange_quantiles
 from tests.support.models import ATTENTION_TYPES, slots, without_gradient
 from tests.support.selection import every_nth
 
+pytestmark = pytest.mark.slow
+
 # All sizes distinct, so that no swapped axis can pass; neither length is a multiple of the patch.
 SIZES: dict[str, Any] = {
     "n_features": 5,

@@ -16,6 +16,8 @@ from forecast.system.identity import (
 from forecast.system.keys import STATE, TABLE, row_of
 from tests.support.configurations import COMMANDS, choices, compose_choice, composed_once, with_values
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def found() -> set[str]:

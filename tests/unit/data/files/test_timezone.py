@@ -184,6 +184,7 @@ def test_future_covariates_take_the_utc_offset_of_the_series(tmp_path: Path):
     assert panel.grid.equals(pd.date_range("2024-06-01", periods=60, freq="h"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "Etc/GMT+7"])
 def test_a_store_and_a_dataframe_keep_their_utc_offset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str

@@ -271,6 +271,7 @@ CELL = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.lists(CELL, max_size=5), max_size=6), st.booleans())
 def test_any_text_is_read_or_refused_in_one_line(
@@ -287,6 +288,7 @@ def test_any_text_is_read_or_refused_in_one_line(
     assert table is None or not np.isinf(table.values).any()
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory: pytest.TempPathFactory, content: bytes):

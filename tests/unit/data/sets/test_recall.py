@@ -91,6 +91,7 @@ def test_the_floors_of_short_and_of_long_windows():
     )  # this week: noise alone
 
 
+@pytest.mark.slow
 def test_the_generated_set_needs_no_file():
     data = recall_data(
         name="recall",

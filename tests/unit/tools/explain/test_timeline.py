@@ -13,6 +13,8 @@ from forecast.tools.explain.record import record_calls
 from forecast.tools.explain.timeline import Timeline, timelines
 from tests.support.models import slots
 
+pytestmark = pytest.mark.slow
+
 SIZES: dict[str, Any] = {
     "n_features": 3,
     "n_targets": 2,
