@@ -48,7 +48,7 @@ class FileSource(TableSource, ReadOptions):
         return super()._static_in_table() if self.static_path is None else ()
 
     def read_rows(self) -> TableRows:
-        rows = read_file(self.path, self.roles, self.date_column, self)
+        rows = self.choose_dates(read_file(self.path, self.roles, self.date_column, self))
         if self.future_path is None:
             return rows
         ahead = replace(self.roles, targets=(), past=(), static=(), drop=())

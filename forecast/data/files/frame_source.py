@@ -46,7 +46,7 @@ class FrameSource(TableSource):
         return frame.rename_axis(self.roles.date)
 
     def read_rows(self) -> TableRows:
-        rows = rows_from_frame(pd.DataFrame(self.frame), self.roles)
+        rows = self.choose_dates(rows_from_frame(pd.DataFrame(self.frame), self.roles))
         if self.future is None:
             return rows
         if not self.roles.future:

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
+import pandas as pd
 
 from forecast.data.files.align import align
 from forecast.data.files.cells import date_name
 from forecast.data.files.table_rows import ColumnRoles, TableRows
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, DataError
 
 
 @dataclass(kw_only=True)
@@ -28,6 +29,7 @@ class TableSource:
         static_covariates: columns that do not change within a series, in the same file or in `static_path`, which has
             one row for each series.
         drop: columns that are not read.
+        rows: first and last date of the rows to use; None: no limit. A last date without a time includes its day.
         ids: the series to use; None: all.
         freq: step between rows; None: inferred.
         duplicates: see `forecast.data.files.order.order_rows`.
@@ -42,6 +44,7 @@ class TableSource:
     future_covariates: Sequence[str] = ()
     static_covariates: Sequence[str] = ()
     drop: Sequence[str] = ()
+    rows: Sequence[str | None] | None = None
     ids: Sequence[str] | None = None
     freq: str | None = None
     sort: bool | None = None
@@ -50,6 +53,7 @@ class TableSource:
     def __post_init__(self) -> None:
         if not self.date_column:
             raise ConfigError("data.date_column is empty: name the column of the dates")
+        self._first, self._last = parse_span(self.rows)
         for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):
             _check_list(key, getattr(self, key))
         if self.ids is not None and self.id_column is None:
@@ -92,6 +96,16 @@ class TableSource:
     def _finish(self, panel: Panel) -> Panel:
         return panel
 
+    def choose_dates(self, rows: TableRows) -> TableRows:
+        """The rows between the dates of `rows`. Raises DataError if there are none."""
+        if self.rows is None:
+            return rows
+        chosen = np.flatnonzero((rows.dates >= self._first) & (rows.dates <= self._last))
+        if not len(chosen):
+            span = f"{rows.dates.min()} to {rows.dates.max()}"
+            raise DataError(f"{rows.cells.path}: data.rows={list(self.rows)} leaves no row: there are {span}")
+        return rows.take(chosen)
+
     def _choose_series(self, rows: TableRows) -> TableRows:
         """The rows of the series `ids`. Raises ConfigError for a series that is not there."""
         if self.ids is None:
@@ -104,6 +118,30 @@ class TableSource:
                 hint = f"; did you mean {near[0]}?" if near else ""
                 raise ConfigError(f"data.ids: there is no series {quote(name)} in {rows.cells.path}{hint}")
         return rows.take(np.flatnonzero(rows.ids.isin(wanted)[rows.codes]))
+
+
+def parse_span(rows: Sequence[str | None] | None) -> tuple[np.datetime64, np.datetime64]:
+    """The first and the last date of `data.rows`. Raises ConfigError for anything but two dates or null."""
+    first, last = pd.Timestamp.min, pd.Timestamp.max
+    if rows is None:
+        return first.to_datetime64(), last.to_datetime64()
+    if isinstance(rows, str) or len(rows) != 2:
+        raise ConfigError(f"data.rows={rows}: write two dates, as in data.rows=[2006-01-01,null]")
+    dates = [
+        pd.to_datetime(str(date), format="ISO8601", errors="coerce") for date in rows if date is not None
+    ]
+    if any(date is pd.NaT or date.tz is not None for date in dates):
+        raise ConfigError(
+            f"data.rows={list(rows)}: write dates as 2006-01-01 or 2006-01-01T06:00, without an offset"
+        )
+    if rows[0] is not None:
+        first = dates[0]
+    if rows[1] is not None:
+        has_time = len(str(rows[1])) > len("2006-01-01")
+        last = dates[-1] if has_time else dates[-1] + pd.Timedelta(days=1) - pd.Timedelta(1, "ns")
+    if first > last:
+        raise ConfigError(f"data.rows={list(rows)}: the first date lies after the last one")
+    return first.to_datetime64(), last.to_datetime64()
 
 
 def _check_list(key: str, names: object) -> None:

@@ -251,6 +251,32 @@ def test_rows_without_a_target_at_the_ends_are_left_out(tmp_path: Path):
     assert table.values[:, 0].tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([HOURS[1], HOURS[3]], [1, 2, 3]), ([None, HOURS[1]], [0, 1]), ([HOURS[2], None], [2, 3, 4]),
+        (["2021-03-01", "2021-03-01"], [0, 1, 2, 3, 4]),
+    ],
+)  # fmt: skip
+def test_rows_between_two_dates(tmp_path: Path, rows: list, expected: list[int]):
+    table = read_table(write(tmp_path, lines(*GOOD)), rows=rows, freq="h")
+    assert table.grid.equals(pd.DatetimeIndex(HOURS)[expected])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["2021-03-01"], r"data\.rows=\['2021-03-01'\]: write two dates"),
+        (["soon", None], "write dates as 2006-01-01"),
+        (["2021-03-02", "2021-03-01"], "the first date lies after the last one"),
+        (["2022-01-01", None], r"leaves no row: there are 2021-03-01"),
+    ],
+)
+def test_impossible_rows_are_refused(tmp_path: Path, rows: list, message: str):
+    with pytest.raises((ConfigError, DataError), match=message):
+        read_table(write(tmp_path, lines(*GOOD)), rows=rows)
+
+
 def test_dates_off_the_grid_and_grids_of_thin_air_are_refused(tmp_path: Path):
     with pytest.raises(DataError, match=r"line 5, .*03:30:00 does not follow .* correct the date"):
         read_table(write(tmp_path, changed(3, "2021-03-01 03:30,3,1")), freq="h")
