@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from forecast.checkpoints.contents import data_state, is_untrained
-from forecast.checkpoints.file import find_checkpoint, load_checkpoint
+from forecast.checkpoints.file import find_checkpoint, find_run, load_checkpoint
 from forecast.checkpoints.settings import check_settings
 from forecast.data import Batch, DataModule, Panel
 from forecast.data.scaling import Scaler
@@ -229,12 +229,12 @@ def load(path: str | Path) -> TrainedModel:
 
 
 def read_checkpoint(path: str | Path) -> tuple[Path, dict[str, Any]]:
-    """Read a checkpoint file, or the checkpoint of a run folder: the model refitted on all rows if there is one.
+    """Read a checkpoint file, or that of a run folder (`latest`: the newest): the refitted model if there is one.
 
     Raises:
         CheckpointError: there is no checkpoint, it is damaged, or another program wrote it.
     """
-    found = Path(path).expanduser()
+    found = find_run(path)
     refit = found / "checkpoints" / "refit.ckpt"
     file = refit if refit.is_file() else find_checkpoint(found)
     return file, load_checkpoint(file)

@@ -1,5 +1,7 @@
 """Forecasts of a trained model, compared with the network applied by hand, in every mode and for every kind of data."""
 
+import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,7 +18,7 @@ from forecast.data import read_frame
 from forecast.data.time_features import time_features
 from forecast.inference import bounds, predict
 from forecast.reports import figures
-from forecast.system.errors import ConfigError
+from forecast.system.errors import CheckpointError, ConfigError
 from tests.support.commands import SMALL, answer, train_here, trained
 from tests.support.csv_files import write_csv
 
@@ -145,6 +147,17 @@ def test_one_target(tmp_path: Path, features: str, monkeypatch: pytest.MonkeyPat
             ValueError, match=r"columns that it does not forecast \(load\), whose future is not known"
         ):
             model.predict(horizon=13)
+
+
+def test_the_latest_run(run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError, match="no finished run is below runs"):
+        load("latest")
+    for name, seconds in (("old", 100), ("new", 200), ("unfinished", 300)):
+        shutil.copytree(run, tmp_path / "runs" / "sweep" / name)
+        os.utime(tmp_path / "runs" / "sweep" / name / "metrics.json", (seconds, seconds))
+    (tmp_path / "runs" / "sweep" / "unfinished" / "metrics.json").unlink()
+    assert load("latest").path.parts[-3] == "new"
 
 
 def test_a_forecast_after_missing_values(model: Model, frame: Any) -> None:
