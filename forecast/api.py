@@ -154,6 +154,8 @@ def fit(
     ]
     given = [quote(text, sweep=False) for text in (*arguments, *overrides)]
     if target is not None:
+        if id_column is None and not any(text.startswith("features=") for text in given):
+            given.append("features=MS")
         given.append(quote(f"data.target={target}", sweep=False))
     layout = "data=csv" if id_column is None else "data=long"
     compose_command("train", [layout, *given])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from forecast.data.panel import PerSeries, parts, ranges
@@ -159,12 +159,12 @@ def has_values(
 
 
 def carry_forward(
-    values: Float32[Tensor, "rows columns"], starts: PerSeries, stops: PerSeries
-) -> Float32[Tensor, "rows columns"]:
-    """Replace NaN by the value above it in its series, or by 0, the center after scaling, at the start of a series."""
+    values: Float[Tensor, "rows columns"], starts: PerSeries, stops: PerSeries, *, start: float = 0.0
+) -> Float[Tensor, "rows columns"]:
+    """Replace NaN by the value above it in its series, or by `start`, by default the center after scaling."""
     missing = values.isnan().numpy()
     if not missing.any():
         return values
     own = np.repeat(starts, stops - starts)[:, None]
     source = np.maximum.accumulate(np.where(missing, own, np.arange(len(values))[:, None]), axis=0)
-    return values.gather(0, torch.from_numpy(source)).nan_to_num(0.0)
+    return values.gather(0, torch.from_numpy(source)).nan_to_num(start)

@@ -33,7 +33,7 @@ MAX_ERRORS = 1 << 27
 
 @dataclass(frozen=True)
 class Calibration:
-    """Scaled offsets from a point forecast to each quantile, calibrated on `windows` validation windows."""
+    """Scaled offsets from a point forecast to each quantile, from at least `windows` validation windows each."""
 
     quantiles: tuple[float, ...]
     offsets: Float[Tensor, "quantiles steps n_targets"]
@@ -45,7 +45,7 @@ class Calibration:
     ) -> "Calibration":
         """Calibrate on the scaled errors, truth − forecast, of validation windows; NaN where the truth is missing.
 
-        A step without any error has NaN offsets.
+        A step without any error has NaN offsets, and does not count in `windows`.
         """
         at = probabilities(levels, PROBABILITIES)
         ordered = errors.sort(dim=0).values  # NaN last
@@ -54,7 +54,8 @@ class Calibration:
             (torch.floor if p < 0.5 else torch.ceil)(((count + 1).double() * p).round(decimals=6)) for p in at
         ])  # fmt: skip
         index = ranks.long().clamp(min=1).minimum(count.clamp(min=1)) - 1
-        return cls(at, ordered.gather(0, index).cpu().float(), int(count.amin()))
+        least = count[count > 0].amin() if count.any() else count.amin()
+        return cls(at, ordered.gather(0, index).cpu().float(), int(least))
 
     def has(self, levels: Sequence[Level]) -> bool:
         """Whether the bounds of all these levels are among the quantiles."""

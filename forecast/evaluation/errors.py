@@ -1,9 +1,8 @@
 """Forecast errors, accumulated over batches of windows, and the scores computed from them.
 
-Scaled errors (`mse`, `mae`), which papers report, are means over all true values of a variable, averaged over the
-variables. The other scores are in the units of the data. They are computed separately for each series and variable and
-then averaged, so that variables of large numbers do not dominate. Missing true values (NaN), and series without true
-values, do not count.
+Scaled errors (`mse`, `mae`), which papers report, are means over all true values. The other scores are in the units of
+the data. They are computed separately for each series and variable and then averaged, so that variables of large
+numbers do not dominate. Missing true values (NaN), and series without true values, do not count.
 
     rmse_raw  root of the mean squared error           mae_raw  mean absolute error
     smape     mean of 200·|ŷ − y| / (|ŷ| + |y|), 0 where both are 0
@@ -41,6 +40,7 @@ class ErrorSums(Metric):
     by_series: Tensor
     step_counts: Tensor
     series_counts: Tensor
+    n_windows: Tensor
 
     def __init__(
         self,
@@ -61,6 +61,7 @@ class ErrorSums(Metric):
         # numbers of true values that the sums are over
         self.add_state("step_counts", torch.zeros_like(zeros[0]), dist_reduce_fx="sum")
         self.add_state("series_counts", torch.zeros(*scale.shape, dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("n_windows", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(
         self,
@@ -78,10 +79,11 @@ class ErrorSums(Metric):
         self.step_counts += measured.sum(0)
         self.by_series.index_add_(1, series, found.sum(2))
         self.series_counts.index_add_(0, series, measured.sum(1).double())
+        self.n_windows += len(target)
 
     def compute(self) -> "Errors":
         sums = (self.by_step, self.by_series, self.step_counts, self.series_counts)
-        parts = (*sums, self.scale, self.naive_mae)
+        parts = (*sums, self.n_windows, self.scale, self.naive_mae)
         return Errors(*(part.cpu().clone() for part in parts))
 
 
@@ -97,17 +99,25 @@ class Errors:
         series_sums: Float64[Tensor, "4 series n_targets"],
         step_counts: Float64[Tensor, "pred_len n_targets"],
         series_counts: Float64[Tensor, "series n_targets"],
+        n_windows: Float64[Tensor, ""],
         scale: Float64[Tensor, "series n_targets"],
         naive_mae: Float64[Tensor, "series n_targets"],
     ) -> None:
         self.step_sums, self.series_sums = step_sums, series_sums
-        self.step_counts, self.series_counts = step_counts, series_counts
+        self.step_counts, self.series_counts, self.n_windows = step_counts, series_counts, n_windows
         self.scale, self.naive_mae = scale, naive_mae
 
     def scores(self) -> dict[str, float]:
-        """Each score in `SCORES`, averaged over all true values of a variable, then over the variables."""
+        """Each score in `SCORES`: `mse` and `mae` over all true values, the others averaged over the variables."""
         counts = self.step_counts.sum(0)
-        return {name: average(name, score, counts).item() for name, score in self.by_variable().items()}
+        scores = {name: average(name, score, counts).item() for name, score in self.by_variable().items()}
+        squared, absolute = (self.step_sums[:2].sum((1, 2)) / counts.sum()).tolist()
+        return scores | {"mse": squared, "mae": absolute}
+
+    @property
+    def share_measured(self) -> float:
+        """Share of the values over all windows, steps and variables that are known."""
+        return float(self.step_counts.sum() / (self.n_windows * self.step_counts.numel()))
 
     def by_variable(self) -> dict[str, Float[Tensor, " n_targets"]]:
         """Each score of each variable."""
@@ -126,10 +136,10 @@ class Errors:
         With several series, only the scores that do not depend on units.
         """
         means = self.step_sums / self.step_counts
-        if len(self.scale) > 1:
-            names = ("mse", "mae", "smape")
-            return {name: average(name, means[i], self.step_counts) for i, name in enumerate(names)}
-        return {name: average(name, score, self.step_counts) for name, score in self._scores(means).items()}
+        scores = {"smape": means[2]} if len(self.scale) > 1 else self._scores(means)
+        found = {name: average(name, score, self.step_counts) for name, score in scores.items()}
+        squared, absolute = self.step_sums[:2].sum(2) / self.step_counts.sum(1)
+        return {"mse": squared, "mae": absolute} | {k: v for k, v in found.items() if k not in ("mse", "mae")}
 
     def _scores(self, means: Float[Tensor, "4 rows n_targets"]) -> dict[str, Tensor]:
         squared, absolute, symmetric, y = means
@@ -182,8 +192,11 @@ def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
 def window_errors(
     prediction: Float[Tensor, "batch pred_len n_targets"], target: Float[Tensor, "batch pred_len n_targets"]
 ) -> Float[Tensor, "batch 2"]:
-    """Scaled MSE and MAE of each window, in float64 on the CPU; NaN for a window without true values."""
+    """Scaled squared and absolute errors of each window, in float64 on the CPU, averaged over all its values.
+
+    A missing true value counts as an error of 0. Divided by the share of the values that are known
+    (`Errors.share_measured`), the errors of all windows have the mean `mse` or `mae`.
+    """
     error = (prediction.float() - target).flatten(1).cpu().double()
-    measured = ~target.flatten(1).cpu().isnan()
-    found = torch.stack([error.square(), error.abs()], dim=1)  # (batch, 2, values)
-    return torch.where(measured[:, None], found, 0.0).sum(2) / measured.sum(1, keepdim=True)
+    error = torch.where(target.flatten(1).cpu().isnan(), 0.0, error)
+    return torch.stack([error.square().mean(1), error.abs().mean(1)], dim=1)

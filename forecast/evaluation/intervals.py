@@ -59,7 +59,7 @@ class IntervalSums(Metric):
         """Add a batch of scaled quantile forecasts and truths (NaN: missing); `series[i]` is the series of window i."""
         quantiles, target = quantiles.to(self.device).float(), target.to(self.device).float()
         scale = self.scale[series.to(self.device)]
-        measured = ~target.isnan()
+        measured = ~target.isnan() & ~quantiles.isnan().all(-1)  # a target may have no calibration
         losses = torch.where(measured[..., None], pinball(quantiles, target, self.at), 0.0)
         self.losses += losses.sum((0, 1, 2), dtype=torch.float64)
         for i, level in enumerate(self.levels):

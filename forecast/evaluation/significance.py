@@ -76,14 +76,12 @@ def sum_losses_by_date(losses: np.ndarray, dates: np.ndarray) -> np.ndarray:
     are scaled so that their mean equals the mean loss of all windows.
 
     Args:
-        losses: loss of each window (n_windows,); NaN where no true value is known, which does not count.
+        losses: loss of each window (n_windows,).
         dates: forecast start of each window (n_windows,).
 
     Returns:
         Scaled sum of each date (n_dates,).
     """
-    known = ~np.isnan(losses)
-    losses, dates = losses[known], dates[known]
     _, date = np.unique(dates, return_inverse=True)
     sums = np.bincount(date, weights=losses)
     return sums * (len(sums) / len(losses))

@@ -132,7 +132,7 @@ def describe_truth(model: TrainedModel, found: Forecast) -> list[str]:
     if not found.has_truth:
         return []
     note = model.note_on(pd.DatetimeIndex(found.dates.ravel()))
-    error, known = found.values - found.truth, np.isfinite(found.truth).all(axis=2)
+    error, known = found.values - found.truth, np.isfinite(found.truth).any(axis=2)
     mae, rmse = np.nanmean(np.abs(error), axis=(0, 1)), np.sqrt(np.nanmean(error**2, axis=(0, 1)))
     return [
         *([f"note       {note}"] if note else []),
@@ -140,5 +140,6 @@ def describe_truth(model: TrainedModel, found: Forecast) -> list[str]:
         *(
             f"           {name}: MAE {a:.4g}, RMSE {r:.4g}"
             for name, a, r in list(zip(found.columns, mae, rmse, strict=True))[:8]
+            if np.isfinite(a)
         ),
     ]

@@ -1,13 +1,16 @@
 """Origins of forecasts, and the rows of the panel that the forecasts need."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Int64
 
 from forecast.data import Panel
 from forecast.data.files.cells import quote
+from forecast.data.missing import carry_forward
 from forecast.inference.forecast import Values
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError, DataError
@@ -63,6 +66,15 @@ def find_date(panel: Panel, start: str | pd.Timestamp) -> int:
         )
     place = int(panel.with_dates_after_ends(1).grid.get_indexer(date)[0])
     return place if place >= 0 else -len(panel.grid) - panel.n_rows
+
+
+def carry_history(panel: Panel) -> Panel:
+    """The panel with missing future covariates of its history replaced by the value before, as in training."""
+    if panel.future is None or np.isfinite(panel.future).all():
+        return panel
+    carried = carry_forward(torch.from_numpy(panel.future), panel.starts, panel.stops, start=np.nan).numpy()
+    after_end = np.arange(len(carried)) >= np.repeat(panel.ends, panel.stops - panel.starts)
+    return replace(panel, future=np.where(after_end[:, None], panel.future, carried))
 
 
 def take_part(

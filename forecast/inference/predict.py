@@ -1,5 +1,6 @@
 """Forecasts of each series of a panel with a trained model."""
 
+import warnings
 from collections.abc import Sequence
 from numbers import Integral
 
@@ -16,7 +17,13 @@ from forecast.evaluation.quantiles import Level, bounds, check_levels
 from forecast.inference.bounds import calibration_for, check_trained_bounds, choose_method
 from forecast.inference.forecast import Forecast, Values
 from forecast.inference.model import TrainedModel
-from forecast.inference.origins import check_future_covariates, choose_origins, known_truth, take_part
+from forecast.inference.origins import (
+    carry_history,
+    check_future_covariates,
+    choose_origins,
+    known_truth,
+    take_part,
+)
 from forecast.inference.roll import passes_over, roll
 from forecast.system.errors import ConfigError
 from forecast.system.progress import track
@@ -47,6 +54,7 @@ def predict(
     panel = model.select_columns(panel)
     chosen, origins = choose_origins(model, panel, start)
     passes = passes_over(horizon, model.pred_len)
+    panel = carry_history(panel)
     part, rows = take_part(model, panel, chosen, origins, horizon, passes)
     check_future_covariates(part, rows, passes)
     saved = model.config["data"]
@@ -57,6 +65,7 @@ def predict(
             model.season,
         ),
     )  # fmt: skip
+    warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
     point, output = forecast_series(model, scaled, torch.from_numpy(rows), horizon)
     scaler, series = scaled.scaler.select_columns(model.target_index), torch.arange(len(part))
 
@@ -118,6 +127,23 @@ def check_horizon(model: TrainedModel, horizon: int | None) -> int:
             f"forecast ({', '.join(others[:5])}), whose future is not known: train with pred_len={horizon}"
         )
     return horizon
+
+
+def warn_of_empty_windows(
+    model: TrainedModel, scaled: ScaledPanel, origins: Int64[Tensor, " series"]
+) -> None:
+    """Warn of the targets that no series, or not every series, has a measured value of before its forecast."""
+    if scaled.fill is None:
+        return
+    past = scaled.values.windows(origins - model.seq_len, model.seq_len)
+    empty = past.isnan().all(1).sum(0)
+    for name, i in zip(model.target_columns, model.target_index, strict=True):
+        if empty[i]:
+            of = f" in {int(empty[i]):,} of {len(origins):,} series" if len(origins) > 1 else ""
+            warnings.warn(
+                f"no value of {name} in the {model.seq_len} rows before the forecast{of}: it is forecast from its mean",
+                stacklevel=3,
+            )
 
 
 @torch.inference_mode()

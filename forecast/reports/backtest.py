@@ -24,14 +24,19 @@ def tabulate_scores(found: Backtest) -> dict[str, dict[str, float]]:
 
 
 def tabulate_origins(found: Backtest) -> pd.DataFrame:
-    """One row for each origin: first forecast date, last training date, scaled MSE and MAE of all forecasts."""
+    """One row for each origin with a true value: its date, the last training date, scaled errors of all forecasts."""
     columns: dict[str, Any] = {**found.panel.id_columns(found.origins.series), "forecast_start": found.dates}
     if found.trainings:
         columns["trained_until"] = found.known_until[found.latest_training]
     for name in found.forecasts:
         errors = found.scaled_errors(name)
-        columns |= {f"{name}_mse": (errors**2).mean((1, 2)), f"{name}_mae": np.abs(errors).mean((1, 2))}
-    return pd.DataFrame(columns)
+        count = np.isfinite(found.truth).sum((1, 2))
+        measured = np.where(np.isnan(found.truth), 0.0, errors)
+        with np.errstate(invalid="ignore"):  # an origin without true values has no error
+            columns[f"{name}_mse"] = (measured**2).sum((1, 2)) / count
+            columns[f"{name}_mae"] = np.abs(measured).sum((1, 2)) / count
+    table = pd.DataFrame(columns)
+    return table.dropna(subset=f"{MODEL}_mse").reset_index(drop=True)
 
 
 def tabulate_steps(found: Backtest) -> pd.DataFrame:

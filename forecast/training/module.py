@@ -63,7 +63,7 @@ class Forecaster(L.LightningModule):
     validation_windows: Tensor
     """MSE of each validation window (n_windows,), measured in training if the model has a shrinkage weight."""
     test_windows: dict[str, Tensor]
-    """MSE and MAE of each test window (n_windows, 2), of the model and of each baseline."""
+    """MSE and MAE of each test window (n_windows, 2), of the model and of each baseline; see `window_errors`."""
     intervals: dict[str, dict[str, Any]]
     """Scores of the intervals on the split tested last, by method: conformal, and quantile with loss=quantile."""
 
@@ -151,7 +151,8 @@ class Forecaster(L.LightningModule):
             del self._validation_errors
         else:
             if self.model.shrinkage is not None:
-                self.validation_windows = self._sum_over_processes(self.validation_windows)
+                windows, share = self.validation_windows, self.errors[MODEL].share_measured
+                self.validation_windows = self._sum_over_processes(windows) / share
             self._log_scores("val", ("mse", "mae"))
 
     @property
@@ -195,7 +196,8 @@ class Forecaster(L.LightningModule):
     def on_test_epoch_end(self) -> None:
         self._compute_errors()
         self._log_scores("test", SCORES)
-        self.test_windows = {name: self._sum_over_processes(each) for name, each in self.test_windows.items()}
+        share, windows = self.errors[MODEL].share_measured, self.test_windows
+        self.test_windows = {name: self._sum_over_processes(windows[name]) / share for name in windows}
         self.intervals = {name: sums.compute() for name, sums in self._interval_sums.items()}
 
     def results(self) -> Results:

@@ -150,8 +150,7 @@ def save(folder: Path, results: Results, data: DataModule, shown: Examples) -> N
         index = torch.arange(len(test))
         ids = data.panel.id_columns(test.series(index).numpy())
         starts = data.panel.dates(test.origins(index).numpy())
-        table = pd.DataFrame({**ids, "forecast_start": starts, **each})
-        table.dropna(subset=f"{MODEL}_mse").to_parquet(temporary, index=False)  # windows with true values
+        pd.DataFrame({**ids, "forecast_start": starts, **each}).to_parquet(temporary, index=False)
     if data.panel.has_ids:
         with whole_file(folder / "errors_by_series.parquet") as temporary:
             tabulate_series(data, results).to_parquet(temporary, index=False)

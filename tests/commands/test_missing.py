@@ -39,8 +39,9 @@ def test_scores_count_measured_values(place: Path) -> None:
     for origin in range(test, len(values) - PRED + 1):
         past = pd.DataFrame(scaled[origin - SEQ : origin]).ffill().iloc[-1].fillna(0.0).to_numpy()
         errors.append(scaled[origin : origin + PRED] - past)
-    by_column = np.nanmean(np.square(errors), axis=(0, 1))
-    assert metrics["baselines"]["naive"]["mse"] == pytest.approx(by_column.mean(), rel=1e-5)
+    assert metrics["baselines"]["naive"]["mse"] == pytest.approx(np.nanmean(np.square(errors)), rel=1e-5)
+    windows = pd.read_parquet(only(place, "runs/*") / "errors_by_window.parquet")
+    assert windows["naive_mse"].mean() == pytest.approx(metrics["baselines"]["naive"]["mse"], rel=1e-5)
     assert 0 < metrics["intervals"]["conformal"]["80"]["coverage"] < 1
     assert all(np.isfinite(metrics["test"][name]) for name in ("mse", "mae", "rmse_raw", "smape", "mase"))
 
@@ -86,3 +87,65 @@ def test_a_store_of_it_gives_the_same_scores(
     its = json.loads((only(place, "runs/*") / "metrics.json").read_text())
     for name, scores in its["baselines"].items():
         assert mine["baselines"][name]["mse"] == pytest.approx(scores["mse"], rel=1e-4)  # float32 on disk
+
+
+def test_a_backtest_counts_measured_values(
+    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = only(place, "runs/*")
+    options = (f"checkpoint={run}", "steps=100", "stride=3", f"output_root={tmp_path}")
+    assert answer(monkeypatch, "backtest", place, *options) == 0
+    folder = only(tmp_path, "*")
+    origins = pd.read_csv(folder / "errors_by_origin.csv")
+    assert origins.notna().all(axis=None)
+    forecasts = pd.read_parquet(folder / "forecasts.parquet")
+    assert forecasts["truth"].isna().any()
+    assert set(origins["forecast_start"]) == set(
+        forecasts.dropna(subset="truth")["forecast_start"].astype(str)
+    )
+
+
+def test_a_column_without_values_in_validation_takes_no_intervals_from_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    frame = pd.read_csv(tmp_path / "load.csv")
+    frame.loc[205:245, "temperature"] = np.nan
+    frame.to_csv(tmp_path / "load.csv", index=False)
+    assert train_here(monkeypatch, tmp_path, "trainer.max_epochs=1", "logger=[]") == 0
+    run = only(tmp_path, "runs/*")
+    intervals = json.loads((run / "metrics.json").read_text())["intervals"]["conformal"]
+    assert 0 < intervals["80"]["coverage"] <= 1
+    assert np.isfinite(intervals["crps"])
+    assert answer(monkeypatch, "predict", tmp_path, f"checkpoint={run}") == 0
+    forecast = pd.read_csv(tmp_path / "forecast.csv")
+    assert forecast["load-lo-80"].notna().all()
+    assert forecast["temperature-lo-80"].isna().all()
+
+
+def test_a_missing_future_covariate_is_read_as_in_training(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The value above it, also where it lies before the window of the forecast."""
+    write_csv(tmp_path / "load.csv", rows=300)
+    frame = pd.read_csv(tmp_path / "load.csv")
+    given = (
+        "data.columns=[load]",
+        "data.future_covariates=[temperature]",
+        "trainer.max_epochs=1",
+        "logger=[]",
+    )
+    first = 270 - 48  # the first row that is read for a forecast from row 270
+    frame.loc[first - 3 : first + 40, "temperature"] = np.nan
+    frame.to_csv(tmp_path / "load.csv", index=False)
+    assert train_here(monkeypatch, tmp_path, *given) == 0
+    run, start = only(tmp_path, "runs/*"), frame["date"][270].replace(" ", "T")
+    assert (
+        answer(monkeypatch, "predict", tmp_path, f"checkpoint={run}", f"start={start}", "output=a.csv") == 0
+    )
+    frame["temperature"] = frame["temperature"].ffill()
+    frame.to_csv(tmp_path / "filled.csv", index=False)
+    again = (f"checkpoint={run}", f"start={start}", "data.path=filled.csv", "output=b.csv")
+    assert answer(monkeypatch, "predict", tmp_path, *again) == 0
+    a, b = (pd.read_csv(tmp_path / name) for name in ("a.csv", "b.csv"))
+    np.testing.assert_allclose(a["load"], b["load"], rtol=1e-6)

@@ -41,7 +41,7 @@ class FrameSource(TableSource):
             return frame
         if not isinstance(frame.index, pd.DatetimeIndex):
             raise DataError(
-                "the DataFrame needs a DatetimeIndex: frame.set_index(pd.to_datetime(frame['date']))"
+                "the DataFrame needs a DatetimeIndex: frame.set_index(pd.to_datetime(frame.pop('date')))"
             )
         return frame.rename_axis(self.roles.date)
 

@@ -130,12 +130,11 @@ def _reason_to_leave_out(column: Column) -> str:
 
 def suggest_na_values(columns: Sequence[Column]) -> list[Setting]:
     """Suggest data.na_values for numbers that are probably codes for missing values."""
-    codes = {column.sentinel: column.name for column in columns if column.sentinel is not None}
+    codes: dict[int, list[str]] = {}
+    for column in columns:
+        if column.sentinel is not None:
+            codes.setdefault(int(column.sentinel), []).append(column.name)
     if not codes:
         return []
-    named = ", ".join(f"{code:g} in {name}" for code, name in codes.items())
-    return [
-        Setting(
-            "data.na_values", [int(code) for code in codes], f"probable codes for missing values: {named}"
-        )
-    ]
+    named = "; ".join(f"{code} in {', '.join(names[:4])}" for code, names in codes.items())
+    return [Setting("data.na_values", list(codes), f"probable codes for missing values: {named}")]

@@ -1,7 +1,7 @@
 """Facts about each column, with notes on unusual ones."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -135,7 +135,16 @@ def measure_columns(panel: Panel, parts: Sequence[Part]) -> tuple[list[Column], 
             for start, end, train_first, train_last, test_first, test_last in zip(*borders, strict=True)
         ])  # fmt: skip
     columns = [pool_series(name, each, panel) for name, each in zip(names, by_series, strict=True)]
-    return columns, by_series
+    return share_sentinels(columns), by_series
+
+
+def share_sentinels(columns: Sequence[Column]) -> list[Column]:
+    """Take the code for missing values of one column for that of every column whose lowest or highest number it is."""
+    codes = {column.sentinel for column in columns} - {None}
+    return [
+        replace(column, sentinel=next((c for c in codes if c in (column.minimum, column.maximum)), None))
+        for column in columns
+    ]
 
 
 def measure_series_column(
