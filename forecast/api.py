@@ -132,7 +132,7 @@ def fit(
 
     Args:
         frame: columns of numbers with a DatetimeIndex; with `id_column`, one row for each series and date.
-        target: name of the target column, for features="S" or "MS"; with `id_column`, the column to forecast.
+        target: the column to forecast, from all columns unless `features` says otherwise. None: all columns.
         id_column, date_column: the columns of the series and the date. Without `id_column`, the dates are the index.
         past_covariates: columns that are read and not forecast.
         future_covariates: columns that are known over the horizon too; `predict` needs them there.

@@ -61,7 +61,7 @@ def predict(
     scaled = ScaledPanel.of(
         "the data", part, model.data_state, part.starts, rows,
         ScalingOptions(
-            saved["scaler"], saved.get("scale_by", "series"), model.holidays, saved["fill"], saved["fill_limit"],
+            saved["scaler"], saved.get("scale_by", "series"), model.holidays, saved.get("fill"), saved.get("fill_limit"),
             model.season,
         ),
     )  # fmt: skip

@@ -122,12 +122,10 @@ class Forecaster(L.LightningModule):
     def on_validation_epoch_start(self) -> None:
         self._sums = {MODEL: self._new_sums()}
         if self._is_calibrating:
-            data = self.data
-            self._stride = window_stride(
-                data.n_windows["val"], errors_per_window=data.pred_len * data.n_targets
-            )
-            windows = -(-data.n_windows["val"] // self._stride)
-            self._validation_errors = torch.zeros(windows, data.pred_len, data.n_targets)
+            data, n_windows = self.data, self.data.n_windows["val"]
+            self._stride = window_stride(n_windows, errors_per_window=data.pred_len * data.n_targets)
+            count = -(-n_windows // self._stride)
+            self._validation_errors = torch.zeros(count, data.pred_len, data.n_targets)
         elif self.model.shrinkage is not None:
             self.validation_windows = torch.zeros(self.data.n_windows["val"])
 
@@ -140,8 +138,7 @@ class Forecaster(L.LightningModule):
             error = (batch.future - prediction).float().cpu()
             self._validation_errors[index[kept] // stride] = error[kept]
         elif self.model.shrinkage is not None:
-            mse = window_errors(prediction, batch.future)[:, 0]
-            self.validation_windows[batch.index.cpu()] = mse.float()
+            self.validation_windows[batch.index.cpu()] = window_errors(prediction, batch.future)[:, 0].float()
 
     def on_validation_epoch_end(self) -> None:
         self._compute_errors()
@@ -151,8 +148,8 @@ class Forecaster(L.LightningModule):
             del self._validation_errors
         else:
             if self.model.shrinkage is not None:
-                windows, share = self.validation_windows, self.errors[MODEL].share_measured
-                self.validation_windows = self._sum_over_processes(windows) / share
+                windows = self._sum_over_processes(self.validation_windows)
+                self.validation_windows = windows / self.errors[MODEL].share_measured
             self._log_scores("val", ("mse", "mae"))
 
     @property

@@ -132,7 +132,7 @@ def test_gaps_are_counted_and_named(monkeypatch, tmp_path: Path, capsys) -> None
 def test_a_code_for_missing_values_is_named(monkeypatch, tmp_path: Path, capsys) -> None:
     frame = table(1_000, "h", 24)
     frame.loc[[10, 11, 700], "load"] = -9999
-    frame.loc[[20, 30], "walk"] = -9999  # twice only
+    frame.loc[[20, 30], "walk"] = -9999  # found because it is a code in the other column
     frame.to_csv(tmp_path / "my.csv", index=False)
     assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
     content, out = found(tmp_path), capsys.readouterr().out
