@@ -61,8 +61,8 @@ def predict(
     scaled = ScaledPanel.of(
         "the data", part, model.data_state, part.starts, rows,
         ScalingOptions(
-            saved["scaler"], saved.get("scale_by", "series"), model.holidays, saved.get("fill"), saved.get("fill_limit"),
-            model.season,
+            saved["scaler"], saved.get("scale_by", "series"), model.holidays, saved.get("fill"),
+            saved.get("fill_limit"), model.season,
         ),
     )  # fmt: skip
     warn_of_empty_windows(model, scaled, torch.from_numpy(rows))

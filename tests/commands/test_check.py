@@ -140,7 +140,7 @@ def test_a_code_for_missing_values_is_named(monkeypatch, tmp_path: Path, capsys)
     assert "-9999 looks like a code for a missing value" in out
     assert {column["name"]: column["sentinel"] for column in content["columns"]} == {
         "load": -9999,
-        "walk": None,
+        "walk": -9999,
     }
     assert "'data.na_values=[-9999]'" in content["command"]
 

@@ -8,6 +8,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from forecast.data import Panel
+from forecast.tools.check.codes import find_sentinel
 from forecast.tools.check.gaps import all_columns, all_values, date_at, runs
 from forecast.tools.check.windows import Part
 
@@ -17,8 +18,6 @@ LARGE_DRIFT, DRIFT = 1.0, 0.5
 """Smallest absolute drifts that are noted, in standard deviations of the training rows."""
 STUCK = 0.01
 """A run of equal values is noted if it is longer than this fraction of the rows."""
-SENTINEL_COUNT = 3
-"""A code for a missing value comes at least this often."""
 MANY_ZEROS = 0.3
 """Smallest fraction of zeros that is noted."""
 
@@ -208,29 +207,6 @@ def find_longest_run(values: Float[np.ndarray, " rows"]) -> tuple[int, int]:
         return 1, 0
     longest = int(lengths.argmax())
     return int(lengths[longest]) + 1, int(starts[longest])
-
-
-def find_sentinel(known: Float[np.ndarray, " known"]) -> float | None:
-    """The lowest or highest number if it is a probable code for a missing value, such as −9999.
-
-    It must be a whole number other than 0 that comes at least `SENTINEL_COUNT` times, and must lie farther from all
-    other numbers than these lie from each other.
-    """
-    if not len(known):
-        return None
-    for extreme in (float(known.min()), float(known.max())):
-        rest = known[known != extreme]
-        if (
-            extreme == 0
-            or not len(rest)
-            or not extreme.is_integer()
-            or len(known) - len(rest) < SENTINEL_COUNT
-        ):
-            continue
-        distance = min(abs(extreme - rest.min()), abs(extreme - rest.max()))
-        if distance > rest.max() - rest.min() > 0:
-            return extreme
-    return None
 
 
 def _count_leading(mask: Bool[np.ndarray, " rows"]) -> int:
