@@ -17,7 +17,7 @@ from forecast.data.scaling import Scaler, fit_scaler
 from forecast.data.static_features import Encoding, encode_static, feature_names, fit_static
 from forecast.data.stored_values import StoredValues
 from forecast.data.time_features import time_features
-from forecast.data.windows import Windows
+from forecast.data.windows import Windows, read_past
 from forecast.system.errors import DataError
 
 
@@ -120,8 +120,7 @@ class ScaledPanel:
         self, first: Int64[Tensor, " batch"], length: int, series: Int64[Tensor, " batch"]
     ) -> Float[Tensor, "batch {length} n_features"]:
         """Windows of `length` rows before a forecast, completed."""
-        past = self.values.windows(first, length)
-        return self.fill.complete(past, series) if self.fill else past
+        return read_past(self.values, self.fill, first, length, series)
 
     def windows(
         self, starts: Sequence[range], *, seq_len: int, pred_len: int, target_index: list[int]

@@ -87,10 +87,10 @@ class Windows:
         """The windows with these numbers, in this order. `index` lies on the device of the windows."""
         series, origins = self.series(index), self.origins(index)
         first = origins - self.seq_len
-        past = self.values.windows(first, self.seq_len)
+        past = read_past(self.values, self.fill, first, self.seq_len, series)
         future = self.values.windows(origins, self.pred_len)
         return Batch(
-            past=self.fill.complete(past, series) if self.fill else past,
+            past=past,
             past_time=self.time.windows(first, self.seq_len, series),
             future=future if self._has_all_columns else future.index_select(2, self._targets),
             future_time=self.time.windows(origins, self.pred_len, series),
@@ -129,3 +129,15 @@ class Windows:
             target_index=self.target_index,
             fill=self.fill,
         )
+
+
+def read_past(
+    values: Rows,
+    fill: Fill | None,
+    first: Int64[Tensor, " batch"],
+    length: int,
+    series: Int64[Tensor, " batch"],
+) -> Float[Tensor, "batch {length} n_features"]:
+    """Windows of `length` rows before a forecast, with missing values completed."""
+    past = values.windows(first, length)
+    return past if fill is None else fill.complete(past, series)

@@ -139,7 +139,7 @@ class Errors:
         scores = {"smape": means[2]} if len(self.scale) > 1 else self._scores(means)
         found = {name: average(name, score, self.step_counts) for name, score in scores.items()}
         squared, absolute = self.step_sums[:2].sum(2) / self.step_counts.sum(1)
-        return {"mse": squared, "mae": absolute} | {k: v for k, v in found.items() if k not in ("mse", "mae")}
+        return found | {"mse": squared, "mae": absolute}
 
     def _scores(self, means: Float[Tensor, "4 rows n_targets"]) -> dict[str, Tensor]:
         squared, absolute, symmetric, y = means

@@ -135,8 +135,9 @@ def warn_of_empty_windows(
     """Warn of the targets that no series, or not every series, has a measured value of before its forecast."""
     if scaled.fill is None:
         return
-    past = scaled.values.windows(origins - model.seq_len, model.seq_len)
-    empty = past.isnan().all(1).sum(0)
+    empty = torch.zeros(len(model.feature_columns), dtype=torch.int64)
+    for first in (origins - model.seq_len).split(SERIES_AT_ONCE):
+        empty += scaled.values.windows(first, model.seq_len).isnan().all(1).sum(0)
     for name, i in zip(model.target_columns, model.target_index, strict=True):
         if empty[i]:
             of = f" in {int(empty[i]):,} of {len(origins):,} series" if len(origins) > 1 else ""

@@ -17,6 +17,7 @@ from forecast.cli.compose import compose_config
 from forecast.cli.main import main_with_run_folder
 from forecast.cli.quoting import quote
 from forecast.commands.train import train
+from forecast.data import Panel
 from malformed import files, settings, tables
 from malformed.case import Case
 from malformed.run import run
@@ -85,12 +86,18 @@ def test_a_malformed_file_is_refused_with_its_reason(case: Case, tmp_path: Path)
     assert case.is_said(line, tmp_path / case.name), line
 
 
+def read(case: Case, folder: Path) -> Panel:
+    """Read the file of a case with its overrides."""
+    given = [quote(override, sweep=False) for override in case.overrides]
+    return instantiate(
+        compose_config("data=csv", f"data.path={case.write(folder)}", *given).data
+    ).source.read()
+
+
 @pytest.mark.parametrize("case", files.READ, ids=lambda case: case.what)
 @pytest.mark.filterwarnings("ignore:.*offset from UTC changes:UserWarning")
 def test_an_unusual_file_is_read_as_the_good_one(case: Case, tmp_path: Path) -> None:
-    given = [quote(override, sweep=False) for override in case.overrides]
-    data = instantiate(compose_config("data=csv", f"data.path={case.write(tmp_path)}", *given).data)
-    table = data.source.read()
+    table = read(case, tmp_path)
     assert table.grid.equals(tables.DATES)
     assert table.columns == tables.COLUMNS
     np.testing.assert_array_equal(table.values, tables.VALUES)
@@ -99,9 +106,7 @@ def test_an_unusual_file_is_read_as_the_good_one(case: Case, tmp_path: Path) -> 
 @pytest.mark.parametrize("case", files.MISSING, ids=lambda case: case.what)
 @pytest.mark.filterwarnings("ignore:.*where clocks went forward:UserWarning")
 def test_what_a_file_lacks_stays_missing(case: Case, tmp_path: Path) -> None:
-    given = [quote(override, sweep=False) for override in case.overrides]
-    data = instantiate(compose_config("data=csv", f"data.path={case.write(tmp_path)}", *given).data)
-    table = data.source.read()
+    table = read(case, tmp_path)
     measured = table.values[~np.isnan(table.values)]
     assert 1 <= table.missing.sum() <= 2
     assert tables.VALUES.size - 2 <= measured.size <= tables.VALUES.size

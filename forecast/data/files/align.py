@@ -38,13 +38,9 @@ def align(
     """
     refuse_infinite(rows)
     rows, starts = order_rows(rows, sort=sort, duplicates=duplicates)
-    if is_part:
-        return _place_rows(rows, starts, np.array([len(rows)]), freq)
-    rows, starts = _trim_beginnings(rows, starts)
-    ends = _ends(rows, starts)
-    if not rows.roles.future and (ends < np.append(starts[1:], len(rows))).any():
-        rows, starts = _cut_ends(rows, starts, ends)
-        ends = np.append(starts[1:], len(rows))
+    ends = np.array([len(rows)])
+    if not is_part:
+        rows, starts, ends = _cut_to_targets(rows, starts)
     return _place_rows(rows, starts, ends, freq)
 
 
@@ -99,48 +95,33 @@ def _place(
     return placed
 
 
-def _trim_beginnings(rows: TableRows, starts: PerSeries) -> tuple[TableRows, PerSeries]:
-    """Leave out the rows of each series before its first value of a target, with a warning."""
-    given = np.asarray(np.isfinite(rows.values[:, : len(rows.roles.targets or ())]).any(axis=1))
-    if given[starts].all():
-        return rows, starts
-    positions = np.where(given, np.arange(len(rows)), len(rows))
-    firsts = np.minimum.reduceat(positions, starts)
-    stops = np.append(starts[1:], len(rows))
-    firsts = np.where(firsts < stops, firsts, starts)  # a series without a value is refused later
-    count = int((firsts - starts).sum())
-    if not count:
-        return rows, starts
-    warnings.warn(
-        f"{rows.cells.path}: {count:,} rows before the first value of a target are left out", stacklevel=2
-    )
-    lengths = stops - firsts
-    return rows.take(ranges(firsts, stops)), lengths.cumsum() - lengths
+def _cut_to_targets(rows: TableRows, starts: PerSeries) -> tuple[TableRows, PerSeries, PerSeries]:
+    """Leave out the rows of each series before its first value of a target and after the last one, with warnings.
 
-
-def _cut_ends(rows: TableRows, starts: PerSeries, ends: PerSeries) -> tuple[TableRows, PerSeries]:
-    """Leave out the rows of each series after its last value of a target, with a warning."""
-    count = len(rows) - int((ends - starts).sum())
-    warnings.warn(
-        f"{rows.cells.path}: {count:,} rows after the last value of a target are left out", stacklevel=2
-    )
-    lengths = ends - starts
-    return rows.take(ranges(starts, ends)), lengths.cumsum() - lengths
-
-
-def _ends(rows: TableRows, starts: PerSeries) -> PerSeries:
-    """The row after each series' last one with a value of a target."""
+    Rows after the last value stay if there are future covariates. Returns the rows, the first one of each series, and
+    the one after its last value.
+    """
     targets = rows.roles.targets or ()
-    given = np.isfinite(rows.values[:, : len(targets)]).any(axis=1)
-    numbers = np.where(given, np.arange(1, len(rows) + 1), 0)
-    ends = np.maximum.reduceat(numbers, starts)
+    given = np.asarray(np.isfinite(rows.values[:, : len(targets)]).any(axis=1))
+    numbers, old_stops = np.arange(len(rows)), np.append(starts[1:], len(rows))
+    firsts = np.minimum.reduceat(np.where(given, numbers, len(rows)), starts)
+    ends = np.maximum.reduceat(np.where(given, numbers + 1, 0), starts)
     empty = ends <= starts
     if empty.any():
         raise rows.refuse(
             f"no value of {', '.join(targets[:20])} in the whole series: leave it out",
             int(starts[int(empty.argmax())]),
         )
-    return ends
+    stops = old_stops if rows.roles.future else ends
+    for count, where in ((firsts - starts, "before the first"), (old_stops - stops, "after the last")):
+        if count.any():
+            message = f"{rows.cells.path}: {count.sum():,} rows {where} value of a target are left out"
+            warnings.warn(message, stacklevel=2)
+    lengths = stops - firsts
+    new_starts = lengths.cumsum() - lengths
+    if len(rows) > lengths.sum():
+        rows = rows.take(ranges(firsts, stops))
+    return rows, new_starts, new_starts + ends - firsts
 
 
 def _static(rows: TableRows, starts: PerSeries, ends: PerSeries) -> pd.DataFrame:

@@ -100,7 +100,7 @@ def place_on_grid(
 
 def _warn_of_skipped_hours(rows: TableRows, at: Int64[np.ndarray, " rows"], freq: str) -> None:
     """Warn if the only rows that are missing are hours that clocks skip in spring."""
-    gaps = np.flatnonzero(np.diff(at) > 1) + 1
+    gaps = np.flatnonzero((np.diff(at) > 1) & (rows.codes[1:] == rows.codes[:-1])) + 1
     if rows.utc_offset is not None or not 0 < len(gaps) <= SKIPPED_HOURS:
         return
     around = [(rows.date(row - 1), rows.date(row)) for row in gaps.tolist()]
