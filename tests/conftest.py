@@ -3,9 +3,20 @@
 import os
 from pathlib import Path
 
+import beartype.door  # noqa: F401
+import hydra.utils  # noqa: F401
+import lightning  # noqa: F401
+import matplotlib.pyplot  # noqa: F401
+import pooch  # noqa: F401
+import pyarrow.parquet  # noqa: F401
 import pytest
+import scipy.signal  # noqa: F401
+import scipy.stats  # noqa: F401
+import sklearn.preprocessing  # noqa: F401
+import wandb  # noqa: F401
 from jaxtyping import install_import_hook
 
+# Modules that the hook's modules import are compiled from source, without the cache: libraries are imported before it.
 install_import_hook("forecast", "beartype.beartype")
 
 from tests.support.commands import trained  # noqa: E402  (after the hook)
