@@ -10,7 +10,7 @@ import matplotlib.pyplot  # noqa: F401
 import pooch  # noqa: F401
 import pyarrow.parquet  # noqa: F401
 import pytest
-import scipy.signal  # noqa: F401
+import scipy.signal
 import scipy.stats  # noqa: F401
 import sklearn.preprocessing  # noqa: F401
 import wandb  # noqa: F401
