@@ -5,6 +5,7 @@ from pathlib import Path
 
 import beartype.door  # noqa: F401
 import hydra.utils  # noqa: F401
+import hypothesis
 import lightning  # noqa: F401
 import matplotlib.pyplot  # noqa: F401
 import pooch  # noqa: F401
@@ -22,6 +23,9 @@ install_import_hook("forecast", "beartype.beartype")
 from tests.support.commands import trained  # noqa: E402  (after the hook)
 from tests.support.csv_files import real_file  # noqa: E402
 from tests.support.synthetic_runs import pair as pair  # noqa: E402
+
+hypothesis.settings.register_profile("forecast", deadline=None)  # no test asserts a time
+hypothesis.settings.load_profile("forecast")
 
 os.environ["FORECAST_TARGETS"] = ":".join(  # callbacks and models that tests name on the command line
     f"tests.support.{name}"

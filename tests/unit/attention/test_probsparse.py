@@ -117,7 +117,7 @@ def test_training_draws_from_the_global_generator(sampling):
     assert not torch.allclose(measure(1), measure(2))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     query_len=st.integers(1, 40),
     memory_len=st.integers(1, 40),

@@ -65,7 +65,7 @@ def test_scores_follow_their_definitions() -> None:
 
 
 @given(st.lists(st.integers(0, WINDOWS), max_size=5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_batch_size_never_changes_a_score(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), WINDOWS]
     batches = [b - a for a, b in itertools.pairwise(edges)]  # batches of no windows among them
