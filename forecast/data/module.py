@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
+from forecast.data.categories import Categories, encode_categories, fit_categories
 from forecast.data.columns import check_columns, choose_columns
 from forecast.data.loader import WindowLoader
 from forecast.data.missing import FillSetting, check_fill
@@ -100,7 +101,8 @@ class DataModule(L.LightningDataModule):
         self.fill, self.fill_limit = fill, fill_limit
         self.tested = "test"  # the split that `test_dataloader` serves
         self._is_set_up = False
-        self._panel: Panel | None = None  # read before, see `resplit`
+        self._panel: Panel | None = None  # as the source gives it
+        self.categories: Categories | None = None
         self._saved_state: dict[str, Any] | None = None
 
     @property
@@ -122,11 +124,8 @@ class DataModule(L.LightningDataModule):
             return
         panel = self._panel if self._panel is not None else self.source.read()
         panel = panel.with_utc_offset((self._saved_state or {}).get("utc_offset"))
-        columns = choose_columns(self.name, panel, self.features, self.target)
-        self.columns, self.feature_columns = panel.targets, columns.features
-        self.target_columns, self.target_index = columns.targets, columns.index
-        self.n_features, self.n_targets = len(columns.features), len(columns.targets)
-        self.panel, self.freq = panel, panel.freq
+        choose_columns(self.name, panel, self.features, self.target)  # refuses options that name nothing
+        self._panel, self.freq = panel, panel.freq
         self.season = self._season or season_length(panel.freq)
         self.rows = split_panel(panel, self.split, seq_len=self.seq_len, season=self.season)
         key = "data.season" if self._season else f"the season of {self.freq} data"
@@ -146,6 +145,7 @@ class DataModule(L.LightningDataModule):
         state = self._saved_state
         if state is None and "train" not in self.rows:
             raise ConfigError("data.split=test has no training rows to fit a scaler on: use a checkpoint's")
+        self._encode(state)
         if state is not None:
             check_columns(self.name, state, self.feature_columns, self.target_columns)
         # a series that is not in the checkpoint is scaled by its rows before the first forecast
@@ -173,6 +173,20 @@ class DataModule(L.LightningDataModule):
         )
         self.windows = {split: self.windows_from(rows) for split, rows in starts.items()}
         self.n_windows = {split: len(windows) for split, windows in self.windows.items()}
+
+    def _encode(self, state: dict[str, Any] | None) -> None:
+        """Turn the categories of covariates, of the training rows or of a checkpoint, into columns; choose columns."""
+        where, panel = str(self.source.path or self.name), self._panel
+        assert panel is not None
+        if state is not None:
+            self.categories = state.get("categories", {})
+        elif self.categories is None:
+            self.categories = fit_categories(where, panel, *self.rows["train"])
+        self.panel = encode_categories(where, panel, self.categories)
+        columns = choose_columns(self.name, self.panel, self.features, self.target)
+        self.columns, self.feature_columns = self.panel.targets, columns.features
+        self.target_columns, self.target_index = columns.targets, columns.index
+        self.n_features, self.n_targets = len(columns.features), len(columns.targets)
 
     def windows_from(self, starts: Sequence[range]) -> Windows:
         """Windows over the scaled panel; of each series, their pasts begin at these rows."""
@@ -220,11 +234,11 @@ class DataModule(L.LightningDataModule):
         first, last = self.rows["train"]
         return str(self.panel.dates(last[last > first] - 1).max())
 
-    def resplit(self, split: Split) -> "DataModule":
-        """The same panel split in another way, with a scaler of its own."""
+    def resplit(self, split: Split, *, keep_categories: bool = False) -> "DataModule":
+        """The same panel split in another way, with a scaler of its own, and categories of its own or the same."""
         other = copy.copy(self)
         other.split, other.trainer, other._is_set_up, other._saved_state = split, None, False, None
-        other._panel = self.panel
+        other.categories = self.categories if keep_categories else None
         other.setup()
         return other
 
@@ -261,6 +275,7 @@ class DataModule(L.LightningDataModule):
         """What a forecast needs of the training data; Lightning keeps it in the checkpoint."""
         return {
             **self.scaled.state_dict(),
+            "categories": dict(self.categories or {}),
             "feature_columns": list(self.feature_columns),
             "target_columns": list(self.target_columns),
             "freq": self.freq,

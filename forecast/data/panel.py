@@ -1,7 +1,7 @@
 """The one data structure of the package: N time series on one grid of dates."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -40,6 +40,9 @@ class Panel:
         future_covariates: names of the columns of `future`, which are known beyond the ends.
         static: one row for each series; columns of numbers or text.
         utc_offset: minutes that the dates are ahead of UTC, if known.
+        texts: categories of the covariates that are text. Their columns hold codes: the position in this list, −1 where
+            the cell is empty. `forecast.data.categories` turns them into indicators.
+        indicators: names of the columns that are 1 where a row has some category, with the column of that category.
     """
 
     ids: pd.Index
@@ -56,6 +59,8 @@ class Panel:
     future_covariates: tuple[str, ...] = ()
     future: Float[np.ndarray, "rows future"] | None = None
     utc_offset: int | None = None
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    indicators: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_table(

@@ -92,8 +92,10 @@ class ScaledPanel:
             last = np.where(has_values(panel.values, first, last), last, first)
         future = np.empty((len(panel.values), 0)) if panel.future is None else panel.future
         rows = options.kind, options.by, first, last, place
-        scaler = _scaler(panel.values, panel.columns, state and state["scaler"], *rows)
-        future_scaler = _scaler(future, panel.future_covariates, state and state["future_scaler"], *rows)
+        scaler = _scaler(panel.values, panel.columns, panel, state and state["scaler"], *rows)
+        future_scaler = _scaler(
+            future, panel.future_covariates, panel, state and state["future_scaler"], *rows
+        )
         encoding = fit_static(panel.static) if state is None else state["static"]
         scaled_future = None
         if panel.future_covariates:
@@ -152,7 +154,8 @@ class ScaledPanel:
 
 def make_fill(panel: Panel, scaler: Scaler, options: ScalingOptions) -> Fill | None:
     """How missing values of the panel are completed; None where no value is missing."""
-    methods = choose_methods(options.fill, panel.columns)
+    chosen = zip(panel.columns, choose_methods(options.fill, panel.columns), strict=True)
+    methods = tuple("previous" if name in panel.indicators else method for name, method in chosen)
     if not panel.has_missing:
         return None
     zero = (-scaler.center / scaler.scale).float()
@@ -162,6 +165,7 @@ def make_fill(panel: Panel, scaler: Scaler, options: ScalingOptions) -> Fill | N
 def _scaler(
     values: Float[np.ndarray, "rows columns"] | StoredValues,
     columns: tuple[str, ...],
+    panel: Panel,
     saved: dict[str, Tensor] | None,
     kind: str,
     by: str,
@@ -169,7 +173,10 @@ def _scaler(
     last: PerSeries,
     place: Int64[np.ndarray, " series"],
 ) -> Scaler:
-    """The scaler of all series; one that has neither a place in `saved` nor rows is left as it is."""
+    """The scaler of all series; one that has neither a place in `saved` nor rows is left as it is.
+
+    Indicators are left as they are.
+    """
     center = torch.zeros(len(place), len(columns), dtype=torch.float64)
     scale = torch.ones_like(center)
     if by == "all" and saved is not None:
@@ -180,11 +187,15 @@ def _scaler(
     new = np.flatnonzero((place < 0) & (last > first))
     if len(new):
         others = None if saved is None else saved["scale"]
+        index = [i for i, name in enumerate(columns) if name not in panel.indicators]
+        if len(index) < len(columns):
+            values = values.select(index) if isinstance(values, StoredValues) else values[:, index]
+            columns, others = tuple(columns[i] for i in index), None if others is None else others[:, index]
         fitted = fit_scaler(kind, by, values, columns, first[new], last[new], others)
         if by == "all":
-            center[:], scale[:] = fitted.center[0], fitted.scale[0]
+            center[:, index], scale[:, index] = fitted.center[0], fitted.scale[0]
         else:
-            center[new], scale[new] = fitted.center, fitted.scale
+            center[np.ix_(new, index)], scale[np.ix_(new, index)] = fitted.center, fitted.scale
     return Scaler(center, scale)
 
 

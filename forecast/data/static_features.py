@@ -1,4 +1,4 @@
-"""What never changes of a series, as features: numbers standardised over the series, texts one-hot."""
+"""What never changes of a series, as features: numbers standardised over the series, texts as indicators."""
 
 import math
 import warnings
@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float32
+from jaxtyping import Float32
 
+from forecast.data.categories import find_indicators
 from forecast.data.files.cells import quote
 from forecast.system.errors import ConfigError, DataError
 
@@ -60,7 +61,9 @@ def encode_static(
     for name, how in encoding.items():
         column = static[name]
         if "texts" in how:
-            features += _is_each(where, pd.Series(column), how["texts"])
+            is_numeric = pd.api.types.is_numeric_dtype(column)
+            codes, texts = pd.factorize(column if is_numeric else column.astype(str))
+            features += list(find_indicators(where, name, codes, pd.Index(texts), how["texts"], "series").T)
         elif pd.api.types.is_numeric_dtype(column):
             features.append((column.to_numpy(dtype=np.float64) - how["mean"]) / how["deviation"])
         else:
@@ -70,20 +73,3 @@ def encode_static(
     if not features:
         return np.empty((len(static), 0), dtype=np.float32)
     return np.stack(features, axis=1).astype(np.float32)
-
-
-def _is_each(where: str, column: pd.Series, texts: list[str]) -> list[Bool[np.ndarray, " series"]]:
-    """Of each text, which series have it; warns of those that have none of them."""
-    if pd.api.types.is_numeric_dtype(column):  # texts as well, of which all in this file look like numbers
-        wanted = [pd.to_numeric(text, errors="coerce") for text in texts]
-    else:
-        column, wanted = column.astype(str), texts
-    found = [(column == one).to_numpy(dtype=bool) for one in wanted]
-    new = ~np.any(found, axis=0)
-    if new.any():
-        warnings.warn(
-            f"{where}: {quote(column.name)} of {new.sum():,} of {len(new):,} series is a text that training did not "
-            f"know, such as {quote(column.iloc[int(new.argmax())])}: nothing tells it to the model",
-            stacklevel=2,
-        )
-    return found

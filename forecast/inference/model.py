@@ -16,6 +16,7 @@ from forecast.checkpoints.contents import data_state, is_untrained
 from forecast.checkpoints.file import find_checkpoint, find_run, load_checkpoint
 from forecast.checkpoints.settings import check_settings
 from forecast.data import Batch, DataModule, Panel
+from forecast.data.categories import Categories, encode_categories, indicator_names
 from forecast.data.scaling import Scaler
 from forecast.data.time_features import parse_frequency, season_length
 from forecast.evaluation.baselines import FittedBaselines
@@ -44,6 +45,7 @@ class TrainedModel:
         quantiles: probabilities of the network's outputs if it was trained with loss=quantile and more than its linear
             model was kept; else None.
         scaler, target_scaler: scalers of `feature_columns` and of `target_columns`.
+        categories: of the covariates that are text, see `forecast.data.categories`.
         freq: time between two rows.
         season: rows of a season.
         calibration, baselines: results of the run's test; None if the run was not tested.
@@ -74,6 +76,7 @@ class TrainedModel:
         self.data_state = state
         self.feature_columns: list[str] = state["feature_columns"]
         self.target_columns: list[str] = state["target_columns"]
+        self.categories: Categories = state.get("categories", {})
         self.freq: str = state["freq"]
         self.trained_until: str = state["trained_until"]
         self.scaler = Scaler.from_state_dict(state["scaler"])
@@ -186,12 +189,15 @@ class TrainedModel:
         return module
 
     def read_source(self, module: DataModule) -> Panel:
-        """Read the rows of a data module, with their dates at the UTC offset of training."""
-        return module.source.read().with_utc_offset(self.data_state.get("utc_offset"))
+        """Read the rows of a data module, with their dates at the UTC offset and their categories as in training."""
+        panel = module.source.read().with_utc_offset(self.data_state.get("utc_offset"))
+        return encode_categories(str(module.source.path or module.name), panel, self.categories)
 
     def data_config(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of the data module that `data` creates."""
-        return choose_data_config(self.path, self.config["data"], self.feature_columns, given)
+        indicators = indicator_names(self.categories)
+        columns = [name for name in self.feature_columns if name not in indicators]
+        return choose_data_config(self.path, self.config["data"], columns, given)
 
     def check_freq(self, name: str, freq: str) -> None:
         """Raise CheckpointError if the time between rows is not that of training."""

@@ -1,5 +1,6 @@
 """Covariates of a table of one series, from training to every other command."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +13,26 @@ from forecast.system.errors import ConfigError
 from tests.support.commands import TINY, answer, only
 
 ROWS = 400
-COVARIATES = ("data.columns=[load]", "data.past_covariates=[wind]", "data.future_covariates=[temperature]")
+PAST, FUTURE = ["wind", "weather"], ["temperature", "is_open", "promo"]
+UNKNOWN = ["load", *PAST]
+COVARIATES = (
+    "data.columns=[load]",
+    f"data.past_covariates=[{','.join(PAST)}]",
+    f"data.future_covariates=[{','.join(FUTURE)}]",
+)
 
 
 def table() -> pd.DataFrame:
-    """A load that follows the temperature of the same hour."""
+    """A load that follows the temperature of the same hour, with a boolean and two categories."""
     random = np.random.default_rng(0)
     temperature = 10 + random.normal(size=ROWS).cumsum() / 5
     dates = pd.date_range("2024-01-01", periods=ROWS, freq="h", name="date")
     noise, wind = random.normal(size=(2, ROWS))
-    return pd.DataFrame(
-        {"load": 100 - 3 * temperature + noise, "wind": wind, "temperature": temperature}, dates
-    )
+    weather, promo = random.choice(["sun", "rain", "snow"], ROWS), random.choice(["none", "sale"], ROWS)
+    return pd.DataFrame({
+        "load": 100 - 3 * temperature + noise + 9 * (promo == "sale"), "wind": wind, "weather": weather,
+        "temperature": temperature, "is_open": dates.hour < 12, "promo": promo,
+    }, dates)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +40,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with history.csv, ahead.csv of the next 8 temperatures, and a run trained on the history."""
     folder = tmp_path_factory.mktemp("covariates")
     table().iloc[:-8].to_csv(folder / "history.csv")
-    table()[["temperature"]].iloc[-8:].to_csv(folder / "ahead.csv")
+    table()[FUTURE].iloc[-8:].to_csv(folder / "ahead.csv")
     with pytest.MonkeyPatch.context() as patch:
         options = ("data=csv", "data.path=history.csv", *COVARIATES, "logger=[]", "trainer.max_epochs=2")
         assert answer(patch, "train", folder, *TINY, *options) == 0
@@ -45,8 +54,11 @@ def forecast_of(folder: Path, name: str = "forecast.csv") -> pd.DataFrame:
 
 def test_the_model_reads_and_forecasts_what_the_options_say(place: Path) -> None:
     model = load(place / "run")
-    assert (model.target_columns, model.feature_columns) == (["load"], ["load", "wind"])
-    assert model.data_state["future_covariates"] == ["temperature"]
+    assert (model.target_columns, model.feature_columns) == (
+        ["load"],
+        ["load", "wind", "weather=rain", "weather=snow", "weather=sun"],
+    )
+    assert model.data_state["future_covariates"] == ["temperature", "is_open", "promo=none", "promo=sale"]
 
 
 def test_future_covariates_come_from_a_file_or_from_rows_at_the_end(
@@ -55,7 +67,7 @@ def test_future_covariates_come_from_a_file_or_from_rows_at_the_end(
     ahead = (f"output={tmp_path}/a.csv", f"future={place}/ahead.csv")
     assert answer(monkeypatch, "predict", place, "checkpoint=run", *ahead) == 0
     longer = table()
-    longer.iloc[-8:, :2] = np.nan
+    longer.iloc[-8:, :3] = np.nan
     longer.to_csv(tmp_path / "longer.csv")
     rows = (f"output={tmp_path}/b.csv", f"data.path={tmp_path}/longer.csv")
     assert answer(monkeypatch, "predict", place, "checkpoint=run", *rows) == 0
@@ -75,12 +87,31 @@ def test_covariates_after_the_horizon_change_nothing(place: Path, monkeypatch: p
     monkeypatch.chdir(place)
     model, frame = forecast.load("run"), table()
     changed = frame.copy()
-    changed.iloc[305:, 2] += 1e6
-    changed.iloc[300:, :2] -= 1e6
+    changed.loc[changed.index[305:], FUTURE] = [1e6, True, "none"]
+    changed.loc[changed.index[300:], UNKNOWN] = [-1e6, -1e6, "snow"]
     found = [model.predict(one, start=frame.index[300])["load"].to_numpy() for one in (frame, changed)]
     np.testing.assert_array_equal(found[0], found[1])
-    changed.iloc[304, 2] += 1.0  # the last step of the horizon
-    assert (model.predict(changed, start=frame.index[300])["load"].to_numpy() != found[0]).any()
+    flipped = {"none": "sale", "sale": "none"}[frame["promo"].iloc[304]]
+    for name, value in zip(FUTURE, (99.0, not frame["is_open"].iloc[304], flipped), strict=True):
+        last = frame.copy()
+        last.loc[last.index[304], name] = value  # the last step of the horizon
+        assert (model.predict(last, start=frame.index[300])["load"].to_numpy() != found[0]).any()
+
+
+def test_a_category_that_training_did_not_know_is_told_and_read_as_an_empty_cell(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    model, frame = forecast.load("run"), table()
+    start, read = frame.index[300], {}
+    for name in ("flash", None):
+        frame.loc[frame.index[300:305], "promo"] = name
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            read[name] = model.predict(frame, start=start)["load"].to_numpy()
+        told = [str(one.message) for one in caught if "'promo' has 'flash' in 5 of" in str(one.message)]
+        assert len(told) == (name == "flash")
+    np.testing.assert_array_equal(read["flash"], read[None])
 
 
 @pytest.mark.parametrize(
@@ -107,15 +138,15 @@ def test_every_command_reads_the_covariates(
 
 def test_a_data_frame_and_its_future(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    frame = table()
+    frame = table().astype({"weather": "category"})
     model = forecast.fit(
-        frame.iloc[:-8], past_covariates=["wind"], future_covariates=["temperature"], attention="full",
+        frame.iloc[:-8], past_covariates=PAST, future_covariates=FUTURE, attention="full",
         overrides=[*TINY, "trainer.max_epochs=1", "logger=[]", "callbacks.progress.refresh_rate=0"],
     )  # fmt: skip
     assert model.target_columns == ["load"]
-    one = model.predict(frame.iloc[:-8], future=frame[["temperature"]].iloc[-8:])
+    one = model.predict(frame.iloc[:-8], future=frame[FUTURE].iloc[-8:])
     longer = frame.copy()
-    longer.iloc[-8:, :2] = np.nan
+    longer.loc[longer.index[-8:], UNKNOWN] = np.nan
     other = model.predict(longer)
     pd.testing.assert_frame_equal(one, other)
     with pytest.raises(ConfigError, match="give the DataFrame too"):

@@ -68,6 +68,7 @@ def _place_rows(rows: TableRows, starts: PerSeries, ends: PerSeries, freq: str |
         future_covariates=roles.future,
         future=future if roles.future else None,
         utc_offset=rows.utc_offset,
+        texts=rows.texts,
     )
 
 

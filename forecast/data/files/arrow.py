@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from jaxtyping import Float64, Int32
 
 from forecast.data.files.cells import Cells, quote
+from forecast.data.files.covariates import Texts, convert_texts
 from forecast.data.files.dates import place_in_time, read_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import ColumnRoles, TableRows
@@ -35,18 +36,20 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
         if is_text(column.type) or pa.types.is_dictionary(column.type):
             static[name] = pd.Series(pd.Categorical.from_codes(*_categories(column)))
         else:
-            static[name] = pd.Series(_numbers(cells, table, [name], options)[:, 0])
+            static[name] = pd.Series(_numbers(cells, table, [name], roles, options, {})[:, 0])
+    texts: Texts = {}
     return TableRows(
         cells,
         roles,
         ids,
         codes,
         dates.to_numpy("datetime64[ns]"),
-        _numbers(cells, table, roles.values, options),
-        _numbers(cells, table, roles.future, options),
+        _numbers(cells, table, roles.values, roles, options, texts),
+        _numbers(cells, table, roles.future, roles, options, texts),
         static,
         utc_offset,
         "ns" if getattr(table[roles.date].type, "unit", None) == "ns" else "us",
+        texts=texts,
     )
 
 
@@ -71,11 +74,24 @@ def _dates(
 
 
 def _numbers(
-    cells: Cells, table: pa.Table, names: Sequence[str], options: ReadOptions
+    cells: Cells,
+    table: pa.Table,
+    names: Sequence[str],
+    roles: ColumnRoles,
+    options: ReadOptions,
+    texts: Texts,
 ) -> Float64[np.ndarray, "rows columns"]:
+    """Return columns as numbers. Covariates may be text: then as codes, and `texts` receives their categories."""
     read = np.empty((table.num_rows, len(names)))
     for i, name in enumerate(names):
         kind = table[name].type
+        if name in roles.covariates and is_text(kind):
+            read[:, i] = convert_texts(cells, name, *_categories(table[name]), options, texts)
+            continue
+        if name in roles.covariates and pa.types.is_dictionary(kind):  # pandas' categories of numbers
+            read[:, i], categories = _categories(table[name])
+            texts[name] = categories.tolist()
+            continue
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
                 or pa.types.is_boolean(kind) or pa.types.is_null(kind)):  # fmt: skip
             raise DataError(f"{cells.path}: column {quote(name)} is {kind}, not numbers")

@@ -23,6 +23,8 @@ MISSING = [
 ]  # fmt: skip
 """Texts of missing values: the default of pandas, which it does not export."""
 
+BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
+"""Texts that are numbers where a column has no others."""
 
 FRAME = Path("the DataFrame")
 """Stands for the file in messages about a DataFrame."""
@@ -152,7 +154,7 @@ def _missing(
 
 
 def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.ndarray, " rows"]:
-    """Return a column as numbers, NaN where they are missing; True is 1 and False is 0.
+    """Return a column as numbers, NaN where they are missing; `BOOLEANS` are 1 and 0, in any case.
 
     Raises DataError for the first cell that is not a number. The thousands separator must separate groups: 1,234 is a
     number with it, and 1,5 is not.
@@ -162,8 +164,9 @@ def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.nd
         return options.blank(column.to_numpy(dtype=np.float64))
     texts = column.astype("string")
     plain = texts.str.strip()
-    if plain.dropna().isin(["True", "False"]).all():
-        return (plain == "True").to_numpy(dtype=np.float64, na_value=np.nan)
+    lower = plain.str.lower()
+    if lower.dropna().isin(list(BOOLEANS)).all():
+        return lower.map(BOOLEANS).to_numpy(dtype=np.float64, na_value=np.nan)
     if options.thousands is not None:
         sign = re.escape(options.thousands)
         # groups of three, or of two before the last (1,23,456, as in India)

@@ -85,14 +85,18 @@ def _refuse_duplicate(rows: TableRows, row: int, other: int) -> None:
 
 
 def _merge(rows: TableRows, is_first: Bool[np.ndarray, " rows"], how: str) -> TableRows:
-    """One row per series and date. Sums and means count the numbers that are there."""
+    """One row per series and date. Sums and means count the numbers that are there; a category is the first one."""
     firsts = np.flatnonzero(is_first).astype(np.int64)
     if how == "last":
         return rows.take(np.append(firsts[1:], len(rows)) - 1)
     merged = rows.take(firsts)
     if how == "first":
         return merged
-    blocks = {name: _reduce(getattr(rows, name), firsts, how) for name in ("values", "future")}
+    names = {"values": rows.roles.values, "future": rows.roles.future}
+    blocks = {block: _reduce(getattr(rows, block), firsts, how) for block in names}
+    for block, columns in names.items():
+        is_text = [name in rows.texts for name in columns]
+        blocks[block][:, is_text] = getattr(merged, block)[:, is_text]
     return replace(merged, **blocks)
 
 

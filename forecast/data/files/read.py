@@ -13,6 +13,7 @@ from jaxtyping import Float64, Int32
 
 from forecast.data.files.arrow import is_text, rows_from_arrow
 from forecast.data.files.cells import FRAME, MISSING, Cells, quote, read_cells, read_numbers
+from forecast.data.files.covariates import read_covariates
 from forecast.data.files.dates import read_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import ColumnRoles, TableRows
@@ -100,17 +101,21 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
     for name in roles.static:
         column = _numbers_or_texts(cells, name, options)
         static[name] = column if column.dtype.kind == "f" else column.astype("category")
+    targets = read_columns(cells, roles.targets or (), options)
+    past, texts = read_covariates(cells, roles.past, options)
+    future, texts_of_future = read_covariates(cells, roles.future, options)
     return TableRows(
         cells,
         roles,
         ids,
         codes,
         dates.to_numpy("datetime64[ns]"),
-        read_columns(cells, roles.values, options),
-        read_columns(cells, roles.future, options),
+        np.hstack([targets, past]) if roles.past else targets,
+        future,
         static,
         utc_offset,
         "ns" if dates.unit == "ns" else "us",
+        texts=texts | texts_of_future,
     )
 
 

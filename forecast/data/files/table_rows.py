@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -41,6 +41,11 @@ class ColumnRoles:
     def values(self) -> tuple[str, ...]:
         """Targets and past covariates."""
         return (*(self.targets or ()), *self.past)
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """Past and future covariates."""
+        return (*self.past, *self.future)
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -109,6 +114,7 @@ class TableRows:
         unit: resolution of the dates in the source, `us` or `ns`.
         order: position of each row in the file; None if rows are in the order of the file.
         ahead: of a second file, whose rows follow the `own` rows of the first.
+        texts: categories of covariates that are text, whose columns hold their positions, −1 for an empty cell.
     """
 
     cells: Cells
@@ -124,6 +130,7 @@ class TableRows:
     order: Int64[np.ndarray, " rows"] | None = None
     ahead: Cells | None = None
     own: int = 0
+    texts: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -178,6 +185,7 @@ class TableRows:
         np.fmax.at(last, self.codes, self.dates)
         kept = np.flatnonzero(~(other.dates <= last[ids.get_indexer(other.ids)][other.codes]))
         other, rows, own = other.take(kept), len(kept), len(self)
+        future, texts = self._join_categories(other)
         nothing = np.full((rows, self.values.shape[1]), np.nan)
         static = {
             name: pd.concat([column, pd.Series([None] * rows, dtype=column.dtype)], ignore_index=True)
@@ -189,9 +197,36 @@ class TableRows:
             codes=np.concatenate([self.codes, ids.get_indexer(other.ids)[other.codes].astype(np.int32)]),
             dates=np.concatenate([self.dates, other.dates]),
             values=np.concatenate([self.values, nothing]),
-            future=np.concatenate([self.future, other.future]),
+            future=future,
             static=static,
+            texts=texts,
             order=np.concatenate([np.arange(own), own + kept]),
             ahead=other.cells,
             own=own,
         )
+
+    def _join_categories(
+        self, other: "TableRows"
+    ) -> tuple[Float64[np.ndarray, "rows future"], dict[str, Sequence[str]]]:
+        """The future covariates of both files one below the other, with codes of common texts.
+
+        Raises DataError for a column that is text in one file and numbers in the other.
+        """
+        blocks, texts = (self.future.copy(), other.future.copy()), dict(self.texts)
+        for column, name in enumerate(self.roles.future):
+            mine, theirs = self.texts.get(name), other.texts.get(name)
+            if mine is None and theirs is None:
+                continue
+            for block, its_texts, rows in zip(blocks, (mine, theirs), (self, other), strict=True):
+                if its_texts is None:  # all cells are empty
+                    if np.isfinite(block[:, column]).any():
+                        file = (other if rows is self else self).cells.path
+                        raise rows.cells.refuse(
+                            f"numbers, where {file} holds text: make them alike", column=name
+                        )
+                    block[:, column] = -1
+            joined = pd.Index([*(mine or ()), *(theirs or ())]).drop_duplicates()
+            codes = np.append(joined.get_indexer(pd.Index(theirs or ())), -1)
+            blocks[1][:, column] = codes[blocks[1][:, column].astype(np.int64)]
+            texts[name] = joined.tolist()
+        return np.concatenate(blocks), texts

@@ -1,0 +1,192 @@
+"""Covariates that are booleans and categories: reading, indicators and scaling, compared with pandas."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from forecast.data import DataModule, csv_data, frame_data, long_data, read_frame, read_table
+from forecast.data.categories import MOST, encode_categories
+from forecast.system.errors import DataError
+
+ROWS, SEQ_LEN, PRED_LEN = 60, 6, 3
+SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}
+ROLES = {"columns": ["load"], "past_covariates": ["wind", "weather"], "future_covariates": ["promo", "price"]}
+TRAIN = 42  # rows
+
+
+def table() -> pd.DataFrame:
+    """Hail comes in the test rows only."""
+    random, dates = np.random.default_rng(0), pd.date_range("2024-01-01", periods=ROWS, freq="D", name="date")
+    weather = random.choice(["sun", "rain", "snow"], ROWS).astype(object)
+    weather[-4:] = "hail"
+    return pd.DataFrame({
+        "load": random.normal(50, 9, ROWS), "wind": random.normal(size=ROWS), "weather": weather,
+        "promo": random.choice(["a b", "none"], ROWS), "price": random.uniform(1, 9, ROWS),
+    }, dates)  # fmt: skip
+
+
+def ready(frame: pd.DataFrame, state: dict | None = None, **options) -> DataModule:
+    data = frame_data(frame, **{**SIZES, **ROLES, **options})
+    if state is not None:
+        data.load_state_dict(state)
+    with warnings.catch_warnings(action="ignore"):
+        data.setup()
+    return data
+
+
+def every(data: DataModule, split: str):
+    return data.windows[split].gather(torch.arange(data.n_windows[split]))
+
+
+def test_windows_have_the_dummies_of_pandas_for_the_categories_of_the_training_rows() -> None:
+    frame = table()
+    data, numbers = ready(frame), frame[["load", "wind", "price"]]
+    assert data.feature_columns == ("load", "wind", "weather=rain", "weather=snow", "weather=sun")
+    dummies = pd.get_dummies(frame[["weather", "promo"]], prefix_sep="=").astype(float)
+    train = numbers.iloc[:TRAIN]
+    expected = ((numbers - train.mean()) / train.std(ddof=0)).join(dummies)
+    batch = every(data, "test")
+    for window in range(data.n_windows["test"]):
+        origin = ROWS - PRED_LEN - data.n_windows["test"] + 1 + window
+        past, ahead = expected.iloc[origin - SEQ_LEN : origin], expected.iloc[origin : origin + PRED_LEN]
+        known = ["promo=a b", "promo=none", "price"]
+        np.testing.assert_allclose(
+            batch.past[window], past[list(data.feature_columns)].to_numpy(float), atol=1e-5
+        )
+        np.testing.assert_allclose(batch.past_time[window, :, -3:], past[known].to_numpy(float), atol=1e-5)
+        np.testing.assert_allclose(batch.future_time[window, :, -3:], ahead[known].to_numpy(float), atol=1e-5)
+
+
+def test_rows_after_the_training_rows_change_no_category_and_no_scale() -> None:
+    frame, other = table(), table()
+    other.iloc[TRAIN:] = [1e5, -1e5, "fog", "flash", 1e4]
+    one, two = ready(frame), ready(other)
+    assert one.state_dict()["categories"] == two.state_dict()["categories"]
+    np.testing.assert_array_equal(every(one, "train").past, every(two, "train").past)
+    np.testing.assert_array_equal(every(one, "train").future_time, every(two, "train").future_time)
+
+
+def test_a_category_of_a_later_row_is_read_as_zeros_with_one_warning() -> None:
+    data = frame_data(table(), **{**SIZES, **ROLES})
+    with pytest.warns(UserWarning, match=r"column 'weather' has 'hail' in 4 of 60 rows") as caught:
+        data.setup()
+    assert len(caught) == 1
+    batch = every(data, "test")
+    assert batch.past[-1, -1, 2:].tolist() == [0, 0, 0]
+
+
+def as_csv(frame: pd.DataFrame, folder: Path) -> Callable[..., DataModule]:
+    frame.to_csv(folder / "a.csv")
+    return lambda **options: csv_data(path=folder / "a.csv", **options)
+
+
+def as_parquet(frame: pd.DataFrame, folder: Path) -> Callable[..., DataModule]:
+    frame.reset_index().to_parquet(folder / "a.parquet")
+    return lambda **options: csv_data(path=folder / "a.parquet", **options)
+
+
+def as_categories(frame: pd.DataFrame, folder: Path) -> Callable[..., DataModule]:
+    return lambda **options: frame_data(frame.astype({"weather": "category", "promo": "category"}), **options)
+
+
+def as_series(frame: pd.DataFrame, folder: Path) -> Callable[..., DataModule]:
+    frame.reset_index().assign(unique_id="a").to_csv(folder / "long.csv", index=False)
+    return lambda **options: long_data(path=folder / "long.csv", date_column="date", target="load", **options)
+
+
+@pytest.mark.parametrize("write", [as_csv, as_parquet, as_categories, as_series])
+def test_every_source_gives_the_same_windows(write: Callable, tmp_path: Path) -> None:
+    frame = table()
+    frame.loc[frame.index[5], ["weather", "promo"]] = None
+    data = write(frame, tmp_path)(**{**SIZES, **ROLES})
+    with warnings.catch_warnings(action="ignore"):
+        data.setup()
+    one, two = every(ready(frame), "train"), every(data, "train")
+    for part in ("past", "past_time", "future_time"):
+        np.testing.assert_allclose(getattr(one, part), getattr(two, part), atol=1e-6)
+    assert one.past[0, 5, 2:].tolist() == [*one.past_time[0, 5, -3:-1].tolist(), 0] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "texts", [("yes", "no"), ("TRUE", "false"), (" Yes", "NO "), ("1", "0"), (True, False)], ids=str
+)
+def test_booleans_are_ones_and_zeros(texts: tuple, tmp_path: Path) -> None:
+    frame = table()
+    is_open = np.arange(ROWS) % 3 == 0
+    frame["wind"] = np.where(is_open, *texts)
+    frame.to_csv(tmp_path / "a.csv")
+    for panel in (read_frame(frame, **ROLES), read_table(tmp_path / "a.csv", **ROLES)):
+        np.testing.assert_array_equal(panel.values[:, 1], is_open)
+        assert "wind" not in panel.texts
+
+
+def test_categories_of_numbers_are_matched_as_numbers(tmp_path: Path) -> None:
+    frame = table()
+    frame["promo"] = pd.Categorical(np.arange(ROWS) % 3 + 1)
+    data = ready(frame)
+    assert data.feature_columns[:2] == ("load", "wind")
+    assert data.state_dict()["categories"]["promo"] == ["1", "2", "3"]
+    frame.to_csv(tmp_path / "a.csv")
+    panel = encode_categories("mine", read_table(tmp_path / "a.csv", **ROLES), data.categories)
+    assert panel.future is not None
+    np.testing.assert_array_equal(panel.future[:, :3].argmax(1), np.arange(ROWS) % 3)
+
+
+def test_only_the_most_frequent_categories_are_read() -> None:
+    rows = 3 * MOST
+    names = [f"sku {i}" for i in [*range(MOST)] * 2 + [*range(MOST, 2 * MOST)]]
+    dates = pd.date_range("2024-01-01", periods=rows, freq="h", name="date")
+    frame = pd.DataFrame({"load": np.arange(rows) % 7, "promo": names}, dates)
+    options = {
+        "columns": ["load"],
+        "past_covariates": [],
+        "future_covariates": ["promo"],
+        "split": [0.9, 0.05, 0.05],
+    }
+    data = frame_data(frame, **{**SIZES, **options})
+    with pytest.warns(UserWarning, match=rf"column 'promo' has \d+ categories .* the {MOST} most frequent"):
+        data.setup()
+    assert data.categories is not None
+    assert sorted(data.categories["promo"]) == sorted({*names[:MOST]})
+
+
+def test_duplicate_rows_keep_the_first_category(tmp_path: Path) -> None:
+    frame = table()
+    twice = pd.concat(
+        [frame, frame.iloc[:1].assign(promo="other", load=frame["load"].iloc[0] + 2)]
+    ).sort_index()
+    panel = read_frame(twice.sort_index(kind="stable"), **ROLES, duplicates="mean")
+    assert panel.values[0, 0] == pytest.approx(frame["load"].iloc[0] + 1)
+    assert panel.texts["promo"][int(panel.future[0, 0])] in (frame["promo"].iloc[0], "other")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            lambda f: f.assign(price=["1.5", "x", *f["price"][2:].astype(str)]),
+            r"line 3, column 'price': 'x' is text",
+        ),
+        (lambda f: f.assign(price="98%"), "line 2, column 'price': '98%' is not a number: leave the signs"),
+        (lambda f: f.assign(load="much"), "line 2, column 'load': 'much' is not a number"),
+    ],
+)
+def test_columns_that_cannot_be_read(change: Callable, says: str, tmp_path: Path) -> None:
+    change(table()).to_csv(tmp_path / "a.csv")
+    with pytest.raises(DataError, match=says):
+        read_table(tmp_path / "a.csv", **ROLES)
+
+
+def test_text_where_the_model_was_trained_on_numbers() -> None:
+    state = ready(table()).state_dict()
+    with pytest.raises(
+        DataError, match="column 'price' holds text, such as 'cheap', and numbers where the model"
+    ):
+        ready(table().assign(price="cheap"), state, split="test")
+    with pytest.raises(DataError, match="no value of weather in the training rows"):
+        ready(table().assign(weather=[None] * TRAIN + ["sun"] * (ROWS - TRAIN)))
