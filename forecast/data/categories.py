@@ -38,7 +38,7 @@ def fit_categories(where: str, panel: Panel, first: PerSeries, last: PerSeries) 
 
 
 def _choose(where: str, name: str, texts: Sequence[str], counts: np.ndarray) -> list[str]:
-    order = sorted(np.flatnonzero(counts), key=lambda code: (-counts[code], texts[code]))
+    order = sorted(np.flatnonzero(counts).tolist(), key=lambda code: (-counts[code], texts[code]))
     if not order:
         raise DataError(
             f"no value of {name} in the training rows: leave the column out (data.drop), or give another data.split"

@@ -178,11 +178,10 @@ class DataModule(L.LightningDataModule):
         """Turn the categories of covariates, of the training rows or of a checkpoint, into columns; choose columns."""
         where, panel = str(self.source.path or self.name), self._panel
         assert panel is not None
-        if state is not None:
-            self.categories = state.get("categories", {})
-        elif self.categories is None:
-            self.categories = fit_categories(where, panel, *self.rows["train"])
-        self.panel = encode_categories(where, panel, self.categories)
+        categories = self.categories if state is None else state.get("categories", {})
+        if categories is None:
+            categories = fit_categories(where, panel, *self.rows["train"])
+        self.categories, self.panel = categories, encode_categories(where, panel, categories)
         columns = choose_columns(self.name, self.panel, self.features, self.target)
         self.columns, self.feature_columns = self.panel.targets, columns.features
         self.target_columns, self.target_index = columns.targets, columns.index

@@ -195,7 +195,8 @@ def _scaler(
         if by == "all":
             center[:, index], scale[:, index] = fitted.center[0], fitted.scale[0]
         else:
-            center[np.ix_(new, index)], scale[np.ix_(new, index)] = fitted.center, fitted.scale
+            cells = np.ix_(new, np.array(index))
+            center[cells], scale[cells] = fitted.center, fitted.scale
     return Scaler(center, scale)
 
 
