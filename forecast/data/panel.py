@@ -159,6 +159,13 @@ class Panel:
         grid = self.grid.append(future_dates(self.grid, self.freq, missing))
         return replace(self, grid=pd.DatetimeIndex(grid, name=self.grid.name))
 
+    def describe_covariates(self, names: Sequence[str]) -> str:
+        """These columns in words, with one entry for all indicators of a column, such as `weather (3 categories)`."""
+        columns = [self.indicators.get(name, name) for name in names]
+        counts = {name: columns.count(name) for name in columns}
+        made = set(self.indicators.values())
+        return ", ".join(f"{n} ({count} categories)" if n in made else n for n, count in counts.items())
+
     def select_columns(self, names: Sequence[str]) -> "Panel":
         """The panel with some of its columns of `values`, in the order of `names`."""
         index = [self.columns.index(name) for name in names]

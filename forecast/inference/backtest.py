@@ -144,8 +144,9 @@ def new_backtest(
         naive_mae=unknown.clone(),
     )
     if panel.future_covariates:
+        names = panel.describe_covariates(panel.future_covariates)
         found.notes.append(
-            f"the forecasts read future covariates ({', '.join(panel.future_covariates)}) as the data have them; where "
+            f"the forecasts read future covariates ({names}) as the data have them; where "
             "these are forecasts themselves, errors will be larger"
         )
     return found

@@ -121,7 +121,8 @@ def check_future_covariates(part: Panel, rows: Int64[np.ndarray, " series"], ste
         s, step, column = (int(i) for i in np.argwhere(missing)[0])
         date = part.grid[int((part.grid_starts + rows - part.starts)[s]) + step]
         where = f"series {quote(part.ids[s])}: " if part.has_ids else ""
+        name = part.future_covariates[column]
         raise DataError(
-            f"{where}{part.future_covariates[column]} is not known for {date}: this forecast needs future covariates "
+            f"{where}{part.indicators.get(name, name)} is not known for {date}: this forecast needs future covariates "
             f"for {steps} steps after its start: add such rows, their values empty, or give future=FILE"
         )

@@ -117,10 +117,11 @@ def describe_inputs(data: DataModule) -> list[str]:
     panel, train, lines = data.panel, data.windows["train"], []
     covariates = {
         "past covariates": [name for name in data.feature_columns if name not in data.columns],
-        "future covariates": list(panel.future_covariates),
+        "future covariates": panel.future_covariates,
         "static": list(map(str, panel.static.columns)),
     }
-    if listed := "; ".join(f"{role} {', '.join(names)}" for role, names in covariates.items() if names):
+    described = {role: panel.describe_covariates(names) for role, names in covariates.items() if names}
+    if listed := "; ".join(f"{role} {names}" for role, names in described.items()):
         lines.append(f"covariates {listed}")
     if data.windows_per_epoch < min(len(panel), len(train)):
         lines.append(

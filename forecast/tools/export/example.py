@@ -35,7 +35,9 @@ import pandas as pd
 {library}{extra}
 
 about = json.loads(Path({str(path.with_suffix(".json"))!r}).read_text())
-{read_series(about, date_column) if many else read_table(date_column)}
+{read_series(about, date_column) if many else read_table(about, date_column)}
+history = table.loc[: table[about["target_columns"]].last_valid_index()]
+past = history[about["feature_columns"]].tail(about["seq_len"])  # in data units
 future = pd.date_range(past.index[-1], periods=about["pred_len"] + 1, freq=about["freq"])[1:]
 
 
@@ -54,10 +56,22 @@ inputs = {{
 print(pd.DataFrame(forecast[0], index=future, columns=about["target_columns"]))"""
 
 
-def read_table(date_column: str) -> str:
+BOOLEANS = 'true_values=["yes", "Yes", "YES"], false_values=["no", "No", "NO"]'
+
+
+def read_table(about: dict[str, Any], date_column: str) -> str:
     return f"""\
-table = pd.read_csv("my.csv", index_col={date_column!r}, parse_dates=True)
-past = table[about["feature_columns"]].tail(about["seq_len"])  # in data units"""
+table = pd.read_csv("my.csv", index_col={date_column!r}, parse_dates=True){make_indicators(about)}"""
+
+
+def make_indicators(about: dict[str, Any]) -> str:
+    """The lines that add the indicator columns of the categories to the table."""
+    if not about["categories"]:
+        return ""
+    return """
+for name, texts in about["categories"].items():
+    for text in texts:
+        table[f"{name}={text}"] = table[name].astype(str) == text"""
 
 
 def read_series(about: dict[str, Any], date_column: str) -> str:
@@ -65,21 +79,19 @@ def read_series(about: dict[str, Any], date_column: str) -> str:
     ids = about["id_column"]
     if ids is None:
         return f"""\
-name = ""  # the only series
-table = pd.read_csv("my.csv", index_col={date_column!r}, parse_dates=True)
-past = table[about["feature_columns"]].dropna().tail(about["seq_len"])  # in data units"""
+series = ""  # the only series
+table = pd.read_csv("my.csv", index_col={date_column!r}, parse_dates=True, {BOOLEANS}){make_indicators(about)}"""
     return f"""\
-name = {next(iter(about["series"]))!r}  # the series to forecast
-table = pd.read_csv("my.csv", dtype={{{ids!r}: str}}, parse_dates=[{date_column!r}])
-table = table[table[{ids!r}] == name].set_index({date_column!r})
-past = table[about["feature_columns"]].dropna().tail(about["seq_len"])  # in data units"""
+series = {next(iter(about["series"]))!r}  # the series to forecast
+table = pd.read_csv("my.csv", dtype={{{ids!r}: str}}, parse_dates=[{date_column!r}], {BOOLEANS})
+table = table[table[{ids!r}] == series].set_index({date_column!r}){make_indicators(about)}"""
 
 
 def add_series_inputs(about: dict[str, Any]) -> str:
     """The lines that add the inputs of a model of many series."""
     lines = [
-        'inputs["center"] = np.array([about["series"][name]["center"]])',
-        'inputs["scale"] = np.array([about["series"][name]["scale"]])',
+        'inputs["center"] = np.array([about["series"][series]["center"]])',
+        'inputs["scale"] = np.array([about["series"][series]["scale"]])',
     ]
     if "future_covariates" in about["inputs"]:
         lines += [

@@ -51,6 +51,7 @@ def describe_model(trained: TrainedModel) -> dict[str, Any]:
         "attention": trained.config["model"]["attention"]["name"],
         "feature_columns": trained.feature_columns,
         "target_columns": trained.target_columns,
+        "categories": dict(trained.categories),
         "freq": trained.freq,
         "seq_len": seq_len,
         "pred_len": pred_len,
