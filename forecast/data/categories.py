@@ -29,7 +29,7 @@ def fit_categories(where: str, panel: Panel, first: PerSeries, last: PerSeries) 
     Of more than `MOST`, the most frequent ones, with a warning. Raises DataError for a column that has none there.
     """
     found: dict[str, list[str]] = {}
-    for block, names in _blocks(panel):
+    for block, names in _blocks(panel) if panel.texts else ():
         for column, name in enumerate(names):
             if name in panel.texts:
                 counts = _count(block, column, first, last, len(panel.texts[name]))
