@@ -24,7 +24,7 @@ PerSeries = Int64[np.ndarray, " series"]
 
 @dataclass(frozen=True)
 class Panel:
-    """N series whose rows lie one after the other; a table is N = 1, a store is N = 1 with `values` on disk.
+    """N series whose rows lie one after the other; a table is N = 1, a store is N = 1 with its numbers on disk.
 
     Series s has the rows `starts[s]` … `stops[s] − 1`. Rows from `ends[s]` on lie after the end of the series: only
     their future covariates are known, and `values` is NaN there.
@@ -57,7 +57,7 @@ class Panel:
     static: pd.DataFrame
     past_covariates: tuple[str, ...] = ()
     future_covariates: tuple[str, ...] = ()
-    future: Float[np.ndarray, "rows future"] | None = None
+    future: Float[np.ndarray, "rows future"] | StoredValues | None = None
     utc_offset: int | None = None
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     indicators: Mapping[str, str] = field(default_factory=dict)
@@ -96,7 +96,8 @@ class Panel:
     def missing(self) -> Int64[np.ndarray, " columns"]:
         """Missing values of each column, before the ends of the series."""
         if isinstance(self.values, StoredValues):
-            return np.array(self.values.missing)
+            after_end = self.values[int(self.ends[0]) : int(self.stops[0])]
+            return np.array(self.values.missing) - np.isnan(after_end).sum(axis=0)
         count = np.zeros(len(self.columns), dtype=np.int64)
         for part in parts(self.lengths):
             count += np.isnan(self.values[ranges(self.starts[part], self.ends[part])]).sum(axis=0)

@@ -99,8 +99,7 @@ class ScaledPanel:
         encoding = fit_static(panel.static) if state is None else state["static"]
         scaled_future = None
         if panel.future_covariates:
-            known = future_scaler.transform_panel(future, panel.starts, panel.stops)
-            scaled_future = TensorRows(carry_forward(known, panel.starts, panel.stops))
+            scaled_future = _future_rows(future, panel, future_scaler)
         return cls(
             panel,
             _scaled_rows(name, panel, scaler),
@@ -216,6 +215,16 @@ def _scaled_rows(name: str, panel: Panel, scaler: Scaler) -> Rows:
             f"{name}: column {column!r} has numbers too large for float32 once scaled: rescale it"
         )
     return rows
+
+
+def _future_rows(
+    future: Float[np.ndarray, "rows columns"] | StoredValues, panel: Panel, scaler: Scaler
+) -> Rows:
+    """The scaled future covariates. On disk, none is missing."""
+    if isinstance(future, StoredValues):
+        return DiskRows(future, scaler)
+    known = scaler.transform_panel(future, panel.starts, panel.stops)
+    return TensorRows(carry_forward(known, panel.starts, panel.stops))
 
 
 def _calendar_rows(panel: Panel, holidays: str | None) -> Rows:

@@ -43,6 +43,10 @@ OF_A_FRAME = (*OF_THE_MODEL, "batch_size", "eval_batch_size", "split", "windows_
 """Settings that apply to a DataFrame."""
 
 
+COVARIATES = ("past_covariates", "future_covariates")
+"""Settings that a store and a file have."""
+
+
 def choose_data_config(
     checkpoint: Path, saved: dict[str, Any], feature_columns: Sequence[str], given: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -86,10 +90,11 @@ def other_file_config(saved: dict[str, Any], path: str, feature_columns: Sequenc
     file["columns"] = [name for name in feature_columns if name not in past]
     if is_store(path):
         file |= {"_target_": STORE, "eval_stride": None}
-        return {**{key: saved[key] for key in OF_A_FRAME}, **file}
+        return {**{key: saved[key] for key in (*OF_A_FRAME, *COVARIATES) if key in saved}, **file}
     file["_target_"] = "forecast.data.csv_data"
     if saved["_target_"] == STORE:
-        return {**{key: saved[key] for key in OF_A_FRAME}, **file, "eval_stride": 1}
+        kept = {key: saved[key] for key in (*OF_A_FRAME, *COVARIATES) if key in saved}
+        return {**kept, **file, "eval_stride": 1}
     return {**{key: value for key, value in saved.items() if key not in OF_THE_FILE}, **file}
 
 

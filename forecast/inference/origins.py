@@ -70,7 +70,7 @@ def find_date(panel: Panel, start: str | pd.Timestamp) -> int:
 
 def carry_history(panel: Panel) -> Panel:
     """The panel with missing future covariates of its history replaced by the value before, as in training."""
-    if panel.future is None or np.isfinite(panel.future).all():
+    if panel.future is None or panel.is_on_disk or np.isfinite(panel.future).all():
         return panel
     carried = carry_forward(torch.from_numpy(panel.future), panel.starts, panel.stops, start=np.nan).numpy()
     after_end = np.arange(len(carried)) >= np.repeat(panel.ends, panel.stops - panel.starts)

@@ -150,4 +150,5 @@ def read_panel(data: DataModule) -> Panel:
     data.prepare_data()
     panel = data.source.read()
     check_fits_memory(panel)
-    return replace(panel, values=np.asarray(panel.values))
+    future = None if panel.future is None else np.asarray(panel.future)
+    return replace(panel, values=np.asarray(panel.values), future=future)
