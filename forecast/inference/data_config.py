@@ -76,9 +76,14 @@ def choose_data_config(
         raise ConfigError(
             f"data.root={chosen['root']}: {checkpoint} was trained on a file of its own: give another by data.path"
         )
-    if "path" not in chosen or is_same_file(chosen["path"], saved.get("path")):
-        return {**saved, **chosen}
-    return {**other_file_config(saved, chosen["path"], feature_columns), **chosen}
+    if "path" in chosen and not is_same_file(chosen["path"], saved.get("path")):
+        saved = other_file_config(saved, chosen["path"], feature_columns)
+    if saved["_target_"] == STORE and "future_path" in chosen:
+        raise ConfigError(
+            f"future={chosen['future_path']}: a store has future covariates in its own last rows: convert a file that "
+            "ends with them, or give a file of the last rows (data.path=FILE)"
+        )
+    return {**saved, **chosen}
 
 
 def other_file_config(saved: dict[str, Any], path: str, feature_columns: Sequence[str]) -> dict[str, Any]:
