@@ -17,7 +17,7 @@ from forecast.attention import Attention
 from forecast.data import DataModule
 from forecast.data.even_spacing import spread
 from forecast.evaluation.errors import SCORES
-from forecast.evaluation.least_squares import windows_fitted_on
+from forecast.evaluation.gram import windows_fitted_on
 from forecast.evaluation.names import MODEL, labels
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
