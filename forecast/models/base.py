@@ -62,6 +62,7 @@ class ForecastModel(nn.Module, ABC):
         label_len: last steps of the past that the decoder reads again.
         patch_len: steps in a token; None: a token is one step.
         tokens: channel handling, `mixed`, `independent` or `joint` (`forecast.models.channels`).
+        future_calendar: whether the model reads the time features of the horizon.
         horizon_input: description of the decoder's input at the horizon, for the pages of `forecast.explain`.
     """
 
@@ -69,6 +70,7 @@ class ForecastModel(nn.Module, ABC):
     label_len: int = 0
     patch_len: int | None = None
     tokens: str = "mixed"
+    future_calendar: bool = True
     horizon_input: ClassVar[str] = "zeros"
 
     def __init__(self) -> None:

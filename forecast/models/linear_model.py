@@ -113,6 +113,13 @@ class LinearModel(nn.Module):
         for name, tensor in tensors.items():
             self.get_buffer(name).copy_(tensor)
 
+    @property
+    def weights(self) -> LinearWeights:
+        """The weights that were set."""
+        if self.covariates is None or self.past_index is None or self.time_index is None:
+            return own_past(self.weight)
+        return LinearWeights(self.weight, self.covariates, self.past_index, self.time_index)
+
     def forward(
         self,
         centred: Float[Tensor, "batch seq_len n_features"],
@@ -127,10 +134,9 @@ class LinearModel(nn.Module):
         # W was fitted in float64, and bfloat16 would lose most of its digits
         with torch.autocast(centred.device.type, enabled=False):
             forecast = (centred.mT @ self.weight).mT
-            if self.covariates is None or self.past_index is None or self.time_index is None:
+            if self.covariates is None:
                 return forecast
-            weights = LinearWeights(self.weight, self.covariates, self.past_index, self.time_index)
-            added = weights.of_covariates(centred, past_time, future_time)
+            added = self.weights.of_covariates(centred, past_time, future_time)
             columns = torch.arange(forecast.shape[2], device=forecast.device)
             return forecast + added @ (target_index[:, None] == columns).to(added)
 
