@@ -1,7 +1,8 @@
 """Baselines that forecast the same windows as the model: naive, seasonal-naive and linear."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,9 @@ from forecast.data.missing import SEASONS_BACK
 from forecast.data.panel import PerSeries, parts, ranges
 from forecast.data.rows import Rows
 from forecast.evaluation.errors import ErrorSums
-from forecast.evaluation.least_squares import solve, window_gram
+from forecast.evaluation.gram import Gram, window_gram
+from forecast.evaluation.linear_fit import Choice, choose, fit_and_test_grams, fit_choice, fit_plain
+from forecast.models.linear_model import LinearWeights
 
 Baseline = Callable[[Windows, Batch], Tensor]
 """Function of the windows of a split and one batch of them. Returns scaled forecasts (batch, pred_len, n_targets)."""
@@ -23,7 +26,7 @@ ROWS_AT_ONCE = 1 << 20
 """Number of rows of a long series that are read at once."""
 
 RIDGE = 1e-6
-"""Ridge of the linear baseline relative to the mean of the diagonal. With it, constant data has a solution."""
+"""Ridge of the linear baseline without covariates. With it, constant data has a solution."""
 
 
 class Naive:
@@ -72,19 +75,17 @@ class SeasonalNaive:
 
 
 class Linear:
-    """One linear model for all variables, from the past minus its mean to the horizon minus the same mean.
+    """A linear model of the past of a target minus its mean, and of the covariates that lower its validation error."""
 
-    Args:
-        weight: (seq_len, pred_len).
-    """
-
-    def __init__(self, weight: Float[Tensor, "seq_len pred_len"]) -> None:
-        self.weight = weight
+    def __init__(self, weights: LinearWeights) -> None:
+        self.weights = weights
 
     def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
-        past = batch.past[..., windows.target_index]
-        mean = past.mean(1, keepdim=True)
-        return torch.einsum("blc,lp->bpc", past - mean, self.weight.to(past)) + mean
+        weights, targets = self.weights.to(batch.past.device), windows.target_index
+        mean = batch.past.mean(1, keepdim=True)
+        centred = batch.past - mean
+        forecast = torch.einsum("blc,lp->bpc", centred[..., targets], weights.own) + mean[..., targets]
+        return forecast + weights.of_covariates(centred, batch.past_time, batch.future_time)
 
 
 @dataclass(frozen=True)
@@ -92,28 +93,36 @@ class FittedBaselines:
     """Parameters of the baselines and of MASE, fitted to training rows and saved in checkpoints.
 
     Attributes:
-        linear: weight of the linear baseline (seq_len, pred_len).
+        linear: weights of the linear baseline.
         naive_mae: seasonal-naive MAE of the training rows of each series in data units (series, n_targets).
         season: number of rows of a season.
         ids: names of the series.
-        gram: Gram matrix of the training windows, for a warm start; None if read from a checkpoint.
+        gram: sums over the training windows, for a warm start; None if read from a checkpoint.
+        choice: settings of the linear baseline, if they were chosen: a warm start has the same.
     """
 
-    linear: Float[Tensor, "seq_len pred_len"]
+    linear: LinearWeights
     naive_mae: Float[Tensor, "series n_targets"]
     season: int
     ids: Sequence[str]
-    gram: Float64[Tensor, "width width"] | None = None
+    gram: Gram | None = None
+    choice: Choice | None = None
 
     @classmethod
     def fit(cls, data: DataModule) -> "FittedBaselines":
-        """Fit to the training rows of `data`."""
+        """Fit to the training rows of `data`.
+
+        Without covariates, the linear baseline is least squares. With covariates, its settings are chosen on later
+        windows, because there are too many weights for plain least squares.
+        """
         train = data.windows["train"]
         gram = window_gram(train)
-        linear = solve(gram, train.seq_len, RIDGE).float().cpu()
+        choice = choose(fit_and_test_grams(data, gram)) if gram.steps.kinds else None
+        linear = fit_choice(gram, choice) if choice else fit_plain(gram, RIDGE)
         first, last = data.rows["train"]
         naive_mae = seasonal_naive_mae(train.values, train.target_index, first, last, data.season)
-        return cls(linear, naive_mae * data.target_scaler.scale, data.season, data.panel.ids.tolist(), gram)
+        ids = data.panel.ids.tolist()
+        return cls(linear, naive_mae * data.target_scaler.scale, data.season, ids, gram, choice)
 
     def baselines(self) -> dict[str, Baseline]:
         """The baselines by name."""
@@ -131,9 +140,17 @@ class FittedBaselines:
         found[torch.from_numpy(place < 0)] = torch.nan
         return found
 
-    def state_dict(self) -> dict[str, Tensor | int]:
+    def state_dict(self) -> dict[str, Any]:
         """The content of a checkpoint. The ids of the series are in the state of the data module."""
-        return {"linear": self.linear, "naive_mae": self.naive_mae, "season": self.season}
+        covariates = self.linear.tensors()
+        own = covariates.pop("own")
+        return {"linear": own, "covariates": covariates, "naive_mae": self.naive_mae, "season": self.season}
+
+    @classmethod
+    def from_state_dict(cls, state: Mapping[str, Any], ids: Sequence[str]) -> "FittedBaselines":
+        """The baselines of a checkpoint."""
+        linear = LinearWeights.from_tensors({"own": state["linear"], **state.get("covariates", {})})
+        return cls(linear, state["naive_mae"], state["season"], ids)
 
 
 def seasonal_naive_mae(

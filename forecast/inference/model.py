@@ -93,7 +93,7 @@ class TrainedModel:
         if "calibration" in content:
             self.calibration = Calibration.from_state_dict(content["calibration"])
         if "baselines" in content:
-            self.baselines = FittedBaselines(**content["baselines"], ids=state["ids"])
+            self.baselines = FittedBaselines.from_state_dict(content["baselines"], state["ids"])
         self.refitted: dict[str, Any] | None = content.get("refitted")
         self.network = self._network(content["state_dict"])
         if self.quantiles and self.is_untrained:
@@ -211,11 +211,13 @@ def fits(make: Callable[[], nn.Module], weights: Mapping[str, torch.Tensor]) -> 
     """Whether a network has these weights and buffers of an allowed size, without allocating its memory."""
     with torch.device("meta"):
         network = make()
-    buffer_bytes = sum(buffer.nbytes for buffer in network.buffers())
-    shapes = {name: value.shape for name, value in network.state_dict().items()}
-    return buffer_bytes < MAX_BUFFER_BYTES and shapes == {
-        name: value.shape for name, value in weights.items()
-    }
+    if sum(buffer.nbytes for buffer in network.buffers()) >= MAX_BUFFER_BYTES:
+        return False
+    try:
+        network.load_state_dict(weights, assign=True)
+    except RuntimeError:  # other names, or other shapes
+        return False
+    return True
 
 
 def load_tested(path: str | Path) -> TrainedModel:

@@ -17,7 +17,7 @@ from forecast.attention import Attention
 from forecast.data import DataModule
 from forecast.data.even_spacing import spread
 from forecast.evaluation.errors import SCORES
-from forecast.evaluation.least_squares import windows_fitted_on
+from forecast.evaluation.gram import windows_fitted_on
 from forecast.evaluation.names import MODEL, labels
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
@@ -27,6 +27,7 @@ from forecast.reports.terminal import print_scores, which_windows
 from forecast.system import signals
 from forecast.system.files import whole_file
 from forecast.system.formatting import plural
+from forecast.training.inputs_used import find_linear, join_inputs, list_inputs
 from forecast.training.module import Forecaster
 from forecast.training.point_forecast import predict
 from forecast.training.shrinkage import FULL_WEIGHT, MARGIN
@@ -103,6 +104,9 @@ def introduce(config: DictConfig, data: DataModule, model: ForecastModel, traine
     console.print(f"windows    {windows}; {data.seq_len} steps → {data.pred_len}, season {data.season}")
     for line in describe_inputs(data):
         console.print(line)
+    has_covariates = data.panel.future_covariates or data.n_features > data.n_targets
+    if has_covariates and find_linear(model) is not None:
+        console.print(f"linear     reads {join_inputs(list_inputs(model, data, untrained=True))}")
     if attention:
         console.print(f"attention  {config.model.attention.name}: {', '.join(attention.values())}")
     console.print(
@@ -230,6 +234,7 @@ def show(content: dict[str, Any], results: Results, data: DataModule, folder: Pa
     else:
         tested = f"{epoch}, the best epoch"
     console.print(f"tested: {tested} on validation windows", soft_wrap=True)
+    console.print(f"inputs: {join_inputs(content['inputs_used'])}", soft_wrap=True)
     rate = content["windows_per_second"]  # NaN for a training of one step
     speed = "" if math.isnan(rate) else f"{rate:.0f} windows/s in training, "
     console.print(

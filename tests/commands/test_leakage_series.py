@@ -56,7 +56,7 @@ def answers(folder: Path, changed: int, given: tuple[str, ...]) -> tuple[dict[st
     point = predict(forecaster, batch)
     calibration = calibrate(lambda batch: predict(forecaster, batch), data.windows["val"], 64, [80])
     once = {
-        "center": data.scaler.center, "scale": data.scaler.scale, "linear": fitted.linear,
+        "center": data.scaler.center, "scale": data.scaler.scale, **fitted.linear.tensors(),
         "naive_mae": fitted.naive_mae, "offsets": calibration.offsets,
     }  # fmt: skip
     each = {

@@ -14,9 +14,11 @@ from forecast.data import DataModule
 from forecast.data.missing import FILLS, SEASONS_BACK, Fill, choose_methods
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
+from forecast.evaluation.covariate_steps import find_covariate_steps
 from forecast.evaluation.errors import ErrorSums, window_errors
+from forecast.evaluation.gram import sampled_gram
 from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.least_squares import sampled_gram, solve
+from forecast.evaluation.linear_fit import fit_lookbacks
 from forecast.evaluation.quantiles import DECILES
 from forecast.system.errors import ConfigError, DataError
 
@@ -247,7 +249,7 @@ def test_the_linear_model_is_fitted_to_measured_values() -> None:
     dates = pd.date_range("2024-01-01", periods=4000, freq="h", name="date")
     data = ready(pd.DataFrame({"a": values}, dates), seq_len=4, pred_len=2, season=1, scaler="none")
     windows = data.windows["train"]
-    complete = solve(sampled_gram(windows), 4, 1e-6)
+    complete, _ = fit_lookbacks(sampled_gram(windows, find_covariate_steps(windows)), 1, 1e-6, ())
     gather = type(windows).gather
 
     def with_holes(index: Tensor) -> Any:
@@ -256,7 +258,8 @@ def test_the_linear_model_is_fitted_to_measured_values() -> None:
         return batch._replace(future=batch.future.masked_fill(lost, torch.nan))
 
     windows.gather = with_holes  # type: ignore[method-assign]
-    torch.testing.assert_close(solve(sampled_gram(windows), 4, 1e-6), complete, atol=0.06, rtol=0)
+    found, _ = fit_lookbacks(sampled_gram(windows, find_covariate_steps(windows)), 1, 1e-6, ())
+    torch.testing.assert_close(found, complete, atol=0.06, rtol=0)
 
 
 def test_series_without_a_value_in_training_have_no_windows() -> None:
