@@ -19,7 +19,7 @@ from torch import Tensor
 from forecast.data import Batch, DataModule, Windows
 from forecast.inference.model import BATCH_SIZE
 from forecast.system.progress import track
-from forecast.tools.explain.inputs import InputGroup, Part, list_inputs, list_lags
+from forecast.tools.explain.inputs import InputGroup, Part, list_inputs, list_lags, name_together
 
 LAGGED_COLUMNS = 3
 """Number of columns, those with the most important history, whose lag blocks are measured one by one."""
@@ -116,13 +116,14 @@ def measure_importance(forecast: Forecast, sample: WindowSample, repeats: int) -
             )
 
     found = list(measure(list_inputs(sample.data), "Permuting inputs"))
-    lagged = [one for one in found if one.group.part == Part.HISTORY and len(one.group.columns) == 1]
-    if len(sample.data.feature_columns) > 1:
-        lagged = sorted(lagged, key=lambda one: -one.mse)[:LAGGED_COLUMNS]
-        groups = [
-            lags for one in lagged for lags in list_lags(one.group.name, one.group.columns, sample.data)
-        ]
-        found += measure(groups, "Permuting lags")
+    data = sample.data
+    lagged = [
+        one for one in found if one.group.part == Part.HISTORY and one.group.name != name_together(data)
+    ]
+    lagged.sort(key=lambda one: -one.mse)
+    groups = [one.group for one in lagged[:LAGGED_COLUMNS]]
+    blocks = [lags for group in groups for lags in list_lags(group.name, group.columns, data)]
+    found += measure(blocks, "Permuting lags")
     return found
 
 

@@ -5,6 +5,7 @@ around it, of all steps or of a block of lags, so that a change of level does no
 contributes. Known inputs (covariates, calendar features, static features) are replaced as they are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -94,20 +95,29 @@ def _replace_columns(values: Tensor, replacement: Tensor, columns: list[int]) ->
 
 def list_inputs(data: DataModule) -> list[InputGroup]:
     """List the groups of a data module: history and level of each column, lag blocks of all, known inputs."""
-    names = [*map(str, data.feature_columns)]
+    columns = columns_of(data.feature_columns, data)
     groups: list[InputGroup] = []
-    every = tuple(range(len(names)))
     for part in (Part.HISTORY, Part.LEVEL):
-        groups += [InputGroup(part, names[i], (i,)) for i in spread(len(names), MOST_COLUMNS).tolist()]
-        if len(names) > 1:
-            groups.append(InputGroup(part, all_columns(data), every))
-    return [*groups, *list_lags(all_columns(data), every, data), *list_known_inputs(data)]
+        shown = [list(columns.items())[i] for i in spread(len(columns), MOST_COLUMNS).tolist()]
+        groups += [InputGroup(part, name, places) for name, places in shown]
+        if len(columns) > 1:
+            groups.append(InputGroup(part, name_together(data), tuple(range(data.n_features))))
+    together = list_lags(name_together(data), tuple(range(data.n_features)), data)
+    return [*groups, *together, *list_known_inputs(data)]
 
 
-def all_columns(data: DataModule) -> str:
-    """The name of the columns together; the name of the column if there is one."""
-    names = data.feature_columns
-    return str(names[0]) if len(names) == 1 else f"all {len(names)} columns"
+def name_together(data: DataModule) -> str:
+    """The name of all columns together; the name of the column if there is one."""
+    names = list(columns_of(data.feature_columns, data))
+    return names[0] if len(names) == 1 else f"all {len(names)} columns"
+
+
+def columns_of(names: Sequence[str], data: DataModule) -> dict[str, tuple[int, ...]]:
+    """The places of each column among `names`; the indicators of a category are one column."""
+    found: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        found.setdefault(data.panel.indicators.get(name, name), []).append(place)
+    return {name: tuple(places) for name, places in found.items()}
 
 
 def list_lags(name: str, columns: tuple[int, ...], data: DataModule) -> list[InputGroup]:
@@ -139,7 +149,8 @@ def list_known_inputs(data: DataModule) -> list[InputGroup]:
     if n_calendar > len(calendar):
         groups.append(InputGroup(Part.CALENDAR, "holidays", tuple(range(len(calendar), n_calendar))))
     covariates = data.panel.future_covariates
-    groups += [InputGroup(Part.COVARIATE, name, (n_calendar + i,)) for i, name in enumerate(covariates)]
+    for name, places in columns_of(covariates, data).items():
+        groups.append(InputGroup(Part.COVARIATE, name, tuple(n_calendar + i for i in places)))
     return groups + _list_static(data, n_calendar + len(covariates))
 
 

@@ -186,9 +186,16 @@ def test_lag_blocks_divide_the_past(seq_len: int, season: int, expected: list[tu
 
 
 def test_every_time_feature_belongs_to_one_group() -> None:
-    roles = {"future_covariates": ["price"], "static_covariates": ["region", "size"]}
+    frame = long_frame()
+    frame["weather"] = np.resize(["dry", "rain", "snow"], len(frame))
+    frame["shift"] = np.resize(["day", "night"], len(frame))
+    roles = {
+        "past_covariates": ["shift"],
+        "future_covariates": ["weather", "price"],
+        "static_covariates": ["region", "size"],
+    }
     data = long_frame_data(
-        long_frame(), seq_len=6, pred_len=3, split=[0.6, 0.2, 0.2], name="sales", holidays="DE", **roles
+        frame, seq_len=6, pred_len=3, split=[0.6, 0.2, 0.2], name="sales", holidays="DE", **roles
     )
     data.setup()
     groups = list_known_inputs(data)
@@ -197,6 +204,7 @@ def test_every_time_feature_belongs_to_one_group() -> None:
         ("calendar", "day of month"),
         ("calendar", "day of year"),
         ("calendar", "holidays"),
+        ("future covariate", "weather"),
         ("future covariate", "price"),
         ("static", "region"),
         ("static", "size"),
@@ -204,7 +212,13 @@ def test_every_time_feature_belongs_to_one_group() -> None:
     columns = [column for group in groups for column in group.columns]
     assert columns == list(range(data.n_time_features))
     width = {group.name: len(group.columns) for group in groups}
-    assert (width["holidays"], width["region"], width["size"]) == (3, 2, 1)
+    assert width == {**dict.fromkeys(width, 1), "holidays": 3, "weather": 3, "region": 2}
+    history = [group for group in list_inputs(data) if group.part == Part.HISTORY]
+    assert [(group.name, group.columns) for group in history] == [
+        ("y", (0,)),
+        ("shift", (1, 2)),
+        ("all 2 columns", (0, 1, 2)),
+    ]
     batch = data.windows["test"].gather(torch.arange(len(data.windows["test"])))
     size = batch.future_time[:, 0, columns[-1]]
     assert len(size.unique()) == len(batch.series.unique())
