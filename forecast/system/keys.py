@@ -169,6 +169,7 @@ COMMAND_KEYS = (
     *(Key(name, RESULT, text=True) for name in ("start", "future", "window")),
     *(Key(name, RESULT) for name in ("horizon", "intervals", "split", "slot", "layer", "head")),
     *(Key(name, RESULT) for name in ("tolerance", "check_windows")),
+    Key("importance_windows", RESULT, limits=COUNT_FROM_0),
     # compare, dashboard: which runs, and where they were logged
     Key("runs", SOURCE),
     Key("runs.group", SOURCE, text=True),

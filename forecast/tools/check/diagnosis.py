@@ -23,7 +23,7 @@ from forecast.tools.check.series import (
 from forecast.tools.check.settings import Choices, Setting
 from forecast.tools.check.windows import BaselineScores, Part, cut_windows, score_baselines, split_parts
 
-STAGES = ("reading", "columns", "seasons", "baselines", "picture")
+STAGES = ("reading", "columns", "seasons", "baselines")
 
 
 @dataclass(frozen=True)
