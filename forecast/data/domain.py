@@ -5,9 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Float64
-from torch import Tensor
+from jaxtyping import Bool, Float
 
 from forecast.data.columns import by_column
 from forecast.data.panel import Panel
@@ -27,24 +25,13 @@ class Domain:
     """
 
     transforms: tuple[str, ...]
-    lower: Float64[Tensor, " columns"]
-    upper: Float64[Tensor, " columns"]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
 
     @classmethod
     def unlimited(cls, n_columns: int) -> "Domain":
         """No transform and no bounds."""
-        return cls.of((NONE,) * n_columns, [-math.inf] * n_columns, [math.inf] * n_columns)
-
-    @classmethod
-    def of(cls, transforms: Sequence[str], lower: Sequence[float], upper: Sequence[float]) -> "Domain":
-        """A domain from one transform and two bounds for each column. A forecast under `boxcox` is at least 0."""
-        least = [
-            max(bound, 0.0) if kind == BOXCOX else bound
-            for kind, bound in zip(transforms, lower, strict=True)
-        ]
-        return cls(
-            tuple(transforms), *(torch.tensor([*each], dtype=torch.float64) for each in (least, upper))
-        )
+        return cls((NONE,) * n_columns, (-math.inf,) * n_columns, (math.inf,) * n_columns)
 
     @property
     def has_transforms(self) -> bool:
@@ -52,19 +39,17 @@ class Domain:
 
     @property
     def has_bounds(self) -> bool:
-        return bool((self.lower.isfinite() | self.upper.isfinite()).any())
+        return any(map(math.isfinite, (*self.lower, *self.upper)))
 
     def select_columns(self, index: Sequence[int]) -> "Domain":
         """The domain of some of the columns."""
-        chosen = list(index)
-        return Domain(tuple(self.transforms[i] for i in chosen), self.lower[chosen], self.upper[chosen])
+        transforms, lower, upper = (tuple(part[i] for i in index) for part in vars(self).values())
+        return Domain(transforms, lower, upper)
 
     def describe(self, columns: Sequence[str]) -> str:
         """The transform and the bounds in words, by column where they differ; empty if there are none."""
         found: dict[str, list[str]] = {}
-        for name, kind, low, high in zip(
-            columns, self.transforms, self.lower.tolist(), self.upper.tolist(), strict=True
-        ):
+        for name, kind, low, high in zip(columns, self.transforms, self.lower, self.upper, strict=True):
             words = [] if kind == NONE else [kind]
             words += [f"at least {low:g}"] if math.isfinite(low) else []
             words += [f"at most {high:g}"] if math.isfinite(high) else []
@@ -114,10 +99,13 @@ def choose_domain(
     for name in targets:
         if low[name] >= high[name]:
             raise ConfigError(f"data.lower={low[name]} is not below data.upper={high[name]} (of {name})")
-    return Domain.of(
-        [kinds.get(name, NONE) for name in columns],
-        [low.get(name, -math.inf) for name in columns],
-        [high.get(name, math.inf) for name in columns],
+    least = {
+        name: 0.0 if kinds.get(name) == BOXCOX else -math.inf for name in columns
+    }  # boxcox does not go below 0
+    return Domain(
+        tuple(kinds.get(name, NONE) for name in columns),
+        tuple(float(max(low.get(name, -math.inf), least[name])) for name in columns),
+        tuple(float(high.get(name, math.inf)) for name in columns),
     )
 
 
@@ -131,7 +119,7 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
     stored = panel.values.mapped if isinstance(panel.values, StoredValues) else panel.values
     for i, kind in enumerate(domain.transforms):
         # in the precision of the values: 0.3 in float32 is above 0.3 in float64
-        low, high = (float(stored.dtype.type(bound[i].item())) for bound in (domain.lower, domain.upper))
+        low, high = (float(stored.dtype.type(bound[i])) for bound in (domain.lower, domain.upper))
         above = ABOVE.get(kind, -math.inf)
         row = _find(panel, i, lambda x, a=(low, high, above): (x < a[0]) | (x > a[1]) | (x <= a[2]))
         if row is None:

@@ -95,7 +95,7 @@ class Scaler:
         if self.domain.has_transforms:
             values = transforms.invert(values, self.domain.transforms, *parameters)
         if self.domain.has_bounds:
-            values = values.clamp(self.domain.lower.to(values.device), self.domain.upper.to(values.device))
+            values = values.clamp(*self._bounds(values.device))
         return values
 
     def clip(
@@ -106,8 +106,8 @@ class Scaler:
             return values
         values = values.to(torch.promote_types(values.dtype, torch.float32))
         low, high = (
-            self.transform(bound.to(values.device).expand(values.shape[0], 1, -1), series).to(values.dtype)
-            for bound in (self.domain.lower, self.domain.upper)
+            self.transform(bound.expand(values.shape[0], 1, -1), series).to(values.dtype)
+            for bound in self._bounds(values.device)
         )
         return values.clamp(low, high) if values.ndim == 3 else values.clamp(low[..., None], high[..., None])
 
@@ -122,6 +122,15 @@ class Scaler:
         kinds = self.domain.transforms
         next_to_it = transforms.apply(zero, kinds, *parameters) + of_scale * scale + of_center * center.abs()
         return transforms.invert(next_to_it, kinds, *parameters)
+
+    def _bounds(
+        self, device: torch.device
+    ) -> tuple[Float64[Tensor, " columns"], Float64[Tensor, " columns"]]:
+        lower, upper = (
+            torch.tensor(each, dtype=torch.float64, device=device)
+            for each in (self.domain.lower, self.domain.upper)
+        )
+        return lower, upper
 
     def _of(self, series: Series, device: torch.device) -> tuple[Float64[Tensor, "..."], ...]:
         """`tensors` of one series (columns), or of windows (batch, 1, columns)."""
@@ -163,5 +172,5 @@ class Scaler:
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "Scaler":
-        domain = Domain(tuple(state["transforms"]), state["lower"], state["upper"])
+        domain = Domain(*(tuple(state[name]) for name in ("transforms", "lower", "upper")))
         return cls(state["center"], state["scale"], domain, state["location"], state["shape"])

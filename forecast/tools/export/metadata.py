@@ -78,7 +78,7 @@ def describe_domain(trained: TrainedModel) -> dict[str, Any]:
         )
     for name, bounds in {"lower": domain.lower, "upper": domain.upper}.items():
         if domain.has_bounds:
-            found[name] = [bound if math.isfinite(bound) else None for bound in bounds.tolist()]
+            found[name] = [bound if math.isfinite(bound) else None for bound in bounds]
     return found
 
 
