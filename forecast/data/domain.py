@@ -13,7 +13,7 @@ from forecast.data.stored_values import StoredValues
 from forecast.data.transforms import ABOVE, BOXCOX, LOG1P, NONE, TRANSFORMS
 from forecast.system.errors import ConfigError, DataError
 
-BoundSetting = float | Mapping[str, float]
+BoundSetting = int | float | Mapping[str, int | float]
 TransformSetting = str | Mapping[str, str]
 
 
