@@ -53,11 +53,7 @@ class Scaler:
         self, values: Float[Tensor, "*shape columns"], series: Series
     ) -> Float64[Tensor, "*shape columns"]:
         """Scale values of one series, or windows (batch, steps, columns) of these series; in float64."""
-        center, scale, *parameters = self._of(series, values.device)
-        values = values.double()
-        if self.domain.has_transforms:
-            values = transforms.apply(values, self.domain.transforms, *parameters)
-        return (values - center) / scale
+        return self._scale(values.double(), *self._of(series, values.device))
 
     def transform_panel(
         self, values: Float[np.ndarray, "rows columns"], starts: PerSeries, stops: PerSeries
@@ -105,8 +101,9 @@ class Scaler:
         if not self.domain.has_bounds:
             return values
         values = values.to(torch.promote_types(values.dtype, torch.float32))
+        scale = self._of(series, values.device)
         low, high = (
-            self.transform(bound.expand(values.shape[0], 1, -1), series).to(values.dtype)
+            torch.where(bound.isinf(), bound, self._scale(bound, *scale)).to(values.dtype)
             for bound in self._bounds(values.device)
         )
         return values.clamp(low, high) if values.ndim == 3 else values.clamp(low[..., None], high[..., None])
@@ -122,6 +119,11 @@ class Scaler:
         kinds = self.domain.transforms
         next_to_it = transforms.apply(zero, kinds, *parameters) + of_scale * scale + of_center * center.abs()
         return transforms.invert(next_to_it, kinds, *parameters)
+
+    def _scale(self, values: Tensor, center: Tensor, scale: Tensor, *parameters: Tensor) -> Tensor:
+        if self.domain.has_transforms:
+            values = transforms.apply(values, self.domain.transforms, *parameters)
+        return (values - center) / scale
 
     def _bounds(
         self, device: torch.device

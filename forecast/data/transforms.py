@@ -47,11 +47,11 @@ def fit(kind: str, values: Float[np.ndarray, " rows"]) -> tuple[float, float]:
 
 
 def apply(
-    values: Float64[Tensor, "*shape columns"],
+    values: Float64[Tensor, "... columns"],
     kinds: Sequence[str],
-    location: Float64[Tensor, "*#shape columns"],
-    shape: Float64[Tensor, "*#shape columns"],
-) -> Float64[Tensor, "*shape columns"]:
+    location: Float64[Tensor, "... columns"],
+    shape: Float64[Tensor, "... columns"],
+) -> Float64[Tensor, "... columns"]:
     """Transform columns. Values outside the range of a transform get the value at its end."""
     for kind, columns in _columns(values, kinds):
         if kind == LOG1P:
@@ -65,11 +65,11 @@ def apply(
 
 
 def invert(
-    values: Float64[Tensor, "*shape columns"],
+    values: Float64[Tensor, "... columns"],
     kinds: Sequence[str],
-    location: Float64[Tensor, "*#shape columns"],
-    shape: Float64[Tensor, "*#shape columns"],
-) -> Float64[Tensor, "*shape columns"]:
+    location: Float64[Tensor, "... columns"],
+    shape: Float64[Tensor, "... columns"],
+) -> Float64[Tensor, "... columns"]:
     """The inverse of `apply`."""
     for kind, columns in _columns(values, kinds):
         if kind == LOG1P:
@@ -96,5 +96,4 @@ def _asinh(values: Tensor) -> Tensor:
 
 def _sinh(values: Tensor) -> Tensor:
     """sinh from functions that ONNX Runtime has in float64."""
-    grown = values.abs().expm1()
-    return values.sign() * (grown + grown / (grown + 1)) / 2
+    return (values.expm1() - (-values).expm1()) / 2

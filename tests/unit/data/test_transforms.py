@@ -93,6 +93,19 @@ def test_clipped_forecasts_return_as_the_bounds() -> None:
         assert torch.equal(scaler.clip(quantiles, series)[..., i], scaler.clip(part, series))
 
 
+@pytest.mark.parametrize("kind", ["none", "log1p", "boxcox", "asinh"])
+def test_one_bound_leaves_the_other_side_alone(kind: str) -> None:
+    forecast, series = torch.tensor([[[-4.0], [0.5], [9.0]]]), torch.zeros(1, dtype=torch.int64)
+    for lower, upper in ((3.0, np.inf), (0.0, 30.0)):
+        scaler = scaler_of(kind, COUNTS + 0.5, lower, upper)
+        free = scaler_of(kind, COUNTS + 0.5, 0.0 if kind == "boxcox" else -np.inf)
+        expected = free.inverse(forecast, series).clamp(lower, upper)
+        torch.testing.assert_close(scaler.inverse(forecast, series), expected)
+        torch.testing.assert_close(
+            scaler.inverse(scaler.clip(forecast, series), series), expected, rtol=1e-5, atol=1e-5
+        )
+
+
 def test_boxcox_forecasts_are_at_least_zero() -> None:
     domain = choose_domain(["y"], ["y"], None, None, "boxcox")
     location, shape = (torch.tensor([[number]], dtype=torch.float64) for number in (0.0, 0.5))
