@@ -164,7 +164,8 @@ class Scaler:
 
         `columns` are the columns that `other` has; None: all.
         """
-        cells = series[:, None], torch.tensor(columns or range(self.center.shape[1]), dtype=torch.int64)
+        chosen = list(range(self.center.shape[1]) if columns is None else columns)
+        cells = series[:, None], torch.tensor(chosen, dtype=torch.int64)
         for mine, theirs in zip(self.tensors, other.tensors, strict=True):
             mine[cells] = theirs[place]
 
