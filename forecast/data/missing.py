@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from forecast.data.columns import by_column
 from forecast.data.panel import PerSeries, parts, ranges
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError
@@ -133,14 +134,7 @@ def check_fill(fill: FillSetting | None, limit: int | None) -> None:
 
 def choose_methods(fill: FillSetting | None, columns: Sequence[str]) -> tuple[str, ...]:
     """The method of each column. Raises ConfigError where `fill` names a column that is not there."""
-    if not isinstance(fill, Mapping):
-        return (fill or FILLS[0],) * len(columns)
-    for name in fill:
-        if name not in columns:
-            raise ConfigError(
-                f"data.fill names {name}, which is no column here: there are {', '.join(columns[:20])}"
-            )
-    return tuple(fill.get(name, FILLS[0]) for name in columns)
+    return tuple(by_column("data.fill", fill, columns, FILLS[0]).values())
 
 
 def has_values(

@@ -14,6 +14,7 @@ from forecast.data import Batch, DataModule, Windows
 from forecast.data.missing import SEASONS_BACK
 from forecast.data.panel import PerSeries, parts, ranges
 from forecast.data.rows import Rows
+from forecast.data.scaler import Scaler
 from forecast.evaluation.errors import ErrorSums
 from forecast.evaluation.gram import Gram, window_gram
 from forecast.evaluation.linear_fit import Choice, choose, fit_and_test_grams, fit_choice, fit_plain
@@ -120,9 +121,10 @@ class FittedBaselines:
         choice = choose(fit_and_test_grams(data, gram)) if gram.steps.kinds else None
         linear = fit_choice(gram, choice) if choice else fit_plain(gram, RIDGE)
         first, last = data.rows["train"]
-        naive_mae = seasonal_naive_mae(train.values, train.target_index, first, last, data.season)
-        ids = data.panel.ids.tolist()
-        return cls(linear, naive_mae * data.target_scaler.scale, data.season, ids, gram, choice)
+        naive_mae = seasonal_naive_mae(
+            train.values, data.target_scaler, train.target_index, first, last, data.season
+        )
+        return cls(linear, naive_mae, data.season, data.panel.ids.tolist(), gram, choice)
 
     def baselines(self) -> dict[str, Baseline]:
         """The baselines by name."""
@@ -130,8 +132,7 @@ class FittedBaselines:
 
     def new_errors(self, data: DataModule) -> ErrorSums:
         """Create empty error sums for the targets of `data`."""
-        targets = data.target_scaler
-        return ErrorSums(data.pred_len, targets.center, targets.scale, self.naive_mae_of(data.panel.ids))
+        return ErrorSums(data.pred_len, data.target_scaler, self.naive_mae_of(data.panel.ids))
 
     def naive_mae_of(self, ids: pd.Index) -> Float[Tensor, "series n_targets"]:
         """`naive_mae` of the series with these ids; NaN for a series without training rows."""
@@ -154,9 +155,11 @@ class FittedBaselines:
 
 
 def seasonal_naive_mae(
-    values: Rows, columns: Sequence[int], first: PerSeries, last: PerSeries, season: int
+    values: Rows, scaler: Scaler, columns: Sequence[int], first: PerSeries, last: PerSeries, season: int
 ) -> Float64[Tensor, "series n_targets"]:
     """The denominator of MASE: mean |y(t) − y(t − season)| over the rows first[s] … last[s] − 1 of each series.
+
+    The result is in data units; `scaler` is that of the `columns` of the scaled `values`.
 
     Pairs with a missing value do not count. A series with no more rows than a season uses season 1. A series without a
     pair gets NaN. Source: Hyndman and Koehler 2006.
@@ -168,14 +171,20 @@ def seasonal_naive_mae(
         series = np.flatnonzero(lengths[part] > lag[part]) + part.start
         if len(series) == 1:
             begin, end, back = int(first[series[0]]), int(last[series[0]]), int(lag[series[0]])
-            found[series] = _mean_change(values, columns, range(begin + back, end), back)
+            found[series] = _mean_change(
+                lambda rows, s=int(series[0]): scaler.inverse(values[rows][:, columns], s),
+                range(begin + back, end),
+                back,
+            )
         elif len(series):
             pairs = lengths[series] - lag[series]
             rows = ranges(first[series] + lag[series], last[series])
-            before = torch.from_numpy(rows - np.repeat(lag[series], pairs)).to(values.device)
-            change = _change(
-                values[torch.from_numpy(rows).to(values.device)], values[before], columns
-            ).numpy()
+            own = torch.from_numpy(np.repeat(series, pairs))
+            now, before = (
+                scaler.inverse(values[torch.from_numpy(each).to(values.device)][:, None, columns], own)
+                for each in (rows, rows - np.repeat(lag[series], pairs))
+            )
+            change = (now - before)[:, 0].abs().cpu().numpy()
             begins, there = pairs.cumsum() - pairs, np.isfinite(change)
             count = np.add.reduceat(there, begins, dtype=np.int64)
             total = np.add.reduceat(np.where(there, change, 0.0), begins)
@@ -184,17 +193,12 @@ def seasonal_naive_mae(
 
 
 def _mean_change(
-    values: Rows, columns: Sequence[int], rows: range, back: int
+    read: Callable[[slice], Float64[Tensor, "rows n_targets"]], rows: range, back: int
 ) -> Float64[np.ndarray, " n_targets"]:
     """Mean |y(t) − y(t − back)| over the rows t of one series, of which `ROWS_AT_ONCE` are in memory at once."""
-    total, count = torch.zeros(2, len(columns), dtype=torch.float64)
+    total, count = 0.0, 0
     for begin in range(rows.start, rows.stop, ROWS_AT_ONCE):
         end = min(begin + ROWS_AT_ONCE, rows.stop)
-        change = _change(values[begin:end], values[begin - back : end - back], columns)
-        total += change.nansum(0)
-        count += change.isfinite().sum(0)
-    return (total / count).numpy()
-
-
-def _change(now: Tensor, before: Tensor, columns: Sequence[int]) -> Float64[Tensor, "rows n_targets"]:
-    return (now[:, columns].double() - before[:, columns].double()).abs().cpu()
+        change = (read(slice(begin, end)) - read(slice(begin - back, end - back))).abs().cpu()
+        total, count = total + change.nansum(0), count + change.isfinite().sum(0)
+    return (total / count).numpy()  # type: ignore[union-attr]

@@ -36,6 +36,9 @@ OF_THE_MODEL = (
     "holidays",
     "fill",
     "fill_limit",
+    "transform",
+    "lower",
+    "upper",
 )
 """Settings that are always those of training."""
 

@@ -17,7 +17,7 @@ from forecast.checkpoints.file import find_checkpoint, find_run, load_checkpoint
 from forecast.checkpoints.settings import check_settings
 from forecast.data import Batch, DataModule, Panel
 from forecast.data.categories import Categories, encode_categories, indicator_names
-from forecast.data.scaling import Scaler
+from forecast.data.scaler import Scaler
 from forecast.data.time_features import parse_frequency, season_length
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
@@ -70,8 +70,9 @@ class TrainedModel:
         state = data_state(content)
         if not state:
             raise CheckpointError(f"{path}: it holds no scaler; train again")
-        for key in ("freq", "trained_until", "n_time_features"):
-            if key not in state:
+        parts = dict.fromkeys(("freq", "trained_until", "n_time_features"), state)
+        for key, part in (parts | {"transforms": state["scaler"]}).items():
+            if key not in part:
                 raise CheckpointError(f"{path}: written by an older version ({key} is missing); train again")
         self.data_state = state
         self.feature_columns: list[str] = state["feature_columns"]

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from forecast.data import Panel
 from forecast.data.scaled_panel import ScaledPanel, ScalingOptions
+from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import calibrated_levels
 from forecast.evaluation.quantiles import Level, bounds, check_levels
 from forecast.inference.bounds import calibration_for, check_trained_bounds, choose_method
@@ -62,12 +64,12 @@ def predict(
         "the data", part, model.data_state, part.starts, rows,
         ScalingOptions(
             saved["scaler"], saved.get("scale_by", "series"), model.holidays, saved.get("fill"),
-            saved.get("fill_limit"), model.season,
+            saved.get("fill_limit"), model.season, model.target_columns,
         ),
     )  # fmt: skip
     warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
-    point, output = forecast_series(model, scaled, torch.from_numpy(rows), horizon)
     scaler, series = scaled.scaler.select_columns(model.target_index), torch.arange(len(part))
+    point, output = forecast_series(model, scaled, torch.from_numpy(rows), horizon, scaler)
 
     def unscale(values: Tensor) -> Values:
         return scaler.inverse(values, series).numpy()
@@ -149,7 +151,11 @@ def warn_of_empty_windows(
 
 @torch.inference_mode()
 def forecast_series(
-    model: TrainedModel, scaled: ScaledPanel, origins: Int64[Tensor, " series"], horizon: int
+    model: TrainedModel,
+    scaled: ScaledPanel,
+    origins: Int64[Tensor, " series"],
+    horizon: int,
+    scaler: Scaler,
 ) -> tuple[Float[Tensor, "series horizon n_targets"], Float[Tensor, "series pred_len n_targets ..."]]:
     """Scaled point forecasts of each series, and the output of the first pass: quantiles, if the network has them."""
     steps = model.seq_len + passes_over(horizon, model.pred_len)
@@ -157,7 +163,8 @@ def forecast_series(
     for series in track(torch.arange(len(origins)).split(SERIES_AT_ONCE), "Forecasting"):
         first = origins[series] - model.seq_len
         past = scaled.past(first, model.seq_len, series)
-        point, output = roll(model, past, scaled.time.windows(first, steps, series), horizon)
+        time, clip = scaled.time.windows(first, steps, series), partial(scaler.clip, series=series)
+        point, output = roll(model, past, time, horizon, clip)
         points.append(point)
         outputs.append(output)
     return torch.cat(points), torch.cat(outputs)

@@ -96,6 +96,7 @@ DATA_KEYS = (
     Key("data.scaler", STATE),
     Key("data.holidays", STATE),
     Key("data.fill", STATE, takes=Takes.ANY_TYPE),
+    *(Key(f"data.{name}", STATE, takes=Takes.ANY_TYPE) for name in ("transform", "lower", "upper")),
     Key("data.fill_limit", STATE, limits=COUNT, null=True),
     Key("data.batch_size", RESULT, limits=UP_TO_A_MILLION),
     Key("data.eval_batch_size", SPEED, limits=UP_TO_A_MILLION, null=True),

@@ -117,7 +117,7 @@ def introduce(config: DictConfig, data: DataModule, model: ForecastModel, traine
 
 
 def describe_inputs(data: DataModule) -> list[str]:
-    """Describe the covariates, and the training windows in use where they are not all."""
+    """Describe the covariates, transforms and bounds, and the training windows in use where they are not all."""
     panel, train, lines = data.panel, data.windows["train"], []
     covariates = {
         "past covariates": [name for name in data.feature_columns if name not in data.columns],
@@ -127,6 +127,10 @@ def describe_inputs(data: DataModule) -> list[str]:
     described = {role: panel.describe_covariates(names) for role, names in covariates.items() if names}
     if listed := "; ".join(f"{role} {names}" for role, names in described.items()):
         lines.append(f"covariates {listed}")
+    domain = data.target_scaler.domain
+    if words := domain.describe(data.target_columns):
+        note = "; scaled scores are errors of transformed values" if domain.has_transforms else ""
+        lines.append(f"values     {words}{note}")
     if data.windows_per_epoch < min(len(panel), len(train)):
         lines.append(
             f"note: an epoch of {data.windows_per_epoch:,} windows misses many of {len(panel):,} series: "

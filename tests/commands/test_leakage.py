@@ -27,7 +27,8 @@ from forecast.checkpoints.safe_load import safe_load
 from forecast.cli.compose import compose_config
 from forecast.data import Windows, module, scaled_panel
 from forecast.data.missing import FILLS
-from forecast.data.scaling import Scaler, fit_scaler
+from forecast.data.scaler import Scaler
+from forecast.data.scaling import fit_scaler
 from forecast.data.window_starts import find_window_starts
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import calibrate
@@ -137,7 +138,9 @@ def answers(frame: pd.DataFrame, example: Example, folder: Path) -> tuple[dict[s
     fitted = FittedBaselines.fit(data)
     torch.manual_seed(0)
     forecaster = make_forecaster(config, data, fitted)
-    calibration = calibrate(lambda batch: predict(forecaster, batch), data.windows["val"], 64, [80])
+    calibration = calibrate(
+        lambda batch: predict(forecaster, batch), data.windows["val"], data.target_scaler, 64, [80]
+    )
     once = {
         "scaler": [*data.scaler.state_dict().values()],
         **fitted.linear.tensors(),
@@ -225,9 +228,9 @@ def planted(leak: str) -> Iterator[None]:
 
 
 def scaled_by_all_rows(
-    kind: str, by: str, values: Any, columns: Any, first: Any, last: Any, others: Any
+    kind: str, by: str, values: Any, columns: Any, first: Any, last: Any, others: Any, domain: Any
 ) -> Scaler:
-    return fit_scaler(kind, by, values, columns, first, np.full_like(last, len(values)), others)
+    return fit_scaler(kind, by, values, columns, first, np.full_like(last, len(values)), others, domain)
 
 
 def longer(split: str, rows: int) -> Callable[..., dict[str, list[range]]]:

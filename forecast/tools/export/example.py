@@ -85,6 +85,11 @@ def add_series_inputs(about: dict[str, Any]) -> str:
         'inputs["center"] = np.array([about["series"][series]["center"]])',
         'inputs["scale"] = np.array([about["series"][series]["scale"]])',
     ]
+    lines += [
+        f'inputs["{part}"] = np.array([about["series"][name]["{part}"]])'
+        for part in ("location", "shape")
+        if part in about["inputs"]
+    ]
     if "future_covariates" in about["inputs"]:
         lines += [
             'known = table.loc[past.index.append(future), about["future_covariates"]]  # in data units',

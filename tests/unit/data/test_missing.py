@@ -12,6 +12,7 @@ from torch import Tensor
 from forecast.api import frame_data
 from forecast.data import DataModule
 from forecast.data.missing import FILLS, SEASONS_BACK, Fill, choose_methods
+from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.covariate_steps import find_covariate_steps
@@ -164,7 +165,7 @@ def test_errors_count_measured_values() -> None:
     target[4] = torch.nan
     series = torch.arange(30) % 2
     scale = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-    sums = ErrorSums(5, torch.zeros(2, 3), scale, torch.ones(2, 3))
+    sums = ErrorSums(5, Scaler(torch.zeros(2, 3), scale), torch.ones(2, 3))
     for part in torch.arange(30).split(7):
         sums.update(prediction[part], target[part], series[part])
     errors = sums.compute()
@@ -187,7 +188,7 @@ def test_errors_count_measured_values() -> None:
 def test_a_forecast_that_is_no_number_is_not_hidden() -> None:
     prediction, target = torch.zeros(2, 3, 1), torch.zeros(2, 3, 1)
     prediction[0, 1], target[1, 0] = torch.nan, torch.nan
-    sums = ErrorSums(3, torch.zeros(1, 1), torch.ones(1, 1), torch.ones(1, 1))
+    sums = ErrorSums(3, Scaler(torch.zeros(1, 1), torch.ones(1, 1)), torch.ones(1, 1))
     sums.update(prediction, target, torch.zeros(2, dtype=torch.int64))
     assert np.isnan(sums.compute().scores()["mse"])
     assert window_errors(prediction, target)[0].isnan().all()
@@ -212,7 +213,7 @@ def test_intervals_count_measured_values() -> None:
     target[torch.rand(target.shape, generator=generator) < 0.3] = torch.nan
 
     def scores(quantiles: Tensor, target: Tensor) -> dict[str, Any]:
-        sums = IntervalSums(DECILES, [80], torch.ones(1, 1))
+        sums = IntervalSums(DECILES, [80], Scaler(torch.zeros(1, 1), torch.ones(1, 1)))
         sums.update(quantiles, target, torch.zeros(len(target), dtype=torch.int64))
         return sums.compute()
 

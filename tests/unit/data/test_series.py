@@ -12,6 +12,7 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from forecast.data import DataModule, long_data
 from forecast.data.rows import TensorRows
+from forecast.data.scaler import Scaler
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines, SeasonalNaive, seasonal_naive_mae
 from forecast.evaluation.errors import SCORES, ErrorSums, window_errors
@@ -532,7 +533,10 @@ def test_baselines_of_every_series() -> None:
     fitted = FittedBaselines.fit(data)
     for s, length in enumerate(LENGTHS.values()):
         rows = torch.from_numpy(data.panel.values[data.panel.starts[s] :][: int(0.7 * length)]).float()
-        (expected,) = seasonal_naive_mae(TensorRows(rows), [0, 1], np.array([0]), np.array([len(rows)]), 7)
+        unscaled = Scaler(torch.zeros(1, 2), torch.ones(1, 2))
+        (expected,) = seasonal_naive_mae(
+            TensorRows(rows), unscaled, [0, 1], np.array([0]), np.array([len(rows)]), 7
+        )
         torch.testing.assert_close(fitted.naive_mae[s], expected, rtol=1e-4, atol=1e-5)
     batch = every(data, "train")
     past = batch.past.double()
@@ -572,13 +576,8 @@ def test_scores_are_each_series_own_then_their_mean() -> None:
     errors, each = sums.compute(), window_errors(forecast, batch.future)
     alone = []
     for s in range(len(LENGTHS)):
-        sums = ErrorSums(
-            PRED_LEN,
-            *(
-                part[s : s + 1]
-                for part in (data.target_scaler.center, data.target_scaler.scale, fitted.naive_mae)
-            ),
-        )
+        center, scale = (part[s : s + 1] for part in (data.target_scaler.center, data.target_scaler.scale))
+        sums = ErrorSums(PRED_LEN, Scaler(center, scale), fitted.naive_mae[s : s + 1])
         own = series == s
         sums.update(forecast[own], batch.future[own], torch.zeros(int(own.sum()), dtype=torch.int64))
         alone.append(sums.compute())

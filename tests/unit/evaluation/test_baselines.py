@@ -4,6 +4,7 @@ import torch
 
 from forecast.data import Windows
 from forecast.data.rows import TensorRows
+from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import (
     RIDGE,
     FittedBaselines,
@@ -105,13 +106,17 @@ def test_linear_answers_flat_data_with_its_level() -> None:
 def test_mase_denominator() -> None:
     rows = torch.tensor([[0.0], [1.0], [5.0], [2.0]])
     first, last = np.array([0]), np.array([4])
-    assert seasonal_naive_mae(TensorRows(rows), [0], first, last, 2).item() == pytest.approx((5 + 1) / 2)
+    unscaled = Scaler(torch.zeros(1, 1), torch.ones(1, 1))
+    assert seasonal_naive_mae(TensorRows(rows), unscaled, [0], first, last, 2).item() == pytest.approx(
+        (5 + 1) / 2
+    )
 
 
 def test_mase_denominators_of_several_series() -> None:
     rows = torch.randn(60, 2, generator=torch.Generator().manual_seed(1))
     first, last = np.array([0, 20, 25, 26]), np.array([20, 25, 26, 60])
-    found = seasonal_naive_mae(TensorRows(rows), [1, 0], first, last, 7)
+    unscaled = Scaler(torch.zeros(4, 2), torch.ones(4, 2))
+    found = seasonal_naive_mae(TensorRows(rows), unscaled, [1, 0], first, last, 7)
     for series, lag in ((0, 7), (1, 1), (3, 7)):  # the second has no whole season, the third no second row
         own = rows[first[series] : last[series], [1, 0]].double()
         assert found[series].tolist() == pytest.approx((own[lag:] - own[:-lag]).abs().mean(0).tolist())

@@ -65,6 +65,7 @@ def both(file: Path, store: Path, **options) -> tuple[DataModule, DataModule]:
         {"features": "MS", "target": "load", "columns": ["wind", "load"]},
         {"split": ["2021-03-15", "2021-03-17 16:00"], "eval_stride": 3},
         {"columns": ["load"], "past_covariates": ["wind"], "future_covariates": ["price"]},
+        {"transform": {"load": "asinh", "wind": "asinh"}, "lower": {"price": -1000}},
     ],
 )
 def test_windows_are_those_of_the_file_in_memory(file: Path, store: Path, scaler: str, options: dict):
