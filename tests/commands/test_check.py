@@ -95,7 +95,8 @@ def test_the_findings_are_saved_once(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr("forecast.commands.check.diagnose", None)  # refused before the file is read
     assert run(monkeypatch, tmp_path, "data.path=my.csv", "output=check.png") == 2
     assert (
-        capsys.readouterr().err == "error: check.png: already exists: give another output, or overwrite=true\n"
+        capsys.readouterr().err
+        == "error: check.png: already exists: give another output, or overwrite=true\n"
     )
 
 
