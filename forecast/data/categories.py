@@ -90,7 +90,7 @@ def encode_categories(where: str, panel: Panel, categories: Categories) -> Panel
     future = (
         None
         if panel.future is None
-        else _encode(where, panel, panel.future, panel.future_covariates, categories)
+        else _encode(where, panel, np.asarray(panel.future), panel.future_covariates, categories)
     )
     return replace(
         panel,
@@ -115,7 +115,7 @@ def _names(panel: Panel) -> tuple[str, ...]:
 def _blocks(panel: Panel) -> Iterator[tuple[Float[np.ndarray, "rows columns"], Sequence[str]]]:
     yield np.asarray(panel.values), panel.columns
     if panel.future is not None:
-        yield panel.future, panel.future_covariates
+        yield np.asarray(panel.future), panel.future_covariates
 
 
 def _encode(
