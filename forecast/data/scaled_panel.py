@@ -104,11 +104,11 @@ class ScaledPanel:
             last = np.where(has_values(panel.values, first, last), last, first)
         future = np.empty((len(panel.values), 0)) if panel.future is None else panel.future
         rows = options.kind, options.by, first, last, place
-        saved = state and Scaler.from_state_dict(state["scaler"])
+        saved = None if state is None else Scaler.from_state_dict(state["scaler"])
         domain = options.domain(panel.columns) if saved is None else saved.domain
         check_values(name, panel, domain)
         scaler = _scaler(panel.values, panel.columns, panel, domain, saved, *rows)
-        saved = state and Scaler.from_state_dict(state["future_scaler"])
+        saved = None if state is None else Scaler.from_state_dict(state["future_scaler"])
         unlimited = Domain.unlimited(len(panel.future_covariates))
         future_scaler = _scaler(future, panel.future_covariates, panel, unlimited, saved, *rows)
         encoding = fit_static(panel.static) if state is None else state["static"]
