@@ -100,7 +100,7 @@ class Model(TrainedModel):
         self, frame: pd.DataFrame | pd.Series, future: pd.DataFrame | None = None
     ) -> DataModule:
         config = self.data_config({"path": FRAME})
-        options = {key: config[key] for key in (*OF_A_FRAME, *TableSource.names()) if key in config}
+        options = {key: config[key] for key in (*OF_A_FRAME, *TableSource.option_names()) if key in config}
         options["eval_stride"] = options["eval_stride"] or 1  # null: the stride of a store
         return frame_data(frame, future=future, name=FRAME, **options)
 
@@ -178,7 +178,7 @@ def fit(
 
 def check_data_overrides(given: Sequence[str]) -> None:
     """Raise ConfigError for a setting that applies only to data files."""
-    allowed = (*OF_A_FRAME, "freq")
+    allowed = (*OF_A_FRAME, "freq", "steps", "calendar")
     for text in given:
         group, _, key = text.split("=")[0].partition(".")
         if group == "data" and key not in allowed:
@@ -202,7 +202,7 @@ def compose_run(given: Sequence[str]) -> DictConfig:
 def make_frame_data(frame: pd.DataFrame | pd.Series, config: DictConfig) -> DataModule:
     """Create the data module of a DataFrame and set it up."""
     settings: dict[str, Any] = OmegaConf.to_container(config.data, resolve=True)  # type: ignore[assignment]
-    options = {key: settings[key] for key in (*OF_A_FRAME, *TableSource.names()) if key in settings}
+    options = {key: settings[key] for key in (*OF_A_FRAME, *TableSource.option_names()) if key in settings}
     data = frame_data(frame, name=FRAME, **options)
     data.setup()
     return data

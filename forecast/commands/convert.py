@@ -23,7 +23,7 @@ def convert(config: DictConfig) -> None:
     output = Path(config.output).expanduser() if config.output else Path(f"{file.name.split('.')[0]}.store")
     check_free_folder(output, marks=PARTS, suffix=".npy", overwrite=config.overwrite)
     options: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
-    reading = ReadOptions(**{key: options[key] for key in ReadOptions.names() if key in options})
+    reading = ReadOptions(**{key: options[key] for key in ReadOptions.option_names() if key in options})
     kind = ParquetChunks if is_parquet(file) else CsvChunks
     chunks = kind(
         file,

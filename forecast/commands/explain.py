@@ -138,7 +138,7 @@ def describe_window(
     if window.series:
         facts.append(f"series {window.series}")
     facts.append(
-        f"forecast from {window.origin} to {window.dates[-1]}, every {data.freq}, from the {data.seq_len} steps since "
+        f"forecast from {window.origin} to {window.dates[-1]}, {data.panel.steps}, from the {data.seq_len} steps since "
         f"{window.dates[0]}"
     )
     if variable is not None:

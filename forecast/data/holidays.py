@@ -1,5 +1,7 @@
 """A country's public holidays as time features, through the `holidays` package (the extra `holidays`)."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
@@ -26,10 +28,7 @@ def holiday_features(dates: pd.DatetimeIndex, country: str) -> Float[np.ndarray,
 
 
 def _calendar(country: str):
-    try:
-        import holidays
-    except ModuleNotFoundError:
-        raise NotInstalled(f"data.holidays={country}", "holidays") from None
+    holidays = _import(f"data.holidays={country}")
     code, subdivision = split_code(country)
     try:
         return holidays.country_holidays(code, subdivision)
@@ -37,6 +36,35 @@ def _calendar(country: str):
         raise ConfigError(
             f"data.holidays={country} is not known: give a country's ISO code, such as TR, DE or DE-BY"
         ) from None
+
+
+def closed_days(code: str):
+    """Return the holidays of a country, as in `holiday_features`, or of an exchange, such as XNYS.
+
+    Raises ConfigError if the package `holidays` does not know the code or is not installed.
+    """
+    holidays = _import(f"data.calendar={code}")
+    try:
+        if is_exchange(code):
+            return holidays.financial_holidays(code)
+        return holidays.country_holidays(*split_code(code))
+    except NotImplementedError:
+        raise ConfigError(
+            f"data.calendar={code} is not known: give the code of a country or exchange, such as DE or XNYS"
+        ) from None
+
+
+def is_exchange(code: str) -> bool:
+    """Return whether the package `holidays` knows a code as that of an exchange."""
+    return code in _import(f"data.calendar={code}").list_supported_financial()
+
+
+def _import(setting: str) -> Any:
+    try:
+        import holidays
+    except ModuleNotFoundError:
+        raise NotInstalled(setting, "holidays") from None
+    return holidays
 
 
 def split_code(country: str) -> tuple[str, str | None]:

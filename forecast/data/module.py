@@ -20,7 +20,6 @@ from forecast.data.panel import Panel
 from forecast.data.scaled_panel import ScaledPanel, ScalingOptions
 from forecast.data.source import Source
 from forecast.data.split import Split, split_panel
-from forecast.data.time_features import season_length
 from forecast.data.window_starts import check_season, choose_eval_stride, find_window_starts
 from forecast.data.windows import Windows
 from forecast.system.errors import ConfigError
@@ -133,7 +132,7 @@ class DataModule(L.LightningDataModule):
         panel = panel.with_utc_offset((self._saved_state or {}).get("utc_offset"))
         choose_columns(self.name, panel, self.features, self.target)  # refuses options that name nothing
         self._panel, self.freq = panel, panel.freq
-        self.season = self._season or season_length(panel.freq)
+        self.season = self._season or panel.season
         self.rows = split_panel(panel, self.split, seq_len=self.seq_len, season=self.season)
         key = "data.season" if self._season else f"the season of {self.freq} data"
         check_season(self.name, self.season, key, self.rows, self.seq_len + self.pred_len)
@@ -210,7 +209,7 @@ class DataModule(L.LightningDataModule):
     def describe(self) -> str:
         """The panel in one line."""
         panel = self.panel
-        dates = f"every {self.freq}, {panel.first_date} to {panel.last_date}"
+        dates = f"{panel.steps}, {panel.first_date} to {panel.last_date}"
         if panel.has_missing:
             dates += f"; {self.describe_missing()}"
         if not panel.has_ids:
@@ -292,6 +291,8 @@ class DataModule(L.LightningDataModule):
             "feature_columns": list(self.feature_columns),
             "target_columns": list(self.target_columns),
             "freq": self.freq,
+            "season": self.season,
+            "calendar": self.panel.calendar and self.panel.calendar.state_dict(),
             "utc_offset": self.panel.utc_offset,
             "n_time_features": self.n_time_features,
             "trained_until": self.trained_until,

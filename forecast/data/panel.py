@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int64
 
+from forecast.data.calendars import Calendar
 from forecast.data.files.timezone import to_move
 from forecast.data.stored_values import StoredValues
-from forecast.data.time_features import future_dates
+from forecast.data.time_features import future_dates, season_length
 
 ROWS_AT_ONCE = 1 << 22
 """Rows of a panel that are worked on at a time, so that temporary arrays stay small beside the panel."""
@@ -43,6 +44,7 @@ class Panel:
         texts: categories of the covariates that are text. Their columns hold codes: the position in this list, −1 where
             the cell is empty. `forecast.data.categories` turns them into indicators.
         indicators: names of the columns that are 1 where a row has some category, with the column of that category.
+        calendar: the dates at which rows come, where they are not evenly spaced; None: one row every `freq`.
     """
 
     ids: pd.Index
@@ -61,6 +63,7 @@ class Panel:
     utc_offset: int | None = None
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     indicators: Mapping[str, str] = field(default_factory=dict)
+    calendar: Calendar | None = None
 
     @classmethod
     def of_table(
@@ -102,6 +105,16 @@ class Panel:
         for part in parts(self.lengths):
             count += np.isnan(self.values[ranges(self.starts[part], self.ends[part])]).sum(axis=0)
         return count
+
+    @property
+    def season(self) -> int:
+        """Rows of the season that follows from the step or from the calendar."""
+        return season_length(self.freq) if self.calendar is None else self.calendar.season
+
+    @property
+    def steps(self) -> str:
+        """The step between rows in words."""
+        return f"every {self.freq}" if self.calendar is None else self.calendar.describe()
 
     @property
     def has_missing(self) -> bool:
@@ -150,14 +163,21 @@ class Panel:
         move = to_move(self.utc_offset, utc_offset)
         if not move:
             return self
-        return replace(self, grid=pd.DatetimeIndex(self.grid + move), utc_offset=utc_offset)
+        calendar = self.calendar and self.calendar.moved(move)
+        return replace(
+            self, grid=pd.DatetimeIndex(self.grid + move), utc_offset=utc_offset, calendar=calendar
+        )
 
     def with_dates_after_ends(self, steps: int) -> "Panel":
         """The panel with a grid that reaches at least `steps` beyond the end of every series."""
         missing = int((self.grid_starts + self.lengths).max()) + steps - len(self.grid)
         if missing <= 0:
             return self
-        grid = self.grid.append(future_dates(self.grid, self.freq, missing))
+        if self.calendar is None:
+            after = future_dates(self.grid, self.freq, missing)
+        else:
+            after = self.calendar.after(self.grid[-1:].item(), missing).as_unit(self.grid.unit)
+        grid = self.grid.append(after)
         return replace(self, grid=pd.DatetimeIndex(grid, name=self.grid.name))
 
     def describe_covariates(self, names: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ def split_rows(dates: pd.DatetimeIndex, freq: str, split: Split) -> dict[str, ra
         return {str(split): range(len(dates))}
     parts = list(split) if isinstance(split, Sequence) and not isinstance(split, str) else [split]
     numbers = [part for part in parts if isinstance(part, int | float) and part > 0]
-    if len(parts) == len(numbers) == 3 and all(isinstance(part, int) for part in numbers):
+    if len(numbers) == 3 and _counts_months(parts):
         train_end, val_end, end = _by_months(len(dates), freq, [int(part) for part in numbers])
     elif len(parts) == len(numbers) == 3 and abs(sum(numbers) - 1) < 1e-6:
         end = len(dates)
@@ -60,6 +60,10 @@ def split_panel(
         DataError: every series is too short.
     """
     lengths = panel.lengths
+    if panel.calendar is not None and _counts_months(split):
+        raise ConfigError(
+            f"data.split={split} counts months of 30 days, which data.steps=rows has not: give parts"
+        )
     if isinstance(split, Sequence) and not isinstance(split, str) and len(split) == 2:
         of_grid = split_rows(panel.grid, panel.freq, split)
         rows = {
@@ -88,6 +92,10 @@ def split_panel(
         name: (panel.starts + first.clip(0, lengths), panel.starts + last.clip(0, lengths))
         for name, (first, last) in rows.items()
     }
+
+
+def _counts_months(split: Split) -> bool:
+    return not isinstance(split, str) and len(split) == 3 and all(type(part) is int for part in split)
 
 
 def _split_if_long_enough(panel: Panel, length: int, split: Split) -> dict[str, range]:

@@ -41,6 +41,13 @@ _BY_STEP = {  # pandas' name of the step, without its anchor (W-SUN: W)
     **dict.fromkeys(["D", "B", "C", "SMS", "SME"], _SECONDS[3:]),
     "W": ["day of month", "week of year"],
 }
+_SEASONS = {
+    "D": 7,
+    "B": 5,
+    "W": 52,
+    **dict.fromkeys(["MS", "ME", "BMS", "BME"], 12),
+    **dict.fromkeys(["QS", "QE", "BQS", "BQE"], 4),
+}
 _NANOSECONDS_A_DAY = 86_400 * 10**9
 
 
@@ -68,6 +75,16 @@ def infer_frequency(dates: pd.DatetimeIndex) -> str:
     if inferred is None:
         raise DataError("the dates are not evenly spaced")
     offset = to_offset(inferred)
+    assert offset is not None
+    return offset.freqstr
+
+
+def name_step(step: np.timedelta64) -> str:
+    """Return the pandas offset alias of a length of time, such as 15min, h or D."""
+    days, rest = divmod(int(step / np.timedelta64(1, "ns")), _NANOSECONDS_A_DAY)
+    if rest == 0:
+        return f"{days}D" if days > 1 else "D"
+    offset = to_offset(pd.Timedelta(step))  # type: ignore[call-overload]  # never NaT
     assert offset is not None
     return offset.freqstr
 
@@ -100,15 +117,15 @@ def time_features(
 def season_length(freq: str) -> int:
     """Return the number of rows in the season that a seasonal-naive forecast repeats.
 
-    A day for steps of minutes and hours that divide it (h 24, 30min 48, 15min 96), a week for days (D 7), a
-    year for weeks (W 52) and months (MS, ME 12), else 1.
+    A day for steps of minutes and hours that divide it (h 24, 30min 48, 15min 96), a week for days (D 7) and business
+    days (B 5), a year for weeks (W 52), months (MS, ME 12) and quarters (QS, QE 4), else 1.
     """
     offset = parse_frequency(freq)
     if isinstance(offset, pd.offsets.Minute | pd.offsets.Hour):
         return rows_in(days=1, freq=freq) or 1
     if offset.n > 1:
         return 1
-    return {"D": 7, "W": 52, "MS": 12, "ME": 12}.get(offset.rule_code.split("-")[0], 1)
+    return _SEASONS.get(offset.rule_code.split("-")[0], 1)
 
 
 def rows_in(days: int, freq: str) -> int:

@@ -10,7 +10,7 @@ from forecast.checkpoints.settings import shipped_download
 from forecast.data.store.format import is_store
 from forecast.system.errors import CheckpointError, ConfigError
 
-OF_THE_FILE = ("root", "url", "hash", "by_hand", "path", "name", "future_path", "rows")
+OF_THE_FILE = ("root", "url", "hash", "by_hand", "path", "name", "future_path", "rows", "start")
 """Settings of a data set that do not apply to another file."""
 
 OF_THE_SERIES = ("ids", "static_path", "future_path")

@@ -107,7 +107,9 @@ def describe_forecast(model: TrainedModel, found: Forecast) -> list[str]:
     columns = ", ".join(found.columns[:8]) + (", ..." if len(found.columns) > 8 else "")
     which = f"{n_series:,} series, {horizon} steps of each" if found.panel.has_ids else f"{horizon} steps"
     first, last = pd.Timestamp(found.dates.min()), pd.Timestamp(found.dates.max())
-    lines = [f"forecast   {columns}: {which}, every {model.freq}, {first} to {last}"]
+    lines = [f"forecast   {columns}: {which}, {found.panel.steps}, {first} to {last}"]
+    if found.panel.calendar is not None:
+        lines.append("dates      steps are rows; data.calendar, such as business or XNYS, gives other dates")
     domain = model.target_scaler.domain
     if words := domain.describe(found.columns):
         note = "; a forecast is closer to the median than to the mean" if domain.has_transforms else ""

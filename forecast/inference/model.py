@@ -84,7 +84,7 @@ class TrainedModel:
         self.target_index = [self.feature_columns.index(name) for name in self.target_columns]
         self.target_scaler = self.scaler.select_columns(self.target_index)
         self.holidays: str | None = self.config["data"]["holidays"]
-        self.season: int = self.config["data"]["season"] or season_length(self.freq)
+        self.season: int = state.get("season") or season_length(self.freq)
         self.seq_len: int = self.config["seq_len"]
         self.pred_len: int = self.config["pred_len"]
         self.loss: str = self.config["loss"]
@@ -198,7 +198,10 @@ class TrainedModel:
         """The settings of the data module that `data` creates."""
         indicators = indicator_names(self.categories)
         columns = [name for name in self.feature_columns if name not in indicators]
-        return choose_data_config(self.path, self.config["data"], columns, given)
+        chosen = choose_data_config(self.path, self.config["data"], columns, given)
+        if chosen.get("steps") == "rows" and chosen.get("calendar") is None:
+            chosen["calendar"] = self.data_state.get("calendar")  # a newer file may be too short to show it
+        return chosen
 
     def check_freq(self, name: str, freq: str) -> None:
         """Raise CheckpointError if the time between rows is not that of training."""

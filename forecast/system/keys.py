@@ -103,11 +103,12 @@ DATA_KEYS = (
     Key("data.windows_per_epoch", RESULT, null=True),
     Key("data.split", DATA, takes=Takes.LIST_OR_WORD),
     Key("data.date_column", DATA, text=True, takes=Takes.ANY_TYPE),
+    Key("data.calendar", DATA, takes=Takes.ANY_TYPE),
     *(
         Key(f"data.{name}", DATA, text=True)
         for name in (
             "static_path", "future_path", "id_column", "target", "separator", "decimal", "thousands", "date_format",
-            "timezone", "freq",
+            "timezone", "freq", "start",
         )
     ),
 )  # fmt: skip

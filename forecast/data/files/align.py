@@ -7,7 +7,7 @@ import pandas as pd
 from jaxtyping import Float64, Int64
 
 from forecast.data.files.cells import FRAME, quote
-from forecast.data.files.grid import find_grid, place_on_grid
+from forecast.data.files.grid import Spacing, find_grid, place_on_grid
 from forecast.data.files.order import order_rows
 from forecast.data.files.table_rows import TableRows
 from forecast.data.panel import Panel, PerSeries, ranges
@@ -15,8 +15,8 @@ from forecast.data.panel import Panel, PerSeries, ranges
 
 def align(
     rows: TableRows,
+    spacing: Spacing,
     *,
-    freq: str | None = None,
     sort: bool = True,
     duplicates: str | None = None,
     is_part: bool = False,
@@ -27,7 +27,7 @@ def align(
     value of some target and ends with the last such row. Rows after that give only future covariates.
 
     Args:
-        freq: step between rows; None: inferred, the same for all series.
+        spacing: the steps between rows, the same for all series.
         sort, duplicates: see `order_rows`.
         is_part: the rows are a part of a series, which may begin and end with missing values.
 
@@ -41,13 +41,13 @@ def align(
     ends = np.array([len(rows)])
     if not is_part:
         rows, starts, ends = _cut_to_targets(rows, starts)
-    return _place_rows(rows, starts, ends, freq)
+    return _place_rows(rows, starts, ends, spacing)
 
 
-def _place_rows(rows: TableRows, starts: PerSeries, ends: PerSeries, freq: str | None) -> Panel:
+def _place_rows(rows: TableRows, starts: PerSeries, ends: PerSeries, spacing: Spacing) -> Panel:
     """Place the ordered rows of each series on one grid of dates."""
     stops = np.append(starts[1:], len(rows))
-    grid, freq = find_grid(rows, starts, ends, freq)
+    grid, freq, calendar = find_grid(rows, starts, ends, spacing)
     static = _static(rows, starts, ends)
     place, lengths = place_on_grid(rows, grid, freq, starts, stops)
     values, future = (_place(block, place, lengths) for block in (rows.values, rows.future))
@@ -69,6 +69,7 @@ def _place_rows(rows: TableRows, starts: PerSeries, ends: PerSeries, freq: str |
         future=future if roles.future else None,
         utc_offset=rows.utc_offset,
         texts=rows.texts,
+        calendar=calendar,
     )
 
 

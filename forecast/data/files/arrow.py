@@ -14,6 +14,7 @@ from forecast.data.files.dates import place_in_time, read_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import ColumnRoles, TableRows
 from forecast.data.files.timezone import without_zone
+from forecast.data.files.undated import number_dates
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import DataError
 
@@ -22,14 +23,19 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
     """Convert an Arrow table. Raises DataError for missing ids or dates, and columns of the wrong type."""
     if not table.num_rows:
         raise DataError(f"{cells.path}: no rows")
-    for name in roles.keys:
+    for name in roles.keys if options.start is None else roles.keys[:-1]:
         if table[name].null_count:
             row = int(table[name].is_null().to_numpy().argmax())
             raise cells.refuse("no date" if name == roles.date else "no id", row=row, column=name)
     codes, ids = np.zeros(table.num_rows, dtype=np.int32), pd.Index([TABLE_ID])
     if roles.id is not None:
         codes, ids = _categories(table[roles.id])
-    dates, utc_offset = _dates(cells, table[roles.date], roles.date, options, codes)
+    unit = "us"
+    if options.start is None:
+        dates, utc_offset = _dates(cells, table[roles.date], roles.date, options, codes)
+        unit = getattr(table[roles.date].type, "unit", unit)
+    else:
+        dates, utc_offset = number_dates(codes, options), None
     static: dict[str, pd.Series] = {}
     for name in roles.static:
         column = table[name]
@@ -48,7 +54,7 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
         _numbers(cells, table, roles.future, roles, options, texts),
         static,
         utc_offset,
-        "ns" if getattr(table[roles.date].type, "unit", None) == "ns" else "us",
+        "ns" if unit == "ns" else "us",
         texts=texts,
     )
 

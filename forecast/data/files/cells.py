@@ -76,7 +76,7 @@ def parse_cells(
 ) -> Cells:
     """Parse text as `read_cells` does: the header of `path`, followed by its lines from `first_line` on."""
     dated = [date_column] if isinstance(date_column, str) else list(date_column)
-    header, header_lines, width = read_header(path, raw, options.separator)
+    header, header_lines, width = read_header(path, raw, options.separator, options.given_names)
     first_line = first_line or header_lines + 1
     if len(dated) > 1 and (len(set(dated)) < len(dated) or date_name(dated) in header):
         raise DataError(
@@ -94,7 +94,7 @@ def parse_cells(
                 sep=options.separator,
                 decimal=options.decimal,
                 header=None,
-                skiprows=1,
+                skiprows=min(header_lines, 1),
                 names=list(range(width)),
                 index_col=False,
                 dtype={header.index(name): str for name in (*dated, *text_columns) if name in header},
@@ -129,9 +129,14 @@ def _name_columns(
         elif frame[number].notna().to_numpy().any():
             raise DataError(f"{path}, line 1: field {number + 1} has values and no name: name or delete it")
     if len(dated) > 1:
-        texts = [columns.pop(name) for name in dated]
+        texts = [_mark_quarters(name, columns.pop(name)) for name in dated]
         columns = {date_name(dated): texts[0].str.cat(texts[1:], sep=" "), **columns}
     return pd.DataFrame(columns)
+
+
+def _mark_quarters(name: str, texts: pd.Series) -> pd.Series:
+    """The texts of a column of quarters as Q1 to Q4; others unchanged."""
+    return "Q" + texts.str.strip() if name.lower() in ("quarter", "qtr", "q") else texts
 
 
 def date_name(date_column: str | Sequence[str]) -> str:

@@ -17,8 +17,16 @@ _OFFSET = r" ?(Z|[+-]\d\d(?::?\d\d)?)$"
 _UTC_OFFSET = r"(?:\d:\d\d(?:\.\d+)?|T\d\d)" + _OFFSET
 _MIDNIGHT = r"[T ]00(?::00)?(?::00(?:\.0+)?)?$"
 _MIDNIGHT_24 = re.compile(r"([T ])24:00(:00(?:\.0+)?)?")
-_HOUR_NUMBER = r"^(.*\d[^\d:]\d+) (\d{1,2})$"  # a day, and a number that is no part of a time
-_YEARS = (1678, 2261)  # what pandas can count in nanoseconds
+_DAY = r".*\d[^\d:]+\d+[^\d:]+\d+|\d+[^\d:]+[A-Za-z][^\d:]*\d{4}|[A-Za-z][^\d:]+\d+[^\d:]+\d{4}|\d{8}"
+_HOUR_NUMBER = rf"^({_DAY}) (\d{{1,2}})$"  # a whole day, and a number that is no part of a time
+_QUARTER = r"^(?:(?P<year>\d{4})[ -]?)?[Qq](?P<quarter>[1-4])(?:[ -]?(?P<year_after>\d{4}))?$"
+_MONTHS = {
+    r"[A-Za-z]{3}([ -])\d{4}": "%b{}%Y",
+    r"[A-Za-z]{4,}([ -])\d{4}": "%B{}%Y",
+    r"\d{1,2}([/.])\d{4}": "%m{}%Y",
+}
+"""Patterns of months and years that pandas does not guess, and their formats."""
+YEARS = (1678, 2261)  # what pandas can count in nanoseconds
 _MOST_MILLISECONDS = 1e13  # three centuries
 
 COUNTS = {"unix": (1_000, "unix"), "unix_ms": (1, "unix"), "excel": (86_400_000, "1899-12-30")}
@@ -161,6 +169,10 @@ def _count(texts: pd.Series, unit: str) -> pd.Series:
 
 
 def _guess(cells: Cells, column: str, texts: pd.Series) -> pd.DatetimeIndex:
+    quarters = texts.str.extract(_QUARTER)
+    if quarters["quarter"].notna().all():
+        months = 3 * quarters["quarter"].astype(int) - 2
+        texts = quarters["year"].fillna(quarters["year_after"]) + "-" + months.astype(str).str.zfill(2)
     iso = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # where only one order can be meant
         guesses = {_format_of(texts.iloc[0], dayfirst=dayfirst) for dayfirst in (False, True)}
@@ -185,6 +197,9 @@ def _guess(cells: Cells, column: str, texts: pd.Series) -> pd.DatetimeIndex:
 
 def _format_of(text: str, *, dayfirst: bool) -> str | None:
     """Guess the strptime format of a date, including AM and PM, which pandas cannot guess."""
+    for pattern, month in _MONTHS.items():
+        if found := re.fullmatch(pattern, text):
+            return month.format(found[1])
     found = re.fullmatch(r"(.+) [0-9]{1,2}:[0-9]{2}(:[0-9]{2})? ?[AaPp][Mm]", text)
     if found is None:
         return guess_datetime_format(text, dayfirst=dayfirst)
@@ -215,9 +230,9 @@ def _all_read(
         row = int(unread.argmax())
         raise cells.refuse(f"{quote(texts.iloc[row])} {complaint}", row=row, column=column)
     dates = pd.DatetimeIndex(parsed).tz_localize(None)
-    far = (dates.year < _YEARS[0]) | (dates.year > _YEARS[1])
+    far = (dates.year < YEARS[0]) | (dates.year > YEARS[1])
     if far.any():
         row = int(far.argmax())
-        message = f"{quote(texts.iloc[row])} is not a date from {_YEARS[0]} to {_YEARS[1]}: correct it"
+        message = f"{quote(texts.iloc[row])} is not a date from {YEARS[0]} to {YEARS[1]}: correct it"
         raise cells.refuse(message, row=row, column=column)
     return dates

@@ -40,6 +40,8 @@ class FileSource(TableSource, ReadOptions):
             raise ConfigError("data.static_path has one row per series, which needs data.id_column")
         if self.future_path is not None and not self.future_covariates:
             raise ConfigError("a file of the future holds future covariates, and there are none here")
+        if self.future_path is not None and self.start is not None:
+            raise ConfigError("a file of the future needs dates, and data.start numbers rows without dates")
         TableSource.__post_init__(self)
         ReadOptions.__post_init__(self)
         self.path = Path(self.path).expanduser()

@@ -16,7 +16,8 @@ from forecast.system.errors import ConfigError, DataError
 class FrameSource(TableSource):
     """A DataFrame; ids and dates are columns or its index.
 
-    Without `id_column`, the dates are its DatetimeIndex, whatever `date_column` says. The rows of `future`, which is
+    Without `id_column`, the dates are its DatetimeIndex, or the beginnings of its PeriodIndex, whatever `date_column`
+    says. The rows of `future`, which is
     laid out in the same way, follow those of `frame`.
     """
 
@@ -39,7 +40,7 @@ class FrameSource(TableSource):
             raise DataError(f"a pandas DataFrame or Series is needed, not {type(frame).__name__}")
         if self.id_column is not None:
             return frame
-        if not isinstance(frame.index, pd.DatetimeIndex):
+        if not isinstance(frame.index, pd.DatetimeIndex | pd.PeriodIndex):
             raise DataError(
                 "the DataFrame needs a DatetimeIndex: frame.set_index(pd.to_datetime(frame.pop('date')))"
             )

@@ -1,18 +1,19 @@
 """The regular grid of dates of a table, and the step between them."""
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Int64
-from pandas.tseries.frequencies import to_offset
 
+from forecast.data.calendars import WEEKDAYS, Asked, Calendar, find_calendar
 from forecast.data.files.order import CLOCKS
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import looks_skipped
 from forecast.data.panel import PerSeries
-from forecast.data.time_features import infer_frequency, parse_frequency
-from forecast.system.errors import DataError
+from forecast.data.time_features import infer_frequency, name_step, parse_frequency
+from forecast.system.errors import ConfigError, DataError
 
 ASKED = 20
 """Series whose dates tell the step, the longest ones."""
@@ -20,17 +21,72 @@ ASKED = 20
 SKIPPED_HOURS = 100
 """Gaps are examined for changes of the clocks if there are no more."""
 
+STEPS = ("dates", "rows")
+
+MOST_UNION = 2
+"""Dates per row from which series do not share one calendar."""
+
 SPARSE = 10
 """Dates on the grid per row of the table from which the step cannot be right."""
 
 
+@dataclass(frozen=True)
+class Spacing:
+    """The steps between rows.
+
+    Attributes:
+        freq, steps, calendar: see `forecast.data.files.table_source.TableSource`.
+
+    Raises:
+        ConfigError: values that cannot be combined.
+    """
+
+    freq: str | None = None
+    steps: str = "dates"
+    calendar: Asked = None
+
+    def __post_init__(self) -> None:
+        if self.steps not in STEPS:
+            raise ConfigError(f"data.steps={self.steps} is not one of {', '.join(STEPS)}")
+        if self.calendar is not None and self.steps != "rows":
+            raise ConfigError(
+                "data.calendar gives the dates of rows that are taken as steps: set data.steps=rows"
+            )
+
+
 def find_grid(
+    rows: TableRows, starts: PerSeries, ends: PerSeries, spacing: Spacing
+) -> tuple[pd.DatetimeIndex, str, Calendar | None]:
+    """Return the dates from the first of all series to the last, their step, and their calendar with `steps=rows`.
+
+    Raises DataError if the step or the calendar cannot be inferred, or does not fit the dates.
+    """
+    if spacing.steps == "rows":
+        return _dates_of_rows(rows, starts, spacing)
+    return *_even_dates(rows, starts, ends, spacing.freq), None
+
+
+def _dates_of_rows(
+    rows: TableRows, starts: PerSeries, spacing: Spacing
+) -> tuple[pd.DatetimeIndex, str, Calendar]:
+    """Return the dates at which any series has a row. Raises DataError for series that share few dates."""
+    dates, places = np.unique(rows.dates, return_inverse=True)
+    stops = np.append(starts[1:], len(rows))
+    needed = int((places[stops - 1] - places[starts] + 1).sum())
+    if needed > MOST_UNION * len(rows):
+        raise DataError(
+            f"{rows.cells.path}: data.steps=rows needs series with the same dates, and these {len(starts):,} have "
+            f"{len(rows):,} rows for {needed:,} dates: set data.steps=dates, or give one series (data.ids)"
+        )
+    grid = pd.DatetimeIndex(dates)
+    calendar = find_calendar(str(rows.cells.path), grid, spacing.calendar)
+    return grid, spacing.freq or calendar.freq, calendar
+
+
+def _even_dates(
     rows: TableRows, starts: PerSeries, ends: PerSeries, freq: str | None
 ) -> tuple[pd.DatetimeIndex, str]:
-    """Return the dates from the first of all series to the last, and their step, which is `freq` or inferred.
-
-    Raises DataError if the step cannot be inferred or does not fit the first date of a series.
-    """
+    """Return the dates from the first of all series to the last, and their step, which is `freq` or inferred."""
     step = parse_frequency(freq or _infer_step(rows, starts, ends))
     first, last = rows.dates.min(), rows.dates.max()
     two = pd.date_range(first, periods=2, freq=step).to_numpy()
@@ -70,9 +126,30 @@ def _infer_step(rows: TableRows, starts: PerSeries, ends: PerSeries) -> str:
                 return infer_frequency(pd.DatetimeIndex(rows.dates[starts[s] : starts[s] + length]))
             except DataError:
                 length //= 2
-    steps = np.diff(rows.dates[starts[longest[0]] : ends[longest[0]]])
-    lengths, counts = np.unique(steps, return_counts=True)
-    return to_offset(pd.Timedelta(lengths[counts.argmax()])).freqstr  # type: ignore[union-attr]
+    return step_with_gaps(rows.dates[starts[longest[0]] : ends[longest[0]]], rows.dates)
+
+
+def step_with_gaps(longest: np.ndarray, all_dates: np.ndarray) -> str:
+    """Return the step between dates of which some are missing.
+
+    It is the longest one of months, weeks and business days that all dates fit; else the most common step of `longest`,
+    the dates of the longest series in ascending order.
+    """
+    gaps, counts = np.unique(np.diff(longest), return_counts=True)
+    most_common = name_step(gaps[counts.argmax()])
+    if gaps[0] < np.timedelta64(1, "D"):
+        return most_common
+    dates = pd.DatetimeIndex(np.unique(all_dates))
+    for is_there, letter in ((dates.is_month_start, "S"), (dates.is_month_end, "E")):
+        if is_there.all():
+            months = int(np.gcd.reduce(np.diff(dates.year * 12 + dates.month)))
+            return f"{months}M{letter}" if months > 1 else f"M{letter}"
+    weekdays = np.unique(dates.day_of_week)
+    if len(weekdays) == 1:
+        return f"W-{WEEKDAYS[weekdays[0]].upper()}"
+    if weekdays[-1] < 5 and gaps[0] == np.timedelta64(1, "D"):
+        return "B"
+    return most_common
 
 
 def place_on_grid(

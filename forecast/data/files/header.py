@@ -2,17 +2,23 @@
 
 import csv
 import io
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from forecast.data.files.text import quote
 from forecast.system.errors import DataError
 
+_NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?")
 _MAX_COLUMNS = 100_000
 
 
-def read_header(path: Path, raw: bytes, separator: str) -> tuple[list[str], int, int]:
+def read_header(
+    path: Path, raw: bytes, separator: str, given: Sequence[str] | None = None
+) -> tuple[list[str], int, int]:
     """Return the column names, the number of lines that the header takes, and the number of columns.
 
+    `given` has the names of a file without a header, and is empty for column_1, column_2, ...; None: there is a header.
     The number of columns is that of the header or of the first row below it, whichever is larger.
     Raises DataError for too many columns, an unclosed quote, or a name that is not printable or appears twice.
     """
@@ -30,9 +36,11 @@ def read_header(path: Path, raw: bytes, separator: str) -> tuple[list[str], int,
     try:
         header = [_one_line(name) for name in next(records, [])]
         lines, line = records.line_num, 2
-        width = len(next(records, []))
+        width = max(len(header), len(next(records, [])))
     except csv.Error as error:
         raise DataError(f"{path}, line {line}: {error}: is a quote never closed?") from None
+    if given is not None:
+        header, lines = _check_names(path, given, width), 0
     seen: dict[str, int] = {}
     for number, name in enumerate(header, start=1):
         if not name.isprintable():
@@ -42,7 +50,16 @@ def read_header(path: Path, raw: bytes, separator: str) -> tuple[list[str], int,
             both = f"fields {seen[name]} and {number}"
             raise DataError(f"{path}, line 1: column {quote(name)} appears twice ({both}): rename one")
         seen[name] = number
-    return header, lines, max(width, len(header))
+    return header, lines, width
+
+
+def _check_names(path: Path, given: Sequence[str], width: int) -> list[str]:
+    """The names of the columns of a file without a header. Raises DataError for too many or too few names."""
+    if given and len(given) != width:
+        raise DataError(
+            f"{path}, line 1: {width} fields, and data.names has {len(given)} names: give one for each"
+        )
+    return [str(name) for name in given] or [f"column_{number}" for number in range(1, width + 1)]
 
 
 def _one_line(name: str) -> str:
@@ -66,4 +83,7 @@ def hint_on_names(header: list[str], raw: bytes, wanted: str, separator: str) ->
         if wanted in [name.strip(" \"'") for name in line.split(separator)]:
             return f"in line 1, but in line {number}: delete the lines above the header"
     names = ", ".join(quote(name) for name in header[:8]) + (", ..." if len(header) > 8 else "")
-    return f"in line 1 ({names}): set data.date_column to the name of the dates"
+    if any(_NUMBER.fullmatch(name) for name in header):
+        return f"in line 1 ({names}): for a file without a header set data.header=none"
+    dates = "set data.date_column to the name of the dates"
+    return f"in line 1 ({names}): {dates}, or data.start=2010-01-01 data.freq=D if there are none"

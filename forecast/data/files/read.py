@@ -17,6 +17,7 @@ from forecast.data.files.covariates import read_covariates
 from forecast.data.files.dates import read_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import ColumnRoles, TableRows
+from forecast.data.files.undated import number_dates
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import DataError
 
@@ -34,8 +35,21 @@ def read_file(
     if path.suffix in PARQUET or os.path.isdir(path):
         return _read_parquet(path, roles, options)
     texts = (*roles.keys, *roles.static)
-    cells = read_cells(path, date_column, options, [name for name in texts if name != roles.date])
-    return rows_from_cells(cells, roles.resolve(str(path), list(cells.frame.columns)), options)
+    dated = date_column if options.start is None else ()
+    cells = read_cells(path, dated, options, [name for name in texts if name != roles.date])
+    return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
+
+
+def _resolve(path: Path, roles: ColumnRoles, present: list[str], options: ReadOptions) -> ColumnRoles:
+    """The roles with the targets by name. Raises DataError for a column of dates in a file that has `start`."""
+    if options.start is None:
+        return roles.resolve(str(path), present)
+    if roles.date in present:
+        raise DataError(
+            f"{path}: column {quote(roles.date)} has dates, and data.start={options.start} numbers the rows: leave it "
+            f"out, or set data.drop=[{roles.date}] and data.date_column=none"
+        )
+    return roles.resolve(str(path), [*present, roles.date])
 
 
 def _read_parquet(path: Path, roles: ColumnRoles, options: ReadOptions) -> TableRows:
@@ -45,9 +59,11 @@ def _read_parquet(path: Path, roles: ColumnRoles, options: ReadOptions) -> Table
                 f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files"
             )
         schema = pq.read_schema(next(path.rglob("*.parquet")) if path.is_dir() else path)
-        roles = roles.resolve(str(path), schema.names)
-        text = [name for name in roles.all if is_text(schema.field(name).type) and name != roles.date]
-        table = pq.read_table(path, columns=list(roles.all), read_dictionary=text)
+        roles = _resolve(path, roles, schema.names, options)
+        names = [name for name in roles.all if name != roles.date]
+        text = [name for name in names if is_text(schema.field(name).type)]
+        names += [roles.date] if options.start is None else []
+        table = pq.read_table(path, columns=names, read_dictionary=text)
     except (OSError, pa.ArrowException) as error:
         reason = (isinstance(error, OSError) and error.strerror) or " ".join(str(error).split())
         raise DataError(f"{path}: cannot be read as Parquet: {reason}") from None
@@ -55,7 +71,7 @@ def _read_parquet(path: Path, roles: ColumnRoles, options: ReadOptions) -> Table
 
 
 def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles) -> TableRows:
-    """Read a DataFrame. Ids and dates may be its index. Messages count rows from 0."""
+    """Read a DataFrame. Ids and dates may be its index; periods begin at their dates. Messages count rows from 0."""
     where = str(FRAME)
     if set(roles.keys) & set(frame.index.names):
         frame = frame.reset_index()
@@ -64,6 +80,8 @@ def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles) -> TableRows:
         twice = quote(frame.columns[frame.columns.duplicated()][0])
         raise DataError(f"{where} has two columns {twice}: rename one")
     roles = roles.resolve(where, list(frame.columns))
+    if isinstance(frame[roles.date].dtype, pd.PeriodDtype):
+        frame = frame.assign(**{roles.date: frame[roles.date].dt.to_timestamp()})
     try:
         table = pa.Table.from_pandas(pd.DataFrame(frame[list(roles.all)]), preserve_index=False)
     except pa.ArrowException as error:
@@ -96,7 +114,10 @@ def read_static(path: Path, id_column: str, names: Sequence[str], options: ReadO
 def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> TableRows:
     """Parse the cells of a CSV file. Raises DataError for the first id, date or number that cannot be parsed."""
     codes, ids = _series(cells, roles.id)
-    dates, utc_offset = read_dates(cells, roles.date, options, codes)
+    if options.start is None:
+        dates, utc_offset = read_dates(cells, roles.date, options, codes)
+    else:
+        dates, utc_offset = number_dates(codes, options), None
     static = {}
     for name in roles.static:
         column = _numbers_or_texts(cells, name, options)

@@ -10,6 +10,7 @@ from jaxtyping import Float64
 from forecast.system.errors import ConfigError
 
 STAMPS = ("start", "end")
+HEADERS = ("first", "none")
 
 
 @dataclass(kw_only=True)
@@ -23,6 +24,10 @@ class ReadOptions:
         stamp: whether a date is the `start` or the `end` of its step. Dates at the end move back by one step.
         separator, decimal, thousands: characters between fields, before decimals and between groups of digits.
         encoding: of the text, such as latin-1. None: UTF-8, or UTF-16 where the file begins so.
+        header: `first`: the first line names the columns. `none`: it is a row, and the columns have the `names`.
+        names: of the columns of a file without a header. Empty: column_1, column_2, ...
+        start: date of the first row of each series in a file without dates; rows are `freq` apart.
+        freq: step between rows, see `TableSource`.
         na_values: further numbers and texts that mean a missing value, such as -9999.
 
     Raises:
@@ -37,6 +42,10 @@ class ReadOptions:
     thousands: str | None = None
     encoding: str | None = None
     na_values: Sequence[float | str] = ()
+    header: str = "first"
+    names: Sequence[str] = ()
+    start: str | None = None
+    freq: str | None = None
 
     def __post_init__(self) -> None:
         characters = {"separator": self.separator, "decimal": self.decimal, "thousands": self.thousands}
@@ -47,6 +56,14 @@ class ReadOptions:
             raise ConfigError(f"data.decimal and data.thousands are both {self.decimal!r}: they must differ")
         if self.stamp not in STAMPS:
             raise ConfigError(f"data.stamp={self.stamp} is not one of {', '.join(STAMPS)}")
+        if self.header not in HEADERS:
+            raise ConfigError(f"data.header={self.header} is not one of {', '.join(HEADERS)}")
+        if self.names and self.header != "none":
+            raise ConfigError("data.names names the columns of a file without a header: set data.header=none")
+        if self.start is not None and self.freq is None:
+            raise ConfigError(
+                f"data.start={self.start} needs the step between rows: set data.freq, such as D"
+            )
         if self.encoding is not None:
             try:
                 "".encode(self.encoding)
@@ -58,8 +75,13 @@ class ReadOptions:
             raise ConfigError(f"data.na_values={self.na_values}: write a list, as in data.na_values=[-9999]")
 
     @classmethod
-    def names(cls) -> tuple[str, ...]:
+    def option_names(cls) -> tuple[str, ...]:
         return tuple(field.name for field in fields(cls))
+
+    @property
+    def given_names(self) -> Sequence[str] | None:
+        """The names of the columns if the file has no header; empty if it has no names either."""
+        return list(map(str, self.names)) if self.header == "none" else None
 
     @property
     def na_texts(self) -> list[str]:

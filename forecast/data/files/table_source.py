@@ -7,8 +7,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pandas as pd
 
+from forecast.data.calendars import Asked
 from forecast.data.files.align import align
 from forecast.data.files.cells import date_name
+from forecast.data.files.grid import Spacing
 from forecast.data.files.table_rows import ColumnRoles, TableRows
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
@@ -32,6 +34,10 @@ class TableSource:
         rows: first and last date of the rows to use; None: no limit. A last date without a time includes its day.
         ids: the series to use; None: all.
         freq: step between rows; None: inferred.
+        steps: `dates`: rows are `freq` apart, and a date without a row is missing. `rows`: each date with a row is a
+            step, whatever the time between two rows.
+        calendar: with `steps=rows`, the dates at which rows come after the end, see
+            `forecast.data.calendars.find_calendar`.
         duplicates: see `forecast.data.files.order.order_rows`.
         sort: sort the rows of each series by date, or refuse rows out of order. None: sort where there is `id_column`.
     """
@@ -47,12 +53,15 @@ class TableSource:
     rows: Sequence[str | None] | None = None
     ids: Sequence[str] | None = None
     freq: str | None = None
+    steps: str = "dates"
+    calendar: Asked = None
     sort: bool | None = None
     duplicates: str | None = None
 
     def __post_init__(self) -> None:
         if not self.date_column:
             raise ConfigError("data.date_column is empty: name the column of the dates")
+        self._spacing = Spacing(self.freq, self.steps, self.calendar)
         self._first, self._last = parse_span(self.rows)
         for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):
             _check_list(key, getattr(self, key))
@@ -74,7 +83,7 @@ class TableSource:
         self.roles.check()
 
     @classmethod
-    def names(cls) -> tuple[str, ...]:
+    def option_names(cls) -> tuple[str, ...]:
         """Names of the options."""
         return tuple(field.name for field in fields(TableSource))
 
@@ -91,7 +100,7 @@ class TableSource:
     def read(self) -> Panel:
         rows = self._choose_series(self.read_rows())
         sort = self.id_column is not None if self.sort is None else self.sort
-        return self._finish(align(rows, freq=self.freq, sort=sort, duplicates=self.duplicates))
+        return self._finish(align(rows, self._spacing, sort=sort, duplicates=self.duplicates))
 
     def _finish(self, panel: Panel) -> Panel:
         return panel

@@ -18,6 +18,7 @@ from jaxtyping import Float64
 
 from forecast.data.files.align import align
 from forecast.data.files.cells import quote
+from forecast.data.files.grid import Spacing
 from forecast.data.files.table_rows import TableRows
 from forecast.data.panel import Panel
 from forecast.data.store.chunks import Chunk, Chunks
@@ -193,7 +194,7 @@ def _checked(chunk: Chunk, note: Note, freq: str | None) -> Panel:
     rows = chunk.rows
     if note.position is not None:  # the row above comes along, and goes again
         rows = _prepend(rows, np.datetime64(note.last_date, "ns"))
-    table = align(rows, freq=note.freq or freq, sort=False, is_part=True)
+    table = align(rows, Spacing(note.freq or freq), sort=False, is_part=True)
     if note.position is None:
         return table
     if len(table.grid) < 2:

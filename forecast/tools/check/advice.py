@@ -7,7 +7,6 @@ from jaxtyping import Float64
 
 from forecast.data import Panel
 from forecast.data.options import AUTO, FEATURES, windows_an_epoch
-from forecast.data.time_features import season_length
 from forecast.system.errors import ConfigError
 from forecast.tools.check.columns import Column
 from forecast.tools.check.lengths import PATCH
@@ -25,13 +24,13 @@ LESS_ERROR = 0.95
 
 
 def suggest_season(
-    train: Sequence[Float64[np.ndarray, "_ columns"]], seasons: Sequence[Season], freq: str, choices: Choices
+    train: Sequence[Float64[np.ndarray, "_ columns"]], seasons: Sequence[Season], usual: int, choices: Choices
 ) -> list[Setting]:
     """Suggest data.season if another season than the default has a lower seasonal-naive error.
 
-    `train` has the training rows of one or several series.
+    `train` has the training rows of one or several series, `usual` is the default season.
     """
-    shortest, usual = min(map(len, train), default=0), season_length(freq)
+    shortest = min(map(len, train), default=0)
     if choices.season is not None and choices.season < shortest:
         return []
     periods = {1, usual, *(season.rows for season in seasons)}
@@ -44,7 +43,7 @@ def suggest_season(
         return []
     best = min(errors, key=lambda period: errors[period])
     if usual >= shortest:
-        why = f"the training part is shorter than the season of {freq} data, {usual} rows"
+        why = f"the training part is shorter than the default season, {usual} rows"
         return [Setting("data.season", best, why)]
     if best == 1 or errors[best] >= LESS_ERROR * errors[usual]:
         return []  # 1 is the naive baseline, which is measured anyway

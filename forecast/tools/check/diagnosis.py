@@ -1,14 +1,16 @@
 """The examination of a panel before training."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from forecast.data import DataModule, Panel
+from forecast.data.files.table_source import TableSource
 from forecast.data.store.format import check_fits_memory
-from forecast.data.time_features import season_length
 from forecast.tools.check import advice
+from forecast.tools.check.calendar_gaps import find_calendar_of_gaps
 from forecast.tools.check.columns import Column, measure_columns
 from forecast.tools.check.gaps import Gaps, find_gaps, interpolate
 from forecast.tools.check.lengths import HORIZON, PAST, suggest_lengths
@@ -73,7 +75,7 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         DataError, ConfigError: as training does, except for splits that are too short.
     """
     stage("reading")
-    file = read_panel(data)
+    file, steps = choose_steps(data, read_panel(data))
     stage("columns")
     parts = split_parts(file, data.split, data.scale_by)
     columns, by_series = measure_columns(file, parts)
@@ -87,14 +89,14 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
     stage("seasons")
     index, longest = [panel.columns.index(name) for name in targets], choose_longest(panel)
     values = last_rows(interpolated, longest, index)
-    seasons = find_seasons(values, panel.freq)
-    lengths = suggest_lengths(parts, seasons, panel.freq, choices)
+    seasons = find_seasons(values, panel.freq, panel.calendar)
+    lengths = suggest_lengths(parts, seasons, panel.season, choices)
     baselines, settings = None, []
     if lengths:
         season = advice.suggest_season(
-            training_rows(interpolated, longest, index, parts[0]), seasons, panel.freq, choices
+            training_rows(interpolated, longest, index, parts[0]), seasons, panel.season, choices
         )
-        settings = [*advice.suggest_na_values(columns), *useful, features, *lengths, *season]
+        settings = [*steps, *advice.suggest_na_values(columns), *useful, features, *lengths, *season]
         stage("baselines")
         baselines, n_windows = measure(panel, data, settings, choices)
         settings += advice.suggest_training(n_windows, lengths, choices)
@@ -110,12 +112,27 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         targets=tuple(targets),
         seasons=seasons,
         season_rows=len(values),
-        season=choices.season or season_length(panel.freq),
+        season=choices.season or panel.season,
         parts=parts,
         lengths=chosen,
         settings=settings,
         baselines=baselines,
     )
+
+
+def choose_steps(data: DataModule, panel: Panel) -> tuple[Panel, list[Setting]]:
+    """The panel as `data` reads it; with `data.steps=rows` and this setting where gaps follow a calendar."""
+    source = data.source
+    if not isinstance(source, TableSource) or (source.steps, source.freq) != ("dates", None):
+        return panel, []
+    calendar = find_calendar_of_gaps(panel)
+    if calendar is None:
+        return panel, []
+    data.source = replace(source, steps="rows")
+    with warnings.catch_warnings(action="ignore"):  # the first reading gave them
+        panel = read_panel(data)
+    why = f"the rows are {calendar.describe()}: dates between them are not missing"
+    return panel, [Setting("data.steps", "rows", why)]
 
 
 def measure(

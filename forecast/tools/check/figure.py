@@ -85,7 +85,7 @@ def describe_figure(found: Diagnosis, curves: int) -> str:
     series = f"{len(panel):,} series, " if panel.has_ids else ""
     more = f", {curves} of {count:,} {of}" if curves < count else ""
     return (
-        f"{found.name}: {series}{panel.n_rows:,} rows, every {panel.freq}, "
+        f"{found.name}: {series}{panel.n_rows:,} rows, {panel.steps}, "
         f"{format_date(panel.first_date)} to {format_date(panel.last_date)}{more}"
     )
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from forecast.data.time_features import season_length
 from forecast.tools.check.seasons import Season
 from forecast.tools.check.settings import Choices, Setting
 from forecast.tools.check.windows import Part
@@ -18,14 +17,14 @@ ENOUGH = 16
 
 
 def suggest_lengths(
-    parts: Sequence[Part], seasons: Sequence[Season], freq: str, choices: Choices
+    parts: Sequence[Part], seasons: Sequence[Season], usual: int, choices: Choices
 ) -> list[Setting]:
     """Suggest seq_len, label_len and pred_len that leave windows in every split; empty if no lengths do.
 
-    Of several series, the lengths fit one whose splits have the median number of rows.
+    `usual` is the default season. Of several series, the lengths fit one whose splits have the median number of rows.
     """
     strongest = max(seasons, key=lambda season: season.strength, default=None)
-    pred_len = _suggest_horizon(parts, strongest, season_length(freq), choices)
+    pred_len = _suggest_horizon(parts, strongest, usual, choices)
     if pred_len is None:
         return []
     train, horizon = parts[0], pred_len.value

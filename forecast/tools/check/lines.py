@@ -16,7 +16,7 @@ def describe_data(found: Diagnosis) -> str:
     panel, columns = found.file, plural(len(found.columns), "column")
     series = f"{len(panel):,} series, " if panel.has_ids else ""
     return (
-        f"{found.name}: {series}{panel.n_rows:,} rows × {columns}, every {panel.freq}, "
+        f"{found.name}: {series}{panel.n_rows:,} rows × {columns}, {panel.steps}, "
         f"{format_date(panel.first_date)} to {format_date(panel.last_date)}"
     )
 
@@ -98,7 +98,7 @@ def describe_seasons(found: Diagnosis) -> list[str]:
     rows = found.season_rows
     lines += [
         f"{length:,} rows ({name}): cannot be recognised in {rows / length:.1f} cycles; {CYCLES} are needed"
-        for length, name in calendar_periods(found.panel.freq).items()
+        for length, name in calendar_periods(found.panel.freq, found.panel.calendar).items()
         if length <= rows < CYCLES * length
     ]
     sampled = len(found.seasons[0].by_column) // len(found.targets) if found.seasons else 1

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.signal
 from jaxtyping import Float64
 
+from forecast.data.calendars import Calendar
 from forecast.data.time_features import parse_frequency, rows_in
 
 WEAK, CLEAR, STRONG = 0.1, 0.3, 0.6
@@ -57,8 +58,10 @@ class Season:
         return "strong" if self.strength >= STRONG else "clear" if self.strength >= CLEAR else "weak"
 
 
-def calendar_periods(freq: str) -> dict[int, str]:
-    """Rows in a day, a week and a year of 365 days, if the step divides them."""
+def calendar_periods(freq: str, calendar: Calendar | None = None) -> dict[int, str]:
+    """Rows in a day, a week and a year of 365 days, if the step divides them; or in a session and a week."""
+    if calendar is not None and len(calendar.slots) > 1:
+        return calendar.periods
     offset = parse_frequency(freq)
     periods = {
         rows_in(days=days, freq=freq): name for days, name in ((1, "a day"), (7, "a week"), (365, "a year"))
@@ -74,16 +77,18 @@ def calendar_periods(freq: str) -> dict[int, str]:
     return {rows: name for rows, name in periods.items() if rows > 1}
 
 
-def find_seasons(values: Float64[np.ndarray, "rows columns"], freq: str) -> list[Season]:
+def find_seasons(
+    values: Float64[np.ndarray, "rows columns"], freq: str, calendar: Calendar | None = None
+) -> list[Season]:
     """The seasons of the columns, shortest first.
 
     Candidates are the periods of the calendar and the peaks of the mean autocorrelation. A multiple of a shorter
     season counts only if it explains more; any other period is measured after shorter seasons are subtracted. A period
     outside the calendar is dropped if a multiple of it explains much more.
     """
-    candidates = calendar_periods(freq)
+    candidates = calendar_periods(freq, calendar)
     for peak in autocorrelation_peaks(values):
-        if not any(abs(peak - rows) <= max(1, rows / 50) for rows in calendar_periods(freq)):
+        if not any(abs(peak - rows) <= max(1, rows / 50) for rows in calendar_periods(freq, calendar)):
             candidates[peak] = ""
     kept: list[Season] = []
     for rows, name in sorted(candidates.items()):

@@ -73,7 +73,7 @@ def choose_window(data: DataModule, split: str, wanted: str | int) -> Window:
         dates = panel.dates(edges.ravel() + every.seq_len)
         raise ConfigError(
             f"window={wanted}: the {split} split has the windows 0 to {len(windows) - 1}{of_series}, and forecasts "
-            f"begin from {dates.min()} to {dates.max()}, every {data.freq}; give first, last, a number or such a date"
+            f"begin from {dates.min()} to {dates.max()}, {panel.steps}; give first, last, a number or such a date"
         )
     batch = every.gather(torch.tensor([number_of(every, *place)], device=every.device))
     series, first = place

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from forecast.data.holidays import is_exchange, split_code
 from forecast.tools.export.reading import write_reading
 
 RUNTIMES = {
@@ -30,7 +31,8 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
     """
     library, call = RUNTIMES[path.suffix]
     features = ",\n        ".join(feature["pandas"] for feature in about["time_features"])
-    extra = "\nimport holidays" if "holidays." in features else ""
+    future = write_future_dates(about)
+    extra = "\nimport holidays" if "holidays." in features + future else ""
     many = "series" in about
     return f"""\
 import json
@@ -44,7 +46,7 @@ about = json.loads(Path({str(path.with_suffix(".json"))!r}).read_text())
 {name_series(about) if many else ""}{write_reading(data, about["freq"])}{make_indicators(about)}
 history = table.loc[: table[about["target_columns"]].last_valid_index()]
 past = history[about["feature_columns"]].tail(about["seq_len"])  # in data units
-future = pd.date_range(past.index[-1], periods=about["pred_len"] + 1, freq=about["freq"])[1:]
+{future}
 
 
 def time_features(dates):
@@ -70,6 +72,34 @@ def make_indicators(about: dict[str, Any]) -> str:
 for name, texts in about["categories"].items():
     for text in texts:
         table[f"{name}={text}"] = table[name].astype(str) == text"""
+
+
+def write_future_dates(about: dict[str, Any]) -> str:
+    """The lines that compute the dates of the forecast."""
+    calendar = about.get("calendar")
+    if calendar is None:
+        return 'future = pd.date_range(past.index[-1], periods=about["pred_len"] + 1, freq=about["freq"])[1:]'
+    if calendar["step"] is not None:
+        roll = "rollback" if calendar["step"].endswith("S") else "rollforward"
+        return f"""\
+period = pd.tseries.frequencies.to_offset(about["calendar"]["step"]).{roll}(past.index[-1])
+future = pd.date_range(period, periods=about["pred_len"] + 1, freq=about["calendar"]["step"])[1:]"""
+    lines = """\
+monday = past.index[-1].normalize() - pd.Timedelta(days=past.index[-1].day_of_week)
+weeks = pd.date_range(monday, periods=about["pred_len"] + 9, freq="7D").to_numpy()
+slots = np.array(about["calendar"]["slots"], dtype="timedelta64[s]")  # rows of a week, from its Monday on
+future = pd.DatetimeIndex((weeks[:, None] + slots).ravel())"""
+    if calendar["closed"] is not None:
+        closed = closed_expression(calendar["closed"])
+        lines += f"\nclosed = {closed}\nfuture = future[[day not in closed for day in future.date]]"
+    return lines + '\nfuture = future[future > past.index[-1]][: about["pred_len"]]'
+
+
+def closed_expression(code: str) -> str:
+    """The holidays on which no row comes, as an expression with the package `holidays`."""
+    if is_exchange(code):
+        return f"holidays.financial_holidays({code!r})"
+    return "holidays.country_holidays({!r}, {!r})".format(*split_code(code))
 
 
 def name_series(about: dict[str, Any]) -> str:

@@ -53,6 +53,7 @@ def describe_model(trained: TrainedModel) -> dict[str, Any]:
         "target_columns": trained.target_columns,
         "categories": dict(trained.categories),
         "freq": trained.freq,
+        "calendar": trained.data_state.get("calendar"),
         "seq_len": seq_len,
         "pred_len": pred_len,
         "time_features": [

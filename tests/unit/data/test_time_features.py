@@ -41,7 +41,8 @@ def test_features_tell_the_parts_of_a_date():
     ("freq", "season"),
     [
         ("h", 24), ("30min", 48), ("15min", 96), ("10min", 144), ("4h", 6), ("min", 1440), ("7min", 1), ("5h", 1),
-        ("36h", 1), ("D", 7), ("2D", 1), ("W-SUN", 52), ("MS", 12), ("ME", 12), ("B", 1), ("QS-OCT", 1), ("YS-JAN", 1),
+        ("36h", 1), ("D", 7), ("2D", 1), ("W-SUN", 52), ("MS", 12), ("ME", 12), ("B", 5), ("QS-OCT", 4), ("QE-DEC", 4),
+        ("BME", 12), ("YS-JAN", 1),
         ("s", 1),
     ],
 )  # fmt: skip

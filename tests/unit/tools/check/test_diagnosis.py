@@ -179,7 +179,7 @@ def test_the_past_that_is_suggested(
 ) -> None:
     parts = split_parts(panel_of(rows), [0.7, 0.1, 0.2])
     choices = Choices(pred_len=pred_len)
-    assert suggest_lengths(parts, seasons, "h", choices)[0] == Setting("seq_len", past, why)
+    assert suggest_lengths(parts, seasons, 24, choices)[0] == Setting("seq_len", past, why)
 
 
 def test_little_training_is_suggested_where_windows_are_many() -> None:

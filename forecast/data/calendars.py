@@ -1,0 +1,224 @@
+"""Calendars of rows that are not evenly spaced, such as business days and trading sessions."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int64
+
+from forecast.data.holidays import closed_days
+from forecast.data.time_features import name_step, parse_frequency, season_length
+from forecast.system.errors import ConfigError, DataError
+
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+BUSINESS = "business"
+MONTHS = ("MS", "ME", "BMS", "BME", "QS", "QE", "BQS", "BQE", "YS", "YE", "BYS", "BYE")
+"""Steps of a month and longer that are calendars too."""
+
+RECENT = pd.Timedelta(weeks=8)
+"""The last part of the dates, which shows the calendar."""
+SESSIONS = 20
+"""Number of the last days whose times of day are the times of a session."""
+FITS = 0.75
+"""Least share of the recent dates that lie on the calendar, and of the calendar's dates that are there."""
+
+Asked = str | Sequence[str] | Mapping[str, Any] | None
+
+_CODE = r"[A-Z]{2,5}(-[A-Z0-9]+)?"
+_DAY, _WEEK = 86_400, 7 * 86_400  # seconds
+_FIRST_MONDAY = 4 * _DAY  # 1970-01-05
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """The dates at which rows come.
+
+    Attributes:
+        slots: seconds from the beginning of Monday to each row of a week, in ascending order. Empty with `step`.
+        closed: code of the country or exchange on whose holidays no row comes; None: none.
+        step: step between rows of a month or longer, as a pandas offset alias.
+    """
+
+    slots: tuple[int, ...] = ()
+    closed: str | None = None
+    step: str | None = None
+
+    @property
+    def freq(self) -> str:
+        """The step between two rows as a pandas offset alias; it chooses the calendar features."""
+        if self.step is not None:
+            return self.step
+        days = self._weekdays
+        if len(days) < len(self.slots):
+            steps, counts = np.unique(np.diff(self.slots), return_counts=True)
+            return name_step(np.timedelta64(int(steps[counts.argmax()]), "s"))
+        if len(days) == 1:
+            return f"W-{WEEKDAYS[days[0]].upper()}"
+        return {(0, 1, 2, 3, 4): "B", (0, 1, 2, 3, 4, 5, 6): "D"}.get(days, "C")
+
+    @property
+    def season(self) -> int:
+        """Rows of a season: a session, else a week of days, else the season of the step."""
+        if self.step is not None or len(self.slots) == 1:
+            return season_length(self.freq)
+        rows = len(self.slots)
+        return rows // len(self._weekdays) if rows > len(self._weekdays) else rows
+
+    @property
+    def _weekdays(self) -> tuple[int, ...]:
+        return tuple(sorted({slot // _DAY for slot in self.slots}))
+
+    @property
+    def periods(self) -> dict[int, str]:
+        """Rows in a session and in a week, with a name each."""
+        return {self.season: "a session", len(self.slots): "a week"}
+
+    def describe(self) -> str:
+        """The calendar in words."""
+        without = f" without the holidays of {self.closed}" if self.closed else ""
+        if self.step is not None:
+            return f"one row every {self.step}"
+        days = [WEEKDAYS[day] for day in self._weekdays]
+        named = "business days" if self.freq == "B" else ", ".join(days)
+        if len(self.slots) == len(days):
+            return named + without
+        named = "business days" if self._weekdays == (0, 1, 2, 3, 4) else named
+        return f"sessions of {self.season} rows every {self.freq} on {named}{without}"
+
+    def after(self, last: pd.Timestamp, steps: int) -> pd.DatetimeIndex:
+        """The `steps` dates that follow `last`."""
+        if self.step is not None:
+            offset = parse_frequency(self.step)
+            begins = self.step.endswith("S")
+            of_last = (
+                offset.rollback(last) if begins else offset.rollforward(last)
+            )  # last may be a business day
+            return pd.date_range(of_last, periods=steps + 1, freq=offset)[1:]
+        begin, weeks = _second_of(last), -(-steps // len(self.slots)) + 1
+        while True:
+            dates = self._between(begin, begin + weeks * _WEEK)
+            dates = pd.DatetimeIndex(dates[dates > last])
+            if len(dates) >= steps:
+                return dates[:steps]
+            weeks *= 2
+
+    def between(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
+        """The dates of the calendar from the first to the last of `dates`."""
+        seconds = _seconds(dates)
+        return self._between(int(seconds[0]), int(seconds[-1]))
+
+    def _between(self, first: int, last: int) -> pd.DatetimeIndex:
+        seconds = (np.arange(_monday(first), last + 1, _WEEK)[:, None] + np.array(self.slots)).ravel()
+        seconds = seconds[(seconds >= first) & (seconds <= last)]
+        dates = pd.DatetimeIndex(seconds.astype("datetime64[s]"))
+        if self.closed is None:
+            return dates
+        closed = closed_days(self.closed)
+        return pd.DatetimeIndex(dates[[date not in closed for date in dates.date]])
+
+    def fits(self, dates: pd.DatetimeIndex) -> bool:
+        """Whether most recent dates lie on the calendar, and most dates of the calendar are there."""
+        recent = _recent(dates)
+        expected = self.between(recent)
+        there = recent.isin(expected).sum()
+        return bool(there >= FITS * len(recent) and there >= FITS * len(expected))
+
+    def moved(self, move: np.timedelta64) -> "Calendar":
+        """The calendar of dates that are later by `move`."""
+        seconds = int(move / np.timedelta64(1, "s"))
+        return Calendar(
+            tuple(sorted((slot + seconds) % _WEEK for slot in self.slots)), self.closed, self.step
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """The calendar in plain values, which `find_calendar` takes."""
+        return {**asdict(self), "slots": list(self.slots)}
+
+
+def find_calendar(where: str, dates: pd.DatetimeIndex, asked: Asked) -> Calendar:
+    """Return the calendar that was asked for (`data.calendar`), else that of the recent dates.
+
+    Args:
+        where: the file, for messages.
+        dates: in ascending order.
+        asked: `business`; weekdays, such as `[Sun, Mon, Tue, Wed, Thu]`; the code of a country or exchange, whose
+            weekends and holidays have no rows; a step of `MONTHS`; the `state_dict` of a calendar. None: the times of
+            the week that have a row in most of the last weeks.
+
+    Raises:
+        ConfigError: an unknown calendar.
+        DataError: no calendar was asked for, and the dates follow none.
+    """
+    if isinstance(asked, Mapping):
+        return Calendar(**{**asked, "slots": tuple(asked["slots"])})
+    if isinstance(asked, str) and asked in MONTHS:
+        return Calendar(step=asked)
+    if asked is not None:
+        days, closed = _chosen_days(asked)
+        return Calendar(tuple(day * _DAY + time for day in days for time in _times(dates)), closed)
+    found = Calendar(_slots(dates))
+    if not found.slots or not found.fits(dates):
+        raise DataError(
+            f"{where}: the last dates, to {dates[-1]}, repeat by no week, so the dates of a forecast are not known: "
+            "set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME"
+        )
+    return found
+
+
+def _chosen_days(asked: str | Sequence[str]) -> tuple[list[int], str | None]:
+    """The numbers of the weekdays that were asked for, and the code whose holidays have no rows."""
+    if asked == BUSINESS:
+        return [0, 1, 2, 3, 4], None
+    listed = [asked] if isinstance(asked, str) else asked if isinstance(asked, Sequence) else []
+    names = [str(name)[:3].capitalize() for name in listed]
+    if names and set(names) <= set(WEEKDAYS):
+        return sorted({WEEKDAYS.index(name) for name in names}), None
+    if isinstance(asked, str) and re.fullmatch(_CODE, asked):
+        return sorted(set(range(7)) - closed_days(asked).weekend), asked
+    raise ConfigError(
+        f"data.calendar={asked} is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or "
+        f"exchange as DE or XNYS, or one of {', '.join(MONTHS)}"
+    )
+
+
+def _times(dates: pd.DatetimeIndex) -> list[int]:
+    """Seconds of the day that most of the last days have a row at, without the last day, which may be incomplete."""
+    days, number = np.unique(dates.normalize().to_numpy(), return_inverse=True)
+    last = np.arange(len(days)) >= max(0, len(days) - 1 - SESSIONS)
+    last[-1] = len(days) == 1
+    chosen = dates[last[number]]
+    seconds, counts = np.unique((chosen - chosen.normalize()) // pd.Timedelta(seconds=1), return_counts=True)
+    return seconds[2 * counts > last.sum()].tolist()
+
+
+def _slots(dates: pd.DatetimeIndex) -> tuple[int, ...]:
+    """Seconds of the week that have a row in most of the last weeks; empty if there are less than ten days."""
+    seconds = _seconds(_recent(dates))
+    first, last = int(seconds[0]), int(seconds[-1])
+    if last - first < _WEEK + 3 * _DAY:
+        return ()
+    slots, counts = np.unique((seconds - _FIRST_MONDAY) % _WEEK, return_counts=True)
+    possible = np.arange(_monday(first), last + 1, _WEEK)[:, None] + slots
+    out_of = ((possible >= first) & (possible <= last)).sum(axis=0)
+    return tuple(slots[2 * counts > out_of].tolist())
+
+
+def _recent(dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
+    return pd.DatetimeIndex(dates[dates > dates[-1] - RECENT])
+
+
+def _seconds(dates: pd.DatetimeIndex) -> Int64[np.ndarray, " dates"]:
+    """Seconds since 1970."""
+    return dates.to_numpy().astype("datetime64[s]").astype(np.int64)
+
+
+def _second_of(date: pd.Timestamp) -> int:
+    return int(_seconds(pd.DatetimeIndex([date]))[0])
+
+
+def _monday(second: int) -> int:
+    """The beginning of the week, in seconds since 1970."""
+    return second - (second - _FIRST_MONDAY) % _WEEK

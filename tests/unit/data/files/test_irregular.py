@@ -1,0 +1,213 @@
+"""Files whose rows are steps, files with gaps, files without a header or dates, and dates of months and quarters."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data import Panel
+from forecast.data.files.file_source import FileSource, LongSource, read_table
+from forecast.data.files.frame_source import read_frame
+from forecast.data.files.grid import step_with_gaps
+from forecast.data.split import split_panel
+from forecast.system.errors import ConfigError, ForecastError
+
+BUSINESS = pd.bdate_range("2023-10-02", "2024-03-28")
+HOLIDAYS = pd.DatetimeIndex(["2023-11-23", "2023-12-25", "2024-01-01", "2024-01-15"])
+PRICES = pd.DataFrame({"price": np.arange(125.0)}, index=BUSINESS.difference(HOLIDAYS))
+
+
+def write(path: Path, frame: pd.DataFrame, **how) -> Path:
+    frame.rename_axis("date").to_csv(path, **how)
+    return path
+
+
+def test_rows_are_steps_and_keep_their_dates(tmp_path: Path) -> None:
+    panel = read_table(write(tmp_path / "a.csv", PRICES), steps="rows")
+    np.testing.assert_array_equal(panel.grid.to_numpy(), PRICES.index.to_numpy("datetime64[us]"))
+    np.testing.assert_array_equal(panel.values[:, 0], PRICES["price"])
+    assert (panel.freq, panel.season, panel.missing.tolist()) == ("B", 5, [0])
+    after = panel.with_dates_after_ends(3).grid[-3:]
+    assert [str(date.date()) for date in after] == ["2024-03-29", "2024-04-01", "2024-04-02"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "frame"])
+def test_other_tables_are_read_as_a_file_is(tmp_path: Path, kind: str) -> None:
+    expected = read_table(write(tmp_path / "a.csv", PRICES), steps="rows", calendar="XNYS")
+    if kind == "parquet":
+        PRICES.rename_axis("date").reset_index().to_parquet(tmp_path / "a.parquet")
+        panel = read_table(tmp_path / "a.parquet", steps="rows", calendar="XNYS")
+    else:
+        panel = read_frame(PRICES, steps="rows", calendar="XNYS")
+    assert panel.calendar == expected.calendar
+    pd.testing.assert_index_equal(panel.grid, expected.grid, check_names=False, exact=False)
+    assert str(panel.with_dates_after_ends(1).grid[-1].date()) == "2024-04-01"  # Good Friday has no row
+
+
+def long_file(path: Path, **series: pd.DataFrame) -> Path:
+    parts = [frame.rename_axis("ds").reset_index().assign(unique_id=name) for name, frame in series.items()]
+    pd.concat(parts).rename(columns={"price": "y"}).to_csv(path, index=False)
+    return path
+
+
+def test_series_share_the_dates_of_all(tmp_path: Path) -> None:
+    late = PRICES.iloc[5:].drop(PRICES.index[20])
+    panel = LongSource(path=long_file(tmp_path / "a.csv", a=PRICES, b=late), steps="rows").read()
+    assert len(panel.grid) == len(PRICES)
+    assert panel.grid_starts.tolist() == [0, 5]
+    assert panel.lengths.tolist() == [125, 120]
+    assert np.flatnonzero(np.isnan(panel.values[panel.starts[1] :, 0])).tolist() == [15]
+
+
+def test_series_with_other_dates_are_refused(tmp_path: Path) -> None:
+    moved = {f"s{n}": PRICES.set_axis(PRICES.index + pd.Timedelta(hours=n)) for n in range(4)}
+    with pytest.raises(ForecastError, match="needs series with the same dates"):
+        LongSource(path=long_file(tmp_path / "a.csv", **moved), steps="rows").read()
+
+
+def test_rows_of_future_covariates_keep_their_dates(tmp_path: Path) -> None:
+    frame = PRICES.assign(known=1.0)
+    frame.loc[frame.index[-4:], "price"] = np.nan
+    panel = read_table(
+        write(tmp_path / "a.csv", frame), steps="rows", columns=["price"], future_covariates=["known"]
+    )
+    assert (panel.ends - panel.starts).tolist() == [121]
+    assert panel.with_dates_after_ends(4).grid.equals(panel.grid)
+
+
+def test_months_of_thirty_days_are_refused(tmp_path: Path) -> None:
+    panel: Panel = read_table(write(tmp_path / "a.csv", PRICES), steps="rows")
+    with pytest.raises(ConfigError, match="months of 30 days"):
+        split_panel(panel, [2, 1, 1], seq_len=5, season=5)
+
+
+@pytest.mark.parametrize(
+    ("dates", "step"),
+    [
+        (PRICES.index, "B"),
+        (pd.date_range("2020-01-31", periods=30, freq="ME").delete([2, 7]), "ME"),
+        (pd.date_range("2020-01-01", periods=30, freq="MS").delete([2, 7]), "MS"),
+        (pd.date_range("2020-03-31", periods=30, freq="QE").delete([2, 7]), "3ME"),
+        (pd.date_range("2020-03-31", periods=30, freq="W-TUE").delete([2, 7]), "W-TUE"),
+        (pd.date_range("2020-03-31", periods=30).delete([2, 7]), "D"),
+        (pd.date_range("2020-03-31", periods=30, freq="2D").delete([2, 7]), "2D"),
+        (pd.date_range("2020-03-31", periods=30, freq="6h").delete([2, 7]), "6h"),
+        (pd.date_range("2020-03-31", periods=30, freq="36h").delete([2, 7]), "36h"),
+        (pd.DatetimeIndex(["2024-01-01", "2024-01-03", "2024-01-08", "2024-01-10", "2024-01-15"]), "2D"),
+    ],
+)
+def test_the_step_between_dates_with_gaps(dates: pd.DatetimeIndex, step: str) -> None:
+    assert step_with_gaps(dates.to_numpy(), dates.to_numpy()[::-1]) == step
+
+
+def test_the_step_fits_all_series() -> None:
+    with_weekends = pd.date_range("2023-10-07", periods=30)
+    assert step_with_gaps(PRICES.index.to_numpy(), np.append(PRICES.index, with_weekends)) == "D"
+
+
+def table(dates: list[str], header: str = "date") -> str:
+    return "\n".join([f"{header},x", *(f"{date},{n}" for n, date in enumerate(dates)), ""])
+
+
+MONTHS = pd.date_range("2001-01-01", periods=24, freq="MS")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "freq", "last"),
+    [
+        (table([f"{date:%b %Y}" for date in MONTHS]), {}, "MS", "2002-12-01"),
+        (table([f"{date:%B-%Y}" for date in MONTHS]), {}, "MS", "2002-12-01"),
+        (table([f"{date:%m/%Y}" for date in MONTHS]), {}, "MS", "2002-12-01"),
+        (table([f"{y}Q{q}" for y in (2001, 2002) for q in (1, 2, 3, 4)]), {}, "QS-JAN", "2002-10-01"),
+        (table([f"Q{q} {y}" for y in (2001, 2002) for q in (1, 2, 3, 4)]), {}, "QS-JAN", "2002-10-01"),
+        (
+            table([f"{y},{q}" for y in (2001, 2002) for q in (1, 2, 3, 4)], "year,quarter"),
+            {"date_column": ["year", "quarter"]}, "QS-JAN", "2002-10-01",
+        ),
+        (
+            table([f"2001,{n}" for n in range(1, 13)], "year,month"),
+            {"date_column": ["year", "month"]}, "MS", "2001-12-01",
+        ),
+        (
+            table([f"2001,2,{n}" for n in range(1, 13)], "year,month,day"),
+            {"date_column": ["year", "month", "day"]}, "D", "2001-02-12",
+        ),
+        (
+            table([f"2001,2,{day},{hour}" for day in (27, 28) for hour in range(1, 25)], "year,month,day,hour"),
+            {"date_column": ["year", "month", "day", "hour"]}, "h", "2001-03-01",
+        ),
+        (table([f"{date:%Y-%m-%d}" for date in MONTHS + pd.offsets.MonthEnd()]), {}, "ME", "2002-12-31"),
+    ],
+)  # fmt: skip
+def test_dates_of_months_quarters_and_parts(
+    tmp_path: Path, text: str, options: dict, freq: str, last: str
+) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    panel = read_table(tmp_path / "a.csv", **options)
+    assert (panel.freq, str(panel.grid[-1].date())) == (freq, last)
+    np.testing.assert_array_equal(panel.values[:, 0], np.arange(len(panel.grid)))
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"), [([], ("column_1", "column_2")), (["load", "price"], ("load", "price"))]
+)
+def test_a_file_without_header_and_dates(tmp_path: Path, names: list[str], expected: tuple) -> None:
+    (tmp_path / "a.csv").write_text("".join(f"{n},{2 * n}\n" for n in range(10)))
+    panel = read_table(tmp_path / "a.csv", header="none", names=names, start="2024-02-28", freq="D")
+    assert panel.columns == expected
+    pd.testing.assert_index_equal(
+        panel.grid, pd.date_range("2024-02-28", periods=10, name="date"), exact=False
+    )
+    np.testing.assert_array_equal(panel.values[:, 1], 2 * np.arange(10))
+
+
+def test_dates_in_a_file_without_header(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("".join(f"2024-01-{n:02},{n}\n" for n in range(1, 11)))
+    panel = read_table(tmp_path / "a.csv", header="none", date_column="column_1")
+    assert (panel.columns, panel.freq, panel.values[0, 0]) == (("column_2",), "D", 1)
+
+
+def test_series_without_dates_all_begin_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,v\n" + "".join(f"{name},{n}\n" for n, name in enumerate("aababb")))
+    panel = LongSource(
+        path=tmp_path / "a.csv", id_column="id", target="v", start="2024-01-01", freq="h"
+    ).read()
+    assert panel.grid_starts.tolist() == [0, 0]
+    assert panel.values[:, 0].tolist() == [0, 1, 3, 2, 4, 5]
+
+
+def test_rows_of_parquet_without_dates(tmp_path: Path) -> None:
+    pd.DataFrame({"x": np.arange(9)}).to_parquet(tmp_path / "a.parquet")
+    panel = read_table(tmp_path / "a.parquet", start="2024-01-01", freq="MS")
+    assert str(panel.grid[-1].date()) == "2024-09-01"
+
+
+def test_periods_are_dates_at_their_beginnings() -> None:
+    frame = pd.DataFrame({"x": range(8)}, index=pd.period_range("2001Q1", periods=8, freq="Q"))
+    long = frame.assign(series="a").rename_axis("quarter").reset_index()
+    options = {"id_column": "series", "date_column": "quarter", "columns": ["x"]}
+    for panel in (read_frame(frame), read_frame(long, **options)):
+        assert (panel.freq, str(panel.grid[-1].date())) == ("QS-JAN", "2002-10-01")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": "row"}, "data.steps=row is not one of dates, rows"),
+        ({"calendar": "business"}, "set data.steps=rows"),
+        ({"header": "no"}, "data.header=no is not one of first, none"),
+        ({"names": ["a"]}, "set data.header=none"),
+        ({"start": "2024-01-01"}, "data.start=2024-01-01 needs the step between rows: set data.freq"),
+        ({"start": "soon", "freq": "D"}, "data.start=soon is not a date"),
+        ({"start": "2024-01-02", "freq": "MS"}, "no date of data.freq=MS: the next is 2024-02-01"),
+        ({"start": "2024-01-01", "freq": "2YS"}, "row 125 would lie after 2261"),
+        ({"start": "2024-01-01", "freq": "D", "date_column": "date"}, "column 'date' has dates"),
+        ({"header": "none", "names": ["a"]}, "2 fields, and data.names has 1"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(tmp_path: Path, options: dict, message: str) -> None:
+    path = write(tmp_path / "a.csv", PRICES)
+    with pytest.raises(ForecastError) as refused:
+        FileSource(path=path, **{"date_column": "none", **options}).read()
+    assert message in str(refused.value)

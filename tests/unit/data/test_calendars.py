@@ -1,0 +1,125 @@
+"""Calendars of rows that are not evenly spaced."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data.calendars import Calendar, find_calendar
+from forecast.system.errors import ConfigError, DataError
+
+BUSINESS = pd.bdate_range("2024-01-01", "2024-03-29")
+
+
+def sessions(first: str, last: str, opens: str, closes: str, step: str) -> pd.DatetimeIndex:
+    """Rows on business days, from the time of opening to that of closing."""
+    days = pd.bdate_range(first, last)
+    times = pd.timedelta_range(f"{opens}:00", f"{closes}:00", freq=step)
+    return pd.DatetimeIndex((days.to_numpy()[:, None] + times.to_numpy()).ravel())
+
+
+SESSIONS = sessions("2024-01-01", "2024-02-16", "09:30", "15:30", "30min")
+OVERNIGHT = pd.date_range("2024-01-01", "2024-03-01", freq="h")
+OVERNIGHT = OVERNIGHT[
+    ~((OVERNIGHT.day_of_week == 5) | ((OVERNIGHT.day_of_week == 6) & (OVERNIGHT.hour < 18)))
+]
+
+
+@pytest.mark.parametrize(
+    ("dates", "freq", "season", "after"),
+    [
+        (BUSINESS, "B", 5, ["2024-04-01", "2024-04-02", "2024-04-03", "2024-04-04", "2024-04-05", "2024-04-08"]),
+        (pd.bdate_range("2023-12-01", "2024-02-28"), "B", 5, ["2024-02-29", "2024-03-01", "2024-03-04"]),
+        (BUSINESS[np.arange(len(BUSINESS)) % 15 != 0], "B", 5, ["2024-04-01"]),  # holidays without a row
+        (BUSINESS + pd.Timedelta(hours=16), "B", 5, ["2024-04-01 16:00", "2024-04-02 16:00"]),
+        (pd.date_range("2024-01-06", "2024-03-30", freq="W-SAT"), "W-SAT", 52, ["2024-04-06", "2024-04-13"]),
+        (pd.date_range("2024-01-01", "2024-02-28"), "D", 7, ["2024-02-29", "2024-03-01"]),
+        (BUSINESS[BUSINESS.day_of_week < 4], "C", 4, ["2024-04-01", "2024-04-02", "2024-04-03", "2024-04-04"]),
+        (SESSIONS, "30min", 13, ["2024-02-19 09:30", "2024-02-19 10:00"]),
+        (SESSIONS[:-10], "30min", 13, ["2024-02-16 11:00", "2024-02-16 11:30"]),  # within a session
+        (OVERNIGHT[:-1], "h", 21, ["2024-03-01 00:00", "2024-03-01 01:00"]),
+    ],
+)  # fmt: skip
+def test_dates_go_on_as_in_the_last_weeks(
+    dates: pd.DatetimeIndex, freq: str, season: int, after: list[str]
+) -> None:
+    calendar = find_calendar("my.csv", dates, None)
+    assert (calendar.freq, calendar.season) == (freq, season)
+    assert [*calendar.after(dates[-1], len(after))] == [pd.Timestamp(date) for date in after]
+
+
+def test_a_session_ends_before_the_weekend() -> None:
+    dates = find_calendar("my.csv", OVERNIGHT, None).after(pd.Timestamp("2024-03-01 22:00"), 3)
+    assert [*dates] == [pd.Timestamp(f"2024-03-0{day}") for day in ("1 23:00", "3 18:00", "3 19:00")]
+
+
+@pytest.mark.parametrize("days", range(3, 60, 7))
+@pytest.mark.parametrize("steps", [1, 12, 13, 14, 400])
+def test_many_steps_equal_the_dates_that_were_left_out(days: int, steps: int) -> None:
+    dates = sessions("2024-01-01", "2024-12-31", "09:30", "15:30", "30min")
+    last = 500 + days
+    calendar = find_calendar("my.csv", dates[:last], None)
+    pd.testing.assert_index_equal(
+        calendar.after(dates[last - 1], steps), dates[last : last + steps], exact=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "last", "after"),
+    [
+        ("business", "2024-03-29", ["2024-04-01", "2024-04-02"]),
+        (["Sun", "mon"], "2024-03-29", ["2024-03-31", "2024-04-01", "2024-04-07"]),
+        ("Wed", "2024-03-29", ["2024-04-03", "2024-04-10"]),
+        ("ME", "2024-01-31", ["2024-02-29", "2024-03-31"]),
+        ("ME", "2024-01-30", ["2024-02-29"]),  # the last trading day of January
+        ("MS", "2024-03-04", ["2024-04-01", "2024-05-01"]),
+        ("BME", "2024-03-28", ["2024-04-30", "2024-05-31", "2024-06-28"]),
+        ("QE", "2024-03-28", ["2024-06-30", "2024-09-30"]),
+        ("XNYS", "2024-03-27", ["2024-03-28", "2024-04-01"]),  # Good Friday
+        ("DE", "2024-04-30", ["2024-05-02", "2024-05-03"]),
+        ("SA", "2024-04-25", ["2024-04-28"]),  # the weekend is Friday and Saturday
+    ],
+)
+def test_dates_of_a_calendar_that_is_asked_for(asked: str | list[str], last: str, after: list[str]) -> None:
+    dates = find_calendar("my.csv", BUSINESS, asked).after(pd.Timestamp(last), len(after))
+    assert [*dates] == [pd.Timestamp(date) for date in after]
+
+
+def test_a_calendar_that_is_asked_for_keeps_the_times_of_the_sessions() -> None:
+    calendar = find_calendar("my.csv", SESSIONS[:30], "business")  # two sessions and a half
+    assert calendar == find_calendar("my.csv", SESSIONS, None)
+
+
+def test_a_calendar_is_restored_and_moved() -> None:
+    calendar = find_calendar("my.csv", OVERNIGHT, None)
+    assert find_calendar("my.csv", SESSIONS, calendar.state_dict()) == calendar
+    hour = np.timedelta64(60, "m")
+    moved = calendar.moved(hour).after(OVERNIGHT[-1] + hour, 40)
+    pd.testing.assert_index_equal(moved, calendar.after(OVERNIGHT[-1], 40) + hour)
+
+
+@pytest.mark.parametrize(
+    ("dates", "asked", "message"),
+    [
+        (BUSINESS, "weekly", "data.calendar=weekly is no calendar"),
+        (BUSINESS, [], "is no calendar"),
+        (BUSINESS, "ZZ", "data.calendar=ZZ is not known"),
+        (BUSINESS[:5], None, "set data.calendar"),  # a week alone
+        (pd.date_range("2020-01-31", periods=24, freq="ME"), None, "set data.calendar"),
+        (pd.date_range("2024-01-01", periods=200, freq="7h11min"), None, "set data.calendar"),
+    ],
+)
+def test_unknown_calendars_are_refused(dates: pd.DatetimeIndex, asked: object, message: str) -> None:
+    with pytest.raises((ConfigError, DataError), match="(?i)" + message.replace("[", r"\[")):
+        find_calendar("my.csv", dates, asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("calendar", "words"),
+    [
+        (Calendar((0, 86_400, 172_800, 259_200, 345_600)), "business days"),
+        (Calendar((0, 86_400)), "Mon, Tue"),
+        (Calendar(step="QE"), "one row every QE"),
+    ],
+)
+def test_calendars_in_words(calendar: Calendar, words: str) -> None:
+    assert calendar.describe() == words

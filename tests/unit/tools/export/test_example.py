@@ -1,0 +1,40 @@
+"""The program that `forecast.export` prints: the dates of the forecast."""
+
+import holidays
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data.calendars import Calendar, find_calendar
+from forecast.tools.export.example import write_future_dates
+
+WEEK = pd.bdate_range("2023-12-11", "2023-12-29")
+SESSIONS = pd.DatetimeIndex((WEEK.to_numpy()[:, None] + np.arange(9, 17).astype("timedelta64[h]")).ravel())
+
+
+@pytest.mark.parametrize(
+    ("dates", "asked"),
+    [
+        (WEEK, None),
+        (WEEK, "XNYS"),
+        (WEEK, "DE-BY"),
+        (WEEK, "ME"),
+        (WEEK, "MS"),
+        (SESSIONS, None),
+        (SESSIONS[:-3], "US"),
+    ],
+)
+def test_the_dates_of_a_calendar(dates: pd.DatetimeIndex, asked: str | None) -> None:
+    calendar = find_calendar("my.csv", dates, asked)
+    about = {"calendar": calendar.state_dict(), "pred_len": 40}
+    names = {"past": pd.DataFrame(index=dates), "about": about, "np": np, "pd": pd, "holidays": holidays}
+    exec(write_future_dates(about), names)
+    expected = calendar.after(dates[-1], 40)
+    assert [*names["future"]] == [*expected]
+
+
+def test_the_dates_of_even_steps() -> None:
+    about = {"calendar": None, "freq": "B", "pred_len": 4}
+    names = {"past": pd.DataFrame(index=WEEK), "about": about, "pd": pd}
+    exec(write_future_dates(about), names)
+    assert [*names["future"]] == [*Calendar((0, 86_400, 172_800, 259_200, 345_600)).after(WEEK[-1], 4)]
