@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -153,7 +153,7 @@ def find_calendar(where: str, dates: pd.DatetimeIndex, asked: Asked) -> Calendar
         DataError: no calendar was asked for, and the dates follow none.
     """
     if isinstance(asked, Mapping):
-        return Calendar(**{**asked, "slots": tuple(asked["slots"])})
+        return _restore(asked)
     if isinstance(asked, str) and asked in MONTHS:
         return Calendar(step=asked)
     if asked is not None:
@@ -166,6 +166,19 @@ def find_calendar(where: str, dates: pd.DatetimeIndex, asked: Asked) -> Calendar
             "set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME"
         )
     return found
+
+
+def choose_days(trained: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
+    """Return the `state_dict` of the calendar of training, on the days that were asked for, at the same times."""
+    if asked is None:
+        return trained
+    calendar = replace(_restore(trained), closed=None)
+    weeks = calendar.after(pd.Timestamp("2001-01-01"), 4 * max(7, len(calendar.slots)))
+    return find_calendar("", weeks, asked).state_dict()
+
+
+def _restore(state: Mapping[str, Any]) -> Calendar:
+    return Calendar(**{**state, "slots": tuple(state["slots"])})
 
 
 def _chosen_days(asked: str | Sequence[str]) -> tuple[list[int], str | None]:

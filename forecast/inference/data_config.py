@@ -7,6 +7,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.checkpoints.settings import shipped_download
+from forecast.data.calendars import choose_days
 from forecast.data.store.format import is_store
 from forecast.system.errors import CheckpointError, ConfigError
 
@@ -104,6 +105,13 @@ def other_file_config(saved: dict[str, Any], path: str, feature_columns: Sequenc
         kept = {key: saved[key] for key in (*OF_A_FRAME, *COVARIATES) if key in saved}
         return {**kept, **file, "eval_stride": 1}
     return {**{key: value for key, value in saved.items() if key not in OF_THE_FILE}, **file}
+
+
+def keep_calendar(chosen: dict[str, Any], trained: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Give the settings the calendar of training, which newer data may be too few to show; None: it had none."""
+    if trained is None or chosen.get("steps") != "rows":
+        return chosen
+    return {**chosen, "calendar": choose_days(trained, chosen.get("calendar"))}
 
 
 def is_same_file(path: str | Path, other: str | Path | None) -> bool:

@@ -21,7 +21,7 @@ from forecast.data.scaler import Scaler
 from forecast.data.time_features import parse_frequency, season_length
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
-from forecast.inference.data_config import choose_data_config
+from forecast.inference.data_config import choose_data_config, keep_calendar
 from forecast.models import ForecastModel
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import CheckpointError, DataError, ForecastError
@@ -199,9 +199,7 @@ class TrainedModel:
         indicators = indicator_names(self.categories)
         columns = [name for name in self.feature_columns if name not in indicators]
         chosen = choose_data_config(self.path, self.config["data"], columns, given)
-        if chosen.get("steps") == "rows" and chosen.get("calendar") is None:
-            chosen["calendar"] = self.data_state.get("calendar")  # a newer file may be too short to show it
-        return chosen
+        return keep_calendar(chosen, self.data_state.get("calendar"))
 
     def check_freq(self, name: str, freq: str) -> None:
         """Raise CheckpointError if the time between rows is not that of training."""

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.calendars import Calendar, find_calendar
+from forecast.data.calendars import Calendar, choose_days, find_calendar
 from forecast.system.errors import ConfigError, DataError
 
 BUSINESS = pd.bdate_range("2024-01-01", "2024-03-29")
@@ -95,6 +95,18 @@ def test_a_calendar_is_restored_and_moved() -> None:
     hour = np.timedelta64(60, "m")
     moved = calendar.moved(hour).after(OVERNIGHT[-1] + hour, 40)
     pd.testing.assert_index_equal(moved, calendar.after(OVERNIGHT[-1], 40) + hour)
+
+
+def test_the_times_of_training_are_kept_on_other_days() -> None:
+    trained = find_calendar("my.csv", SESSIONS, None).state_dict()
+    assert choose_days(trained, None) == trained
+    assert choose_days(trained, "business") == trained
+    tuesdays = find_calendar("my.csv", SESSIONS[:3], choose_days(trained, ["Tue"]))
+    after = tuesdays.after(pd.Timestamp("2024-01-03"), 14)
+    assert [*after[[0, 12, 13]]] == [
+        pd.Timestamp(f"2024-01-{day}") for day in ("09 09:30", "09 15:30", "16 09:30")
+    ]
+    assert choose_days(find_calendar("my.csv", BUSINESS, "ME").state_dict(), "BME")["step"] == "BME"
 
 
 @pytest.mark.parametrize(
