@@ -65,6 +65,10 @@ class Ranges:
         numbers = (mean, squares, lowest, highest, lost)
         return Ranges(self.rows + rows, missing.tolist(), *(part.tolist() for part in numbers))
 
+    def without(self, rows: int) -> "Ranges":
+        """Return the statistics without some rows that have no value."""
+        return replace(self, rows=self.rows - rows, missing=[count - rows for count in self.missing])
+
     def fit_float32(self) -> bool:
         """Return whether float32 is exact enough for every column. Constant columns are not counted."""
         count = np.maximum(self.rows - np.array(self.missing), 1)
@@ -86,7 +90,10 @@ class Note:
     freq: str | None = None
     utc_offset: int | None = None
     first_date: str = ""
-    last_date: str = ""
+    last_date: str = ""  # of the rows read so far, then of the store
+    last_value_date: str = ""
+    empty_begin: int = 0  # rows before the first value, which are left out
+    empty_end: int = 0  # rows after the last value so far
     ranges: Ranges = field(default_factory=Ranges)
 
 
@@ -120,6 +127,11 @@ def convert(
             while not _pour(chunks, partial, note, freq, shown):
                 said("float32 is not exact enough for a column: starting again in float64")
                 note = Note(identity, dtype="<f8")
+            if note.empty_begin or note.empty_end:
+                said(
+                    f"{note.empty_begin:,} rows before the first value and {note.empty_end:,} rows after the last one "
+                    "are left out"
+                )
             for name in (NOTE, LOCK):
                 (partial / name).unlink()
             former = output.with_name(f".{output.name}.former")
@@ -156,25 +168,30 @@ def _pour(
 ) -> bool:
     """Write the rest of the file. Return False if float32 is not exact enough for its numbers."""
     writer = None
-    if note.position is not None:
+    if note.columns:
         writer = StoreWriter(partial, note.columns, note.dtype, note.unit, note.ranges.rows)
     for chunk in chunks.read(note.position):
         table = _checked(chunk, note, freq)
-        values = np.asarray(table.values)
-        ranges = note.ranges.add(values)
-        if note.dtype == "<f4" and not ranges.fit_float32():
-            return False
-        if writer is None:
-            note.columns, note.utc_offset = list(table.columns), table.utc_offset
-            note.first_date = str(table.grid[0])
-            note.unit = "ns" if table.grid.unit == "ns" else "us"
-            writer = StoreWriter(partial, note.columns, note.dtype, note.unit, 0)
-        writer.append(table)
-        note.freq, note.last_date = table.freq, str(table.grid[-1])
-        note.position, note.ranges = chunk.position, ranges
+        note.freq, note.last_date, note.position = table.freq, str(table.grid[-1]), chunk.position
+        table = _from_first_value(table, note)
+        if table is not None:
+            ranges = note.ranges.add(np.asarray(table.values))
+            if note.dtype == "<f4" and not ranges.fit_float32():
+                return False
+            if writer is None:
+                note.columns, note.utc_offset = list(table.columns), table.utc_offset
+                note.first_date = str(table.grid[0])
+                note.unit = "ns" if table.grid.unit == "ns" else "us"
+                writer = StoreWriter(partial, note.columns, note.dtype, note.unit, 0)
+            writer.append(table)
+            note.ranges = ranges
+            _count_empty_end(table, note)
         write_json(partial / NOTE, asdict(note))
         shown(chunk.done)
-    assert writer is not None, "a file without rows is refused"
+    if writer is None:
+        raise DataError(f"{chunks.path}: no row has a value")
+    writer.drop_last(note.empty_end)
+    note.ranges, note.last_date = note.ranges.without(note.empty_end), note.last_value_date
     for name, missing in zip(note.columns, note.ranges.missing, strict=True):
         if missing == note.ranges.rows:
             raise DataError(f"{chunks.path}: column {quote(name)} has no value: leave it out (data.columns)")
@@ -186,6 +203,27 @@ def _pour(
         missing=note.ranges.missing,
     )
     return True
+
+
+def _from_first_value(table: Panel, note: Note) -> Panel | None:
+    """Leave out the rows before the first value of the file, and count them; None: no row is left."""
+    if note.columns:
+        return table
+    measured = np.isfinite(table.values).any(axis=1)
+    empty = int(measured.argmax()) if measured.any() else len(measured)
+    note.empty_begin += empty
+    if empty == len(measured):
+        return None
+    return table.take_rows(np.zeros(1, dtype=np.int64), table.starts + empty, table.stops, table.ends)
+
+
+def _count_empty_end(table: Panel, note: Note) -> None:
+    """Count the rows after the last value so far."""
+    measured = np.flatnonzero(np.isfinite(table.values).any(axis=1))
+    note.empty_end += len(table.grid)
+    if len(measured):
+        note.empty_end = len(table.grid) - 1 - int(measured[-1])
+        note.last_value_date = str(table.grid[measured[-1]])
 
 
 def _checked(chunk: Chunk, note: Note, freq: str | None) -> Panel:
