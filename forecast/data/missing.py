@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from forecast.data.panel import PerSeries, parts, ranges
+from forecast.data.panel import Panel, PerSeries, parts, ranges
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError
 
@@ -20,6 +20,9 @@ FILLS = ("auto", "linear", "previous", "seasonal", "zero", "none")
 
 SEASONS_BACK = 7
 """Number of earlier seasons in which `seasonal` looks for a value of the same phase."""
+
+SHOWN = 3
+"""Number of columns of each role whose missing values are described."""
 
 FillSetting = str | Mapping[str, str]
 
@@ -141,6 +144,37 @@ def choose_methods(fill: FillSetting | None, columns: Sequence[str]) -> tuple[st
                 f"data.fill names {name}, which is no column here: there are {', '.join(columns[:20])}"
             )
     return tuple(fill.get(name, FILLS[0]) for name in columns)
+
+
+def missing_shares(panel: Panel) -> dict[str, dict[str, float]]:
+    """The share of missing values of each column that has any, before the ends of the series, by role."""
+    counts = dict(zip(panel.columns, panel.missing.tolist(), strict=True))
+    if panel.future is not None:
+        missing = np.isnan(panel.future[ranges(panel.starts, panel.ends)]).sum(axis=0)
+        counts |= dict(zip(panel.future_columns, missing.tolist(), strict=True))
+    roles = {
+        "targets": panel.targets,
+        "past covariates": panel.past_covariates,
+        "future covariates": panel.future_columns,
+    }
+    return {
+        role: {name: counts[name] / panel.n_rows for name in names if counts[name]}
+        for role, names in roles.items()
+    }
+
+
+def describe_missing(panel: Panel, fill: FillSetting | None) -> list[str]:
+    """Describe the missing values of each role, and how the model reads them."""
+    lines, method = [], fill if isinstance(fill, str) else FILLS[0] if fill is None else "by column"
+    for role, shares in missing_shares(panel).items():
+        if shares:
+            worst = sorted(shares, key=lambda name: -shares[name])[:SHOWN]
+            named = ", ".join(f"{name} {shares[name]:.1%}" for name in worst)
+            more = ", ..." if len(shares) > SHOWN else ""
+            read = "the value before" if role == "future covariates" else f"data.fill={method} says"
+            scored = ", and never scored" if role == "targets" else ""
+            lines.append(f"missing    {role}: {named}{more}; read as {read}{scored}")
+    return lines
 
 
 def has_values(

@@ -37,7 +37,10 @@ class Panel:
         starts, ends, stops: row numbers, see above.
         targets, past_covariates: names of the columns of `values`, in this order.
         values: numbers in the units of the data; NaN is a missing value.
-        future_covariates: names of the columns of `future`, which are known beyond the ends.
+        future_covariates: names of the covariates that are known beyond the ends.
+        as_of: by future covariate, the column of `future` with its values as they were known in advance. A covariate
+            that is not there was known as it came.
+        future: the future covariates, then the columns of `as_of`; NaN is a missing value.
         static: one row for each series; columns of numbers or text.
         utc_offset: minutes that the dates are ahead of UTC, if known.
         texts: categories of the covariates that are text. Their columns hold codes: the position in this list, −1 where
@@ -57,6 +60,7 @@ class Panel:
     static: pd.DataFrame
     past_covariates: tuple[str, ...] = ()
     future_covariates: tuple[str, ...] = ()
+    as_of: Mapping[str, str] = field(default_factory=dict)
     future: Float[np.ndarray, "rows future"] | None = None
     utc_offset: int | None = None
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -87,6 +91,16 @@ class Panel:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of `values`."""
         return (*self.targets, *self.past_covariates)
+
+    @property
+    def future_columns(self) -> tuple[str, ...]:
+        """Names of the columns of `future`."""
+        return (*self.future_covariates, *self.as_of.values())
+
+    @property
+    def ahead_index(self) -> list[int]:
+        """Of each future covariate, the column of `future` that is read after a forecast origin."""
+        return [self.future_columns.index(self.as_of.get(name, name)) for name in self.future_covariates]
 
     @property
     def is_on_disk(self) -> bool:
@@ -158,6 +172,22 @@ class Panel:
             return self
         grid = self.grid.append(future_dates(self.grid, self.freq, missing))
         return replace(self, grid=pd.DatetimeIndex(grid, name=self.grid.name))
+
+    def with_rows_after_ends(self, steps: int) -> "Panel":
+        """The panel in memory with at least `steps` rows after the end of each series, in which nothing is known."""
+        if self.future is None or (self.stops >= self.ends + steps).all():
+            return self
+        lengths = np.maximum(self.stops, self.ends + steps) - self.starts
+        starts = lengths.cumsum() - lengths
+        rows = ranges(starts, starts + self.stops - self.starts)
+        blocks = []
+        for block in (self.values, self.future):
+            blocks.append(np.full((int(lengths.sum()), block.shape[1]), np.nan))
+            blocks[-1][rows] = block
+        ends = self.ends - self.starts + starts
+        return replace(
+            self, starts=starts, ends=ends, stops=starts + lengths, values=blocks[0], future=blocks[1]
+        )
 
     def select_columns(self, names: Sequence[str]) -> "Panel":
         """The panel with some of its columns of `values`, in the order of `names`."""

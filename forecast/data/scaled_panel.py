@@ -10,9 +10,16 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from forecast.data.missing import Fill, FillSetting, carry_forward, choose_methods, has_values
+from forecast.data.future_covariates import (
+    FutureCovariates,
+    KnownSteps,
+    describe_known,
+    resolve_known_steps,
+)
+from forecast.data.known_features import TimeFeatures
+from forecast.data.missing import Fill, FillSetting, choose_methods, has_values
 from forecast.data.panel import Panel, PerSeries
-from forecast.data.rows import DatedRows, DiskRows, Rows, TensorRows, TimeFeatures
+from forecast.data.rows import DatedRows, DiskRows, Rows, TensorRows
 from forecast.data.scaling import Scaler, fit_scaler
 from forecast.data.static_features import Encoding, encode_static, feature_names, fit_static
 from forecast.data.stored_values import StoredValues
@@ -29,6 +36,7 @@ class ScalingOptions:
         kind, by: see `forecast.data.scaling.fit_scaler`.
         holidays: country whose public holidays are a calendar feature.
         fill, fill_limit, season: see `forecast.data.missing.Fill`; `fill` is one method, or methods by column.
+        known_steps: steps for which future covariates are known after a forecast origin, one number or by column.
     """
 
     kind: str
@@ -37,6 +45,7 @@ class ScalingOptions:
     fill: FillSetting | None
     fill_limit: int | None
     season: int
+    known_steps: KnownSteps | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class ScaledPanel:
         time: features of each row that are known ahead of time.
         scaler, future_scaler: of the values and of the future covariates.
         static: how static columns are encoded.
+        known_steps: steps for which each future covariate is known after a forecast origin; None: over any horizon.
         place: the number of each series in the checkpoint that the scaler comes from, −1 if it is not there.
         has_scale: the series that have a scale: those in the checkpoint, or with values in their training rows.
         fill: how missing values in the past of a window are completed; None: no value is missing.
@@ -59,6 +69,7 @@ class ScaledPanel:
     scaler: Scaler
     future_scaler: Scaler
     static: Encoding
+    known_steps: list[int | None]
     place: Int64[np.ndarray, " series"]
     has_scale: Bool[np.ndarray, " series"]
     fill: Fill | None
@@ -78,41 +89,40 @@ class ScaledPanel:
         `name` is for messages. Raises DataError for other future covariates than the checkpoint's, and for numbers
         that float32 cannot hold once they are scaled.
         """
-        if state is not None and list(panel.future_covariates) != state["future_covariates"]:
-            both = panel.future_covariates, state["future_covariates"]
-            mine, theirs = (", ".join(names) or "none" for names in both)
-            raise DataError(
-                f"{name}: future covariates {mine}, where the checkpoint was trained on {theirs}: choose the same"
-            )
+        known_steps = resolve_known_steps(options.known_steps, panel)
+        if state is not None:
+            _check_future(name, panel, known_steps, state)
         place = np.full(len(panel), -1)
         if state is not None:
             place = pd.Index(state["ids"]).get_indexer(panel.ids).astype(np.int64)
             place[(place >= 0) & ~np.array(state["has_scale"])[place]] = -1
         if len(panel) > 1:  # a series without any value of a column has no scale
             last = np.where(has_values(panel.values, first, last), last, first)
-        future = np.empty((len(panel.values), 0)) if panel.future is None else panel.future
+        measured = np.empty((len(panel.values), 0))
+        if panel.future is not None:
+            measured = panel.future[:, : len(panel.future_covariates)]
         rows = options.kind, options.by, first, last, place
         scaler = _scaler(panel.values, panel.columns, panel, state and state["scaler"], *rows)
         future_scaler = _scaler(
-            future, panel.future_covariates, panel, state and state["future_scaler"], *rows
+            measured, panel.future_covariates, panel, state and state["future_scaler"], *rows
         )
         encoding = fit_static(panel.static) if state is None else state["static"]
-        scaled_future = None
+        future = None
         if panel.future_covariates:
-            known = future_scaler.transform_panel(future, panel.starts, panel.stops)
-            scaled_future = TensorRows(carry_forward(known, panel.starts, panel.stops))
+            future = FutureCovariates.of(panel, future_scaler, known_steps)
         return cls(
             panel,
             _scaled_rows(name, panel, scaler),
             TimeFeatures(
                 _calendar_rows(panel, options.holidays),
                 torch.from_numpy(panel.grid_starts - panel.starts),
-                scaled_future,
+                future,
                 torch.from_numpy(encode_static(name, panel.static, encoding)),
             ),
             scaler,
             future_scaler,
             encoding,
+            known_steps,
             place,
             (place >= 0) | (last > first) | (options.by == "all"),
             make_fill(panel, scaler, options),
@@ -146,10 +156,29 @@ class ScaledPanel:
             "has_scale": self.has_scale.tolist(),
             "scaler": self.scaler.state_dict(),
             "future_covariates": list(self.panel.future_covariates),
+            "as_of": dict(self.panel.as_of),
+            "known_steps": self.known_steps,
             "future_scaler": self.future_scaler.state_dict(),
             "static": self.static,
             "static_features": feature_names(self.static),
         }
+
+
+def _check_future(name: str, panel: Panel, known_steps: list[int | None], state: dict[str, Any]) -> None:
+    """Raise DataError for other future covariates than the checkpoint's, or if they are known for other steps."""
+    both = (
+        describe_known(panel.future_covariates, panel.as_of, known_steps),
+        describe_known(
+            state["future_covariates"],
+            state.get("as_of", {}),
+            state.get("known_steps", [None] * len(state["future_covariates"])),
+        ),
+    )
+    if both[0] != both[1]:
+        mine, theirs = (", ".join(names) or "none" for names in both)
+        raise DataError(
+            f"{name}: future covariates {mine}, where the checkpoint was trained on {theirs}: choose the same"
+        )
 
 
 def make_fill(panel: Panel, scaler: Scaler, options: ScalingOptions) -> Fill | None:

@@ -143,10 +143,11 @@ def new_backtest(
         intervals=IntervalSums(calibration.quantiles, calibrated_levels(calibration, config.levels), unknown),
         naive_mae=unknown.clone(),
     )
-    if panel.future_covariates:
+    as_measured = [name for name in panel.future_covariates if name not in panel.as_of]
+    if as_measured:
         found.notes.append(
-            f"the forecasts read future covariates ({', '.join(panel.future_covariates)}) as the data have them; where "
-            "these are forecasts themselves, errors will be larger"
+            f"the forecasts read future covariates ({', '.join(as_measured)}) as the data have them; where these are "
+            "forecasts themselves, errors will be larger: data.as_of names a column of such forecasts"
         )
     return found
 

@@ -36,6 +36,7 @@ OF_THE_MODEL = (
     "holidays",
     "fill",
     "fill_limit",
+    "known_steps",
 )
 """Settings that are always those of training."""
 

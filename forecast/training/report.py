@@ -16,6 +16,8 @@ from torch import Tensor
 from forecast.attention import Attention
 from forecast.data import DataModule
 from forecast.data.even_spacing import spread
+from forecast.data.future_covariates import describe_known
+from forecast.data.missing import describe_missing
 from forecast.evaluation.errors import SCORES
 from forecast.evaluation.least_squares import windows_fitted_on
 from forecast.evaluation.names import MODEL, labels
@@ -117,11 +119,12 @@ def describe_inputs(data: DataModule) -> list[str]:
     panel, train, lines = data.panel, data.windows["train"], []
     covariates = {
         "past covariates": [name for name in data.feature_columns if name not in data.columns],
-        "future covariates": list(panel.future_covariates),
+        "future covariates": describe_known(panel.future_covariates, panel.as_of, data.scaled.known_steps),
         "static": list(map(str, panel.static.columns)),
     }
     if listed := "; ".join(f"{role} {', '.join(names)}" for role, names in covariates.items() if names):
         lines.append(f"covariates {listed}")
+    lines += describe_missing(panel, data.fill)
     if data.windows_per_epoch < min(len(panel), len(train)):
         lines.append(
             f"note: an epoch of {data.windows_per_epoch:,} windows misses many of {len(panel):,} series: "

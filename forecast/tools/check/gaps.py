@@ -70,8 +70,8 @@ def runs(mask: Bool[np.ndarray, " rows"]) -> tuple[Int[np.ndarray, " runs"], Int
 
 
 def all_columns(panel: Panel) -> tuple[str, ...]:
-    """Targets, past covariates and future covariates."""
-    return (*panel.columns, *panel.future_covariates)
+    """Targets, past covariates, future covariates and their values as known in advance."""
+    return (*panel.columns, *panel.future_columns)
 
 
 def all_values(panel: Panel) -> Float[np.ndarray, "rows columns"]:

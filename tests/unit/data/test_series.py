@@ -11,6 +11,7 @@ import torch
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from forecast.data import DataModule, long_data
+from forecast.data.missing import describe_missing, missing_shares
 from forecast.data.rows import TensorRows
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines, SeasonalNaive, seasonal_naive_mae
@@ -447,7 +448,7 @@ def test_gaps_within_each_series_stay_missing() -> None:
         np.testing.assert_array_equal(data.panel.future[rows, 0], history["price"])
         assert data.scaled.time.future is not None
         prices = data.scaled.future_scaler.inverse(
-            data.scaled.time.future[rows][None],
+            data.scaled.time.future.past[rows][None],
             torch.tensor([s]),  # what the model reads
         )
         np.testing.assert_allclose(prices[0, :, 0], history["price"].ffill(), rtol=1e-5)
@@ -617,3 +618,21 @@ def test_two_thousand_series_are_read_without_a_loop_over_windows() -> None:
         np.testing.assert_allclose(
             picked.past[i, :, 0], ((rows_of - rows_of.mean()) / rows_of.std())[at], rtol=1e-4
         )
+
+
+def test_missing_values_are_counted_by_role() -> None:
+    frame = long_frame(future=2)
+    history = frame["y"].notna()
+    frame.loc[history & (frame.index % 10 == 5), "price"] = np.nan
+    frame.loc[[3, 8], "temperature"] = np.nan
+    data = ready(frame, past_covariates=["temperature"], future_covariates=["price"])
+    n = int(history.sum())
+    assert missing_shares(data.panel) == {
+        "targets": {},
+        "past covariates": {"temperature": 2 / n},
+        "future covariates": {"price": np.isnan(frame["price"].to_numpy()[history]).sum() / n},
+    }
+    assert [line.split(";")[1] for line in describe_missing(data.panel, data.fill)] == [
+        " read as data.fill=auto says",
+        " read as the value before",
+    ]
