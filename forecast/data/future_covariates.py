@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float32, Int64
@@ -11,7 +12,7 @@ from forecast.data.missing import carry_forward
 from forecast.data.panel import Panel
 from forecast.data.rows import Rows, TensorRows
 from forecast.data.scaling import Scaler
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, DataError
 
 KnownSteps = int | Mapping[str, int]
 
@@ -142,3 +143,22 @@ def check_known_steps(known_steps: KnownSteps | None) -> None:
                 f"data.known_steps={steps} must be a whole number of steps, at least 1; a covariate whose future is "
                 "not known is one of data.past_covariates"
             )
+
+
+def check_known_as_trained(
+    name: str, panel: Panel, known_steps: list[int | None], state: dict[str, Any]
+) -> None:
+    """Raise DataError for other future covariates than the checkpoint's, or if they are known for other steps."""
+    both = (
+        describe_known(panel.future_covariates, panel.as_of, known_steps),
+        describe_known(
+            state["future_covariates"],
+            state.get("as_of", {}),
+            state.get("known_steps", [None] * len(state["future_covariates"])),
+        ),
+    )
+    if both[0] != both[1]:
+        mine, theirs = (", ".join(names) or "none" for names in both)
+        raise DataError(
+            f"{name}: future covariates {mine}, where the checkpoint was trained on {theirs}: choose the same"
+        )

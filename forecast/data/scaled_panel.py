@@ -13,7 +13,7 @@ from torch import Tensor
 from forecast.data.future_covariates import (
     FutureCovariates,
     KnownSteps,
-    describe_known,
+    check_known_as_trained,
     resolve_known_steps,
 )
 from forecast.data.known_features import TimeFeatures
@@ -91,7 +91,7 @@ class ScaledPanel:
         """
         known_steps = resolve_known_steps(options.known_steps, panel)
         if state is not None:
-            _check_future(name, panel, known_steps, state)
+            check_known_as_trained(name, panel, known_steps, state)
         place = np.full(len(panel), -1)
         if state is not None:
             place = pd.Index(state["ids"]).get_indexer(panel.ids).astype(np.int64)
@@ -162,23 +162,6 @@ class ScaledPanel:
             "static": self.static,
             "static_features": feature_names(self.static),
         }
-
-
-def _check_future(name: str, panel: Panel, known_steps: list[int | None], state: dict[str, Any]) -> None:
-    """Raise DataError for other future covariates than the checkpoint's, or if they are known for other steps."""
-    both = (
-        describe_known(panel.future_covariates, panel.as_of, known_steps),
-        describe_known(
-            state["future_covariates"],
-            state.get("as_of", {}),
-            state.get("known_steps", [None] * len(state["future_covariates"])),
-        ),
-    )
-    if both[0] != both[1]:
-        mine, theirs = (", ".join(names) or "none" for names in both)
-        raise DataError(
-            f"{name}: future covariates {mine}, where the checkpoint was trained on {theirs}: choose the same"
-        )
 
 
 def make_fill(panel: Panel, scaler: Scaler, options: ScalingOptions) -> Fill | None:
