@@ -12,6 +12,7 @@ from tqdm import tqdm
 from forecast.cli.overrides import parse
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_free, whole_file, write_json
+from forecast.system.progress import status
 from forecast.tools.check.content import collect_findings
 from forecast.tools.check.diagnosis import STAGES, Diagnosis, diagnose
 from forecast.tools.check.figure import save_figure
@@ -22,11 +23,12 @@ FIGURES = (".png", ".svg", ".pdf")
 
 
 def check(config: DictConfig) -> None:
-    """Read and examine the data, print the findings, and save them as a figure and as JSON."""
-    path = Path(config.output)
-    if path.suffix not in FIGURES:
-        raise ConfigError(f"output={path}: the picture must end in {', '.join(FIGURES)}")
-    check_free(path, path.with_suffix(".json"), overwrite=config.overwrite)
+    """Read and examine the data, print the findings, and save them as a figure and as JSON if `output` is given."""
+    path = None if config.output is None else Path(config.output)
+    if path is not None:
+        if path.suffix not in FIGURES:
+            raise ConfigError(f"output={path}: the picture must end in {', '.join(FIGURES)}")
+        check_free(path, path.with_suffix(".json"), overwrite=config.overwrite)
     typed = typed_about_data()
     data = instantiate(
         config.data,
@@ -41,9 +43,12 @@ def check(config: DictConfig) -> None:
             bar.update()
 
         found = diagnose(data, read_choices(config, typed), stage)
-        stage("picture")
-        save(found, typed, path)
     print_report(found, typed)
+    if path is None:
+        print("nothing is saved: output=check.png saves a picture, and these findings as check.json")
+        return
+    with status(f"Drawing {path}"):
+        save(found, typed, path)
     print(f"saved {path} and {path.with_suffix('.json')}")
 
 

@@ -1,4 +1,4 @@
-"""Body of `python -m forecast.explain`: visualise the attention on one window."""
+"""Body of `python -m forecast.explain`: the importance of the inputs, and the attention on one window."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +11,10 @@ from forecast.data import DataModule
 from forecast.inference.model import TrainedModel, load
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_free_folder, whole_folder
+from forecast.system.formatting import plural
 from forecast.system.progress import track
 from forecast.tools.explain.attention_types import explain_layer
+from forecast.tools.explain.input_report import InputStudy
 from forecast.tools.explain.layer import Explanation, Layer
 from forecast.tools.explain.page import write_page
 from forecast.tools.explain.record import Call, record_calls
@@ -24,12 +26,10 @@ SLOTS = ("encoder", "decoder", "cross")
 
 
 def explain(config: DictConfig) -> None:
-    """Record the forecast of one window, draw the chosen attention layers, and write and print the results."""
-    check_checkpoint(config)
-    if config.slot != "all" and config.slot not in SLOTS:
-        raise ConfigError(f"slot={config.slot}: choose all, {', '.join(SLOTS)}")
+    """Measure the inputs of the forecasts, draw the chosen attention layers on one window, write and print both."""
+    check_options(config)
     output = Path(config.output).expanduser()
-    check_free_folder(output, marks={"index.html", "numbers.csv"}, suffix=".png", overwrite=config.overwrite)
+    check_free_folder(output, marks={"index.html"}, suffix=(".png", ".csv"), overwrite=config.overwrite)
     trained = load(config.checkpoint)
     data = trained.data(config.data)
     window = choose_window(data, config.split, config.window)
@@ -38,14 +38,45 @@ def explain(config: DictConfig) -> None:
     variable = choose_variable(trained)
     if variable is not None:
         calls = [call.select_sequence(variable) for call in calls]
-    layers = choose_layers(config, trained, data, window, calls)
+    notes = describe_layers(trained)
+    layers = [] if adds_nothing(trained) else choose_layers(config, trained, data, window, calls)
     explained = [explain_layer(layer) for layer in track(layers, "Drawing")]
+    inputs = study_inputs(config, trained, data, window)
     of_series = f", series {window.series}" if window.series else ""
-    title = f"Attention on window {window.number} of {data.title}, {window.split}{of_series}"
-    facts = describe_window(trained, data, window, variable)
+    title = f"Explanation of {window.name} of {data.title}, {window.split}{of_series}"
+    facts = [*notes, *describe_window(trained, data, window, variable if layers else None)]
     with whole_folder(output) as folder:
-        write_page(folder, title, facts, draw_window(trained, data, window, forecast), explained)
-    print_numbers(title, describe_shrinkage(trained), explained, output)
+        write_page(folder, title, facts, draw_window(trained, data, window, forecast), inputs, explained)
+        files = sorted(path.name for path in folder.iterdir())
+    print_numbers(title, notes, inputs, explained)
+    print(f"saved in {output}: {describe_files(files)}")
+
+
+def check_options(config: DictConfig) -> None:
+    """Raise ConfigError for an invalid option."""
+    check_checkpoint(config)
+    if config.slot != "all" and config.slot not in SLOTS:
+        raise ConfigError(f"slot={config.slot}: choose all, {', '.join(SLOTS)}")
+    if config.importance_windows == 1:
+        raise ConfigError("importance_windows=1: at least 2 windows are needed, or 0 to leave out importance")
+    if config.repeats < 2:
+        raise ConfigError(f"repeats={config.repeats} must be at least 2: their standard deviation is shown")
+
+
+def study_inputs(
+    config: DictConfig, trained: TrainedModel, data: DataModule, window: Window
+) -> InputStudy | None:
+    """Measure the inputs; None with importance_windows=0, or if the split has one window and so none to permute."""
+    if not config.importance_windows or len(data.windows[window.split]) < 2:
+        return None
+    return InputStudy.of_window(
+        trained.forecast_batch,
+        data,
+        window,
+        most=config.importance_windows,
+        repeats=config.repeats,
+        drawn=main_target(trained),
+    )
 
 
 def choose_layers(
@@ -70,9 +101,7 @@ def choose_layers(
         if call.name in places
     ]
     if not layers:
-        raise ConfigError(
-            f"{trained.path}: explain draws attention layers, and {type(network).__name__} names none"
-        )
+        return []
     layers = [layer for layer in layers if config.slot in ("all", layer.slot)]
     numbers = choose_numbers("layer", config.layer, max(layer.number for layer in layers) + 1)
     return [layer for layer in layers if layer.number in numbers]
@@ -81,10 +110,13 @@ def choose_layers(
 def choose_variable(trained: TrainedModel) -> int | None:
     """The number of the target whose layers are shown, in a model that forecasts each variable independently.
 
-    This is data.target if it is a target, else the last one; None in other models.
+    None in other models.
     """
-    if trained.network.tokens != "independent":
-        return None
+    return main_target(trained) if trained.network.tokens == "independent" else None
+
+
+def main_target(trained: TrainedModel) -> int:
+    """The number of the target that is drawn: data.target if it is a target, else the last one."""
     columns, wanted = trained.target_columns, trained.config["data"]["target"]
     return columns.index(wanted) if wanted in columns else len(columns) - 1
 
@@ -102,43 +134,63 @@ def describe_window(
     trained: TrainedModel, data: DataModule, window: Window, variable: int | None
 ) -> list[str]:
     """The facts at the top of the page."""
-    attention = trained.config["model"]["attention"]
     facts = [f"checkpoint {trained.path}"]
     if window.series:
         facts.append(f"series {window.series}")
-    facts += [
+    facts.append(
         f"forecast from {window.origin} to {window.dates[-1]}, every {data.freq}, from the {data.seq_len} steps since "
-        f"{window.dates[0]}",
-        f"attention {attention['name']}; cross-attention {attention['cross']['_target_'].rsplit('.', 1)[-1]}",
-        *describe_shrinkage(trained),
-    ]
+        f"{window.dates[0]}"
+    )
     if variable is not None:
         facts.append(f"each variable is forecast independently: this is {trained.target_columns[variable]}")
-    facts.append(
-        "weights are relative to uniform attention: 1 is the weight of a step if all weights were equal"
-    )
     return facts
 
 
-def describe_shrinkage(trained: TrainedModel) -> list[str]:
-    """Return a note if the attention layers contribute to the forecast only in part or not at all."""
-    if trained.is_untrained:
+def adds_nothing(trained: TrainedModel) -> bool:
+    """Whether the attention layers do not change the forecast."""
+    return trained.is_untrained or trained.network.shrinkage_weight == 0
+
+
+def describe_layers(trained: TrainedModel) -> list[str]:
+    """Say which part the attention layers have in the forecast."""
+    network = trained.network
+    if not network.attention_layers():
+        return [f"{type(network).__name__} names no attention layers, so none are drawn"]
+    if adds_nothing(trained):
         return [
-            "this model is the linear model alone: its layers are untrained and do not change the forecast"
+            "this model is the linear model alone: its attention layers are untrained, do not change the forecast and "
+            "are not drawn"
         ]
-    weight = trained.network.shrinkage_weight
-    return [f"shrinkage weight of these layers in the forecast: {weight:.0%}"] if weight < FULL_WEIGHT else []
+    attention = trained.config["model"]["attention"]
+    notes = [
+        f"attention {attention['name']}; cross-attention {attention['cross']['_target_'].rsplit('.', 1)[-1]}"
+    ]
+    if network.shrinkage_weight < FULL_WEIGHT:
+        notes.insert(
+            0, f"shrinkage weight of the attention layers in the forecast: {network.shrinkage_weight:.0%}"
+        )
+    return notes
 
 
-def print_numbers(title: str, notes: Sequence[str], explained: Sequence[Explanation], output: Path) -> None:
-    """Print the numbers of each layer, and where the page is."""
+def describe_files(files: Sequence[str]) -> str:
+    """Name the page and the tables, and count the pictures."""
+    pictures = sum(name.endswith(".png") for name in files)
+    return (
+        f"{', '.join(name for name in files if not name.endswith('.png'))} and {plural(pictures, 'picture')}"
+    )
+
+
+def print_numbers(
+    title: str, notes: Sequence[str], inputs: InputStudy | None, explained: Sequence[Explanation]
+) -> None:
+    """Print what the attention layers add, the most important inputs, and the numbers of each layer."""
     console = Console(soft_wrap=True, highlight=False, markup=False)
     console.print(title, style="bold")
     for note in notes:
         console.print(note)
-    for explanation in explained:
-        console.print(explanation.layer.title)
-        for number in explanation.numbers:
-            console.print(f"  {number}")
-    files = sum(len(explanation.pictures) for explanation in explained) + 1
-    console.print(f"saved in {output}: index.html, numbers.csv and {files} pictures")
+    sections = [] if inputs is None else [(inputs.title, list(inputs.lines()))]
+    sections += [(explanation.layer.title, explanation.numbers) for explanation in explained]
+    for heading, lines in sections:
+        console.print(heading)
+        for line in lines:
+            console.print(f"  {line}")

@@ -8,7 +8,6 @@ from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.data.even_spacing import spread
-from forecast.data.files.cells import date_name
 from forecast.inference.model import load
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_free, whole_file, write_json
@@ -52,7 +51,7 @@ def export(config: DictConfig) -> None:
         allowed = count_allowed_exceptions(trained.network, len(chosen))
         checked = check_result(difference, data, about, config.tolerance, allowed=allowed)
         write_json(temporary_beside, {**about, "checked": checked})
-    print_report(path, about, checked, date_name(trained.config["data"].get("date_column", "date")))
+    print_report(path, about, checked, trained.config["data"])
 
 
 def check_options(config: DictConfig) -> Path:

@@ -29,6 +29,7 @@ from forecast.training.build import (
 from forecast.training.checkpointing import preload
 from forecast.training.compile import compile_where_possible
 from forecast.training.fsdp import is_sharded, load_whole
+from forecast.training.inputs_used import list_inputs
 from forecast.training.module import Forecaster
 from forecast.training.precision import resolve_auto
 from forecast.training.rank_consistency import RankConsistency
@@ -202,6 +203,7 @@ def describe_run(
         **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
         "epochs": trainer.current_epoch,
         "best_epoch": completed_epochs(best.content),
+        "inputs_used": list_inputs(forecaster.model, data, untrained=is_untrained(best.content)),
         "shrinkage_weight": 0.0 if is_untrained(best.content) else forecaster.model.shrinkage_weight,
         "precision": config.trainer.precision,
     }

@@ -29,7 +29,7 @@ def fit_categories(where: str, panel: Panel, first: PerSeries, last: PerSeries) 
     Of more than `MOST`, the most frequent ones, with a warning. Raises DataError for a column that has none there.
     """
     found: dict[str, list[str]] = {}
-    for block, names in _blocks(panel):
+    for block, names in _blocks(panel) if panel.texts else ():
         for column, name in enumerate(names):
             if name in panel.texts:
                 counts = _count(block, column, first, last, len(panel.texts[name]))
@@ -94,7 +94,7 @@ def encode_categories(where: str, panel: Panel, categories: Categories) -> Panel
     future = (
         None
         if panel.future is None
-        else _encode(where, panel, panel.future, panel.future_columns, categories)
+        else _encode(where, panel, np.asarray(panel.future), panel.future_columns, categories)
     )
     return replace(
         panel,
@@ -119,7 +119,7 @@ def _names(panel: Panel) -> tuple[str, ...]:
 def _blocks(panel: Panel) -> Iterator[tuple[Float[np.ndarray, "rows columns"], Sequence[str]]]:
     yield np.asarray(panel.values), panel.columns
     if panel.future is not None:
-        yield panel.future, panel.future_columns
+        yield np.asarray(panel.future), panel.future_columns
 
 
 def _encode(

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from forecast.data.panel import Panel
 from forecast.system.errors import ConfigError, DataError
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -51,3 +53,25 @@ def check_columns(
                 f"{name}: {what.replace('_', ' ')} {mine}, where the checkpoint was trained on {theirs}: choose the "
                 "same (data.columns, data.target, data.past_covariates, features)"
             )
+
+
+def by_column(
+    key: str,
+    setting: Value | Mapping[str, Value] | None,
+    columns: Sequence[str],
+    default: Value,
+    what: str = "column",
+) -> dict[str, Value]:
+    """The value of a setting for each column: one value for all, or a mapping; `default` where there is none.
+
+    Raises ConfigError where the mapping names a column that is not among `columns`; `what` says what these are.
+    """
+    if not isinstance(setting, Mapping):
+        return dict.fromkeys(columns, default if setting is None else setting)
+    given = {str(name): value for name, value in setting.items()}
+    for name in given:
+        if name not in columns:
+            raise ConfigError(
+                f"{key} names {name}, which is no {what} here: there are {', '.join(columns[:20])}"
+            )
+    return {name: default if given.get(name) is None else given[name] for name in columns}

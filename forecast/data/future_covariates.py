@@ -4,14 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Int64
+from jaxtyping import Bool, Float, Float32, Int64
 from torch import Tensor
+from torch.nn import functional as F
 
 from forecast.data.missing import carry_forward
 from forecast.data.panel import Panel
-from forecast.data.rows import Rows, TensorRows
-from forecast.data.scaling import Scaler
+from forecast.data.rows import DiskRows, Rows, TensorRows
+from forecast.data.scaler import Scaler
+from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError, DataError
 
 KnownSteps = int | Mapping[str, int]
@@ -30,12 +33,14 @@ class FutureCovariates:
     Attributes:
         past: columns of the rows before a forecast origin.
         ahead: columns of the rows after a forecast origin, as they were known in advance.
+        n_ones: number of masks after these columns that are 1 in every row.
         known_steps: steps after the origin for which each column is known.
         is_mask: whether a column is a mask.
     """
 
     past: Rows
     ahead: Rows
+    n_ones: int
     known_steps: Int64[Tensor, " columns"]
     is_mask: Bool[Tensor, " columns"]
 
@@ -51,46 +56,67 @@ class FutureCovariates:
         assert panel.future is not None
         limits = [ALL if steps is None else steps for steps in known_steps]
         masked = [i for i, steps in enumerate(limits) if steps < ALL]
-        past = _scaled_columns(panel, list(range(len(limits))), scaler, masked)
-        ahead = _scaled_columns(panel, panel.ahead_index, scaler, masked) if panel.as_of else past
+        if isinstance(panel.future, StoredValues):  # no value is missing
+            past: Rows = DiskRows(panel.future, scaler)
+        else:
+            past = _scaled_columns(panel, panel.future, list(range(len(limits))), scaler, masked)
+        ahead = past
+        if panel.as_of:
+            ahead = _scaled_columns(panel, np.asarray(panel.future), panel.ahead_index, scaler, masked)
         return cls(
             past,
             ahead,
+            len(masked) if panel.is_on_disk else 0,
             torch.tensor([*limits, *(limits[i] for i in masked)]),
             torch.tensor([False] * len(limits) + [True] * len(masked)),
         )
 
     @property
     def n_columns(self) -> int:
-        return self.past.n_columns
+        return self.past.n_columns + self.n_ones
 
     @property
     def depends_on_origin(self) -> bool:
         """Whether what is read of a row depends on the forecast origin."""
         return self.ahead is not self.past or bool(self.is_mask.any())
 
+    def past_windows(
+        self, first: Int64[Tensor, " batch"], length: int
+    ) -> Float32[Tensor, "batch {length} columns"]:
+        """Windows of `length` rows before a forecast origin, which begin at these rows."""
+        return F.pad(self.past.windows(first, length), (0, self.n_ones), value=1.0)
+
     def known_windows(
         self, origins: Int64[Tensor, " batch"], length: int
     ) -> Float32[Tensor, "batch {length} columns"]:
         """Windows of `length` rows after these forecast origins, as they are known at the origins."""
-        found = self.ahead.windows(origins, length)
+        found = F.pad(self.ahead.windows(origins, length), (0, self.n_ones), value=1.0)
         if not self.is_mask.any():
             return found
         last = origins[:, None] + self.known_steps.clamp(max=length) - 1
-        repeated = self.ahead[last].diagonal(dim1=1, dim2=2).masked_fill(self.is_mask, 0.0)
+        repeated = (
+            F.pad(self.ahead[last], (0, self.n_ones)).diagonal(dim1=1, dim2=2).masked_fill(self.is_mask, 0.0)
+        )
         is_known = torch.arange(length, device=origins.device)[:, None] < self.known_steps
         return torch.where(is_known, found, repeated[:, None])
 
     def to(self, device: torch.device | str) -> "FutureCovariates":
         past = self.past.to(device)
         ahead = past if self.ahead is self.past else self.ahead.to(device)
-        return FutureCovariates(past, ahead, self.known_steps.to(device), self.is_mask.to(device))
+        return FutureCovariates(
+            past, ahead, self.n_ones, self.known_steps.to(device), self.is_mask.to(device)
+        )
 
 
-def _scaled_columns(panel: Panel, index: list[int], scaler: Scaler, masked: list[int]) -> Rows:
-    """Scaled columns of `panel.future`, then the masks of some of them."""
-    assert panel.future is not None
-    scaled = scaler.transform_panel(panel.future[:, index], panel.starts, panel.stops)
+def _scaled_columns(
+    panel: Panel,
+    future: Float[np.ndarray, "rows future"],
+    index: list[int],
+    scaler: Scaler,
+    masked: list[int],
+) -> Rows:
+    """Scaled columns of the future covariates of a panel, then the masks of some of them."""
+    scaled = scaler.transform_panel(future[:, index], panel.starts, panel.stops)
     masks = (~scaled[:, masked].isnan()).float()
     return TensorRows(torch.cat([carry_forward(scaled, panel.starts, panel.stops), masks], dim=1))
 

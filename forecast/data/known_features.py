@@ -7,7 +7,9 @@ from jaxtyping import Float32, Int64
 from torch import Tensor
 
 from forecast.data.future_covariates import FutureCovariates
-from forecast.data.rows import Rows
+from forecast.data.panel import Panel
+from forecast.data.rows import DatedRows, Rows, TensorRows
+from forecast.data.time_features import time_features
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class TimeFeatures:
         self, first: Int64[Tensor, " batch"], length: int, series: Int64[Tensor, " batch"]
     ) -> Float32[Tensor, "batch {length} n_time_features"]:
         """Windows of `length` rows before a forecast origin, which begin at the rows `first` of these series."""
-        covariates = None if self.future is None else self.future.past.windows(first, length)
+        covariates = None if self.future is None else self.future.past_windows(first, length)
         return self._join(first, length, series, covariates)
 
     def ahead(
@@ -61,3 +63,10 @@ class TimeFeatures:
     def to(self, device: torch.device | str) -> "TimeFeatures":
         future = self.future and self.future.to(device)
         return TimeFeatures(self.calendar.to(device), self.shifts.to(device), future, self.static.to(device))
+
+
+def calendar_rows(panel: Panel, holidays: str | None) -> Rows:
+    """The calendar features of the dates of a panel."""
+    if panel.is_on_disk:
+        return DatedRows(panel.grid, panel.freq, holidays)
+    return TensorRows(torch.from_numpy(time_features(panel.grid, panel.freq, holidays)).float())

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from forecast.data.columns import by_column
 from forecast.data.panel import Panel, PerSeries, parts, ranges
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError
@@ -136,20 +137,15 @@ def check_fill(fill: FillSetting | None, limit: int | None) -> None:
 
 def choose_methods(fill: FillSetting | None, columns: Sequence[str]) -> tuple[str, ...]:
     """The method of each column. Raises ConfigError where `fill` names a column that is not there."""
-    if not isinstance(fill, Mapping):
-        return (fill or FILLS[0],) * len(columns)
-    for name in fill:
-        if name not in columns:
-            raise ConfigError(
-                f"data.fill names {name}, which is no column here: there are {', '.join(columns[:20])}"
-            )
-    return tuple(fill.get(name, FILLS[0]) for name in columns)
+    return tuple(by_column("data.fill", fill, columns, FILLS[0]).values())
 
 
 def missing_shares(panel: Panel) -> dict[str, dict[str, float]]:
     """The share of missing values of each column that has any, before the ends of the series, by role."""
     counts = dict(zip(panel.columns, panel.missing.tolist(), strict=True))
-    if panel.future is not None:
+    if isinstance(panel.future, StoredValues):
+        counts |= dict(zip(panel.future_columns, panel.future.missing, strict=True))
+    elif panel.future is not None:
         missing = np.isnan(panel.future[ranges(panel.starts, panel.ends)]).sum(axis=0)
         counts |= dict(zip(panel.future_columns, missing.tolist(), strict=True))
     roles = {

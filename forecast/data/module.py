@@ -12,6 +12,7 @@ from torch import Tensor
 
 from forecast.data.categories import Categories, encode_categories, fit_categories
 from forecast.data.columns import check_columns, choose_columns
+from forecast.data.domain import BoundSetting, TransformSetting, check_domain
 from forecast.data.future_covariates import KnownSteps, check_known_steps
 from forecast.data.loader import WindowLoader
 from forecast.data.missing import FillSetting, check_fill
@@ -46,6 +47,7 @@ class DataModule(L.LightningDataModule):
         fill, fill_limit: how missing values in the past of a window are completed, see `forecast.data.missing`.
         known_steps: steps for which future covariates are known after a forecast origin, one number or by column; None:
             over the whole horizon.
+        lower, upper, transform: bounds of the forecasts and transforms before scaling, see `forecast.data.domain`.
         holidays: country whose public holidays are a calendar feature.
         windows_per_epoch: training windows of an epoch, sampled anew each time; None: all; `auto`: by their number.
         eval_stride: use every n-th window of validation and test, the last one always; None: at most
@@ -83,6 +85,9 @@ class DataModule(L.LightningDataModule):
         fill: FillSetting | None = None,
         fill_limit: int | None = None,
         known_steps: KnownSteps | None = None,
+        lower: BoundSetting | None = None,
+        upper: BoundSetting | None = None,
+        transform: TransformSetting | None = None,
         windows_per_epoch: int | str | None = None,
         eval_stride: int | None = 1,
         seed: int = 0,
@@ -102,8 +107,10 @@ class DataModule(L.LightningDataModule):
         self._windows_per_epoch, self._eval_stride = windows_per_epoch, eval_stride
         check_fill(fill, fill_limit)
         check_known_steps(known_steps)
+        check_domain(lower, upper, transform)
         self._season, self.holidays = season, holidays
         self.fill, self.fill_limit, self.known_steps = fill, fill_limit, known_steps
+        self.lower, self.upper, self.transform = lower, upper, transform
         self.tested = "test"  # the split that `test_dataloader` serves
         self._is_set_up = False
         self._panel: Panel | None = None  # as the source gives it
@@ -201,14 +208,9 @@ class DataModule(L.LightningDataModule):
     @property
     def scaling_options(self) -> ScalingOptions:
         return ScalingOptions(
-            self.scaler_kind,
-            self.scale_by,
-            self.holidays,
-            self.fill,
-            self.fill_limit,
-            self.season,
-            self.known_steps,
-        )
+            self.scaler_kind, self.scale_by, self.holidays, self.fill, self.fill_limit, self.season,
+            self.target_columns, self.lower, self.upper, self.transform, self.known_steps,
+        )  # fmt: skip
 
     def describe(self) -> str:
         """The panel in one line."""
@@ -225,6 +227,12 @@ class DataModule(L.LightningDataModule):
     ) -> Float64[Tensor, "batch steps n_targets"]:
         """Scaled forecasts or truths of these series in the units of the data."""
         return self.target_scaler.inverse(values, series)
+
+    def clip_targets(
+        self, values: Float[Tensor, "batch steps n_targets ..."], series: Int64[Tensor, " batch"]
+    ) -> Float[Tensor, "batch steps n_targets ..."]:
+        """Scaled forecasts of these series, or their quantiles, within the bounds (`data.lower`, `data.upper`)."""
+        return self.target_scaler.clip(values, series)
 
     @property
     def trained_until(self) -> str:

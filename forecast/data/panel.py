@@ -24,7 +24,7 @@ PerSeries = Int64[np.ndarray, " series"]
 
 @dataclass(frozen=True)
 class Panel:
-    """N series whose rows lie one after the other; a table is N = 1, a store is N = 1 with `values` on disk.
+    """N series whose rows lie one after the other; a table is N = 1, a store is N = 1 with its numbers on disk.
 
     Series s has the rows `starts[s]` … `stops[s] − 1`. Rows from `ends[s]` on lie after the end of the series: only
     their future covariates are known, and `values` is NaN there.
@@ -61,7 +61,7 @@ class Panel:
     past_covariates: tuple[str, ...] = ()
     future_covariates: tuple[str, ...] = ()
     as_of: Mapping[str, str] = field(default_factory=dict)
-    future: Float[np.ndarray, "rows future"] | None = None
+    future: Float[np.ndarray, "rows future"] | StoredValues | None = None
     utc_offset: int | None = None
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     indicators: Mapping[str, str] = field(default_factory=dict)
@@ -110,7 +110,8 @@ class Panel:
     def missing(self) -> Int64[np.ndarray, " columns"]:
         """Missing values of each column, before the ends of the series."""
         if isinstance(self.values, StoredValues):
-            return np.array(self.values.missing)
+            after_end = self.values[int(self.ends[0]) : int(self.stops[0])]
+            return np.array(self.values.missing) - np.isnan(after_end).sum(axis=0)
         count = np.zeros(len(self.columns), dtype=np.int64)
         for part in parts(self.lengths):
             count += np.isnan(self.values[ranges(self.starts[part], self.ends[part])]).sum(axis=0)
@@ -173,21 +174,12 @@ class Panel:
         grid = self.grid.append(future_dates(self.grid, self.freq, missing))
         return replace(self, grid=pd.DatetimeIndex(grid, name=self.grid.name))
 
-    def with_rows_after_ends(self, steps: int) -> "Panel":
-        """The panel in memory with at least `steps` rows after the end of each series, in which nothing is known."""
-        if self.future is None or (self.stops >= self.ends + steps).all():
-            return self
-        lengths = np.maximum(self.stops, self.ends + steps) - self.starts
-        starts = lengths.cumsum() - lengths
-        rows = ranges(starts, starts + self.stops - self.starts)
-        blocks = []
-        for block in (self.values, self.future):
-            blocks.append(np.full((int(lengths.sum()), block.shape[1]), np.nan))
-            blocks[-1][rows] = block
-        ends = self.ends - self.starts + starts
-        return replace(
-            self, starts=starts, ends=ends, stops=starts + lengths, values=blocks[0], future=blocks[1]
-        )
+    def describe_covariates(self, names: Sequence[str]) -> str:
+        """These columns in words, with one entry for all indicators of a column, such as `weather (3 categories)`."""
+        columns = [self.indicators.get(name, name) for name in names]
+        counts = {name: columns.count(name) for name in columns}
+        made = set(self.indicators.values())
+        return ", ".join(f"{n} ({count} categories)" if n in made else n for n, count in counts.items())
 
     def select_columns(self, names: Sequence[str]) -> "Panel":
         """The panel with some of its columns of `values`, in the order of `names`."""

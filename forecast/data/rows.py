@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
-from forecast.data.scaling import Scaler
+from forecast.data.scaler import Scaler
 from forecast.data.stored_values import StoredValues
 from forecast.data.time_features import time_feature_names, time_features
 

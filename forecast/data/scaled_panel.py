@@ -10,20 +10,21 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from forecast.data.domain import BoundSetting, Domain, TransformSetting, check_values, choose_domain
 from forecast.data.future_covariates import (
     FutureCovariates,
     KnownSteps,
     check_known_as_trained,
     resolve_known_steps,
 )
-from forecast.data.known_features import TimeFeatures
+from forecast.data.known_features import TimeFeatures, calendar_rows
 from forecast.data.missing import Fill, FillSetting, choose_methods, has_values
 from forecast.data.panel import Panel, PerSeries
-from forecast.data.rows import DatedRows, DiskRows, Rows, TensorRows
-from forecast.data.scaling import Scaler, fit_scaler
+from forecast.data.rows import DiskRows, Rows, TensorRows
+from forecast.data.scaler import Scaler
+from forecast.data.scaling import fit_scaler
 from forecast.data.static_features import Encoding, encode_static, feature_names, fit_static
 from forecast.data.stored_values import StoredValues
-from forecast.data.time_features import time_features
 from forecast.data.windows import Windows, read_past
 from forecast.system.errors import DataError
 
@@ -36,6 +37,8 @@ class ScalingOptions:
         kind, by: see `forecast.data.scaling.fit_scaler`.
         holidays: country whose public holidays are a calendar feature.
         fill, fill_limit, season: see `forecast.data.missing.Fill`; `fill` is one method, or methods by column.
+        targets: the columns that are forecast.
+        lower, upper, transform: see `forecast.data.domain.choose_domain`. A checkpoint has its own.
         known_steps: steps for which future covariates are known after a forecast origin, one number or by column.
     """
 
@@ -45,7 +48,15 @@ class ScalingOptions:
     fill: FillSetting | None
     fill_limit: int | None
     season: int
+    targets: Sequence[str] = ()
+    lower: BoundSetting | None = None
+    upper: BoundSetting | None = None
+    transform: TransformSetting | None = None
     known_steps: KnownSteps | None = None
+
+    def domain(self, columns: Sequence[str]) -> Domain:
+        """The transforms and the bounds of these columns."""
+        return choose_domain(columns, self.targets, self.lower, self.upper, self.transform)
 
 
 @dataclass(frozen=True)
@@ -100,12 +111,15 @@ class ScaledPanel:
             last = np.where(has_values(panel.values, first, last), last, first)
         measured = np.empty((len(panel.values), 0))
         if panel.future is not None:
-            measured = panel.future[:, : len(panel.future_covariates)]
+            measured = panel.future if not panel.as_of else panel.future[:, : len(panel.future_covariates)]
         rows = options.kind, options.by, first, last, place
-        scaler = _scaler(panel.values, panel.columns, panel, state and state["scaler"], *rows)
-        future_scaler = _scaler(
-            measured, panel.future_covariates, panel, state and state["future_scaler"], *rows
-        )
+        saved = state and Scaler.from_state_dict(state["scaler"])
+        domain = options.domain(panel.columns) if saved is None else saved.domain
+        check_values(name, panel, domain)
+        scaler = _scaler(panel.values, panel.columns, panel, domain, saved, *rows)
+        saved = state and Scaler.from_state_dict(state["future_scaler"])
+        unlimited = Domain.unlimited(len(panel.future_covariates))
+        future_scaler = _scaler(measured, panel.future_covariates, panel, unlimited, saved, *rows)
         encoding = fit_static(panel.static) if state is None else state["static"]
         future = None
         if panel.future_covariates:
@@ -114,7 +128,7 @@ class ScaledPanel:
             panel,
             _scaled_rows(name, panel, scaler),
             TimeFeatures(
-                _calendar_rows(panel, options.holidays),
+                calendar_rows(panel, options.holidays),
                 torch.from_numpy(panel.grid_starts - panel.starts),
                 future,
                 torch.from_numpy(encode_static(name, panel.static, encoding)),
@@ -170,7 +184,8 @@ def make_fill(panel: Panel, scaler: Scaler, options: ScalingOptions) -> Fill | N
     methods = tuple("previous" if name in panel.indicators else method for name, method in chosen)
     if not panel.has_missing:
         return None
-    zero = (-scaler.center / scaler.scale).float()
+    zeros = torch.zeros(len(scaler), 1, len(panel.columns))
+    zero = scaler.transform(zeros, torch.arange(len(scaler)))[:, 0].float()
     return Fill(methods, options.season, options.fill_limit, zero)
 
 
@@ -178,7 +193,8 @@ def _scaler(
     values: Float[np.ndarray, "rows columns"] | StoredValues,
     columns: tuple[str, ...],
     panel: Panel,
-    saved: dict[str, Tensor] | None,
+    domain: Domain,
+    saved: Scaler | None,
     kind: str,
     by: str,
     first: PerSeries,
@@ -189,27 +205,28 @@ def _scaler(
 
     Indicators are left as they are.
     """
-    center = torch.zeros(len(place), len(columns), dtype=torch.float64)
-    scale = torch.ones_like(center)
+    zeros = torch.zeros(len(place), len(columns), dtype=torch.float64)
+    scaler = Scaler(zeros, zeros + 1, domain)
     if by == "all" and saved is not None:
         place = np.zeros_like(place)  # all series had the same scale
     if saved is not None:
         old = np.flatnonzero(place >= 0)
-        center[old], scale[old] = saved["center"][place[old]], saved["scale"][place[old]]
+        scaler.put(torch.from_numpy(old), saved, torch.from_numpy(place[old]))
     new = np.flatnonzero((place < 0) & (last > first))
     if len(new):
-        others = None if saved is None else saved["scale"]
+        others = None if saved is None else saved.scale
         index = [i for i, name in enumerate(columns) if name not in panel.indicators]
         if len(index) < len(columns):
             values = values.select(index) if isinstance(values, StoredValues) else values[:, index]
             columns, others = tuple(columns[i] for i in index), None if others is None else others[:, index]
-        fitted = fit_scaler(kind, by, values, columns, first[new], last[new], others)
+        domain = domain.select_columns(index)
+        fitted = fit_scaler(kind, by, values, columns, first[new], last[new], others, domain)
         if by == "all":
-            center[:, index], scale[:, index] = fitted.center[0], fitted.scale[0]
+            new, source = np.arange(len(place)), np.zeros_like(place)
         else:
-            cells = np.ix_(new, np.array(index))
-            center[cells], scale[cells] = fitted.center, fitted.scale
-    return Scaler(center, scale)
+            source = np.arange(len(new))
+        scaler.put(torch.from_numpy(new), fitted, torch.from_numpy(source), index)
+    return scaler
 
 
 def _scaled_rows(name: str, panel: Panel, scaler: Scaler) -> Rows:
@@ -228,9 +245,3 @@ def _scaled_rows(name: str, panel: Panel, scaler: Scaler) -> Rows:
             f"{name}: column {column!r} has numbers too large for float32 once scaled: rescale it"
         )
     return rows
-
-
-def _calendar_rows(panel: Panel, holidays: str | None) -> Rows:
-    if panel.is_on_disk:
-        return DatedRows(panel.grid, panel.freq, holidays)
-    return TensorRows(torch.from_numpy(time_features(panel.grid, panel.freq, holidays)).float())

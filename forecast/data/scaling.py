@@ -1,15 +1,18 @@
-"""Scaling of each series and column by statistics of its training rows: x → (x − center) / scale."""
+"""The scaler of each series and column, from statistics of its training rows."""
 
 import warnings
 from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Float64, Int64
+from jaxtyping import Float, Float64
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from torch import Tensor
 
+from forecast.data import transforms
+from forecast.data.domain import Domain
 from forecast.data.panel import PerSeries, parts, ranges
+from forecast.data.scaler import Scaler
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError, DataError
 
@@ -22,57 +25,6 @@ QUARTILE_ROWS = 1 << 20
 PerColumn = Float64[np.ndarray, " columns"]
 
 
-class Scaler:
-    """An affine map for each series and column; `center` and `scale` are float64 tensors (series, columns)."""
-
-    def __init__(
-        self, center: Float64[Tensor, "series columns"], scale: Float64[Tensor, "series columns"]
-    ) -> None:
-        self.center, self.scale = center, scale
-
-    def __len__(self) -> int:
-        return len(self.center)
-
-    def transform(
-        self, values: Float[Tensor, "*shape columns"], series: int
-    ) -> Float64[Tensor, "*shape columns"]:
-        """Values of one series, scaled, in float64."""
-        return (values.double() - self.center[series].to(values.device)) / self.scale[series].to(
-            values.device
-        )
-
-    def transform_panel(
-        self, values: Float[np.ndarray, "rows columns"], starts: PerSeries, stops: PerSeries
-    ) -> Float32[Tensor, "rows columns"]:
-        """All rows of a panel in memory, scaled."""
-        scaled = torch.empty(values.shape, dtype=torch.float32)
-        center, scale, lengths = self.center.numpy(), self.scale.numpy(), stops - starts
-        for part in parts(lengths):
-            rows = slice(starts[part][0], stops[part][-1])
-            series = np.repeat(np.arange(part.start, part.stop), lengths[part])
-            scaled[rows] = torch.from_numpy((values[rows] - center[series]) / scale[series])
-        return scaled
-
-    def inverse(
-        self, values: Float[Tensor, "batch steps columns"], series: Int64[Tensor, " batch"]
-    ) -> Float64[Tensor, "batch steps columns"]:
-        """Scaled windows of these series in the units of the data, in float64: float32 would lose digits."""
-        series = series.to(self.scale.device)
-        scale, center = (part[series][:, None].to(values.device) for part in (self.scale, self.center))
-        return values.double() * scale + center
-
-    def select_columns(self, index: Sequence[int]) -> "Scaler":
-        """The scaler of some of the columns."""
-        return Scaler(self.center[:, list(index)], self.scale[:, list(index)])
-
-    def state_dict(self) -> dict[str, Tensor]:
-        return {"center": self.center, "scale": self.scale}
-
-    @classmethod
-    def from_state_dict(cls, state: dict[str, Tensor]) -> "Scaler":
-        return cls(state["center"], state["scale"])
-
-
 def fit_scaler(
     kind: str,
     by: str,
@@ -81,6 +33,7 @@ def fit_scaler(
     first: PerSeries,
     last: PerSeries,
     others: Float64[Tensor, "others columns"] | None = None,
+    domain: Domain | None = None,
 ) -> Scaler:
     """A scaler fitted to the rows first[s] … last[s] − 1 of each series. Missing values (NaN) do not count.
 
@@ -90,6 +43,7 @@ def fit_scaler(
         by: `series`, each series by its own rows; `all`, every series by the rows of all.
         values: the columns to scale, of all rows of a panel.
         others: scales of other series, for columns that are constant.
+        domain: the transform of each column, whose parameters are fitted to the same rows; None: no transforms.
 
     A column that is constant in one of several series is scaled by the median scale of the other series: scaled by 1,
     its first change could be thousands of standard deviations. A column that is constant in all rows is scaled by 1.
@@ -101,17 +55,39 @@ def fit_scaler(
     """
     if kind not in SCALERS:
         raise ConfigError(f"data.scaler={kind} is not one of {', '.join(SCALERS)}")
-    shape = len(first), len(columns)
+    found = _fit_transforms(by, values, first, last, domain or Domain.unlimited(len(columns)))
     if kind == "none" or not columns:
-        return Scaler(torch.zeros(shape, dtype=torch.float64), torch.ones(shape, dtype=torch.float64))
+        return found
     if isinstance(values, StoredValues):
-        center, scale = _fit_stored(kind, values, range(int(first[0]), int(last[0])), columns)
+        center, scale = _fit_stored(kind, values, range(int(first[0]), int(last[0])), columns, found)
     elif by == "all" or (len(first) == 1 and others is None):
-        center, scale = _fit_rows(kind, values[ranges(first, last)], columns)
+        series = np.repeat(np.arange(len(first)), last - first)
+        center, scale = _fit_rows(kind, found.apply_transforms(values[ranges(first, last)], series), columns)
     else:
-        return _fit_each(kind, values, first, last, columns, others)
-    each = np.tile(center, (len(first), 1)), np.tile(scale, (len(first), 1))
-    return Scaler(*(torch.tensor(part, dtype=torch.float64) for part in each))
+        center, scale = _fit_each(kind, values, first, last, columns, others, found)
+    found.center[:], found.scale[:] = torch.from_numpy(center), torch.from_numpy(scale)
+    return found
+
+
+def _fit_transforms(
+    by: str,
+    values: Float[np.ndarray, "rows columns"] | StoredValues,
+    first: PerSeries,
+    last: PerSeries,
+    domain: Domain,
+) -> Scaler:
+    """A scaler of center 0 and scale 1, with the transforms fitted to the rows first[s] … last[s] − 1."""
+    zeros = torch.zeros(len(first), len(domain.transforms), dtype=torch.float64)
+    found = Scaler(zeros, zeros + 1, domain)
+    if not set(domain.transforms) & {transforms.BOXCOX, transforms.ASINH}:
+        return found
+    for s in range(1 if by == "all" else len(first)):
+        rows = ranges(first, last) if by == "all" else np.arange(first[s], last[s])
+        sample = values[rows[:: len(rows) // transforms.SAMPLED_ROWS + 1]]
+        fitted = [transforms.fit(kind, sample[:, i]) for i, kind in enumerate(domain.transforms)]
+        own = slice(None) if by == "all" else s
+        found.location[own], found.shape[own] = torch.tensor(fitted, dtype=torch.float64).T
+    return found
 
 
 def _fit_rows(
@@ -138,14 +114,15 @@ def _fit_rows(
 
 
 def _fit_stored(
-    kind: str, values: StoredValues, rows: range, columns: Sequence[str]
+    kind: str, values: StoredValues, rows: range, columns: Sequence[str], transformed: Scaler
 ) -> tuple[PerColumn, PerColumn]:
     """Center and scale of each column from rows on disk, a part in memory at a time.
 
     Means and variances of parts are merged as in Chan, Golub and LeVeque (1979).
     """
     if kind == "robust":
-        return _fit_rows(kind, values[rows.start : rows.stop : -(-len(rows) // QUARTILE_ROWS)], columns)
+        sample = values[rows.start : rows.stop : -(-len(rows) // QUARTILE_ROWS)]
+        return _fit_rows(kind, transformed.apply_transforms(sample, np.zeros(len(sample), int)), columns)
     count, mean, squares = (np.zeros(len(columns)) for _ in range(3))
     lowest, highest = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
     for some in values.stretches(rows):
@@ -154,6 +131,7 @@ def _fit_stored(
             raise DataError(
                 f"{values.file.parent}: a number is not finite: the store is damaged; convert again"
             )
+        part = transformed.apply_transforms(part, np.zeros(len(part), int))
         size = np.isfinite(part).sum(0)
         part_mean = np.nansum(part, axis=0) / np.maximum(size, 1)
         centred = np.nan_to_num(part - part_mean)
@@ -177,11 +155,15 @@ def _fit_each(
     last: PerSeries,
     columns: Sequence[str],
     others: Float64[Tensor, "others columns"] | None,
-) -> Scaler:
+    transformed: Scaler,
+) -> tuple[Float64[np.ndarray, "series columns"], Float64[np.ndarray, "series columns"]]:
     """Center and scale of each series from its own rows."""
     center, scale = np.empty((len(first), len(columns))), np.empty((len(first), len(columns)))
     for part in parts(last - first):
-        rows = values[ranges(first[part], last[part])].astype(np.float64)
+        series = np.repeat(np.arange(len(first))[part], (last - first)[part])
+        rows = transformed.apply_transforms(values[ranges(first[part], last[part])], series).astype(
+            np.float64
+        )
         center[part], scale[part] = _series_statistics(kind, rows, (last - first)[part])
     constant = scale == 0
     known = scale if others is None else np.concatenate([scale, others.numpy()])
@@ -194,7 +176,7 @@ def _fit_each(
             f"{len(first):,} series",
             stacklevel=2,
         )
-    return Scaler(torch.from_numpy(center), torch.from_numpy(np.where(constant, medians, scale)))
+    return center, np.where(constant, medians, scale)
 
 
 def _series_statistics(

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from forecast.data import Panel
 from forecast.data.panel import PerSeries
+from forecast.data.scaler import Scaler
 from forecast.evaluation.errors import Errors, ErrorSums
 from forecast.evaluation.intervals import IntervalSums
 
@@ -72,8 +73,8 @@ class Backtest:
         origins: where the forecasts begin.
         truth: true values of the forecast steps.
         forecasts: forecasts of the model and of each baseline, by name.
-        intervals: running scores of the intervals. Its `scale` (series, n_targets) divides all scaled errors: the scale
-            of the first model that forecast the series, NaN until then.
+        intervals: running scores of the intervals.
+        scaler: of the scaled errors: that of the first model that forecast the series, NaN until then.
         naive_mae: denominator of MASE (series, n_targets), from the training rows of that model; NaN for a series
             without training rows.
         trainings: positions in the grid; each model was trained on all rows before one. Empty if the model came from a
@@ -89,6 +90,7 @@ class Backtest:
     truth: Values
     forecasts: dict[str, Values]
     intervals: IntervalSums
+    scaler: Scaler
     naive_mae: Float64[Tensor, "series n_targets"]
     trainings: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -125,16 +127,19 @@ class Backtest:
 
     def scaled_errors(self, name: str) -> Values:
         """Scaled errors, forecast − truth, of every value."""
-        scale = self.intervals.scale.numpy()[self.origins.series][:, None]
-        return (self.forecasts[name] - self.truth) / scale
+        series = torch.from_numpy(self.origins.series)
+        forecast, truth = (
+            self.scaler.transform(torch.from_numpy(values), series)
+            for values in (self.forecasts[name], self.truth)
+        )
+        return (forecast - truth).numpy()
 
     def _sum_errors(self, forecasts: Values) -> Errors:
-        scale = self.intervals.scale
-        sums = ErrorSums(self.truth.shape[1], torch.zeros_like(scale), scale, self.naive_mae)
+        sums = ErrorSums(self.truth.shape[1], self.scaler, self.naive_mae)
         for part in torch.arange(len(self.origins)).split(ORIGINS_AT_ONCE):
             series = torch.from_numpy(self.origins.series[part.numpy()])
             forecast, truth = (
-                torch.from_numpy(values[part.numpy()]) / scale[series][:, None]
+                self.scaler.transform(torch.from_numpy(values[part.numpy()]), series)
                 for values in (forecasts, self.truth)
             )
             sums.update(forecast, truth, series)

@@ -1,7 +1,8 @@
 """Baselines that forecast the same windows as the model: naive, seasonal-naive and linear."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,11 @@ from forecast.data import Batch, DataModule, Windows
 from forecast.data.missing import SEASONS_BACK
 from forecast.data.panel import PerSeries, parts, ranges
 from forecast.data.rows import Rows
+from forecast.data.scaler import Scaler
 from forecast.evaluation.errors import ErrorSums
-from forecast.evaluation.least_squares import solve, window_gram
+from forecast.evaluation.gram import Gram, window_gram
+from forecast.evaluation.linear_fit import Choice, choose, fit_and_test_grams, fit_choice, fit_plain
+from forecast.models.linear_model import LinearWeights
 
 Baseline = Callable[[Windows, Batch], Tensor]
 """Function of the windows of a split and one batch of them. Returns scaled forecasts (batch, pred_len, n_targets)."""
@@ -23,7 +27,7 @@ ROWS_AT_ONCE = 1 << 20
 """Number of rows of a long series that are read at once."""
 
 RIDGE = 1e-6
-"""Ridge of the linear baseline relative to the mean of the diagonal. With it, constant data has a solution."""
+"""Ridge of the linear baseline without covariates. With it, constant data has a solution."""
 
 
 class Naive:
@@ -72,19 +76,17 @@ class SeasonalNaive:
 
 
 class Linear:
-    """One linear model for all variables, from the past minus its mean to the horizon minus the same mean.
+    """A linear model of the past of a target minus its mean, and of the covariates that lower its validation error."""
 
-    Args:
-        weight: (seq_len, pred_len).
-    """
-
-    def __init__(self, weight: Float[Tensor, "seq_len pred_len"]) -> None:
-        self.weight = weight
+    def __init__(self, weights: LinearWeights) -> None:
+        self.weights = weights
 
     def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
-        past = batch.past[..., windows.target_index]
-        mean = past.mean(1, keepdim=True)
-        return torch.einsum("blc,lp->bpc", past - mean, self.weight.to(past)) + mean
+        weights, targets = self.weights.to(batch.past.device), windows.target_index
+        mean = batch.past.mean(1, keepdim=True)
+        centred = batch.past - mean
+        forecast = torch.einsum("blc,lp->bpc", centred[..., targets], weights.own) + mean[..., targets]
+        return forecast + weights.of_covariates(centred, batch.past_time, batch.future_time)
 
 
 @dataclass(frozen=True)
@@ -92,28 +94,37 @@ class FittedBaselines:
     """Parameters of the baselines and of MASE, fitted to training rows and saved in checkpoints.
 
     Attributes:
-        linear: weight of the linear baseline (seq_len, pred_len).
+        linear: weights of the linear baseline.
         naive_mae: seasonal-naive MAE of the training rows of each series in data units (series, n_targets).
         season: number of rows of a season.
         ids: names of the series.
-        gram: Gram matrix of the training windows, for a warm start; None if read from a checkpoint.
+        gram: sums over the training windows, for a warm start; None if read from a checkpoint.
+        choice: settings of the linear baseline, if they were chosen: a warm start has the same.
     """
 
-    linear: Float[Tensor, "seq_len pred_len"]
+    linear: LinearWeights
     naive_mae: Float[Tensor, "series n_targets"]
     season: int
     ids: Sequence[str]
-    gram: Float64[Tensor, "width width"] | None = None
+    gram: Gram | None = None
+    choice: Choice | None = None
 
     @classmethod
     def fit(cls, data: DataModule) -> "FittedBaselines":
-        """Fit to the training rows of `data`."""
+        """Fit to the training rows of `data`.
+
+        Without covariates, the linear baseline is least squares. With covariates, its settings are chosen on later
+        windows, because there are too many weights for plain least squares.
+        """
         train = data.windows["train"]
         gram = window_gram(train)
-        linear = solve(gram, train.seq_len, RIDGE).float().cpu()
+        choice = choose(fit_and_test_grams(data, gram)) if gram.steps.kinds else None
+        linear = fit_choice(gram, choice) if choice else fit_plain(gram, RIDGE)
         first, last = data.rows["train"]
-        naive_mae = seasonal_naive_mae(train.values, train.target_index, first, last, data.season)
-        return cls(linear, naive_mae * data.target_scaler.scale, data.season, data.panel.ids.tolist(), gram)
+        naive_mae = seasonal_naive_mae(
+            train.values, data.target_scaler, train.target_index, first, last, data.season
+        )
+        return cls(linear, naive_mae, data.season, data.panel.ids.tolist(), gram, choice)
 
     def baselines(self) -> dict[str, Baseline]:
         """The baselines by name."""
@@ -121,8 +132,7 @@ class FittedBaselines:
 
     def new_errors(self, data: DataModule) -> ErrorSums:
         """Create empty error sums for the targets of `data`."""
-        targets = data.target_scaler
-        return ErrorSums(data.pred_len, targets.center, targets.scale, self.naive_mae_of(data.panel.ids))
+        return ErrorSums(data.pred_len, data.target_scaler, self.naive_mae_of(data.panel.ids))
 
     def naive_mae_of(self, ids: pd.Index) -> Float[Tensor, "series n_targets"]:
         """`naive_mae` of the series with these ids; NaN for a series without training rows."""
@@ -131,15 +141,25 @@ class FittedBaselines:
         found[torch.from_numpy(place < 0)] = torch.nan
         return found
 
-    def state_dict(self) -> dict[str, Tensor | int]:
+    def state_dict(self) -> dict[str, Any]:
         """The content of a checkpoint. The ids of the series are in the state of the data module."""
-        return {"linear": self.linear, "naive_mae": self.naive_mae, "season": self.season}
+        covariates = self.linear.tensors()
+        own = covariates.pop("own")
+        return {"linear": own, "covariates": covariates, "naive_mae": self.naive_mae, "season": self.season}
+
+    @classmethod
+    def from_state_dict(cls, state: Mapping[str, Any], ids: Sequence[str]) -> "FittedBaselines":
+        """The baselines of a checkpoint."""
+        linear = LinearWeights.from_tensors({"own": state["linear"], **state.get("covariates", {})})
+        return cls(linear, state["naive_mae"], state["season"], ids)
 
 
 def seasonal_naive_mae(
-    values: Rows, columns: Sequence[int], first: PerSeries, last: PerSeries, season: int
+    values: Rows, scaler: Scaler, columns: Sequence[int], first: PerSeries, last: PerSeries, season: int
 ) -> Float64[Tensor, "series n_targets"]:
     """The denominator of MASE: mean |y(t) − y(t − season)| over the rows first[s] … last[s] − 1 of each series.
+
+    The result is in data units; `scaler` is that of the `columns` of the scaled `values`.
 
     Pairs with a missing value do not count. A series with no more rows than a season uses season 1. A series without a
     pair gets NaN. Source: Hyndman and Koehler 2006.
@@ -151,14 +171,20 @@ def seasonal_naive_mae(
         series = np.flatnonzero(lengths[part] > lag[part]) + part.start
         if len(series) == 1:
             begin, end, back = int(first[series[0]]), int(last[series[0]]), int(lag[series[0]])
-            found[series] = _mean_change(values, columns, range(begin + back, end), back)
+            found[series] = _mean_change(
+                lambda rows, s=int(series[0]): scaler.inverse(values[rows][:, columns], s),
+                range(begin + back, end),
+                back,
+            )
         elif len(series):
             pairs = lengths[series] - lag[series]
             rows = ranges(first[series] + lag[series], last[series])
-            before = torch.from_numpy(rows - np.repeat(lag[series], pairs)).to(values.device)
-            change = _change(
-                values[torch.from_numpy(rows).to(values.device)], values[before], columns
-            ).numpy()
+            own = torch.from_numpy(np.repeat(series, pairs))
+            now, before = (
+                scaler.inverse(values[torch.from_numpy(each).to(values.device)][:, None, columns], own)
+                for each in (rows, rows - np.repeat(lag[series], pairs))
+            )
+            change = (now - before)[:, 0].abs().cpu().numpy()
             begins, there = pairs.cumsum() - pairs, np.isfinite(change)
             count = np.add.reduceat(there, begins, dtype=np.int64)
             total = np.add.reduceat(np.where(there, change, 0.0), begins)
@@ -167,17 +193,12 @@ def seasonal_naive_mae(
 
 
 def _mean_change(
-    values: Rows, columns: Sequence[int], rows: range, back: int
+    read: Callable[[slice], Float64[Tensor, "rows n_targets"]], rows: range, back: int
 ) -> Float64[np.ndarray, " n_targets"]:
     """Mean |y(t) − y(t − back)| over the rows t of one series, of which `ROWS_AT_ONCE` are in memory at once."""
-    total, count = torch.zeros(2, len(columns), dtype=torch.float64)
+    total, count = 0.0, 0
     for begin in range(rows.start, rows.stop, ROWS_AT_ONCE):
         end = min(begin + ROWS_AT_ONCE, rows.stop)
-        change = _change(values[begin:end], values[begin - back : end - back], columns)
-        total += change.nansum(0)
-        count += change.isfinite().sum(0)
-    return (total / count).numpy()
-
-
-def _change(now: Tensor, before: Tensor, columns: Sequence[int]) -> Float64[Tensor, "rows n_targets"]:
-    return (now[:, columns].double() - before[:, columns].double()).abs().cpu()
+        change = (read(slice(begin, end)) - read(slice(begin - back, end - back))).abs().cpu()
+        total, count = total + change.nansum(0), count + change.isfinite().sum(0)
+    return (total / count).numpy()  # type: ignore[union-attr]

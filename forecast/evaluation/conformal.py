@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from forecast.data import Batch, Windows
-from forecast.data.scaling import Scaler
+from forecast.data.scaler import Scaler
 from forecast.evaluation.quantiles import Level, bounds, probabilities
 
 PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)
@@ -74,9 +74,11 @@ class Calibration:
     def rescaled(self, old: Scaler, new: Scaler) -> "Calibration":
         """Convert the offsets from one scale to another, so that they stay equal in the units of the data.
 
-        Offsets of several series are pooled over the scales of the series, so they do not change.
+        They stay equal in transformed units where the targets have a transform. Offsets of several series are pooled
+        over the scales of the series, so they do not change, and neither do those of transforms of other parameters.
         """
-        if len(old) > 1 or len(new) > 1:
+        same = torch.equal(old.location, new.location) and torch.equal(old.shape, new.shape)
+        if len(old) > 1 or len(new) > 1 or not same:
             return self
         return Calibration(self.quantiles, (self.offsets * (old.scale / new.scale)).float(), self.windows)
 
@@ -92,6 +94,7 @@ class Calibration:
 def calibrate(
     predict: Callable[[Batch], Tensor],
     windows: Windows,
+    scaler: Scaler,
     batch_size: int,
     levels: Sequence[Level] = (),
     progress: Callable[[tuple[Tensor, ...]], Iterable[Tensor]] = list,
@@ -101,6 +104,7 @@ def calibrate(
     Args:
         predict: returns the scaled point forecasts (batch, pred_len, n_targets) of a batch.
         windows: the windows of the split.
+        scaler: of the targets; forecasts outside its bounds are clipped.
         batch_size: windows in a batch.
         levels: intervals, in percent, that the calibration must have.
         progress: wraps the batches, for example in a progress bar.
@@ -110,7 +114,7 @@ def calibrate(
     errors = []
     for index in progress(chosen.split(batch_size)):
         batch = windows.gather(index)
-        errors.append((batch.future - predict(batch)).float())
+        errors.append((batch.future - scaler.clip(predict(batch), batch.series)).float())
     return Calibration.fit(torch.cat(errors), levels)
 
 

@@ -1,8 +1,9 @@
 """Forecast errors, accumulated over batches of windows, and the scores computed from them.
 
-Scaled errors (`mse`, `mae`), which papers report, are means over all true values. The other scores are in the units of
-the data. They are computed separately for each series and variable and then averaged, so that variables of large
-numbers do not dominate. Missing true values (NaN), and series without true values, do not count.
+Scaled errors (`mse`, `mae`), which papers report, are means over all true values; where targets have a transform, they
+are errors of transformed values. The other scores are in the units of the data. They are computed separately for each
+series and variable and then averaged, so that variables of large numbers do not dominate. Missing true values (NaN),
+and series without true values, do not count.
 
     rmse_raw  root of the mean squared error           mae_raw  mean absolute error
     smape     mean of 200·|ŷ − y| / (|ŷ| + |y|), 0 where both are 0
@@ -17,10 +18,15 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from torchmetrics import Metric
 
+from forecast.data.scaler import Scaler
+
 SCORES = ("mse", "mae", "rmse_raw", "mae_raw", "smape", "wape", "mase")
 
 ZERO = 1e-4, 1e-6
 """Precision lost by scaling values in float32 and back, relative to the scale and to the center."""
+
+N_SUMS = 6
+"""Number of errors that are summed; see `cell_errors`."""
 
 
 class ErrorSums(Metric):
@@ -28,13 +34,11 @@ class ErrorSums(Metric):
 
     Args:
         pred_len: number of forecast steps.
-        center, scale: values in data units = scaled values · scale + center (series, n_targets).
+        scaler: of the targets.
         naive_mae: seasonal-naive MAE of the training rows of each series in data units (series, n_targets).
     """
 
     full_state_update = False
-    center: Tensor
-    scale: Tensor
     naive_mae: Tensor
     by_step: Tensor
     by_series: Tensor
@@ -45,22 +49,20 @@ class ErrorSums(Metric):
     def __init__(
         self,
         pred_len: int,
-        center: Float[Tensor, "series n_targets"],
-        scale: Float[Tensor, "series n_targets"],
+        scaler: Scaler,
         naive_mae: Float[Tensor, "series n_targets"],
     ) -> None:
         super().__init__()
-        self.register_buffer("center", center.double(), persistent=False)
-        self.register_buffer("scale", scale.double(), persistent=False)
+        self.scaler, shape = scaler, naive_mae.shape
         self.register_buffer("naive_mae", naive_mae.double(), persistent=False)
-        # squared, absolute, symmetric percentage, |y| in data units; summed over windows and series, by step
-        zeros = torch.zeros(4, pred_len, scale.shape[1], dtype=torch.float64)
+        # the errors of `cell_errors`, summed over windows and series, by step
+        zeros = torch.zeros(N_SUMS, pred_len, shape[1], dtype=torch.float64)
         self.add_state("by_step", zeros, dist_reduce_fx="sum")
-        # the same four errors, summed over windows and steps, by series
-        self.add_state("by_series", torch.zeros(4, *scale.shape, dtype=torch.float64), dist_reduce_fx="sum")
+        # the same errors, summed over windows and steps, by series
+        self.add_state("by_series", torch.zeros(N_SUMS, *shape, dtype=torch.float64), dist_reduce_fx="sum")
         # numbers of true values that the sums are over
         self.add_state("step_counts", torch.zeros_like(zeros[0]), dist_reduce_fx="sum")
-        self.add_state("series_counts", torch.zeros(*scale.shape, dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("series_counts", torch.zeros(*shape, dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("n_windows", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(
@@ -71,9 +73,9 @@ class ErrorSums(Metric):
     ) -> None:
         """Add a batch of scaled forecasts and truths, NaN where missing; `series[i]` is the series of window i."""
         prediction, target, series = (part.to(self.device) for part in (prediction, target, series))
-        center, scale = self.center[series][:, None], self.scale[series][:, None]
+        self.scaler = self.scaler.to(self.device)
         measured = ~target.isnan()
-        found = torch.stack(cell_errors(prediction, target, center, scale))
+        found = torch.stack(cell_errors(prediction, target, self.scaler, series))
         found = torch.where(measured, found, 0.0)
         self.by_step += found.sum(1)
         self.step_counts += measured.sum(0)
@@ -83,7 +85,7 @@ class ErrorSums(Metric):
 
     def compute(self) -> "Errors":
         sums = (self.by_step, self.by_series, self.step_counts, self.series_counts)
-        parts = (*sums, self.n_windows, self.scale, self.naive_mae)
+        parts = (*sums, self.n_windows, self.naive_mae)
         return Errors(*(part.cpu().clone() for part in parts))
 
 
@@ -95,17 +97,16 @@ class Errors:
 
     def __init__(
         self,
-        step_sums: Float64[Tensor, "4 pred_len n_targets"],
-        series_sums: Float64[Tensor, "4 series n_targets"],
+        step_sums: Float64[Tensor, "sums pred_len n_targets"],
+        series_sums: Float64[Tensor, "sums series n_targets"],
         step_counts: Float64[Tensor, "pred_len n_targets"],
         series_counts: Float64[Tensor, "series n_targets"],
         n_windows: Float64[Tensor, ""],
-        scale: Float64[Tensor, "series n_targets"],
         naive_mae: Float64[Tensor, "series n_targets"],
     ) -> None:
         self.step_sums, self.series_sums = step_sums, series_sums
         self.step_counts, self.series_counts, self.n_windows = step_counts, series_counts, n_windows
-        self.scale, self.naive_mae = scale, naive_mae
+        self.naive_mae = naive_mae
 
     def scores(self) -> dict[str, float]:
         """Each score in `SCORES`: `mse` and `mae` over all true values, the others averaged over the variables."""
@@ -136,18 +137,17 @@ class Errors:
         With several series, only the scores that do not depend on units.
         """
         means = self.step_sums / self.step_counts
-        scores = {"smape": means[2]} if len(self.scale) > 1 else self._scores(means)
+        scores = {"smape": means[2]} if len(self.naive_mae) > 1 else self._scores(means)
         found = {name: average(name, score, self.step_counts) for name, score in scores.items()}
         squared, absolute = self.step_sums[:2].sum(2) / self.step_counts.sum(1)
         return found | {"mse": squared, "mae": absolute}
 
-    def _scores(self, means: Float[Tensor, "4 rows n_targets"]) -> dict[str, Tensor]:
-        squared, absolute, symmetric, y = means
-        mae = absolute * self.scale
+    def _scores(self, means: Float[Tensor, "sums rows n_targets"]) -> dict[str, Tensor]:
+        squared, absolute, squared_raw, mae, symmetric, y = means
         return {
             "mse": squared,
             "mae": absolute,
-            "rmse_raw": squared.sqrt() * self.scale,
+            "rmse_raw": squared_raw.sqrt(),
             "mae_raw": mae,
             "smape": symmetric,
             "wape": ratio(mae, y),
@@ -158,17 +158,17 @@ class Errors:
 def cell_errors(
     prediction: Float[Tensor, "batch pred_len n_targets"],
     target: Float[Tensor, "batch pred_len n_targets"],
-    center: Float64[Tensor, "*#scales n_targets"],
-    scale: Float64[Tensor, "*#scales n_targets"],
+    scaler: Scaler,
+    series: Int64[Tensor, " batch"],
 ) -> tuple[Float64[Tensor, "batch pred_len n_targets"], ...]:
-    """Squared and absolute scaled error, symmetric percentage error, and |y| in data units, of every value."""
-    prediction, target = prediction.double(), target.double()
-    error = prediction - target
-    y, y_hat = (target * scale + center).abs(), (prediction * scale + center).abs()
-    least = ZERO[0] * scale + ZERO[1] * center.abs()
-    y, y_hat = torch.where(y < least, 0.0, y), torch.where(y_hat < least, 0.0, y_hat)
-    symmetric = torch.where(y + y_hat == 0, 0.0, 200 * (error * scale).abs() / (y + y_hat))
-    return error.square(), error.abs(), symmetric, y
+    """Errors of every value: squared and absolute, scaled and then in data units, symmetric percentage, and |y|."""
+    scaled = prediction.double() - target.double()
+    y, y_hat = scaler.inverse(target, series), scaler.inverse(prediction, series)
+    error = (y_hat - y).abs()
+    least = scaler.resolution(series, *ZERO)
+    y, y_hat = (torch.where(part.abs() < least, 0.0, part.abs()) for part in (y, y_hat))
+    symmetric = torch.where(y + y_hat == 0, 0.0, 200 * error / (y + y_hat))
+    return scaled.square(), scaled.abs(), error.square(), error, symmetric, y
 
 
 def average(

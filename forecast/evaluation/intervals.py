@@ -17,6 +17,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from torchmetrics import Metric
 
+from forecast.data.scaler import Scaler
 from forecast.evaluation.quantiles import DECILES, Level, bounds, crps_weights, pinball
 
 
@@ -26,29 +27,26 @@ class IntervalSums(Metric):
     Args:
         at: probabilities of the quantiles, which include the deciles.
         levels: the intervals to score, in percent; `at` includes the bounds of each.
-        scale: data units = scaled · scale (series, n_targets).
+        scaler: of the targets.
     """
 
     full_state_update = False
-    scale: Tensor
     losses: Tensor
     inside: Tensor
     width: Tensor
     width_raw: Tensor
     count: Tensor
 
-    def __init__(
-        self, at: Sequence[float], levels: Sequence[Level], scale: Float[Tensor, "series n_targets"]
-    ) -> None:
+    def __init__(self, at: Sequence[float], levels: Sequence[Level], scaler: Scaler) -> None:
         super().__init__()
-        self.at, self.levels = tuple(at), tuple(levels)
-        self.register_buffer("scale", scale.double(), persistent=False)
+        self.at, self.levels, self.scaler = tuple(at), tuple(levels), scaler
+        n_targets = scaler.center.shape[1]
         for name in ("inside", "width", "width_raw"):
-            zeros = torch.zeros(len(levels), scale.shape[1], dtype=torch.float64)
+            zeros = torch.zeros(len(levels), n_targets, dtype=torch.float64)
             self.add_state(name, zeros, dist_reduce_fx="sum")
         self.add_state("losses", torch.zeros(len(at), dtype=torch.float64), dist_reduce_fx="sum")
         # number of true values of each target
-        self.add_state("count", torch.zeros(scale.shape[1], dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("count", torch.zeros(n_targets, dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(
         self,
@@ -58,16 +56,16 @@ class IntervalSums(Metric):
     ) -> None:
         """Add a batch of scaled quantile forecasts and truths (NaN: missing); `series[i]` is the series of window i."""
         quantiles, target = quantiles.to(self.device).float(), target.to(self.device).float()
-        scale = self.scale[series.to(self.device)]
+        series, self.scaler = series.to(self.device), self.scaler.to(self.device)
         measured = ~target.isnan() & ~quantiles.isnan().all(-1)  # a target may have no calibration
         losses = torch.where(measured[..., None], pinball(quantiles, target, self.at), 0.0)
         self.losses += losses.sum((0, 1, 2), dtype=torch.float64)
         for i, level in enumerate(self.levels):
             low, high = (quantiles[..., self.at.index(p)] for p in bounds(level))
             self.inside[i] += ((low <= target) & (target <= high)).double().sum((0, 1))
-            widths = torch.where(measured, (high - low).double(), 0.0).sum(1)  # (batch, n_targets)
-            self.width[i] += widths.sum(0)
-            self.width_raw[i] += (widths * scale).sum(0)
+            self.width[i] += torch.where(measured, (high - low).double(), 0.0).sum((0, 1))
+            in_units = self.scaler.inverse(high, series) - self.scaler.inverse(low, series)
+            self.width_raw[i] += torch.where(measured, in_units, 0.0).sum((0, 1))
         self.count += measured.sum((0, 1))
 
     def compute(self) -> dict[str, dict[str, float] | float]:

@@ -1,6 +1,6 @@
 """Probabilities of quantile forecasts and intervals, and the pinball loss."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -32,6 +32,16 @@ def bounds(level: Level) -> tuple[float, float]:
 def probabilities(levels: Sequence[Level], others: Sequence[float] = DECILES) -> tuple[float, ...]:
     """Sorted probabilities of the median, of the bounds of `levels`, and `others`."""
     return tuple(sorted({0.5, *others, *(p for level in check_levels(levels) for p in bounds(level))}))
+
+
+def map_quantiles(
+    function: Callable[[Float[Tensor, "batch rows n_targets"]], Tensor],
+    quantiles: Float[Tensor, "batch steps n_targets quantiles"],
+) -> Float[Tensor, "batch steps n_targets quantiles"]:
+    """Apply an increasing function of windows to each quantile."""
+    count, steps = quantiles.shape[3], quantiles.shape[1]
+    rows = quantiles.permute(0, 3, 1, 2).flatten(1, 2)  # (batch, quantiles · steps, n_targets)
+    return function(rows).unflatten(1, (count, steps)).permute(0, 2, 3, 1)
 
 
 def pinball(

@@ -13,12 +13,13 @@ from torch import Tensor
 from forecast.checkpoints.file import load_checkpoint
 from forecast.data import Batch, DataModule, Windows
 from forecast.data.scaled_panel import ScaledPanel
-from forecast.data.scaling import Scaler
+from forecast.data.scaler import Scaler
 from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration, calibrate, calibrated_levels
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.names import MODEL
+from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.backtest_origins import check_rows, choose_backtest_origins
 from forecast.inference.evaluate import baselines_for
 from forecast.inference.model import BATCH_SIZE, TrainedModel
@@ -46,8 +47,9 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
     fitted = baselines_for(model, data)
     calibration = model.calibration
     if calibration is None or not calibration.has([*config.levels]):
+        trained = model.data()
         calibration = calibrate(
-            model.forecast_batch, model.data().windows["val"], BATCH_SIZE, [*config.levels]
+            model.forecast_batch, trained.windows["val"], trained.target_scaler, BATCH_SIZE, [*config.levels]
         )
     found = new_backtest(config, data, fitted, calibration, origins)
     forecast_origins(
@@ -79,7 +81,9 @@ def backtest_with_refits(data: DataModule, config: DictConfig) -> Backtest:
         def point(batch: Batch, forecaster: Forecaster = forecaster) -> Tensor:
             return predict(forecaster, batch)
 
-        calibration = calibrate(point, known.windows["val"], BATCH_SIZE, [*config.levels])
+        calibration = calibrate(
+            point, known.windows["val"], known.target_scaler, BATCH_SIZE, [*config.levels]
+        )
         if found is None:
             found = new_backtest(config, known, fitted, calibration, origins)
         found.trainings.append(cut)
@@ -132,6 +136,7 @@ def new_backtest(
     targets = [panel.columns.index(name) for name in data.target_columns]
     truth = panel.values[origins.rows[:, None] + np.arange(data.pred_len)][..., targets].astype(np.float64)
     unknown = torch.full((len(panel), data.n_targets), torch.nan, dtype=torch.float64)
+    scaler = Scaler(unknown, unknown.clone(), data.target_scaler.domain)
     found = Backtest(
         title=data.title,
         attention=config.model.attention.name,
@@ -140,14 +145,15 @@ def new_backtest(
         origins=origins,
         truth=truth,
         forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *fitted.baselines())},
-        intervals=IntervalSums(calibration.quantiles, calibrated_levels(calibration, config.levels), unknown),
+        intervals=IntervalSums(calibration.quantiles, calibrated_levels(calibration, config.levels), scaler),
+        scaler=scaler,
         naive_mae=unknown.clone(),
     )
     as_measured = [name for name in panel.future_covariates if name not in panel.as_of]
     if as_measured:
         found.notes.append(
-            f"the forecasts read future covariates ({', '.join(as_measured)}) as the data have them; where these are "
-            "forecasts themselves, errors will be larger: data.as_of names a column of such forecasts"
+            f"the forecasts read future covariates ({panel.describe_covariates(as_measured)}) as the data have them; "
+            "where these are forecasts themselves, errors will be larger: data.as_of names a column of such forecasts"
         )
     return found
 
@@ -175,11 +181,9 @@ def forecast_origins(
     origins = found.origins.take(chosen)
     windows, scaler = scale_before(data, state, origins)
     series = np.unique(origins.series)
-    new = torch.from_numpy(series[found.intervals.scale[series].isnan().any(1).numpy()])
-    found.intervals.scale[new] = scaler.scale[new]
+    new = torch.from_numpy(series[found.scaler.scale[series].isnan().any(1).numpy()])
+    found.scaler.put(new, scaler, new)
     found.naive_mae[new] = fitted.naive_mae_of(data.panel.ids)[new].double()
-    # Ratio of the scale of this model to the scale of the errors. Centres cancel in widths and errors.
-    rescale = (scaler.scale / found.intervals.scale).float()
     baselines, numbers = fitted.baselines(), torch.arange(len(windows))
     batches = list(zip(numbers.split(BATCH_SIZE), torch.from_numpy(chosen).split(BATCH_SIZE), strict=True))
     with torch.inference_mode():
@@ -189,9 +193,13 @@ def forecast_origins(
             forecasts |= {name: baseline(windows, batch) for name, baseline in baselines.items()}
             for name, forecast in forecasts.items():
                 found.forecasts[name][place.numpy()] = scaler.inverse(forecast, batch.series).numpy()
-            factor = rescale[batch.series][:, None]  # (batch, 1, n_targets)
-            quantiles = calibration.around(forecasts[MODEL].float()) * factor[..., None]
-            found.intervals.update(quantiles, batch.future * factor, batch.series)
+            around = calibration.around(scaler.clip(forecasts[MODEL].float(), batch.series))
+
+            def rescale(values: Tensor, series: Tensor = batch.series) -> Tensor:
+                """From the scale of this model to the scale of the errors."""
+                return found.scaler.transform(scaler.inverse(values, series), series)
+
+            found.intervals.update(map_quantiles(rescale, around), rescale(batch.future), batch.series)
 
 
 def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> tuple[Windows, Scaler]:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -73,7 +74,7 @@ def calibration_for(model: TrainedModel, levels: Sequence[Level], horizon: int) 
         calibration = calibrate_rolled(tested, data, levels, horizon)
     else:
         calibration = calibrate(
-            tested.forecast_batch, data.windows["val"], BATCH_SIZE, levels,
+            tested.forecast_batch, data.windows["val"], data.target_scaler, BATCH_SIZE, levels,
             lambda batches: track(batches, "Calibrating"),
         ).first(horizon)  # fmt: skip
     return calibration.rescaled(tested.target_scaler, model.target_scaler)
@@ -108,6 +109,6 @@ def calibrate_rolled(
     for index in track(chosen.split(BATCH_SIZE), "Calibrating"):
         batch = windows.gather(index)
         time = torch.cat([batch.past_time, batch.future_time], dim=1)
-        point, _ = roll(model, batch.past, time, horizon)
+        point, _ = roll(model, batch.past, time, horizon, partial(data.clip_targets, series=batch.series))
         errors.append(batch.future[:, :horizon] - point)
     return Calibration.fit(torch.cat(errors), levels)

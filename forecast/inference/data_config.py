@@ -37,11 +37,18 @@ OF_THE_MODEL = (
     "fill",
     "fill_limit",
     "known_steps",
+    "transform",
+    "lower",
+    "upper",
 )
 """Settings that are always those of training."""
 
 OF_A_FRAME = (*OF_THE_MODEL, "batch_size", "eval_batch_size", "split", "windows_per_epoch", "eval_stride")
 """Settings that apply to a DataFrame."""
+
+
+COVARIATES = ("past_covariates", "future_covariates")
+"""Settings that a store and a file have."""
 
 
 def choose_data_config(
@@ -73,9 +80,14 @@ def choose_data_config(
         raise ConfigError(
             f"data.root={chosen['root']}: {checkpoint} was trained on a file of its own: give another by data.path"
         )
-    if "path" not in chosen or is_same_file(chosen["path"], saved.get("path")):
-        return {**saved, **chosen}
-    return {**other_file_config(saved, chosen["path"], feature_columns), **chosen}
+    if "path" in chosen and not is_same_file(chosen["path"], saved.get("path")):
+        saved = other_file_config(saved, chosen["path"], feature_columns)
+    if saved["_target_"] == STORE and "future_path" in chosen:
+        raise ConfigError(
+            f"future={chosen['future_path']}: a store has future covariates in its own last rows: convert a file that "
+            "ends with them, or give a file of the last rows (data.path=FILE)"
+        )
+    return {**saved, **chosen}
 
 
 def other_file_config(saved: dict[str, Any], path: str, feature_columns: Sequence[str]) -> dict[str, Any]:
@@ -87,10 +99,11 @@ def other_file_config(saved: dict[str, Any], path: str, feature_columns: Sequenc
     file["columns"] = [name for name in feature_columns if name not in past]
     if is_store(path):
         file |= {"_target_": STORE, "eval_stride": None}
-        return {**{key: saved[key] for key in OF_A_FRAME}, **file}
+        return {**{key: saved[key] for key in (*OF_A_FRAME, *COVARIATES) if key in saved}, **file}
     file["_target_"] = "forecast.data.csv_data"
     if saved["_target_"] == STORE:
-        return {**{key: saved[key] for key in OF_A_FRAME}, **file, "eval_stride": 1}
+        kept = {key: saved[key] for key in (*OF_A_FRAME, *COVARIATES) if key in saved}
+        return {**kept, **file, "eval_stride": 1}
     return {**{key: value for key, value in saved.items() if key not in OF_THE_FILE}, **file}
 
 

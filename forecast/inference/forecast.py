@@ -110,6 +110,10 @@ def describe_forecast(model: TrainedModel, found: Forecast) -> list[str]:
     which = f"{n_series:,} series, {horizon} steps of each" if found.panel.has_ids else f"{horizon} steps"
     first, last = pd.Timestamp(found.dates.min()), pd.Timestamp(found.dates.max())
     lines = [f"forecast   {columns}: {which}, every {model.freq}, {first} to {last}"]
+    domain = model.target_scaler.domain
+    if words := domain.describe(found.columns):
+        note = "; a forecast is closer to the median than to the mean" if domain.has_transforms else ""
+        lines.append(f"values     {words}{note}")
     if found.new:
         lines.append(f"new        {found.new:,} series were not trained on: scaled by their own rows")
     if found.known:

@@ -17,7 +17,7 @@ from forecast.checkpoints.file import find_checkpoint, find_run, load_checkpoint
 from forecast.checkpoints.settings import check_settings
 from forecast.data import Batch, DataModule, Panel
 from forecast.data.categories import Categories, encode_categories, indicator_names
-from forecast.data.scaling import Scaler
+from forecast.data.scaler import Scaler
 from forecast.data.time_features import parse_frequency, season_length
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
@@ -70,8 +70,9 @@ class TrainedModel:
         state = data_state(content)
         if not state:
             raise CheckpointError(f"{path}: it holds no scaler; train again")
-        for key in ("freq", "trained_until", "n_time_features"):
-            if key not in state:
+        parts = dict.fromkeys(("freq", "trained_until", "n_time_features"), state)
+        for key, part in (parts | {"transforms": state["scaler"]}).items():
+            if key not in part:
                 raise CheckpointError(f"{path}: written by an older version ({key} is missing); train again")
         self.data_state = state
         self.feature_columns: list[str] = state["feature_columns"]
@@ -93,7 +94,7 @@ class TrainedModel:
         if "calibration" in content:
             self.calibration = Calibration.from_state_dict(content["calibration"])
         if "baselines" in content:
-            self.baselines = FittedBaselines(**content["baselines"], ids=state["ids"])
+            self.baselines = FittedBaselines.from_state_dict(content["baselines"], state["ids"])
         self.refitted: dict[str, Any] | None = content.get("refitted")
         self.network = self._network(content["state_dict"])
         if self.quantiles and self.is_untrained:
@@ -211,11 +212,13 @@ def fits(make: Callable[[], nn.Module], weights: Mapping[str, torch.Tensor]) -> 
     """Whether a network has these weights and buffers of an allowed size, without allocating its memory."""
     with torch.device("meta"):
         network = make()
-    buffer_bytes = sum(buffer.nbytes for buffer in network.buffers())
-    shapes = {name: value.shape for name, value in network.state_dict().items()}
-    return buffer_bytes < MAX_BUFFER_BYTES and shapes == {
-        name: value.shape for name, value in weights.items()
-    }
+    if sum(buffer.nbytes for buffer in network.buffers()) >= MAX_BUFFER_BYTES:
+        return False
+    try:
+        network.load_state_dict(weights, assign=True)
+    except RuntimeError:  # other names, or other shapes
+        return False
+    return True
 
 
 def load_tested(path: str | Path) -> TrainedModel:

@@ -12,6 +12,7 @@ from jaxtyping import Int64
 from forecast.data import Panel
 from forecast.data.files.cells import quote
 from forecast.data.missing import carry_forward
+from forecast.data.panel import ranges
 from forecast.inference.forecast import Values
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError, DataError
@@ -71,7 +72,7 @@ def find_date(panel: Panel, start: str | pd.Timestamp) -> int:
 
 def carry_into(panel: Panel, first: Int64[np.ndarray, " chosen"]) -> Panel:
     """The panel with missing future covariates of the rows `first` replaced by the value before, as in training."""
-    if panel.future is None or np.isfinite(panel.future).all():
+    if panel.future is None or panel.is_on_disk or np.isfinite(panel.future).all():
         return panel
     carried = carry_forward(torch.from_numpy(panel.future), panel.starts, panel.stops, start=np.nan).numpy()
     future = panel.future.copy()
@@ -99,8 +100,25 @@ def take_part(
     stops = np.minimum(panel.stops[chosen], origins + passes)
     ends = np.minimum(panel.ends[chosen], stops)
     part = carry_into(panel, first).take_rows(chosen, first, stops, ends)
-    part = part.with_dates_after_ends(passes).with_rows_after_ends(passes)
+    part = add_rows_after_ends(part.with_dates_after_ends(passes), passes)
     return part, part.starts + origins - first
+
+
+def add_rows_after_ends(panel: Panel, steps: int) -> Panel:
+    """The panel in memory with at least `steps` rows after the end of each series, in which nothing is known."""
+    if panel.future is None or (panel.stops >= panel.ends + steps).all():
+        return panel
+    lengths = np.maximum(panel.stops, panel.ends + steps) - panel.starts
+    starts = lengths.cumsum() - lengths
+    rows = ranges(starts, starts + panel.stops - panel.starts)
+    blocks = []
+    for block in (panel.values, panel.future):
+        blocks.append(np.full((int(lengths.sum()), block.shape[1]), np.nan))
+        blocks[-1][rows] = block
+    ends = panel.ends - panel.starts + starts
+    return replace(
+        panel, starts=starts, ends=ends, stops=starts + lengths, values=blocks[0], future=blocks[1]
+    )
 
 
 def known_truth(
@@ -134,8 +152,8 @@ def count_known(
         date = part.grid[int((part.grid_starts + rows - part.starts)[s]) + step]
         where = f"series {quote(part.ids[s])}: " if part.has_ids else ""
         raise DataError(
-            f"{where}{name} is not known for {date}: this forecast needs future covariates for {steps} steps after its "
-            "start: add such rows, their values empty, or give future=FILE; a model trained with data.known_steps "
-            "needs fewer"
+            f"{where}{part.indicators.get(name, name)} is not known for {date}: this forecast needs future covariates "
+            f"for {steps} steps after its start: add such rows, their values empty, or give future=FILE; a "
+            "model trained with data.known_steps needs fewer"
         )
     return (is_known & (np.arange(steps)[:, None] < limits)).sum(axis=1)

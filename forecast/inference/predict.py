@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from forecast.data import Panel
 from forecast.data.scaled_panel import ScaledPanel, ScalingOptions
+from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import calibrated_levels
 from forecast.evaluation.quantiles import Level, bounds, check_levels
 from forecast.inference.bounds import calibration_for, check_trained_bounds, choose_method
@@ -59,13 +61,13 @@ def predict(
         "the data", part, model.data_state, part.starts, rows,
         ScalingOptions(
             saved["scaler"], saved.get("scale_by", "series"), model.holidays, saved.get("fill"),
-            saved.get("fill_limit"), model.season, saved.get("known_steps"),
+            saved.get("fill_limit"), model.season, model.target_columns, known_steps=saved.get("known_steps"),
         ),
     )  # fmt: skip
     known = count_known(part, rows, passes, scaled.known_steps)
     warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
-    point, output = forecast_series(model, scaled, torch.from_numpy(rows), horizon)
     scaler, series = scaled.scaler.select_columns(model.target_index), torch.arange(len(part))
+    point, output = forecast_series(model, scaled, torch.from_numpy(rows), horizon, scaler)
 
     def unscale(values: Tensor) -> Values:
         return scaler.inverse(values, series).numpy()
@@ -166,7 +168,11 @@ def warn_of_empty_windows(
 
 @torch.inference_mode()
 def forecast_series(
-    model: TrainedModel, scaled: ScaledPanel, origins: Int64[Tensor, " series"], horizon: int
+    model: TrainedModel,
+    scaled: ScaledPanel,
+    origins: Int64[Tensor, " series"],
+    horizon: int,
+    scaler: Scaler,
 ) -> tuple[Float[Tensor, "series horizon n_targets"], Float[Tensor, "series pred_len n_targets ..."]]:
     """Scaled point forecasts of each series, and the output of the first pass: quantiles, if the network has them."""
     steps = passes_over(horizon, model.pred_len)
@@ -178,7 +184,8 @@ def forecast_series(
             scaled.time.past(first, model.seq_len, series),
             scaled.time.ahead(origins[series], steps, series),
         )
-        point, output = roll(model, past, torch.cat(time, dim=1), horizon)
+        clip = partial(scaler.clip, series=series)
+        point, output = roll(model, past, torch.cat(time, dim=1), horizon, clip)
         points.append(point)
         outputs.append(output)
     return torch.cat(points), torch.cat(outputs)

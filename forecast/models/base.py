@@ -9,9 +9,11 @@ from torch import Tensor, nn
 
 from forecast.models.attention_layers import AttentionLayer
 from forecast.models.layers import DecoderLayer, EncoderLayer
+from forecast.models.linear_model import LinearWeights
 from forecast.models.size import ModelSize
 
 PointAndScale = tuple[Float[Tensor, "batch pred_len n_features"], Float[Tensor, "batch 1 n_features"]]
+LinearForecast = Callable[[Tensor, Tensor, Tensor], PointAndScale]
 
 
 class WarmStart(ABC):
@@ -35,10 +37,15 @@ class WarmStart(ABC):
         """Weight W of the linear model ŷ = m + (x − m) W, m the window's mean, fitted on the training windows."""
 
     @abstractmethod
-    def error_quantiles(
-        self, forecast: Callable[[Float[Tensor, "batch seq_len n_features"]], PointAndScale]
-    ) -> Float[Tensor, "n_targets n_quantiles"]:
-        """Quantiles of (truth − point) / scale over training windows, where `forecast(past)` gives point and scale."""
+    def linear_weights(self) -> LinearWeights:
+        """Weights of the linear model that also reads the covariates, where they lower its validation error."""
+
+    @abstractmethod
+    def error_quantiles(self, forecast: LinearForecast) -> Float[Tensor, "n_targets n_quantiles"]:
+        """Quantiles of (truth − point) / scale over training windows.
+
+        `forecast(past, past_time, future_time)` gives point and scale.
+        """
 
 
 class ForecastModel(nn.Module, ABC):
@@ -55,6 +62,7 @@ class ForecastModel(nn.Module, ABC):
         label_len: last steps of the past that the decoder reads again.
         patch_len: steps in a token; None: a token is one step.
         tokens: channel handling, `mixed`, `independent` or `joint` (`forecast.models.channels`).
+        future_calendar: whether the model reads the time features of the horizon.
         horizon_input: description of the decoder's input at the horizon, for the pages of `forecast.explain`.
     """
 
@@ -62,6 +70,7 @@ class ForecastModel(nn.Module, ABC):
     label_len: int = 0
     patch_len: int | None = None
     tokens: str = "mixed"
+    future_calendar: bool = True
     horizon_input: ClassVar[str] = "zeros"
 
     def __init__(self) -> None:

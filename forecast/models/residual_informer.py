@@ -34,8 +34,8 @@ POSITION_SCALE = 0.3
 class ResidualInformer(ForecastModel):
     """Forecast = linear model + shrinkage · correction by an encoder-decoder on patches.
 
-    ŷ = m + (x − m) W + λ · s · f((x − m) / s), m and s the mean and standard deviation of the window (RevIN), λ the
-    shrinkage weight: 1 in training, then chosen on validation windows (`training.shrinkage`). f is zero at the start.
+    ŷ = m + (x − m) W + z C + λ · s · f((x − m) / s), m and s the mean and standard deviation of the window (RevIN), z
+    the covariates, λ the shrinkage weight: 1 in training, then chosen (`training.shrinkage`). f is zero at the start.
 
     The encoder reads tokens of `patch_len` steps. The decoder reads the encoder's outputs for the last `label_len`
     steps, then one query for each patch of the horizon: the linear model's forecast and the time embedding of each
@@ -146,7 +146,7 @@ class ResidualInformer(ForecastModel):
         self.target_index.copy_(torch.tensor(start.target_index))
         self.time_embedding.set_calendar_features(start.time_feature_names)
         if self.linear is not None:
-            self.linear.weight.copy_(start.linear_weight())
+            self.linear.set_weights(start.linear_weights())
         if self.n_quantiles > 1:
             self.set_quantile_gaps(start.error_quantiles(self.forecast_linear))
 
@@ -159,15 +159,15 @@ class ResidualInformer(ForecastModel):
         keep_median_outputs(self.head.out, self.n_quantiles)
         self.n_quantiles = 1
 
-    def forecast_linear(self, past: Float[Tensor, "batch seq_len n_features"]) -> PointAndScale:
+    def forecast_linear(self, past: Tensor, past_time: Tensor, future_time: Tensor) -> PointAndScale:
         """Return the forecast of the linear model alone, and the standard deviation of each window."""
         mean = past.mean(1, keepdim=True)
-        return mean + self._linear(past - mean), self.window_std(past - mean)
+        return mean + self._linear(past - mean, past_time, future_time), self.window_std(past - mean)
 
-    def _linear(self, centred: Tensor) -> Tensor:
+    def _linear(self, centred: Tensor, past_time: Tensor, future_time: Tensor) -> Tensor:
         if self.linear is None:
             return centred.new_zeros(len(centred), self.pred_len, centred.shape[2])
-        return self.linear(centred)
+        return self.linear(centred, past_time, future_time, self.target_index)
 
     def window_std(
         self, centred: Float[Tensor, "batch seq_len n_features"]
@@ -185,7 +185,7 @@ class ResidualInformer(ForecastModel):
     ) -> Float[Tensor, "batch pred_len outputs"]:
         mean = past.mean(1, keepdim=True)
         centred = past - mean
-        scale, linear = self.window_std(centred), self._linear(centred)
+        scale, linear = self.window_std(centred), self._linear(centred, past_time, future_time)
         correction = self._correction(centred / scale, linear / scale, past_time, future_time)
         correction = correction.unflatten(2, (-1, self.n_quantiles))
         scale = scale[..., self.target_index, None]

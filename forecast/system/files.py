@@ -48,11 +48,11 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def check_free_folder(path: Path, *, marks: set[str], suffix: str, overwrite: bool) -> None:
+def check_free_folder(path: Path, *, marks: set[str], suffix: str | tuple[str, ...], overwrite: bool) -> None:
     """Raise ConfigError if `path` exists and may not be replaced.
 
     An empty folder may be replaced. With `overwrite`, so may a folder that contains the files `marks` and otherwise
-    only files whose names end in `suffix`.
+    only files whose names end in `suffix` (one of them, if there are several).
     """
     if not path.is_dir():
         check_free(path, overwrite=False)

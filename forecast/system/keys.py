@@ -96,6 +96,7 @@ DATA_KEYS = (
     Key("data.scaler", STATE),
     Key("data.holidays", STATE),
     Key("data.fill", STATE, takes=Takes.ANY_TYPE),
+    *(Key(f"data.{name}", STATE, takes=Takes.ANY_TYPE) for name in ("transform", "lower", "upper")),
     Key("data.fill_limit", STATE, limits=COUNT, null=True),
     Key("data.as_of", STATE, takes=Takes.ANY_TYPE),
     Key("data.known_steps", STATE, takes=Takes.ANY_TYPE),
@@ -171,6 +172,7 @@ COMMAND_KEYS = (
     *(Key(name, RESULT, text=True) for name in ("start", "future", "window")),
     *(Key(name, RESULT) for name in ("horizon", "intervals", "split", "slot", "layer", "head")),
     *(Key(name, RESULT) for name in ("tolerance", "check_windows")),
+    Key("importance_windows", RESULT, limits=COUNT_FROM_0),
     # compare, dashboard: which runs, and where they were logged
     Key("runs", SOURCE),
     Key("runs.group", SOURCE, text=True),

@@ -70,7 +70,7 @@ def make_forecaster(
         n_time_features=data.n_time_features,
         n_quantiles=1 if quantiles is None else len(quantiles),
     )
-    model.warm_start(WarmStartData(data, chosen_on or data, quantiles, fitted.gram))
+    model.warm_start(WarmStartData(data, chosen_on or data, quantiles, fitted))
     return Forecaster(
         model,
         loss=config.loss,

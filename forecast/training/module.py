@@ -130,7 +130,7 @@ class Forecaster(L.LightningModule):
             self.validation_windows = torch.zeros(self.data.n_windows["val"])
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        prediction = self.point(self(batch))
+        prediction = self.data.clip_targets(self.point(self(batch)), batch.series)
         self._sums[MODEL].update(prediction, batch.future, batch.series)
         if self._is_calibrating:
             stride, index = self._stride, batch.index.cpu()
@@ -166,19 +166,19 @@ class Forecaster(L.LightningModule):
         assert self.calibration is not None, "trainer.validate calibrates, and comes before trainer.test"
         trained = None if self.is_untrained else self.quantiles
         methods = {"conformal": self.calibration.quantiles, QUANTILE: trained}
-        levels, scale = calibrated_levels(self.calibration, self.levels), data.target_scaler.scale
+        levels, scaler = calibrated_levels(self.calibration, self.levels), data.target_scaler
         self._interval_sums = {
-            method: IntervalSums(quantiles, levels, scale).to(self._sums_device)
+            method: IntervalSums(quantiles, levels, scaler).to(self._sums_device)
             for method, quantiles in methods.items()
             if quantiles
         }
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
-        forecast = self(batch)
-        point = self.point(forecast)
-        windows = self.data.windows[self.data.tested]
+        windows, clip = self.data.windows[self.data.tested], self.data.clip_targets
+        point = self.point(forecast := clip(self(batch), batch.series))
         with torch.autocast(self.device.type, enabled=False):
-            predictions = {name: baseline(windows, batch) for name, baseline in self._baselines.items()}
+            found = {name: baseline(windows, batch) for name, baseline in self._baselines.items()}
+        predictions = {name: clip(prediction, batch.series) for name, prediction in found.items()}
         for name, prediction in {MODEL: point, **predictions}.items():
             self._sums[name].update(prediction, batch.future, batch.series)
             self.test_windows[name][batch.index.cpu()] = window_errors(prediction, batch.future)
@@ -186,7 +186,8 @@ class Forecaster(L.LightningModule):
         at_once = max(1, MAX_SCORED // (point.shape[1:].numel() * len(self.calibration.quantiles)))
         parts = (tensor.split(at_once) for tensor in (point, forecast, batch.future, batch.series))
         for points, quantiles, future, series in zip(*parts, strict=True):
-            self._interval_sums["conformal"].update(self.calibration.around(points.float()), future, series)
+            around = clip(self.calibration.around(points.float()), series)
+            self._interval_sums["conformal"].update(around, future, series)
             if QUANTILE in self._interval_sums:
                 self._interval_sums[QUANTILE].update(quantiles, future, series)
 

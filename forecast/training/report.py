@@ -16,10 +16,7 @@ from torch import Tensor
 from forecast.attention import Attention
 from forecast.data import DataModule
 from forecast.data.even_spacing import spread
-from forecast.data.future_covariates import describe_known
-from forecast.data.missing import describe_missing
 from forecast.evaluation.errors import SCORES
-from forecast.evaluation.least_squares import windows_fitted_on
 from forecast.evaluation.names import MODEL, labels
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
@@ -29,6 +26,8 @@ from forecast.reports.terminal import print_scores, which_windows
 from forecast.system import signals
 from forecast.system.files import whole_file
 from forecast.system.formatting import plural
+from forecast.training.inputs import describe_inputs
+from forecast.training.inputs_used import find_linear, join_inputs, list_inputs
 from forecast.training.module import Forecaster
 from forecast.training.point_forecast import predict
 from forecast.training.shrinkage import FULL_WEIGHT, MARGIN
@@ -105,6 +104,9 @@ def introduce(config: DictConfig, data: DataModule, model: ForecastModel, traine
     console.print(f"windows    {windows}; {data.seq_len} steps → {data.pred_len}, season {data.season}")
     for line in describe_inputs(data):
         console.print(line)
+    has_covariates = data.panel.future_covariates or data.n_features > data.n_targets
+    if has_covariates and find_linear(model) is not None:
+        console.print(f"linear     reads {join_inputs(list_inputs(model, data, untrained=True))}")
     if attention:
         console.print(f"attention  {config.model.attention.name}: {', '.join(attention.values())}")
     console.print(
@@ -112,27 +114,6 @@ def introduce(config: DictConfig, data: DataModule, model: ForecastModel, traine
         f"parameters; {trainer.world_size} × {trainer.strategy.root_device.type}, {config.trainer.precision}, "
         f"seed {config.seed}"
     )
-
-
-def describe_inputs(data: DataModule) -> list[str]:
-    """Describe the covariates, and the training windows in use where they are not all."""
-    panel, train, lines = data.panel, data.windows["train"], []
-    covariates = {
-        "past covariates": [name for name in data.feature_columns if name not in data.columns],
-        "future covariates": describe_known(panel.future_covariates, panel.as_of, data.scaled.known_steps),
-        "static": list(map(str, panel.static.columns)),
-    }
-    if listed := "; ".join(f"{role} {', '.join(names)}" for role, names in covariates.items() if names):
-        lines.append(f"covariates {listed}")
-    lines += describe_missing(panel, data.fill)
-    if data.windows_per_epoch < min(len(panel), len(train)):
-        lines.append(
-            f"note: an epoch of {data.windows_per_epoch:,} windows misses many of {len(panel):,} series: "
-            f"data.windows_per_epoch={4 * len(panel)} draws about four of each"
-        )
-    if (fitted := windows_fitted_on(train)) < len(train):
-        lines.append(f"linear model fitted to {fitted:,} of {len(train):,} training windows, evenly spaced")
-    return lines
 
 
 def save(folder: Path, results: Results, data: DataModule, shown: Examples) -> None:
@@ -232,6 +213,7 @@ def show(content: dict[str, Any], results: Results, data: DataModule, folder: Pa
     else:
         tested = f"{epoch}, the best epoch"
     console.print(f"tested: {tested} on validation windows", soft_wrap=True)
+    console.print(f"inputs: {join_inputs(content['inputs_used'])}", soft_wrap=True)
     rate = content["windows_per_second"]  # NaN for a training of one step
     speed = "" if math.isnan(rate) else f"{rate:.0f} windows/s in training, "
     console.print(

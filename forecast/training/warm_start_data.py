@@ -1,6 +1,6 @@
 """Data of a warm start: the linear model, and the quantiles of its errors on training windows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -10,8 +10,10 @@ from torch import Tensor
 from forecast.data import DataModule
 from forecast.data.even_spacing import spread
 from forecast.data.time_features import time_feature_names
-from forecast.models.base import PointAndScale, WarmStart
-from forecast.training.warm_start import fit_linear
+from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.linear_fit import fit_linear
+from forecast.models.base import LinearForecast, WarmStart
+from forecast.models.linear_model import LinearWeights
 
 MAX_ERRORS = 1 << 22
 """Largest number of errors from which quantiles are computed; their training windows are evenly spaced."""
@@ -26,7 +28,7 @@ class WarmStartData(WarmStart):
         data: the model is fitted on its training windows.
         chosen_on: the hyperparameters of the linear model are chosen on its validation windows.
         quantiles: probabilities of the model's quantiles; None: it makes point forecasts.
-        gram: Gram matrix of the training windows of `chosen_on`, if it is known.
+        fitted: baselines fitted to the training windows of `chosen_on`.
     """
 
     def __init__(
@@ -34,9 +36,9 @@ class WarmStartData(WarmStart):
         data: DataModule,
         chosen_on: DataModule,
         quantiles: Sequence[float] | None,
-        gram: Float64[Tensor, "width width"] | None = None,
+        fitted: FittedBaselines,
     ) -> None:
-        self.data, self.chosen_on, self.quantiles, self.gram = data, chosen_on, quantiles, gram
+        self.data, self.chosen_on, self.quantiles, self.fitted = data, chosen_on, quantiles, fitted
 
     @property
     def target_index(self) -> Sequence[int]:
@@ -47,12 +49,13 @@ class WarmStartData(WarmStart):
         return time_feature_names(self.data.freq, self.data.holidays)
 
     def linear_weight(self) -> Float[Tensor, "seq_len pred_len"]:
-        return fit_linear(self.data, self.chosen_on, self.gram)
+        return fit_linear(self.data, self.chosen_on, self.fitted.gram, covariates=False).own
+
+    def linear_weights(self) -> LinearWeights:
+        return fit_linear(self.data, self.chosen_on, self.fitted.gram, self.fitted.choice)
 
     @torch.no_grad()
-    def error_quantiles(
-        self, forecast: Callable[[Float[Tensor, "batch seq_len n_features"]], PointAndScale]
-    ) -> Float64[Tensor, "n_targets n_quantiles"]:
+    def error_quantiles(self, forecast: LinearForecast) -> Float64[Tensor, "n_targets n_quantiles"]:
         """Compute the quantiles. Without them, the first epochs would only learn the width of the intervals.
 
         Raises:
@@ -69,7 +72,7 @@ class WarmStartData(WarmStart):
         for part in index.split(BATCH):
             batch = windows.gather(part)
             future, columns = batch.future.cpu(), windows.target_index
-            point, scale = forecast(batch.past.cpu())
+            point, scale = forecast(batch.past.cpu(), batch.past_time.cpu(), batch.future_time.cpu())
             errors.append(((future - point[..., columns]) / scale[..., columns]).flatten(0, 1))
         quantiles = np.nanquantile(torch.cat(errors).double().numpy(), self.quantiles, axis=0)
         return torch.from_numpy(quantiles).T

@@ -3,6 +3,7 @@
 import gzip
 import os
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,7 @@ GOOD = text().encode()
 LOCAL = DATES.tz_localize("UTC").tz_convert("Europe/Berlin")
 SEMICOLONS = ("data.separator=;", "data.decimal=,")
 BERLIN = ("data.timezone=Europe/Berlin",)
+FUTURE_OTHER = ("data.columns=[load,price]", "data.future_covariates=[other]")
 
 
 TRAIN = "train"
@@ -35,6 +37,13 @@ def cell(content: str) -> bytes:
 def dated(content: str) -> bytes:
     """The good table with this date in line 5."""
     return line(5, f"{content},1009.5,3.25")
+
+
+def beside(content: Callable[[int], str]) -> bytes:
+    """The table with one more column, `other`, of these cells, numbered from 0."""
+    return "".join(
+        f"{row},{content(i - 1) if i else 'other'}\n" for i, row in enumerate(text().splitlines())
+    ).encode()
 
 
 def every(pattern: str) -> list[str]:
@@ -97,6 +106,8 @@ READ = [
     Case("dates in two columns", WORKS, written(dates=every("%Y-%m-%d,%H:%M"), header="day,time,load,price"), ("data.date_column=[day,time]",)),
     Case("days, months, years", WORKS, written(dates=every("%d/%m/%Y %H:%M"))),
     Case("AM and PM", WORKS, written(dates=every("%m/%d/%Y %I:%M %p"))),
+    Case("a category as a covariate", WORKS, beside(lambda i: ("sun", "rain", "")[i % 3]), FUTURE_OTHER),
+    Case("yes and no as a covariate", WORKS, beside(lambda i: ("Yes", "no")[i % 2]), FUTURE_OTHER),
     Case("seconds since 1970", WORKS, written(dates=[str(int(d.timestamp())) for d in DATES]), ("data.date_format=unix",)),
     Case("milliseconds since 1970", WORKS, written(dates=[f"{d.timestamp():.0f}000" for d in DATES]), ("data.date_format=unix_ms",)),
     Case("Latin-1, said", WORKS, text(header="date,load,price,\xe9t\xe9", end=",1\n").encode("latin-1").replace(b"\xe9,1\n", b"\xe9\n"), ("data.encoding=latin-1", "data.columns=[load,price]")),
@@ -169,6 +180,9 @@ REFUSED = [
     Case("infinite", "{path}, line 5, column 'load': an infinite number: correct it, or set data.na_values=[inf,-inf]", cell("-inf")),
     Case("1e400", "{path}, line 5, column 'load': an infinite number: correct it, or set data.na_values=[inf,-inf]", cell("1e400")),
     Case("5,000 digits", "{path}, line 5, column 'load': an infinite number: correct it, or set data.na_values=[inf,-inf]", cell("9" * 5_000)),
+    Case("text among the numbers of a covariate", "{path}, line 5, column 'other': 'x' is text, and other cells are numbers, such as '0': correct it, or write text in every cell", beside(lambda i: "x" if i == 3 else str(i)), FUTURE_OTHER),
+    Case("per cent in a covariate", "{path}, line 2, column 'other': '0%' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", beside(lambda i: f"{i}%"), FUTURE_OTHER),
+    Case("a covariate of text that is a target too", "column 'other' is named twice (data.id_column, date_column, columns, past_covariates, future_covariates, static_covariates, drop): give it one role", beside(lambda i: "sun"), (*FUTURE_OTHER, "data.past_covariates=[other]")),
     Case("hexadecimal", "{path}, line 5, column 'load': '0x3F1' is not a number: correct it, or choose the number columns (data.columns)", cell("0x3F1")),
     Case("per cent", "{path}, line 5, column 'load': '98%' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", cell("98%")),
     Case("currency", "{path}, line 5, column 'load': '€98.50' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", cell("€98.50")),

@@ -31,7 +31,9 @@ TINY = (
 def run(
     monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str, name: str = "check"
 ) -> int | str | None:
-    """Run check or convert within this process; return its exit status."""
+    """Run check, with a picture, or convert within this process; return its exit status."""
+    if name == "check" and not any(override.startswith("output=") for override in overrides):
+        overrides = (*overrides, "output=check.png")
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", [name, *overrides])
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
@@ -73,6 +75,7 @@ def with_gaps() -> pd.DataFrame:
 
 
 def test_from_a_shell(tmp_path: Path) -> None:
+    """Nothing is saved where no output is asked for."""
     write_csv(tmp_path / "my.csv", rows=400)
     arguments = ["-m", "forecast.check", "data.path=my.csv"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
@@ -80,11 +83,21 @@ def test_from_a_shell(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "my.csv: 400 rows × 2 columns, every h, 2024-01-01 to 2024-01-17 15:00" in result.stdout
     assert "24 rows (a day): strong" in result.stdout
-    assert found(tmp_path)["command"] in result.stdout
+    assert "nothing is saved: output=check.png" in result.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["my.csv"]
+
+
+def test_the_findings_are_saved_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:
+    write_csv(tmp_path / "my.csv", rows=400)
+    assert run(monkeypatch, tmp_path, "data.path=my.csv", "output=check.png") == 0
+    assert found(tmp_path)["command"] in capsys.readouterr().out
     assert Image.open(tmp_path / "check.png").width > 1_000
-    again = run_python(arguments, cwd=tmp_path, env=environment)
-    assert again.returncode == 2
-    assert again.stderr == "error: check.png: already exists: give another output, or overwrite=true\n"
+    monkeypatch.setattr("forecast.commands.check.diagnose", None)  # refused before the file is read
+    assert run(monkeypatch, tmp_path, "data.path=my.csv", "output=check.png") == 2
+    assert (
+        capsys.readouterr().err
+        == "error: check.png: already exists: give another output, or overwrite=true\n"
+    )
 
 
 def test_the_real_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, etth1, data_root: Path) -> None:

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from forecast.attention import FastformerAttention, NystromAttention
 from forecast.attention.depthwise_convolution import depthwise_convolution
 from forecast.cli.main import main_without_run_folder
-from forecast.commands.explain import describe_shrinkage, explain
+from forecast.commands.explain import adds_nothing, describe_layers, explain
 from forecast.inference.model import load
 from forecast.tools.explain import layer as layers
 from forecast.tools.explain.implied import fastformer_poolings, implied_map
@@ -32,7 +32,8 @@ from tests.support.commands import answer, only, train_here, workplace
 from tests.support.csv_files import write_csv
 from tests.support.long_files import long_frame
 
-PATCHES = ("model=residual_informer", "model.patch_len=4")
+PATCHES = ("model=residual_informer", "model.patch_len=4", "model.linear=false")
+"""Without a linear model, after which a few batches of training would be worse than none."""
 RUNS = {
     "full": ("attention=full", "features=S", "data.target=load"),
     "probsparse": ("attention=probsparse", "cross=probsparse", "sampling=per_query", "factor=1"),
@@ -42,11 +43,13 @@ RUNS = {
     "stack": ("attention=probsparse", "factor=1", "model=informer_stack", "model.encoder_layers=2"),
     "patches": ("attention=full", *PATCHES, "loss=quantile"),
     "independent": ("attention=probsparse", *PATCHES, "model.tokens=independent"),
-    "untrained": ("attention=full", *PATCHES, "optimizer.lr=1e-9"),
+    "untrained": ("attention=full", *PATCHES[:2], "optimizer.lr=1e-9"),
     "joint": ("attention=nystrom", *PATCHES, "model.tokens=joint", "num_landmarks=3"),
 }
 SOME_RUNS = [
-    pytest.param(name, marks=[] if name in ("probsparse", "joint") else pytest.mark.long) for name in RUNS
+    pytest.param(name, marks=[] if name in ("probsparse", "joint") else pytest.mark.long)
+    for name in RUNS
+    if name != "untrained"
 ]
 LAST = pd.Timestamp("2024-01-13 07:00")
 """The first forecast step of the last window of 300 hours, 5 of them forecast."""
@@ -77,11 +80,12 @@ def run(place: Path) -> Callable[[str], Path]:
 
 @pytest.fixture
 def explained(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Run the command in this process, where the data lie, and give its exit status."""
+    """Run the command in this process, where the data lie, and give its exit status. Inputs are left out by default."""
 
     def go(*arguments: str) -> int | str | None:
         monkeypatch.chdir(place)
-        monkeypatch.setattr(sys, "argv", ["explain", f"output={tmp_path}/why", *arguments])
+        inputs = [] if any("importance_windows" in one for one in arguments) else ["importance_windows=0"]
+        monkeypatch.setattr(sys, "argv", ["explain", f"output={tmp_path}/why", *inputs, *arguments])
         monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
         try:
             main_without_run_folder("explain", explain)
@@ -123,10 +127,11 @@ def test_the_maps_of_a_trained_model_give_its_layers_answers(
 
 @pytest.mark.parametrize("name", SOME_RUNS)
 def test_the_folder(name: str, run, explained, tmp_path: Path, capsys) -> None:
-    assert explained(f"checkpoint={run(name)}") == 0
+    assert explained(f"checkpoint={run(name)}", "importance_windows=6", "repeats=2") == 0
     out = capsys.readouterr().out
     folder = tmp_path / "why"
     pictures = sorted(folder.glob("*.png"))
+    assert {"importance.png", "contributions.png"} < {picture.name for picture in pictures}
     assert f"{len(pictures)} pictures" in out
     for picture in pictures:
         pixels = image.imread(picture)
@@ -145,6 +150,20 @@ def test_the_folder(name: str, run, explained, tmp_path: Path, capsys) -> None:
     for number in rows["number"]:
         assert number in out
     assert not list(tmp_path.glob(".*"))
+    importance = pd.read_csv(folder / "importance.csv")
+    assert np.isfinite(importance[["mse", "mse_deviation", "mae", "mae_deviation"]]).all(axis=None)
+    columns = {"load"} if name == "full" else {"load", "temperature", "all 2 columns"}
+    for part in ("history", "level", "lags"):
+        assert set(importance.loc[importance["part"] == part, "input"]) == columns
+    calendar = ["hour", "day of week", "day of month", "day of year"]
+    assert importance.loc[importance["part"] == "calendar", "input"].tolist() == calendar
+    strongest = importance.loc[importance["mse"].idxmax()]
+    assert f"{strongest['input']}, " in out
+    assert f"+{strongest['mse']:.3g} ± " in out
+    contributed = pd.read_csv(folder / "contributions.csv")
+    assert np.isfinite(contributed["contribution"]).all()
+    joint = len(columns) == 3
+    assert len(contributed) == (len(importance) - (12 if joint else 0)) * 5 * (2 if joint else 1)
 
 
 def numbers(folder: Path) -> dict[tuple[str, str, str], float]:
@@ -163,26 +182,39 @@ def test_negative_weights_are_said(run, explained, tmp_path: Path) -> None:
     assert max(found.values()) > 0
 
 
-def test_layers_without_their_whole_part_in_the_forecast_are_said(
-    run, explained, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
-    assert explained(f"checkpoint={run('untrained')}") == 0
-    said = "this model is the linear model alone: its layers are untrained and do not change the forecast"
-    assert said in (tmp_path / "why" / "index.html").read_text()
-    assert said in capsys.readouterr().out
+def test_layers_that_add_nothing_are_said_first_and_not_drawn(run, explained, tmp_path: Path, capsys) -> None:
+    checkpoint = run("untrained")
+    capsys.readouterr()  # what the training said
+    assert explained(f"checkpoint={checkpoint}", "importance_windows=4", "repeats=2") == 0
+    said = "this model is the linear model alone: its attention layers are untrained"
+    page = (tmp_path / "why" / "index.html").read_text()
+    assert page.index(said) == page.index("<li>") + len("<li>")
+    assert capsys.readouterr().out.splitlines()[1].startswith(said)
+    assert {path.name for path in (tmp_path / "why").iterdir()} == {
+        "contributions.csv", "contributions.png", "importance.csv", "importance.png", "index.html", "window.png"
+    }  # fmt: skip
+    importance = pd.read_csv(tmp_path / "why" / "importance.csv")
+    mse = importance["mse"].to_numpy()
+    assert (mse[importance["part"] == "calendar"] == 0).all()
+    assert mse.max() > 0
+
+
+def test_the_part_of_the_layers_is_said(run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     trained = load(run("untrained"))
     trained.is_untrained = False
     assert trained.network.shrinkage is not None
     trained.network.shrinkage.fill_(0.8)
-    assert describe_shrinkage(trained) == ["shrinkage weight of these layers in the forecast: 80%"]
-    assert describe_shrinkage(load(run("full"))) == []
+    assert describe_layers(trained)[0] == "shrinkage weight of the attention layers in the forecast: 80%"
+    trained.network.shrinkage.fill_(0)
+    assert adds_nothing(trained)
+    assert describe_layers(load(run("full"))) == ["attention full; cross-attention FullAttention"]
 
 
 def test_names_are_text_in_the_page(tmp_path: Path) -> None:
     """A title that looks like a tag, as a file's name may."""
     window = Picture("window", Figure(), "<i>caption</i>")
-    write_page(tmp_path, "<script>alert(1)</script>.csv", ["a & b <c>"], window, [])
+    write_page(tmp_path, "<script>alert(1)</script>.csv", ["a & b <c>"], window, None, [])
     page = (tmp_path / "index.html").read_text()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;.csv" in page
     assert "a &amp; b &lt;c&gt;" in page
@@ -226,7 +258,7 @@ def test_a_window_is_found(window: str, number: int, run, explained, tmp_path: P
     count = len(windows)
     expected = number % count
     out = capsys.readouterr().out
-    assert f"Attention on window {expected} of load.csv, test" in out
+    assert f"Explanation of window {expected} of load.csv, test" in out
     origin = LAST - pd.Timedelta(hours=count - 1 - expected)
     assert f"forecast from {origin} to" in (tmp_path / "why" / "index.html").read_text()
 
@@ -254,6 +286,9 @@ def test_another_file(run, explained, place: Path, tmp_path: Path, capsys) -> No
         (["checkpoint=nowhere"], ["nowhere", "no such checkpoint"]),
         (["checkpoint=null"], ["checkpoint=runs/RUN"]),
         (["output=null"], ["output=null: a name is needed"]),
+        (["importance_windows=1"], ["importance_windows=1: at least 2"]),
+        (["importance_windows=-1"], ["importance_windows=-1"]),
+        (["repeats=1"], ["repeats=1 must be at least 2"]),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -313,7 +348,7 @@ def test_the_page_in_a_browser(name: str, run, explained, tmp_path: Path) -> Non
     assert explained(f"checkpoint={run(name)}") == 0
     with opened(tmp_path / "why" / "index.html", tmp_path / "profile") as driver:
         assert [entry for entry in driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
-        assert driver.title.startswith("Attention on window")
+        assert driver.title.startswith("Explanation of window")
         loaded = driver.execute_script(
             "return [...document.images].map(i => i.complete && i.naturalWidth > 400)"
         )
@@ -363,13 +398,24 @@ def test_a_window_of_many_series(
     status = explained(f"checkpoint={series_run}", "slot=cross", *asked)
     printed = capsys.readouterr()
     assert status == 0, printed.err
-    assert f"Attention on window {number} of long.csv, test, series {series}" in printed.out
+    assert f"Explanation of window {number} of long.csv, test, series {series}" in printed.out
     page = (tmp_path / "why" / "index.html").read_text()
     assert f"<li>series {series}</li>" in page
     assert f"forecast from {origin} 00:00:00 to" in page
     assert {path.name for path in (tmp_path / "why").iterdir()} == {
         "cross-layer-0-full.png", "index.html", "numbers.csv", "window.png"
     }  # fmt: skip
+
+
+def test_the_inputs_of_series_are_named(series_run: Path, explained, tmp_path: Path, capsys) -> None:
+    status = explained(f"checkpoint={series_run}", "slot=cross", "importance_windows=10", "repeats=2")
+    assert status == 0, capsys.readouterr().err
+    found = pd.read_csv(tmp_path / "why" / "importance.csv")
+    named = {part: found.loc[found["part"] == part, "input"].tolist() for part in found["part"].unique()}
+    assert named["history"] == ["y", "temperature", "all 2 columns"]
+    assert named["future covariate"] == ["price"]
+    assert named["static"] == ["region", "size"]
+    assert set(pd.read_csv(tmp_path / "why" / "contributions.csv")["target"]) == {"y"}
 
 
 def test_a_window_of_a_series_holds_its_values(series_run: Path, place: Path, monkeypatch) -> None:

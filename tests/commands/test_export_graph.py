@@ -8,7 +8,7 @@ import torch
 from hydra.utils import instantiate
 
 from forecast.cli.compose import compose_config
-from forecast.data.scaling import Scaler
+from forecast.data.scaler import Scaler
 from forecast.data.static_features import encode_static, feature_names, fit_static
 from forecast.data.time_features import time_feature_names, time_features
 from forecast.inference.model import TrainedModel
@@ -57,7 +57,9 @@ def made(*overrides: str, n_features: int = 3, n_targets: int = 3) -> tuple[Fore
     center = torch.tensor([1e7, -3.0, 0.5], dtype=torch.float64)
     scale = torch.tensor([1.0, 20.0, 1e-3], dtype=torch.float64)
     scaler = Scaler(center[None, :n_features], scale[None, :n_features])
-    graph = ForecastGraph(network, scaler, range(n_targets), trained_for=None, calibration=None)
+    graph = ForecastGraph(
+        network, scaler, scaler.domain, range(n_targets), trained_for=None, calibration=None
+    )
     steps = {"past": config.seq_len, "past_time": config.seq_len, "future_time": config.pred_len}
     widths = {"past": n_features, "past_time": 4, "future_time": 4}
     return graph.eval(), {name: ["batch", steps[name], widths[name]] for name in steps}

@@ -27,7 +27,8 @@ from forecast.checkpoints.safe_load import safe_load
 from forecast.cli.compose import compose_config
 from forecast.data import Windows, module, scaled_panel
 from forecast.data.missing import FILLS
-from forecast.data.scaling import Scaler, fit_scaler
+from forecast.data.scaler import Scaler
+from forecast.data.scaling import fit_scaler
 from forecast.data.window_starts import find_window_starts
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import calibrate
@@ -92,7 +93,8 @@ class Example:
 def examples(draw: st.DrawFn, kind: str, mode: str) -> Example:
     split, fill = draw(st.sampled_from(list(SPLITS))), draw(st.sampled_from([None, *FILLS]))
     model = draw(st.sampled_from(["informer", "residual_informer"]))
-    chosen_on_validation = model == "residual_informer"  # its linear map, as best epochs are
+    # the linear model that reads other columns, and the one of the residual Informer, as best epochs are
+    chosen_on_validation = model == "residual_informer" or mode == "MS"
     return Example(
         kind, mode, split, fill,
         model=model,
@@ -136,10 +138,12 @@ def answers(frame: pd.DataFrame, example: Example, folder: Path) -> tuple[dict[s
     fitted = FittedBaselines.fit(data)
     torch.manual_seed(0)
     forecaster = make_forecaster(config, data, fitted)
-    calibration = calibrate(lambda batch: predict(forecaster, batch), data.windows["val"], 64, [80])
+    calibration = calibrate(
+        lambda batch: predict(forecaster, batch), data.windows["val"], data.target_scaler, 64, [80]
+    )
     once = {
         "scaler": [*data.scaler.state_dict().values()],
-        "linear": fitted.linear,
+        **fitted.linear.tensors(),
         "naive_mae": fitted.naive_mae,
         "offsets": calibration.offsets,
     }
@@ -224,9 +228,9 @@ def planted(leak: str) -> Iterator[None]:
 
 
 def scaled_by_all_rows(
-    kind: str, by: str, values: Any, columns: Any, first: Any, last: Any, others: Any
+    kind: str, by: str, values: Any, columns: Any, first: Any, last: Any, others: Any, domain: Any
 ) -> Scaler:
-    return fit_scaler(kind, by, values, columns, first, np.full_like(last, len(values)), others)
+    return fit_scaler(kind, by, values, columns, first, np.full_like(last, len(values)), others, domain)
 
 
 def longer(split: str, rows: int) -> Callable[..., dict[str, list[range]]]:

@@ -54,9 +54,11 @@ def answers(folder: Path, changed: int, given: tuple[str, ...]) -> tuple[dict[st
     index = torch.arange(len(windows))
     batch = windows.gather(index)
     point = predict(forecaster, batch)
-    calibration = calibrate(lambda batch: predict(forecaster, batch), data.windows["val"], 64, [80])
+    calibration = calibrate(
+        lambda batch: predict(forecaster, batch), data.windows["val"], data.target_scaler, 64, [80]
+    )
     once = {
-        "center": data.scaler.center, "scale": data.scaler.scale, "linear": fitted.linear,
+        "center": data.scaler.center, "scale": data.scaler.scale, **fitted.linear.tensors(),
         "naive_mae": fitted.naive_mae, "offsets": calibration.offsets,
     }  # fmt: skip
     each = {

@@ -65,12 +65,13 @@ def test_a_class_that_is_no_forecast_model_is_refused(tmp_path: Path) -> None:
     assert "NotAModel: it is not a subclass of forecast.models.ForecastModel" in done.stderr
 
 
-def test_explain_says_that_a_model_has_no_attention_layers(tmp_path: Path) -> None:
+def test_explain_measures_the_inputs_of_a_model_without_attention_layers(tmp_path: Path) -> None:
     done = train(workplace(tmp_path), *ASKED, f"model._target_={MODULE}.OneLayer")
     assert done.returncode == 0, done.stderr
     run = only(tmp_path, "runs/*")
-    program, asked = ("-m", "forecast.explain"), (f"checkpoint={run}", "output=why")
-    done = finish(start(tmp_path, *asked, program=program, settings=()))
-    assert done.returncode == 2
-    assert "OneLayer" in done.stderr
-    assert "attention layers" in done.stderr
+    command(tmp_path, "explain", f"checkpoint={run}", "output=why", "importance_windows=8", "repeats=2")
+    assert "OneLayer names no attention layers" in (tmp_path / "why" / "index.html").read_text()
+    importance = pd.read_csv(tmp_path / "why" / "importance.csv")
+    mse = importance["mse"].to_numpy()
+    assert (mse[importance["part"] == "history"] > 0).all()
+    assert (mse[importance["part"] == "calendar"] == 0).all()

@@ -343,7 +343,7 @@ def test_a_checkpoint_chooses_no_download(run: Path, tmp_path: Path, monkeypatch
 def test_rolled_bounds_come_from_all_validation_rows_whatever_the_stride(run: Path, monkeypatch) -> None:
     asked, horizon = [], 8
 
-    def roll(model, past, time, horizon):
+    def roll(model, past, time, horizon, clip):
         asked.append(past[:, -1])
         return torch.zeros(len(past), horizon, len(model.target_columns)), None
 

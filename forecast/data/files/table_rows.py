@@ -60,8 +60,8 @@ class ColumnRoles:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The id column, if there is one, and the date column."""
-        return (self.date,) if self.id is None else (self.id, self.date)
+        """The id column and the date column, as far as there are any; a store has neither."""
+        return tuple(name for name in (self.id, self.date) if name)
 
     @property
     def all(self) -> tuple[str, ...]:

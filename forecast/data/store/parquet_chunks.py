@@ -89,7 +89,8 @@ class ParquetChunks(Chunks):
         roles = self.roles.resolve(str(self.path), kept)
         for name in roles.values:
             kind = schema.field(name).type
-            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+                    or pa.types.is_boolean(kind)):  # fmt: skip
                 raise DataError(
                     f"{self.path}: column {quote(name)} is of {kind}: choose the number columns (data.columns)"
                 )

@@ -23,7 +23,7 @@ from forecast.tools.check.series import (
 from forecast.tools.check.settings import Choices, Setting
 from forecast.tools.check.windows import BaselineScores, Part, cut_windows, score_baselines, split_parts
 
-STAGES = ("reading", "columns", "seasons", "baselines", "picture")
+STAGES = ("reading", "columns", "seasons", "baselines")
 
 
 @dataclass(frozen=True)
@@ -150,4 +150,5 @@ def read_panel(data: DataModule) -> Panel:
     data.prepare_data()
     panel = data.source.read()
     check_fits_memory(panel)
-    return replace(panel, values=np.asarray(panel.values))
+    future = None if panel.future is None else np.asarray(panel.future)
+    return replace(panel, values=np.asarray(panel.values), future=future)

@@ -70,14 +70,17 @@ def runs(mask: Bool[np.ndarray, " rows"]) -> tuple[Int[np.ndarray, " runs"], Int
 
 
 def all_columns(panel: Panel) -> tuple[str, ...]:
-    """Targets, past covariates, future covariates and their values as known in advance."""
-    return (*panel.columns, *panel.future_columns)
+    """Targets, past covariates, future covariates and their values as known in advance, if they are numbers."""
+    return tuple(name for name in (*panel.columns, *panel.future_columns) if name not in panel.texts)
 
 
 def all_values(panel: Panel) -> Float[np.ndarray, "rows columns"]:
     """The values of `all_columns`."""
     values = np.asarray(panel.values)
-    return values if panel.future is None else np.hstack([values, panel.future])
+    if panel.future is not None:
+        values = np.hstack([values, panel.future])
+    is_number = [name not in panel.texts for name in (*panel.columns, *panel.future_covariates)]
+    return values if all(is_number) else values[:, is_number]
 
 
 def find_gaps(panel: Panel) -> Gaps:

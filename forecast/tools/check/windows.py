@@ -109,7 +109,8 @@ def score_baselines(data: DataModule) -> BaselineScores:
     for index in chosen.split(BATCH):
         batch = windows.gather(index)
         for name, baseline in fitted.baselines().items():
-            errors[name].update(baseline(windows, batch), batch.future, batch.series)
+            forecast = data.clip_targets(baseline(windows, batch), batch.series)
+            errors[name].update(forecast, batch.future, batch.series)
     found = {name: sums.compute().scores() for name, sums in errors.items()}
     scores = {name: {score: each[score] for score in ("mse", "mae", "mase")} for name, each in found.items()}
     ranked = dict(sorted(scores.items(), key=lambda item: item[1]["mse"]))

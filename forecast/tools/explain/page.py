@@ -7,25 +7,45 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from forecast.tools.explain.input_report import InputStudy
 from forecast.tools.explain.layer import Explanation, Picture
 
 HERE = Path(__file__).parent
 
 
 def write_page(
-    folder: Path, title: str, facts: Sequence[str], window: Picture, explained: Sequence[Explanation]
+    folder: Path,
+    title: str,
+    facts: Sequence[str],
+    window: Picture,
+    inputs: InputStudy | None,
+    explained: Sequence[Explanation],
 ) -> None:
-    """Write the pictures, index.html and numbers.csv into `folder`."""
-    pictures = [window, *(picture for explanation in explained for picture in explanation.pictures)]
+    """Write the pictures, index.html and the tables into `folder`.
+
+    The tables are importance.csv and contributions.csv of the inputs, and numbers.csv of the attention layers.
+    """
+    of_inputs = inputs.pictures() if inputs else []
+    of_layers = [picture for explanation in explained for picture in explanation.pictures]
+    pictures = [window, *of_inputs, *of_layers]
     images = {picture.name: _save_picture(folder, picture) for picture in pictures}
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     page = environment.get_template("page.html").render(
-        title=title, facts=facts, window=window, explained=explained, images=images
+        title=title,
+        facts=facts,
+        window=window,
+        inputs=inputs,
+        of_inputs=of_inputs,
+        explained=explained,
+        images=images,
     )
     (folder / "index.html").write_text(page, encoding="utf-8")
-    _write_numbers(folder / "numbers.csv", explained)
+    if inputs:
+        inputs.write_tables(folder)
+    if explained:
+        _write_numbers(folder / "numbers.csv", explained)
 
 
 def _save_picture(folder: Path, picture: Picture) -> str:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from forecast.data import Batch, DataModule
+from forecast.data import Batch, DataModule, Panel, Windows
 from forecast.inference.model import TrainedModel
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.reports.figures import TRUTH_COLOUR, subplots
@@ -28,14 +28,14 @@ class Window:
     """One window of a split.
 
     Attributes:
-        number: of the window within its split.
+        number: of the window within its split; None if data.eval_stride leaves it out.
         split: train, val or test.
         series: id of the series that the window lies in; empty if the data have no ids.
         dates: of the past and the horizon (seq_len + pred_len).
         batch: the window as a batch of one, scaled.
     """
 
-    number: int
+    number: int | None
     split: str
     series: str
     dates: pd.DatetimeIndex
@@ -46,11 +46,17 @@ class Window:
         """The date of the first forecast step."""
         return pd.Timestamp(self.dates[self.batch.past.shape[1]])  # type: ignore[return-value]
 
+    @property
+    def name(self) -> str:
+        """The number of the window, or the date of its first forecast step if it has no number."""
+        return f"the window of {self.origin}" if self.number is None else f"window {self.number}"
+
 
 def choose_window(data: DataModule, split: str, wanted: str | int) -> Window:
     """The window that `wanted` names: last, first, its number, or the date of its first forecast step.
 
-    Windows are numbered through the series, one after the other. A date means the first series that has such a window.
+    Windows are numbered through the series, one after the other. A date means the first series that has such a window;
+    data.eval_stride may leave out this window.
 
     Raises:
         ConfigError: a split or window that does not exist; the message lists the possible values.
@@ -59,31 +65,64 @@ def choose_window(data: DataModule, split: str, wanted: str | int) -> Window:
         raise ConfigError(
             f"split={split}: the data have no such split; choose one of {', '.join(data.windows)}"
         )
-    windows, panel = data.windows[split], data.panel
-    origins = windows.origins(torch.arange(len(windows), device=windows.device)).cpu().numpy()
-    dates = panel.dates(origins)
-    number = find_number(str(wanted).strip(), dates)
-    if number is None or not 0 <= number < len(windows):
+    windows, every, panel = data.windows[split], windows_at_every_step(data, split), data.panel
+    place = find_place(str(wanted).strip(), windows, every, panel)
+    if place is None:
         of_series = f" of {len(panel):,} series" if len(panel) > 1 else ""
+        edges = np.array([[part.start, part.stop - 1] for part in every.starts if part])
+        dates = panel.dates(edges.ravel() + every.seq_len)
         raise ConfigError(
-            f"window={wanted}: the {split} split has the windows 0 to {len(windows) - 1}{of_series}, whose forecasts "
+            f"window={wanted}: the {split} split has the windows 0 to {len(windows) - 1}{of_series}, and forecasts "
             f"begin from {dates.min()} to {dates.max()}, every {data.freq}; give first, last, a number or such a date"
         )
-    batch = windows.gather(torch.tensor([number], device=windows.device))
-    rows = origins[number] + np.arange(-windows.seq_len, windows.pred_len)
-    series = str(panel.ids[int(batch.series)]) if panel.has_ids else ""
-    return Window(number, split, series, panel.dates(rows), batch)
+    batch = every.gather(torch.tensor([number_of(every, *place)], device=every.device))
+    series, first = place
+    rows = first + np.arange(windows.seq_len + windows.pred_len)
+    name = str(panel.ids[series]) if panel.has_ids else ""
+    return Window(number_of(windows, *place), split, name, panel.dates(rows), batch)
 
 
-def find_number(wanted: str, origins: pd.DatetimeIndex) -> int | None:
-    """The number of the window that `wanted` names; None if no window begins its forecast on that date."""
-    if wanted in ("first", "last"):
-        return 0 if wanted == "first" else len(origins) - 1
+def windows_at_every_step(data: DataModule, split: str) -> Windows:
+    """The windows of a split, with those that data.eval_stride leaves out."""
+    windows = data.windows[split]
+    if windows.stride == 1:
+        return windows
+    first = np.maximum(data.panel.starts, data.rows[split][0] - data.seq_len).tolist()
+    return windows.over(
+        [
+            range(row if part else part.stop, part.stop)
+            for row, part in zip(first, windows.starts, strict=True)
+        ]
+    )
+
+
+Place = tuple[int, int]
+"""The series of a window, and the row at which its past begins."""
+
+
+def find_place(wanted: str, windows: Windows, every: Windows, panel: Panel) -> Place | None:
+    """The place of the window that `wanted` names; a number counts `windows`, a date may be that of any of `every`."""
     try:
-        return int(wanted)
+        number = {"first": 0, "last": len(windows) - 1}.get(wanted)
+        number = int(wanted) if number is None else number
     except ValueError:
-        found = np.flatnonzero(origins == pd.to_datetime(wanted, errors="coerce"))
-    return int(found[0]) if len(found) else None
+        position = int(panel.grid.get_indexer([pd.to_datetime(wanted, errors="coerce")])[0])
+        firsts = (panel.starts - panel.grid_starts + position - every.seq_len).tolist()
+        found = (
+            series for series, part in enumerate(every.starts) if position >= 0 and firsts[series] in part
+        )
+        series = next(found, None)
+        return None if series is None else (series, firsts[series])
+    if not 0 <= number < len(windows):
+        return None
+    index = torch.tensor([number], device=windows.device)
+    return int(windows.series(index)), int(windows.origins(index)) - windows.seq_len
+
+
+def number_of(windows: Windows, series: int, first: int) -> int | None:
+    """The number of the window whose past begins at this row; None if there is none."""
+    part = windows.starts[series]
+    return sum(map(len, windows.starts[:series])) + part.index(first) if first in part else None
 
 
 def draw_window(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from forecast.attention import ProbSparseAttention
 from forecast.data import Batch, DataModule
 from forecast.data.time_features import time_features
+from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError, DataError
 from forecast.tools.export.metadata import has_ids, takes_scale
@@ -74,10 +76,10 @@ def compare_with_pytorch(
         batch = windows.gather(index)
         found = stack_outputs(run(raw_inputs(trained, data, batch)))
         expected = stack_outputs(pytorch_forecast(trained, data, batch))
-        center, scale = (part[batch.series][:, None, None] for part in (scaler.center, scaler.scale))
-        difference = (found - expected).abs()
-        beyond += int((~(difference / scale <= tolerance)).flatten(1).any(1).sum())  # NaN is beyond
-        sizes = (difference / scale, difference, ((expected - center) / scale).abs(), expected.abs())
+        found_scaled, scaled = (scaler.transform(each, batch.series) for each in (found, expected))
+        difference = (found_scaled - scaled).abs()
+        beyond += int((~(difference <= tolerance)).flatten(1).any(1).sum())  # NaN is beyond
+        sizes = (difference, (found - expected).abs(), scaled.abs(), expected.abs())
         largest = torch.maximum(largest, torch.stack([size.flatten(0, -2).amax(0) for size in sizes]))
     return Difference(len(chosen), len(windows.series(chosen).unique()), beyond, *largest)
 
@@ -162,6 +164,8 @@ def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[st
     scalers = scaled.scaler, scaled.future_scaler
     inputs["center"] = torch.cat([scaler.center[series] for scaler in scalers], dim=1)
     inputs["scale"] = torch.cat([scaler.scale[series] for scaler in scalers], dim=1)
+    if scaled.scaler.domain.has_transforms:
+        inputs |= {"location": scaled.scaler.location[series], "shape": scaled.scaler.shape[series]}
     if panel.future is not None and panel.future_covariates:
         inputs |= covariate_inputs(data, batch, rows, time.shape[2])
     if scaled.time.static.shape[1]:
@@ -196,23 +200,22 @@ def replace_missing(values: np.ndarray, completed: Float64[Tensor, "*shape"]) ->
 def pytorch_forecast(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:
     """The forecast of the network on scaled windows, and its quantiles, in the units of the data."""
     forecast, series = trained.forecast(batch.past, batch.past_time, batch.future_time), batch.series
-    point, quantiles = trained.point(forecast), None
+    point, quantiles = data.clip_targets(trained.point(forecast), series), None
     if trained.quantiles is not None:
         quantiles = forecast
     elif trained.calibration is not None:
         quantiles = trained.calibration.around(point)
     outputs = {"forecast": data.unscale_targets(point, series)}
     if quantiles is not None:
-        each = [data.unscale_targets(one, series) for one in quantiles.unbind(-1)]
-        outputs["quantiles"] = torch.stack(each, dim=-1)
+        outputs["quantiles"] = map_quantiles(partial(data.unscale_targets, series=series), quantiles)
     return outputs
 
 
-def stack_outputs(outputs: dict[str, Tensor]) -> Float64[Tensor, "batch pred_len outputs n_targets"]:
-    """The forecast and its quantiles in one tensor."""
+def stack_outputs(outputs: dict[str, Tensor]) -> Float64[Tensor, "batch rows n_targets"]:
+    """The forecast and its quantiles in one tensor, rows = pred_len · outputs."""
     parts = [outputs["forecast"][..., None, :]]
     parts += [outputs["quantiles"].mT] if "quantiles" in outputs else []
-    return torch.cat(parts, dim=2)
+    return torch.cat(parts, dim=2).flatten(1, 2)
 
 
 def count_allowed_exceptions(network: nn.Module, windows: int) -> int:

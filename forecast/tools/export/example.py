@@ -1,7 +1,10 @@
 """The example program that `forecast.export` prints: it runs the exported file without this package."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from forecast.tools.export.reading import write_reading
 
 RUNTIMES = {
     ".onnx": (
@@ -20,8 +23,11 @@ RUNTIMES = {
 """By the ending of the file: the import, and the lines that compute the array `forecast`."""
 
 
-def write_example(path: Path, about: dict[str, Any], date_column: str) -> str:
-    """A program that forecasts the steps after the end of a CSV file, of one series if there are many."""
+def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) -> str:
+    """A program that forecasts the steps after the end of a file, of one series if there are many.
+
+    `data` holds the data settings of the run: how the file of training was read.
+    """
     library, call = RUNTIMES[path.suffix]
     features = ",\n        ".join(feature["pandas"] for feature in about["time_features"])
     extra = "\nimport holidays" if "holidays." in features else ""
@@ -35,7 +41,9 @@ import pandas as pd
 {library}{extra}
 
 about = json.loads(Path({str(path.with_suffix(".json"))!r}).read_text())
-{read_series(about, date_column) if many else read_table(date_column)}
+{name_series(about) if many else ""}{write_reading(data, about["freq"])}{make_indicators(about)}
+history = table.loc[: table[about["target_columns"]].last_valid_index()]
+past = history[about["feature_columns"]].tail(about["seq_len"])  # in data units
 future = pd.date_range(past.index[-1], periods=about["pred_len"] + 1, freq=about["freq"])[1:]
 
 
@@ -54,32 +62,33 @@ inputs = {{
 print(pd.DataFrame(forecast[0], index=future, columns=about["target_columns"]))"""
 
 
-def read_table(date_column: str) -> str:
-    return f"""\
-table = pd.read_csv("my.csv", index_col={date_column!r}, parse_dates=True)
-past = table[about["feature_columns"]].tail(about["seq_len"])  # in data units"""
+def make_indicators(about: dict[str, Any]) -> str:
+    """The lines that add the indicator columns of the categories to the table."""
+    if not about["categories"]:
+        return ""
+    return """
+for name, texts in about["categories"].items():
+    for text in texts:
+        table[f"{name}={text}"] = table[name].astype(str) == text"""
 
 
-def read_series(about: dict[str, Any], date_column: str) -> str:
-    """The rows of one series; rows without values hold future covariates alone."""
-    ids = about["id_column"]
-    if ids is None:
-        return f"""\
-name = ""  # the only series
-table = pd.read_csv("my.csv", index_col={date_column!r}, parse_dates=True)
-past = table[about["feature_columns"]].dropna().tail(about["seq_len"])  # in data units"""
-    return f"""\
-name = {next(iter(about["series"]))!r}  # the series to forecast
-table = pd.read_csv("my.csv", dtype={{{ids!r}: str}}, parse_dates=[{date_column!r}])
-table = table[table[{ids!r}] == name].set_index({date_column!r})
-past = table[about["feature_columns"]].dropna().tail(about["seq_len"])  # in data units"""
+def name_series(about: dict[str, Any]) -> str:
+    """The line that names the series to forecast."""
+    if about["id_column"] is None:
+        return 'series = ""  # the only series\n'
+    return f"series = {next(iter(about['series']))!r}  # the series to forecast\n"
 
 
 def add_series_inputs(about: dict[str, Any]) -> str:
     """The lines that add the inputs of a model of many series."""
     lines = [
-        'inputs["center"] = np.array([about["series"][name]["center"]])',
-        'inputs["scale"] = np.array([about["series"][name]["scale"]])',
+        'inputs["center"] = np.array([about["series"][series]["center"]])',
+        'inputs["scale"] = np.array([about["series"][series]["scale"]])',
+    ]
+    lines += [
+        f'inputs["{part}"] = np.array([about["series"][name]["{part}"]])'
+        for part in ("location", "shape")
+        if part in about["inputs"]
     ]
     if about["as_of"] or about["known_steps"]:
         lines += add_known_covariates(about)

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-from forecast.data.scaling import Scaler
+from forecast.data.domain import Domain
+from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import Calibration
+from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.model import TrainedModel
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import ConfigError
@@ -28,24 +30,27 @@ class ForecastGraph(nn.Module):
     deviation 1. Scaling is in float64 too, as in training; the network runs in float32.
 
     For a table without covariates, the scaler is part of the graph. Otherwise the scale of each window's series is an
-    input, as are the future covariates and static features that the model reads.
+    input, as are the future covariates and static features that the model reads, and with a transform its parameters.
 
     Args:
         network: the model, on scaled values.
         scaler: of the feature columns of a table (1, n_features); None: the scale is an input.
+        domain: transforms and bounds of the feature columns.
         target_index: positions of the targets among the feature columns.
         trained_for: quantiles that the network was trained for; None for a point forecast.
         calibration: conformal offsets of a point forecast, if there are any.
     """
 
-    target_index: Tensor
     table_center: Tensor | None
     table_scale: Tensor | None
+    table_location: Tensor | None
+    table_shape: Tensor | None
 
     def __init__(
         self,
         network: nn.Module,
         scaler: Scaler | None,
+        domain: Domain,
         target_index: Sequence[int],
         *,
         trained_for: tuple[float, ...] | None,
@@ -53,17 +58,17 @@ class ForecastGraph(nn.Module):
     ) -> None:
         super().__init__()
         self.network = network
-        self.n_targets = len(target_index)
+        self.domain, self.target_index = domain, list(target_index)
         self.trained_for, self.calibration = trained_for, calibration
-        self.register_buffer("target_index", torch.tensor(list(target_index)))
-        self.register_buffer("table_center", None if scaler is None else scaler.center)
-        self.register_buffer("table_scale", None if scaler is None else scaler.scale)
+        for name in ("center", "scale", "location", "shape"):
+            self.register_buffer(f"table_{name}", None if scaler is None else getattr(scaler, name))
 
     @classmethod
     def of_model(cls, trained: TrainedModel) -> "ForecastGraph":
         graph = cls(
             trained.network,
             None if takes_scale(trained) else trained.scaler,
+            trained.scaler.domain,
             trained.target_index,
             trained_for=trained.quantiles,
             calibration=trained.calibration,
@@ -77,6 +82,8 @@ class ForecastGraph(nn.Module):
         future_time: Float64[Tensor, "batch pred_len n_calendar"],
         center: Float64[Tensor, "batch n_scaled"] | None = None,
         scale: Float64[Tensor, "batch n_scaled"] | None = None,
+        location: Float64[Tensor, "batch n_features"] | None = None,
+        shape: Float64[Tensor, "batch n_features"] | None = None,
         future_covariates: Float64[Tensor, "batch steps n_future"] | None = None,
         known: Float64[Tensor, "batch steps n_known"] | None = None,
         static: Float64[Tensor, "batch n_static"] | None = None,
@@ -87,6 +94,7 @@ class ForecastGraph(nn.Module):
             past: values in the units of the data.
             past_time, future_time: calendar features.
             center, scale: of the columns of `past`, then of the future covariates; None: those of the graph.
+            location, shape: parameters of the transforms; None: those of the graph, or there are none.
             future_covariates: in the units of the data, steps = seq_len + pred_len.
             known: masks of the future covariates that are known for some steps only, 1 where the value is known.
             static: encoded static features.
@@ -100,8 +108,11 @@ class ForecastGraph(nn.Module):
         scale = self.table_scale if scale is None else scale
         assert center is not None
         assert scale is not None
+        location = self.table_location if location is None else location
+        shape = self.table_shape if shape is None else shape
         n_features, seq_len = past.shape[2], past.shape[1]
-        scaled = ((past - center[:, None, :n_features]) / scale[:, None, :n_features]).float()
+        scaler = Scaler(center[:, :n_features], scale[:, :n_features], self.domain, location, shape)
+        scaled = scaler.transform(past, None).float()
         time = torch.cat([past_time, future_time], dim=1)
         if future_covariates is not None:
             shifted = future_covariates - center[:, None, n_features:]
@@ -112,22 +123,19 @@ class ForecastGraph(nn.Module):
             time = torch.cat([time, static[:, None].expand(-1, time.shape[1], -1)], dim=2)
         time = time.float()
         output = self.network(scaled, time[:, :seq_len], time[:, seq_len:])
-        target = [part.index_select(1, self.target_index)[:, None] for part in (center, scale)]
+        targets = scaler.select_columns(self.target_index)
+
+        def unscale(values: Tensor) -> Tensor:
+            return targets.inverse(values, None)
+
         if self.trained_for is not None:
-            quantiles = arrange_quantiles(output, self.n_targets)
-            quantiles = unscale(quantiles, *(part[..., None] for part in target))
+            quantiles = map_quantiles(unscale, arrange_quantiles(output, len(self.target_index)))
             return {"forecast": quantiles[..., len(self.trained_for) // 2], "quantiles": quantiles}
-        outputs = {"forecast": unscale(output, *target)}
+        point = targets.clip(output, None)
+        outputs = {"forecast": unscale(point)}
         if self.calibration is not None:
-            around = self.calibration.around(output)
-            outputs["quantiles"] = unscale(around, *(part[..., None] for part in target))
+            outputs["quantiles"] = map_quantiles(unscale, self.calibration.around(point))
         return outputs
-
-
-def unscale(
-    values: Float[Tensor, "*shape"], center: Float64[Tensor, "..."], scale: Float64[Tensor, "..."]
-) -> Float64[Tensor, "*shape"]:
-    return values.double() * scale + center
 
 
 def trace_forecast(graph: ForecastGraph, shapes: Mapping[str, Sequence[int | str]]) -> ExportedProgram:

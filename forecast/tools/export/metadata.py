@@ -51,6 +51,7 @@ def describe_model(trained: TrainedModel) -> dict[str, Any]:
         "attention": trained.config["model"]["attention"]["name"],
         "feature_columns": trained.feature_columns,
         "target_columns": trained.target_columns,
+        "categories": dict(trained.categories),
         "freq": trained.freq,
         "seq_len": seq_len,
         "pred_len": pred_len,
@@ -62,8 +63,24 @@ def describe_model(trained: TrainedModel) -> dict[str, Any]:
         "inputs": inputs | series_inputs(trained) if series else inputs,
         "outputs": outputs,
         "type": "float64, past and outputs in data units",
+        **describe_domain(trained),
         **series,
     }
+
+
+def describe_domain(trained: TrainedModel) -> dict[str, Any]:
+    """The transforms and the bounds that are part of the graph, if there are any."""
+    found, domain = {}, trained.scaler.domain
+    if domain.has_transforms:
+        found["transforms"] = list(domain.transforms)
+        found["transforms_are"] = (
+            "applied to each of feature_columns before the scale, in the graph: log1p(value), "
+            "(value ** shape - 1) / shape (boxcox), arcsinh((value - location) / shape)"
+        )
+    for name, bounds in {"lower": domain.lower, "upper": domain.upper}.items():
+        if domain.has_bounds:
+            found[name] = [bound if math.isfinite(bound) else None for bound in bounds]
+    return found
 
 
 def has_ids(trained: TrainedModel) -> bool:
@@ -84,6 +101,8 @@ def series_inputs(trained: TrainedModel) -> dict[str, list[int | str]]:
     n_known = len(known_steps(trained))
     n_scaled = len(trained.feature_columns) + n_future
     shapes: dict[str, list[int | str]] = {"center": ["batch", n_scaled], "scale": ["batch", n_scaled]}
+    if trained.scaler.domain.has_transforms:
+        shapes |= {name: ["batch", len(trained.feature_columns)] for name in ("location", "shape")}
     if n_future:
         shapes["future_covariates"] = ["batch", trained.seq_len + trained.pred_len, n_future]
     if n_known:
@@ -107,6 +126,9 @@ def describe_series(trained: TrainedModel) -> dict[str, Any]:
         torch.cat([state["scaler"][part], state["future_scaler"][part]], dim=1).tolist()
         for part in ("center", "scale")
     )
+    transforms = {}
+    if trained.scaler.domain.has_transforms:
+        transforms = {part: state["scaler"][part].tolist() for part in ("location", "shape")}
     return {
         "id_column": trained.config["data"].get("id_column"),
         "future_covariates": state["future_covariates"],
@@ -119,6 +141,7 @@ def describe_series(trained: TrainedModel) -> dict[str, Any]:
         "scaled_columns; for a new series, compute them from its own rows as the scaler does",
         "series": {
             name: {"center": center[s], "scale": scale[s]}
+            | {part: values[s] for part, values in transforms.items()}
             for s, name in enumerate(state["ids"])
             if state["has_scale"][s]
         },

@@ -1,5 +1,6 @@
 """The report of an export: shapes, size, the difference from PyTorch, and an example program."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ from forecast.tools.export.difference import WINDOWS_PER_EXCEPTION
 from forecast.tools.export.example import write_example
 
 
-def print_report(path: Path, about: dict[str, Any], checked: dict[str, Any], date_column: str) -> None:
-    """Print the shapes, the result of the comparison and an example program."""
+def print_report(path: Path, about: dict[str, Any], checked: dict[str, Any], data: Mapping[str, Any]) -> None:
+    """Print the shapes, the result of the comparison and an example program that reads a file as `data` says."""
     console = Console(soft_wrap=True, highlight=False, markup=False)
     console.print(f"written  {path} ({path.stat().st_size / 1e6:.1f} MB) and {path.with_suffix('.json')}")
     for what in ("inputs", "outputs"):
@@ -38,4 +39,4 @@ def print_report(path: Path, about: dict[str, Any], checked: dict[str, Any], dat
             "because rounding can change its selection of queries"
         )
     console.print("\nA program that runs the file without this package:\n")
-    console.print(write_example(path, about, date_column))
+    console.print(write_example(path, about, data))

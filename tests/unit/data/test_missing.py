@@ -12,11 +12,14 @@ from torch import Tensor
 from forecast.api import frame_data
 from forecast.data import DataModule
 from forecast.data.missing import FILLS, SEASONS_BACK, Fill, choose_methods, describe_missing, missing_shares
+from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
+from forecast.evaluation.covariate_steps import find_covariate_steps
 from forecast.evaluation.errors import ErrorSums, window_errors
+from forecast.evaluation.gram import sampled_gram
 from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.least_squares import sampled_gram, solve
+from forecast.evaluation.linear_fit import fit_lookbacks
 from forecast.evaluation.quantiles import DECILES
 from forecast.system.errors import ConfigError, DataError
 
@@ -169,7 +172,7 @@ def test_errors_count_measured_values() -> None:
     target[4] = torch.nan
     series = torch.arange(30) % 2
     scale = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-    sums = ErrorSums(5, torch.zeros(2, 3), scale, torch.ones(2, 3))
+    sums = ErrorSums(5, Scaler(torch.zeros(2, 3), scale), torch.ones(2, 3))
     for part in torch.arange(30).split(7):
         sums.update(prediction[part], target[part], series[part])
     errors = sums.compute()
@@ -192,7 +195,7 @@ def test_errors_count_measured_values() -> None:
 def test_a_forecast_that_is_no_number_is_not_hidden() -> None:
     prediction, target = torch.zeros(2, 3, 1), torch.zeros(2, 3, 1)
     prediction[0, 1], target[1, 0] = torch.nan, torch.nan
-    sums = ErrorSums(3, torch.zeros(1, 1), torch.ones(1, 1), torch.ones(1, 1))
+    sums = ErrorSums(3, Scaler(torch.zeros(1, 1), torch.ones(1, 1)), torch.ones(1, 1))
     sums.update(prediction, target, torch.zeros(2, dtype=torch.int64))
     assert np.isnan(sums.compute().scores()["mse"])
     assert window_errors(prediction, target)[0].isnan().all()
@@ -217,7 +220,7 @@ def test_intervals_count_measured_values() -> None:
     target[torch.rand(target.shape, generator=generator) < 0.3] = torch.nan
 
     def scores(quantiles: Tensor, target: Tensor) -> dict[str, Any]:
-        sums = IntervalSums(DECILES, [80], torch.ones(1, 1))
+        sums = IntervalSums(DECILES, [80], Scaler(torch.zeros(1, 1), torch.ones(1, 1)))
         sums.update(quantiles, target, torch.zeros(len(target), dtype=torch.int64))
         return sums.compute()
 
@@ -254,7 +257,7 @@ def test_the_linear_model_is_fitted_to_measured_values() -> None:
     dates = pd.date_range("2024-01-01", periods=4000, freq="h", name="date")
     data = ready(pd.DataFrame({"a": values}, dates), seq_len=4, pred_len=2, season=1, scaler="none")
     windows = data.windows["train"]
-    complete = solve(sampled_gram(windows), 4, 1e-6)
+    complete, _ = fit_lookbacks(sampled_gram(windows, find_covariate_steps(windows)), 1, 1e-6, ())
     gather = type(windows).gather
 
     def with_holes(index: Tensor) -> Any:
@@ -263,7 +266,8 @@ def test_the_linear_model_is_fitted_to_measured_values() -> None:
         return batch._replace(future=batch.future.masked_fill(lost, torch.nan))
 
     windows.gather = with_holes  # type: ignore[method-assign]
-    torch.testing.assert_close(solve(sampled_gram(windows), 4, 1e-6), complete, atol=0.06, rtol=0)
+    found, _ = fit_lookbacks(sampled_gram(windows, find_covariate_steps(windows)), 1, 1e-6, ())
+    torch.testing.assert_close(found, complete, atol=0.06, rtol=0)
 
 
 def test_series_without_a_value_in_training_have_no_windows() -> None:

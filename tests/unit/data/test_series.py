@@ -13,11 +13,13 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from forecast.data import DataModule, long_data
 from forecast.data.missing import describe_missing, missing_shares
 from forecast.data.rows import TensorRows
+from forecast.data.scaler import Scaler
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines, SeasonalNaive, seasonal_naive_mae
 from forecast.evaluation.errors import SCORES, ErrorSums, window_errors
+from forecast.models.linear_model import own_past
 from forecast.system.errors import ConfigError, DataError
-from forecast.training.report import describe_inputs
+from forecast.training.inputs import describe_inputs
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
 
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}
@@ -493,7 +495,9 @@ def test_a_checkpoint_keeps_the_scales_of_its_series_and_gives_new_ones_their_ow
     ]  # all that the first forecast may know
     np.testing.assert_allclose([data.scaler.center[0, 0], data.scaler.scale[0, 0]], [seen.mean(), seen.std()])
     assert data.n_windows["test"] == sum(n - SEQ_LEN - PRED_LEN + 1 for n in LENGTHS.values())
-    fitted = FittedBaselines(torch.zeros(1, 1), torch.tensor([[1.0], [2.0], [3.0]]), 7, list(LENGTHS)[1:])
+    fitted = FittedBaselines(
+        own_past(torch.zeros(1, 1)), torch.tensor([[1.0], [2.0], [3.0]]), 7, list(LENGTHS)[1:]
+    )
     naive_mae = fitted.naive_mae_of(data.panel.ids)
     assert naive_mae[:, 0].tolist()[1:] == [1, 2, 3]
     assert naive_mae[0].isnan()
@@ -530,14 +534,17 @@ def test_baselines_of_every_series() -> None:
     fitted = FittedBaselines.fit(data)
     for s, length in enumerate(LENGTHS.values()):
         rows = torch.from_numpy(data.panel.values[data.panel.starts[s] :][: int(0.7 * length)]).float()
-        (expected,) = seasonal_naive_mae(TensorRows(rows), [0, 1], np.array([0]), np.array([len(rows)]), 7)
+        unscaled = Scaler(torch.zeros(1, 2), torch.ones(1, 2))
+        (expected,) = seasonal_naive_mae(
+            TensorRows(rows), unscaled, [0, 1], np.array([0]), np.array([len(rows)]), 7
+        )
         torch.testing.assert_close(fitted.naive_mae[s], expected, rtol=1e-4, atol=1e-5)
     batch = every(data, "train")
     past = batch.past.double()
     mean = past.mean(1, keepdim=True)
     x = (past - mean).transpose(1, 2).flatten(0, 1).numpy()
     y = (batch.future.double() - mean).transpose(1, 2).flatten(0, 1).numpy()
-    np.testing.assert_allclose(fitted.linear, np.linalg.lstsq(x, y, rcond=None)[0], atol=1e-3)
+    np.testing.assert_allclose(fitted.linear.own, np.linalg.lstsq(x, y, rcond=None)[0], atol=1e-3)
 
 
 def test_a_series_without_a_season_behind_it_repeats_its_last_value() -> None:
@@ -570,13 +577,8 @@ def test_scores_are_each_series_own_then_their_mean() -> None:
     errors, each = sums.compute(), window_errors(forecast, batch.future)
     alone = []
     for s in range(len(LENGTHS)):
-        sums = ErrorSums(
-            PRED_LEN,
-            *(
-                part[s : s + 1]
-                for part in (data.target_scaler.center, data.target_scaler.scale, fitted.naive_mae)
-            ),
-        )
+        center, scale = (part[s : s + 1] for part in (data.target_scaler.center, data.target_scaler.scale))
+        sums = ErrorSums(PRED_LEN, Scaler(center, scale), fitted.naive_mae[s : s + 1])
         own = series == s
         sums.update(forecast[own], batch.future[own], torch.zeros(int(own.sum()), dtype=torch.int64))
         alone.append(sums.compute())

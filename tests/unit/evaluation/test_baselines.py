@@ -4,6 +4,7 @@ import torch
 
 from forecast.data import Windows
 from forecast.data.rows import TensorRows
+from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import (
     RIDGE,
     FittedBaselines,
@@ -13,7 +14,8 @@ from forecast.evaluation.baselines import (
     seasonal_naive_mae,
 )
 from forecast.evaluation.errors import window_errors
-from forecast.evaluation.least_squares import solve, window_gram
+from forecast.evaluation.gram import window_gram
+from forecast.evaluation.linear_fit import fit_plain
 from tests.support.windows import windows_over
 
 SEQ_LEN, PRED_LEN, ROWS, COLUMNS = 9, 5, 70, 3
@@ -32,7 +34,7 @@ def windows(first_row: int = 0, count: int | None = None, target_index: list[int
 
 
 def fit_linear(split: Windows, ridge: float = RIDGE) -> Linear:
-    return Linear(solve(window_gram(split), SEQ_LEN, ridge).float())
+    return Linear(fit_plain(window_gram(split), ridge))
 
 
 def test_naive_repeats_the_last_value_of_the_targets() -> None:
@@ -91,7 +93,7 @@ def test_linear_does_not_depend_on_the_level_of_the_data() -> None:
     np.testing.assert_allclose(
         high - 1e4, low, atol=0.02
     )  # float32 holds three digits behind the point there
-    np.testing.assert_allclose(fit_linear(raised).weight, fit_linear(split).weight, atol=1e-3)
+    np.testing.assert_allclose(fit_linear(raised).weights.own, fit_linear(split).weights.own, atol=1e-3)
 
 
 def test_linear_answers_flat_data_with_its_level() -> None:
@@ -104,13 +106,17 @@ def test_linear_answers_flat_data_with_its_level() -> None:
 def test_mase_denominator() -> None:
     rows = torch.tensor([[0.0], [1.0], [5.0], [2.0]])
     first, last = np.array([0]), np.array([4])
-    assert seasonal_naive_mae(TensorRows(rows), [0], first, last, 2).item() == pytest.approx((5 + 1) / 2)
+    unscaled = Scaler(torch.zeros(1, 1), torch.ones(1, 1))
+    assert seasonal_naive_mae(TensorRows(rows), unscaled, [0], first, last, 2).item() == pytest.approx(
+        (5 + 1) / 2
+    )
 
 
 def test_mase_denominators_of_several_series() -> None:
     rows = torch.randn(60, 2, generator=torch.Generator().manual_seed(1))
     first, last = np.array([0, 20, 25, 26]), np.array([20, 25, 26, 60])
-    found = seasonal_naive_mae(TensorRows(rows), [1, 0], first, last, 7)
+    unscaled = Scaler(torch.zeros(4, 2), torch.ones(4, 2))
+    found = seasonal_naive_mae(TensorRows(rows), unscaled, [1, 0], first, last, 7)
     for series, lag in ((0, 7), (1, 1), (3, 7)):  # the second has no whole season, the third no second row
         own = rows[first[series] : last[series], [1, 0]].double()
         assert found[series].tolist() == pytest.approx((own[lag:] - own[:-lag]).abs().mean(0).tolist())

@@ -41,7 +41,7 @@ def test_coverage_is_at_least_the_level_on_exchangeable_errors(level: int) -> No
 
 def test_every_validation_window_counts(etth1) -> None:
     windows, baseline = etth1.windows["val"], Naive()
-    found = calibrate(lambda batch: baseline(windows, batch), windows, batch_size=100)
+    found = calibrate(lambda batch: baseline(windows, batch), windows, etth1.target_scaler, batch_size=100)
     values = np.asarray(windows.values[:]).astype(np.float64)
     first = windows.starts[0].start + windows.seq_len
     origins = np.arange(first, first + len(windows))
@@ -59,7 +59,10 @@ def test_every_validation_window_counts(etth1) -> None:
 def test_more_errors_than_the_limit_use_every_nth_window(etth1, monkeypatch) -> None:
     windows, baseline = etth1.windows["val"], Naive()
     monkeypatch.setattr(conformal, "MAX_ERRORS", 100 * 24 * 7)
-    assert calibrate(lambda batch: baseline(windows, batch), windows, batch_size=64).windows <= 100
+    assert (
+        calibrate(lambda batch: baseline(windows, batch), windows, etth1.target_scaler, batch_size=64).windows
+        <= 100
+    )
 
 
 def test_a_calibration_survives_a_checkpoint() -> None:

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forecast.data.scaler import Scaler
 from forecast.evaluation.errors import SCORES, Errors, ErrorSums, window_errors
 
 WINDOWS, STEPS, VARIABLES = 11, 5, 3
@@ -27,7 +28,7 @@ def forecasts() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def summed(batches: list[int]) -> Errors:
-    sums = ErrorSums(STEPS, CENTER, SCALE, NAIVE)
+    sums = ErrorSums(STEPS, Scaler(CENTER, SCALE), NAIVE)
     prediction, target = forecasts()
     for p, t in zip(prediction.split(batches), target.split(batches), strict=True):
         add(sums, p, t)
@@ -73,7 +74,7 @@ def test_batch_size_never_changes_a_score(cuts: list[int]) -> None:
 
 
 def test_undefined_ratios_leave_their_variable_out() -> None:
-    sums = ErrorSums(2, torch.zeros(1, 2), torch.ones(1, 2), torch.tensor([[0.0, 2.0]]))
+    sums = ErrorSums(2, Scaler(torch.zeros(1, 2), torch.ones(1, 2)), torch.tensor([[0.0, 2.0]]))
     add(sums, torch.tensor([[[1.0, 1.0], [1.0, 1.0]]]), torch.tensor([[[0.0, 4.0], [0.0, 4.0]]]))
     scores = sums.compute().scores()
     assert scores["wape"] == pytest.approx(3 / 4)
@@ -82,7 +83,7 @@ def test_undefined_ratios_leave_their_variable_out() -> None:
 
 
 def test_smape_of_zero_against_zero_is_zero() -> None:
-    sums = ErrorSums(1, torch.zeros(1, 1), torch.ones(1, 1), torch.ones(1, 1))
+    sums = ErrorSums(1, Scaler(torch.zeros(1, 1), torch.ones(1, 1)), torch.ones(1, 1))
     add(sums, torch.zeros(1, 1, 1), torch.zeros(1, 1, 1))
     assert sums.compute().scores()["smape"] == 0
 
@@ -97,7 +98,7 @@ def test_window_errors_average_to_the_scores() -> None:
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 def test_a_forecast_that_is_not_finite_has_no_good_score(wrong: float) -> None:
-    sums = ErrorSums(1, torch.zeros(1, 2), torch.ones(1, 2), torch.ones(1, 2))
+    sums = ErrorSums(1, Scaler(torch.zeros(1, 2), torch.ones(1, 2)), torch.ones(1, 2))
     add(sums, torch.tensor([[[wrong, 1.0]]]), torch.tensor([[[1.0, 2.0]]]))
     errors = sums.compute()
     assert not any(
@@ -110,10 +111,10 @@ def test_series_are_averaged_in_their_own_units() -> None:
     """A series ten times as large does not drown the other; one without windows does not count."""
     prediction, target = forecasts()
     scale = torch.cat([SCALE, 10 * SCALE, SCALE])
-    sums = ErrorSums(STEPS, CENTER.repeat(3, 1), scale, NAIVE.repeat(3, 1))
+    sums = ErrorSums(STEPS, Scaler(CENTER.repeat(3, 1), scale), NAIVE.repeat(3, 1))
     series = torch.tensor([0] * 4 + [1] * 7)
     sums.update(prediction, target, series)
-    alone = [ErrorSums(STEPS, CENTER, scale[s : s + 1], NAIVE) for s in (0, 1)]
+    alone = [ErrorSums(STEPS, Scaler(CENTER, scale[s : s + 1]), NAIVE) for s in (0, 1)]
     for s, own in enumerate(alone):
         add(own, prediction[series == s], target[series == s])
     scores, (one, two) = sums.compute().scores(), [own.compute().scores() for own in alone]
@@ -128,7 +129,7 @@ def test_zeros_that_float32_moved_are_zeros() -> None:
     """A truth of 0 comes back from scaling as some 1e-8, and must not decide a ratio."""
     center, scale = torch.tensor([0.3, 2.0]), torch.tensor([0.1, 7.0])
     truth = ((torch.zeros(5, 4, 2) - center) / scale).float()
-    sums = ErrorSums(4, center[None], scale[None], naive_mae=torch.ones(1, 2))
+    sums = ErrorSums(4, Scaler(center[None], scale[None]), naive_mae=torch.ones(1, 2))
     add(sums, truth + 1e-6, truth)
     assert sums.compute().scores()["smape"] == 0
     assert math.isnan(sums.compute().scores()["wape"])

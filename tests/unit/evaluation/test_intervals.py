@@ -3,6 +3,7 @@ import pytest
 import torch
 from sklearn.metrics import mean_pinball_loss
 
+from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import PROBABILITIES
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.quantiles import DECILES, probabilities
@@ -15,7 +16,7 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
     target = torch.randn(7, 4, 3, generator=generator)
     scale = torch.tensor([[1.0, 10.0, 0.5], [2.0, 1.0, 3.0]])
     series = torch.tensor([0, 1, 1, 0, 0, 1, 0])
-    sums = IntervalSums(at, [80, 95], scale)
+    sums = IntervalSums(at, [80, 95], Scaler(torch.zeros_like(scale), scale))
     for part in (slice(0, 5), slice(5, 7)):
         sums.update(quantiles[part], target[part], series[part])
     scores = sums.compute()
@@ -37,7 +38,7 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
 def test_crps_of_a_forecast_without_spread_is_its_mae() -> None:
     at = probabilities([80, 95])
     point, target = torch.randn(6, 4, 2), torch.randn(6, 4, 2)
-    sums = IntervalSums(at, [80], torch.ones(1, 2))
+    sums = IntervalSums(at, [80], Scaler(torch.zeros(1, 2), torch.ones(1, 2)))
     series = torch.zeros(6, dtype=torch.int64)
     sums.update(point[..., None].expand(-1, -1, -1, len(at)), target, series)
     scores = sums.compute()
@@ -53,7 +54,7 @@ def test_one_forecast_has_one_score_however_many_quantiles_are_known_of_it(at: t
     normal = torch.distributions.Normal(0.0, 1.0)
     quantiles = normal.icdf(torch.tensor(at)).expand(4_000, 1, 1, -1)
     target = normal.icdf((torch.arange(4_000) + 0.5) / 4_000)[:, None, None]
-    sums = IntervalSums(at, [80], torch.ones(1, 1))
+    sums = IntervalSums(at, [80], Scaler(torch.zeros(1, 1), torch.ones(1, 1)))
     sums.update(quantiles, target, torch.zeros(4_000, dtype=torch.int64))
     assert sums.compute()["crps"] == pytest.approx(0.5907, abs=1e-3)
     assert sums.compute()["crps"] == pytest.approx(torch.pi**-0.5, rel=0.05)

@@ -6,6 +6,7 @@ import torch
 
 from forecast.models import ResidualInformer
 from forecast.models.base import WarmStart
+from forecast.models.linear_model import LinearWeights, own_past
 from forecast.models.quantile_head import arrange_quantiles
 from tests.support.models import ATTENTION_TYPES, slots, without_gradient
 from tests.support.selection import every_nth
@@ -42,6 +43,9 @@ class FakeWarmStart(WarmStart):
 
     def linear_weight(self) -> torch.Tensor:
         return self.weight
+
+    def linear_weights(self) -> LinearWeights:
+        return own_past(self.weight)
 
     def error_quantiles(self, forecast: Any) -> torch.Tensor:
         gap = torch.nn.functional.softplus(torch.tensor(-1.0))

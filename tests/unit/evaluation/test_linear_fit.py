@@ -3,15 +3,17 @@
 import torch
 
 from forecast.data import DataModule, sample_data
-from forecast.evaluation.least_squares import sliding_gram, solve, squared_error, window_gram
-from forecast.training.warm_start import (
+from forecast.evaluation.gram import Gram, sliding_gram, window_gram
+from forecast.evaluation.least_squares import squared_error
+from forecast.evaluation.linear_fit import (
     Choice,
-    Gram,
     average_lookbacks,
     choose,
     fit_and_test_grams,
     fit_choice,
     fit_linear,
+    fit_lookbacks,
+    solve_recent,
 )
 
 SEQ_LEN, PRED_LEN = 12, 5
@@ -42,10 +44,10 @@ def test_the_gram_matrix_is_the_sum_over_windows() -> None:
 
 def test_the_squared_error_is_that_of_every_window() -> None:
     made = data()
-    weight = fit_choice(window_gram(made.windows["train"]), SEQ_LEN, Choice(0.1, 2))
+    weight, covariates = fit_lookbacks(window_gram(made.windows["train"]), 2, 0.1, ())
     past, future = each("val", made)
     by_hand = float((future - past @ weight).square().sum())
-    assert abs(squared_error(window_gram(made.windows["val"]), weight) / by_hand - 1) < 1e-6
+    assert abs(squared_error(window_gram(made.windows["val"]), weight, covariates) / by_hand - 1) < 1e-6
 
 
 def test_averaged_lookbacks_forecast_the_mean_of_the_forecasts() -> None:
@@ -54,17 +56,16 @@ def test_averaged_lookbacks_forecast_the_mean_of_the_forecasts() -> None:
     past, _ = each("test", made)
     by_hand, weights = [], []
     for lookback in (12, 6, 3):
-        part = gram[SEQ_LEN - lookback :, SEQ_LEN - lookback :]
         recent = past[:, -lookback:]
         mean = recent.mean(1, keepdim=True)
-        weights.append(solve(part, lookback, ridge=0.1))
+        weights.append(solve_recent(gram, lookback, 0.1, ())[0])
         by_hand.append((recent - mean) @ weights[-1] + mean)
     torch.testing.assert_close(past @ average_lookbacks(weights), torch.stack(by_hand).mean(0))
-    torch.testing.assert_close(past @ fit_choice(gram, SEQ_LEN, Choice(0.1, 3)), torch.stack(by_hand).mean(0))
+    torch.testing.assert_close(past @ fit_lookbacks(gram, 3, 0.1, ())[0], torch.stack(by_hand).mean(0))
 
 
 def test_a_linear_model_keeps_constants() -> None:
-    weight = fit_choice(window_gram(data().windows["train"]), SEQ_LEN, Choice(0.01, 2))
+    weight, _ = fit_lookbacks(window_gram(data().windows["train"]), 2, 0.01, ())
     torch.testing.assert_close(weight.sum(0), torch.ones(PRED_LEN, dtype=torch.float64))
 
 
@@ -80,17 +81,18 @@ def test_each_origin_is_tested_on_later_windows() -> None:
             windows = part.unfold(0, SEQ_LEN + PRED_LEN, 1).flatten(0, 1)
             windows = windows - windows.mean(1, keepdim=True)
             centre = torch.eye(SEQ_LEN + PRED_LEN, dtype=torch.float64) - 1 / (SEQ_LEN + PRED_LEN)
-            torch.testing.assert_close(centre @ gram @ centre, windows.T @ windows, rtol=1e-6, atol=1e-4)
+            torch.testing.assert_close(centre @ gram.own @ centre, windows.T @ windows, rtol=1e-6, atol=1e-4)
 
 
 def test_the_choice_is_the_one_that_errs_least() -> None:
     made = data()
     (before, after) = gram_pairs(made)[-1]
-    chosen = choose([(before, after)], SEQ_LEN)
+    chosen = choose([(before, after)])
     past, future = each("val", made)
 
     def error(choice: Choice) -> float:
-        return float((past @ fit_choice(before, SEQ_LEN, choice) - future).square().sum())
+        weight, _ = fit_lookbacks(before, choice.depth, choice.ridge, ())
+        return float((past @ weight - future).square().sum())
 
     others = [Choice(ridge, depth) for ridge in (1e-6, 1e-2, 0.3, 3.0) for depth in (1, 2, 3)]
     assert all(error(chosen) <= error(other) * (1 + 1e-9) for other in others)
@@ -99,17 +101,15 @@ def test_the_choice_is_the_one_that_errs_least() -> None:
 def test_a_setting_that_does_not_help_at_every_origin_is_not_selected() -> None:
     made = data()
     few, all_rows = window_gram(made.windows_from([range(20)])), window_gram(made.windows["train"])
-    assert choose([(few, all_rows)], SEQ_LEN) != Choice(1e-6, 1)
-    assert choose([(few, all_rows), (few, few)], SEQ_LEN) == Choice(1e-6, 1)  # fits those windows best
+    assert choose([(few, all_rows)]) != Choice(1e-6, 1)
+    assert choose([(few, all_rows), (few, few)]) == Choice(1e-6, 1)  # fits those windows best
 
 
 def test_another_data_sets_windows_may_choose() -> None:
     """A refit on all rows has no validation windows: the tested split's choose."""
     made = data()
     whole = made.resplit("train")
-    chosen = choose(gram_pairs(made), SEQ_LEN)
-    torch.testing.assert_close(
-        fit_linear(whole, made, None),
-        fit_choice(window_gram(whole.windows["train"]), SEQ_LEN, chosen).float(),
-    )
-    assert not torch.allclose(fit_linear(whole, made, None), fit_linear(made, made, None))
+    chosen = choose(gram_pairs(made))
+    found = fit_linear(whole, made, None).own
+    torch.testing.assert_close(found, fit_choice(window_gram(whole.windows["train"]), chosen).own)
+    assert not torch.allclose(found, fit_linear(made, made, None).own)

@@ -1,0 +1,160 @@
+"""The transform and the bounds of each column, and the check that all values are within them."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from forecast.data.columns import by_column
+from forecast.data.panel import Panel
+from forecast.data.stored_values import StoredValues
+from forecast.data.transforms import ABOVE, BOXCOX, LOG1P, NONE, TRANSFORMS
+from forecast.system.errors import ConfigError, DataError
+
+BoundSetting = int | float | Mapping[str, int | float]
+TransformSetting = str | Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The transform of each column, and the smallest and largest value of its forecasts, in data units.
+
+    A column without a bound has −∞ or ∞.
+    """
+
+    transforms: tuple[str, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+
+    @classmethod
+    def unlimited(cls, n_columns: int) -> "Domain":
+        """No transform and no bounds."""
+        return cls((NONE,) * n_columns, (-math.inf,) * n_columns, (math.inf,) * n_columns)
+
+    @property
+    def has_transforms(self) -> bool:
+        return any(kind != NONE for kind in self.transforms)
+
+    @property
+    def has_bounds(self) -> bool:
+        return any(map(math.isfinite, (*self.lower, *self.upper)))
+
+    def select_columns(self, index: Sequence[int]) -> "Domain":
+        """The domain of some of the columns."""
+        transforms, lower, upper = (tuple(part[i] for i in index) for part in vars(self).values())
+        return Domain(transforms, lower, upper)
+
+    def describe(self, columns: Sequence[str]) -> str:
+        """The transform and the bounds in words, by column where they differ; empty if there are none."""
+        found: dict[str, list[str]] = {}
+        for name, kind, low, high in zip(columns, self.transforms, self.lower, self.upper, strict=True):
+            words = [] if kind == NONE else [kind]
+            words += [f"at least {low:g}"] if math.isfinite(low) else []
+            words += [f"at most {high:g}"] if math.isfinite(high) else []
+            found.setdefault(", ".join(words), []).append(name)
+        if list(found) == [""]:
+            return ""
+        if len(found) == 1 and len(columns) > 1:
+            return f"all targets {next(iter(found))}"
+        return "; ".join(f"{', '.join(names)} {words}" for words, names in found.items() if words)
+
+
+def check_domain(
+    lower: BoundSetting | None, upper: BoundSetting | None, transform: TransformSetting | None
+) -> None:
+    """Raise ConfigError for a bound that is no finite number, or an unknown transform."""
+    for key, setting in {"data.lower": lower, "data.upper": upper}.items():
+        for bound in setting.values() if isinstance(setting, Mapping) else [setting]:
+            if bound is not None and (
+                isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound)
+            ):
+                raise ConfigError(
+                    f"{key}={bound} is not a finite number: write {key}=0 or {key}={{COLUMN:0}}"
+                )
+    for kind in transform.values() if isinstance(transform, Mapping) else [transform]:
+        if kind is not None and kind not in TRANSFORMS:
+            raise ConfigError(f"data.transform={kind} is not one of {', '.join(TRANSFORMS)}")
+
+
+def choose_domain(
+    columns: Sequence[str],
+    targets: Sequence[str],
+    lower: BoundSetting | None,
+    upper: BoundSetting | None,
+    transform: TransformSetting | None,
+) -> Domain:
+    """The domain of `columns`, among them the targets.
+
+    Bounds are for targets. One transform is for all targets; by column, covariates of the past may have one too.
+
+    Raises:
+        ConfigError: a column that is not there, or a lower bound that is not below the upper one.
+    """
+    low = by_column("data.lower", lower, targets, -math.inf, "target")
+    high = by_column("data.upper", upper, targets, math.inf, "target")
+    transformed = columns if isinstance(transform, Mapping) else targets
+    kinds = by_column("data.transform", transform, transformed, NONE)
+    for name in targets:
+        if low[name] >= high[name]:
+            raise ConfigError(f"data.lower={low[name]} is not below data.upper={high[name]} (of {name})")
+    least = {
+        name: 0.0 if kinds.get(name) == BOXCOX else -math.inf for name in columns
+    }  # boxcox does not go below 0
+    return Domain(
+        tuple(kinds.get(name, NONE) for name in columns),
+        tuple(float(max(low.get(name, -math.inf), least[name])) for name in columns),
+        tuple(float(high.get(name, math.inf)) for name in columns),
+    )
+
+
+def check_values(name: str, panel: Panel, domain: Domain) -> None:
+    """Raise DataError for the first value outside the bounds of its column, or that its transform does not take.
+
+    Args:
+        name: of the data, for the message.
+        panel: its columns are those of `domain`.
+    """
+    stored = panel.values.mapped if isinstance(panel.values, StoredValues) else panel.values
+    for i, kind in enumerate(domain.transforms):
+        # in the precision of the values: 0.3 in float32 is above 0.3 in float64
+        low, high = (float(stored.dtype.type(bound[i])) for bound in (domain.lower, domain.upper))
+        above = ABOVE.get(kind, -math.inf)
+        row = _find(panel, i, lambda x, a=(low, high, above): (x < a[0]) | (x > a[1]) | (x <= a[2]))
+        if row is None:
+            continue
+        value, series = float(panel.values[row : row + 1][0, i]), panel.series_of(np.array([row]))
+        where = f"{panel.dates(np.array([row]))[0]}" + (
+            f" in {panel.ids[series][0]}" if panel.has_ids else ""
+        )
+        if value <= above:
+            advice = "asinh takes every number" if value <= ABOVE[LOG1P] else "log1p takes values above -1"
+            reason = f"data.transform={kind} takes values above {above:g}: {advice}"
+        elif value < low:
+            reason = (
+                f"below data.lower={low:g}: correct the value, or train with a bound of at most {value:g}"
+            )
+        else:
+            reason = (
+                f"above data.upper={high:g}: correct the value, or train with a bound of at least {value:g}"
+            )
+        raise DataError(f"{name}: {panel.columns[i]} is {value:g} at {where}, {reason}")
+
+
+def _find(
+    panel: Panel, column: int, is_outside: Callable[[Float[np.ndarray, " rows"]], Bool[np.ndarray, " rows"]]
+) -> int | None:
+    """The first row whose value is outside; None if there is none. Missing values (NaN) are inside."""
+    values = panel.values
+    if isinstance(values, StoredValues):
+        if not is_outside(np.array([values.minimum[column], values.maximum[column]])).any():
+            return None
+        pieces = [slice(part.start, part.stop) for part in values.stretches(range(len(values)))]
+    else:
+        pieces = [slice(0, len(values))]
+    for piece in pieces:
+        found = np.flatnonzero(is_outside(values[piece][:, column]))
+        if len(found):
+            return piece.start + int(found[0])
+    return None

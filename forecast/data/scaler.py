@@ -1,0 +1,179 @@
+"""The map from the units of the data to scaled units, and back: x → (f(x) − center) / scale.
+
+f is a monotone transform (`forecast.data.transforms`), by default x itself.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float32, Float64, Int64
+from torch import Tensor
+
+from forecast.data import transforms
+from forecast.data.domain import Domain
+from forecast.data.panel import PerSeries, parts
+
+Series = int | Int64[Tensor, " batch"] | None
+"""One series, the series of each window, or None where window i is of series i or there is one series."""
+
+
+class Scaler:
+    """The map from the units of the data to scaled units, and back, of each series and column.
+
+    Args:
+        center, scale: (series, columns), float64; a scaled value is (f(x) − center) / scale.
+        domain: the transform f of each column, and the bounds of its forecasts; None: neither.
+        location, shape: parameters of the transforms (series, columns), see `forecast.data.transforms.fit`.
+    """
+
+    def __init__(
+        self,
+        center: Float[Tensor, "series columns"],
+        scale: Float[Tensor, "series columns"],
+        domain: Domain | None = None,
+        location: Float64[Tensor, "series columns"] | None = None,
+        shape: Float64[Tensor, "series columns"] | None = None,
+    ) -> None:
+        self.center, self.scale = center.double(), scale.double()
+        self.domain = Domain.unlimited(center.shape[-1]) if domain is None else domain
+        self.location = torch.zeros_like(self.center) if location is None else location
+        self.shape = torch.ones_like(self.scale) if shape is None else shape
+
+    def __len__(self) -> int:
+        return len(self.center)
+
+    @property
+    def tensors(self) -> tuple[Float64[Tensor, "series columns"], ...]:
+        """`center`, `scale`, `location` and `shape`."""
+        return self.center, self.scale, self.location, self.shape
+
+    def transform(
+        self, values: Float[Tensor, "*shape columns"], series: Series
+    ) -> Float64[Tensor, "*shape columns"]:
+        """Scale values of one series, or windows (batch, steps, columns) of these series; in float64."""
+        return self._scale(values.double(), *self._of(series, values.device))
+
+    def transform_panel(
+        self, values: Float[np.ndarray, "rows columns"], starts: PerSeries, stops: PerSeries
+    ) -> Float32[Tensor, "rows columns"]:
+        """All rows of a panel in memory, scaled."""
+        scaled = torch.empty(values.shape, dtype=torch.float32)
+        lengths = stops - starts
+        for part in parts(lengths):
+            rows = slice(starts[part][0], stops[part][-1])
+            series = np.repeat(np.arange(part.start, part.stop), lengths[part])
+            center, scale = self.center.numpy()[series], self.scale.numpy()[series]
+            scaled[rows] = torch.from_numpy((self.apply_transforms(values[rows], series) - center) / scale)
+        return scaled
+
+    def apply_transforms(
+        self, values: Float[np.ndarray, "rows columns"], series: Int64[np.ndarray, " rows"]
+    ) -> Float[np.ndarray, "rows columns"]:
+        """f(x) of rows of these series; the values themselves where there is no transform."""
+        if not self.domain.has_transforms:
+            return values
+        location, shape = (part[torch.from_numpy(series)] for part in (self.location, self.shape))
+        return transforms.apply(
+            torch.from_numpy(values).double(), self.domain.transforms, location, shape
+        ).numpy()
+
+    def inverse(
+        self, values: Float[Tensor, "*shape columns"], series: Series
+    ) -> Float64[Tensor, "*shape columns"]:
+        """Scaled values in the units of the data, in float64: float32 would lose digits.
+
+        Values outside the bounds become the nearest bound.
+        """
+        center, scale, *parameters = self._of(series, values.device)
+        values = values.double() * scale + center
+        if self.domain.has_transforms:
+            values = transforms.invert(values, self.domain.transforms, *parameters)
+        if self.domain.has_bounds:
+            values = values.clamp(*self._bounds(values.device))
+        return values
+
+    def clip(
+        self, values: Float[Tensor, "batch steps columns ..."], series: Series
+    ) -> Float[Tensor, "batch steps columns ..."]:
+        """Scaled forecasts, or their quantiles; those outside the bounds are at the nearest bound."""
+        if not self.domain.has_bounds:
+            return values
+        values = values.to(torch.promote_types(values.dtype, torch.float32))
+        scale = self._of(series, values.device)
+        low, high = (
+            torch.where(bound.isinf(), bound, self._scale(bound, *scale)).to(values.dtype)
+            for bound in self._bounds(values.device)
+        )
+        return values.clamp(low, high) if values.ndim == 3 else values.clamp(low[..., None], high[..., None])
+
+    def resolution(
+        self, series: Int64[Tensor, " batch"], of_scale: float, of_center: float
+    ) -> Float64[Tensor, "batch 1 columns"]:
+        """The value next to zero, in data units, at a distance of `of_scale` · scale + `of_center` · |center|."""
+        center, scale, *parameters = self._of(series, self.center.device)
+        zero = torch.zeros_like(center)
+        if not self.domain.has_transforms:
+            return of_scale * scale + of_center * center.abs()
+        kinds = self.domain.transforms
+        next_to_it = transforms.apply(zero, kinds, *parameters) + of_scale * scale + of_center * center.abs()
+        return transforms.invert(next_to_it, kinds, *parameters)
+
+    def _scale(self, values: Tensor, center: Tensor, scale: Tensor, *parameters: Tensor) -> Tensor:
+        if self.domain.has_transforms:
+            values = transforms.apply(values, self.domain.transforms, *parameters)
+        return (values - center) / scale
+
+    def _bounds(
+        self, device: torch.device
+    ) -> tuple[Float64[Tensor, " columns"], Float64[Tensor, " columns"]]:
+        lower, upper = (
+            torch.tensor(each, dtype=torch.float64, device=device)
+            for each in (self.domain.lower, self.domain.upper)
+        )
+        return lower, upper
+
+    def _of(self, series: Series, device: torch.device) -> tuple[Float64[Tensor, "..."], ...]:
+        """`tensors` of one series (columns), or of windows (batch, 1, columns)."""
+        if isinstance(series, int):
+            return tuple(part[series].to(device) for part in self.tensors)
+        if series is None:
+            return tuple(part[:, None].to(device) for part in self.tensors)
+        series = series.to(self.center.device)
+        return tuple(part[series][:, None].to(device) for part in self.tensors)
+
+    def select_columns(self, index: Sequence[int]) -> "Scaler":
+        """The scaler of some of the columns."""
+        center, scale, *parameters = (part[:, list(index)] for part in self.tensors)
+        return Scaler(center, scale, self.domain.select_columns(index), *parameters)
+
+    def to(self, device: torch.device | str) -> "Scaler":
+        """The scaler on another device."""
+        center, scale, *parameters = (part.to(device) for part in self.tensors)
+        return Scaler(center, scale, self.domain, *parameters)
+
+    def put(
+        self,
+        series: Int64[Tensor, " some"],
+        other: "Scaler",
+        place: Int64[Tensor, " some"],
+        columns: Sequence[int] | None = None,
+    ) -> None:
+        """Scale these series as `other` scales its series with the numbers `place`.
+
+        `columns` are the columns that `other` has; None: all.
+        """
+        chosen = list(range(self.center.shape[1]) if columns is None else columns)
+        cells = series[:, None], torch.tensor(chosen, dtype=torch.int64)
+        for mine, theirs in zip(self.tensors, other.tensors, strict=True):
+            mine[cells] = theirs[place]
+
+    def state_dict(self) -> dict[str, Any]:
+        names = ("center", "scale", "location", "shape")
+        return {**dict(zip(names, self.tensors, strict=True)), **vars(self.domain)}
+
+    @classmethod
+    def from_state_dict(cls, state: dict[str, Any]) -> "Scaler":
+        domain = Domain(*(tuple(state[name]) for name in ("transforms", "lower", "upper")))
+        return cls(state["center"], state["scale"], domain, state["location"], state["shape"])

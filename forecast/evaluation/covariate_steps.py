@@ -1,0 +1,93 @@
+"""The covariates that a linear model may read of a window."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from forecast.data import Batch, Windows
+from forecast.models.linear_model import read_covariates
+
+Kind = Literal["past", "future"]
+
+MAX_READ = 2048
+"""Largest number of covariate values that a linear model reads of a window; its normal equations have as many rows."""
+
+MAX_PRODUCTS = 1 << 26
+"""Largest number of products of these values with the steps of all targets, 512 MiB."""
+
+
+@dataclass(frozen=True)
+class CovariateSteps:
+    """Which values of a window are read beside the past of the target itself.
+
+    past: columns that are not forecast, over the past. future: future covariates, over the past and the horizon.
+
+    Attributes:
+        past_index, time_index: positions of the values, see `read_covariates`; earlier steps come first.
+        step: step of each value, negative in the past, 0 at the first forecast step (n_read,).
+        is_future: whether each value is one of a future covariate (n_read,).
+        is_cut: whether earlier steps of the past are left out.
+    """
+
+    past_index: Int64[Tensor, " n_past"]
+    time_index: Int64[Tensor, " n_time"]
+    step: Int64[Tensor, " n_read"]
+    is_future: Bool[Tensor, " n_read"]
+    is_cut: bool
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of covariates that are read: future ones first, which are known at the steps to forecast."""
+        return (*(["future"] if len(self.time_index) else []), *(["past"] if len(self.past_index) else []))
+
+    def of(self, kinds: tuple[Kind, ...], lookback: int) -> Int64[Tensor, " n_chosen"]:
+        """Numbers of the values of these kinds, from `lookback` steps before the forecast on."""
+        wanted = (self.is_future & ("future" in kinds)) | (~self.is_future & ("past" in kinds))
+        return torch.nonzero(wanted & (self.step >= -lookback))[:, 0]
+
+    def read(self, batch: Batch) -> Float[Tensor, "batch n_read"]:
+        """The values of a batch, float64, each minus the mean of its column over the past."""
+        past, past_time = batch.past.double(), batch.past_time.double()
+        centred = past - past.mean(1, keepdim=True)
+        return read_covariates(
+            centred, past_time, batch.future_time.double(), self.past_index, self.time_index
+        )
+
+
+def find_covariate_steps(windows: Windows) -> CovariateSteps:
+    """Choose the values that a linear model of these windows reads.
+
+    At most `MAX_READ` values are read, and fewer with so many targets that `MAX_PRODUCTS` would be exceeded. The
+    horizon of the future covariates comes first; where it does not fit, they are not read at all. Then come as many of
+    their latest past steps as fit, then the latest steps of the other columns.
+    """
+    targets, n_columns = windows.target_index, windows.values.n_columns
+    past = torch.tensor([c for c in range(n_columns) if c not in set(targets)], dtype=torch.int64)
+    n_calendar, n_time = windows.time.calendar.n_columns, windows.time.n_features
+    n_future = windows.time.future.n_columns if windows.time.future else 0
+    room = min(MAX_READ, MAX_PRODUCTS // (len(targets) * (windows.seq_len + windows.pred_len)))
+    future_steps, past_steps = 0, 0
+    if n_future and (left := room - n_future * windows.pred_len) >= 0:
+        future_steps = min(windows.seq_len, left // n_future)
+        room = left - n_future * future_steps
+    elif n_future:
+        n_future = 0
+    if len(past):
+        past_steps = min(windows.seq_len, room // len(past))
+    begin = windows.seq_len - past_steps
+    past_step = torch.arange(begin, windows.seq_len)
+    time_step = torch.arange(
+        windows.seq_len - future_steps, windows.seq_len + (windows.pred_len if n_future else 0)
+    )
+    future = n_calendar + torch.arange(n_future)
+    step = torch.cat([past_step.repeat_interleave(len(past)), time_step.repeat_interleave(n_future)])
+    return CovariateSteps(
+        past_index=(past_step[:, None] * n_columns + past).flatten(),
+        time_index=(time_step[:, None] * n_time + future).flatten(),
+        step=step - windows.seq_len,
+        is_future=torch.arange(len(step)) >= len(past_step) * len(past),
+        is_cut=bool(len(past) and begin) or bool(n_future and future_steps < windows.seq_len),
+    )

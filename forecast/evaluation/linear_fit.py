@@ -1,0 +1,184 @@
+"""Fit of a linear model whose ridge, lookbacks and covariates are chosen on later windows."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from forecast.data import DataModule
+from forecast.evaluation.covariate_steps import Kind
+from forecast.evaluation.gram import Gram, is_sampled, window_gram
+from forecast.evaluation.least_squares import Covariates, Weight, solve, squared_error
+from forecast.models.linear_model import LinearWeights, own_past
+
+RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
+MAX_DEPTH = 3
+"""Largest number of lookbacks that are averaged."""
+
+INNER_ORIGINS = 3
+"""Origins within the training rows at which choices are compared."""
+
+COMPARED_STEPS = 48
+"""Steps of the horizon, evenly spaced, at which choices are compared."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Settings of a linear model.
+
+    Attributes:
+        ridge: penalty, see `solve`.
+        depth: number of lookbacks that are averaged: the whole window, its last half, its last quarter.
+        kinds: the kinds of covariates that are read.
+    """
+
+    ridge: float
+    depth: int
+    kinds: tuple[Kind, ...] = ()
+
+
+def fit_linear(
+    data: DataModule,
+    chosen_on: DataModule,
+    gram: Gram | None,
+    choice: Choice | None = None,
+    *,
+    covariates: bool = True,
+) -> LinearWeights:
+    """Fit a linear model to the training windows of `data`, with the settings chosen on `chosen_on`.
+
+    Args:
+        data: the model is fitted on its training windows.
+        chosen_on: the settings are chosen on its windows.
+        gram: the sums over the training windows of `chosen_on`; None if they are not known.
+        choice: the settings, if they have been chosen.
+        covariates: whether covariates may be read.
+    """
+    gram = window_gram(chosen_on.windows["train"]) if gram is None else gram
+    if choice is None:
+        choice = choose(fit_and_test_grams(chosen_on, gram), covariates=covariates)
+    return fit_choice(gram if data is chosen_on else window_gram(data.windows["train"]), choice)
+
+
+def fit_choice(gram: Gram, choice: Choice) -> LinearWeights:
+    """Fit the linear model of a choice to the windows of a Gram matrix; float32 weights on the CPU."""
+    own, covariates = fit_lookbacks(gram, choice.depth, choice.ridge, choice.kinds)
+    steps, read = gram.steps, gram.steps.of(choice.kinds, gram.seq_len)
+    is_future = steps.is_future[read]
+    return LinearWeights(
+        own.float().cpu(),
+        covariates[:, read].float().cpu(),
+        steps.past_index[read[~is_future]],
+        steps.time_index[read[is_future] - len(steps.past_index)],
+    )
+
+
+def fit_plain(gram: Gram, ridge: float) -> LinearWeights:
+    """Fit the linear model of the whole window, without covariates, to the windows of a Gram matrix."""
+    weight, _ = solve_recent(gram, gram.seq_len, ridge, ())
+    return own_past(weight.float().cpu())
+
+
+def fit_lookbacks(gram: Gram, depth: int, ridge: float, kinds: tuple[Kind, ...]) -> tuple[Weight, Covariates]:
+    """Fit a linear model that forecasts the mean of the linear models of `depth` lookbacks."""
+    fitted = [solve_recent(gram, n, ridge, kinds) for n in lookbacks(gram.seq_len, depth)]
+    return average(fitted)
+
+
+def fit_and_test_grams(data: DataModule, gram: Gram) -> Iterator[tuple[Gram, Gram]]:
+    """Yield pairs of Gram matrices: of windows to fit on, and of later windows to measure the error on.
+
+    The first `INNER_ORIGINS` pairs lie within the training rows; the last pair is training and validation. A validation
+    split often covers only one season, and several origins make it less likely that a choice is best by chance. Several
+    series, and series on disk, have the last pair only. `gram` is the Gram matrix of the training windows.
+    """
+    train = data.windows["train"]
+    if not is_sampled(train):
+        (starts,) = train.starts
+        width = data.seq_len + data.pred_len
+        end = starts.stop + width - 1
+        sixth = (end - starts.start) // 6
+        for back in range(INNER_ORIGINS, 0, -1):
+            origin = end - back * sixth  # first forecast row of the later windows
+            before = range(starts.start, origin - width + 1)
+            after = range(origin - data.seq_len, origin + sixth - width + 1)
+            if before and after:
+                yield window_gram(train.over([before])), window_gram(train.over([after]))
+    yield gram, window_gram(data.windows["val"])
+
+
+def choose(grams: Iterable[tuple[Gram, Gram]], *, covariates: bool = True) -> Choice:
+    """Choose the ridge, the depth and the covariates by the errors on pairs of Gram matrices.
+
+    All errors are relative to plain least squares: the smallest ridge, one lookback and no covariates. Without
+    covariates, the choice is the one whose largest error over all pairs is smallest, so it is never worse than plain
+    least squares on any pair. At early origins the linear model is fitted to fewer rows, so a larger ridge helps more
+    there than it would in the final fit. A choice with covariates replaces it where its mean error over all pairs is
+    smaller, and the smallest of all: for their many weights, plain least squares is no safe default.
+    """
+    pairs = [
+        _errors(fitted_on.fewer_steps(COMPARED_STEPS), tested_on.fewer_steps(COMPARED_STEPS), covariates)
+        for fitted_on, tested_on in grams
+    ]
+    plain = next(iter(pairs[0]))
+
+    def relative(choice: Choice) -> list[float]:
+        return [errors[choice] / max(errors[plain], torch.finfo(torch.float64).tiny) for errors in pairs]
+
+    own = min((choice for choice in pairs[0] if not choice.kinds), key=lambda choice: max(relative(choice)))
+    others = [choice for choice in pairs[0] if choice.kinds]
+    return min([own, *others], key=lambda choice: fmean(relative(choice)))
+
+
+def _errors(fitted_on: Gram, tested_on: Gram, covariates: bool) -> dict[Choice, float]:
+    """Compute the squared error of every choice, the default choice first."""
+    errors, kinds = {}, fitted_on.steps.kinds if covariates else ()
+    for read in [kinds[:count] for count in range(len(kinds) + 1)]:
+        for ridge in RIDGES:
+            fitted = [
+                solve_recent(fitted_on, n, ridge, read) for n in lookbacks(fitted_on.seq_len, MAX_DEPTH)
+            ]
+            for depth in range(1, len(fitted) + 1):
+                errors[Choice(ridge, depth, read)] = squared_error(tested_on, *average(fitted[:depth]))
+    return errors
+
+
+def lookbacks(seq_len: int, depth: int) -> list[int]:
+    """Return the lengths of the whole window, its last half, its last quarter …, down to two steps."""
+    return [seq_len // 2**i for i in range(depth) if i == 0 or seq_len // 2**i > 1]
+
+
+def solve_recent(
+    gram: Gram, lookback: int, ridge: float, kinds: tuple[Kind, ...]
+) -> tuple[Float64[Tensor, "lookback pred_len"], Covariates]:
+    """Fit the linear model that reads the last `lookback` steps of the past, and covariates of these kinds.
+
+    The mean of these steps is subtracted from all steps. Covariates that are not read have weights of zero.
+    """
+    first, read = gram.seq_len - lookback, gram.steps.of(kinds, lookback)
+    cross, covariates = gram.cross[:, read, first:], gram.covariates[read][:, read]
+    weight, of_read = solve(gram.own[first:, first:], cross, covariates, lookback, ridge)
+    of_all = of_read.new_zeros(len(of_read), len(gram.covariates), of_read.shape[2])
+    of_all[:, read] = of_read
+    return weight, of_all
+
+
+def average(fitted: Sequence[tuple[Float64[Tensor, "_ pred_len"], Covariates]]) -> tuple[Weight, Covariates]:
+    """Combine linear models of several lookbacks into one that forecasts their mean."""
+    weights, covariates = zip(*fitted, strict=True)
+    return average_lookbacks(weights), torch.stack(covariates).mean(0)
+
+
+def average_lookbacks(weights: Sequence[Float64[Tensor, "_ pred_len"]]) -> Weight:
+    """Combine linear models of the whole window and of its shorter ends into one that forecasts their mean.
+
+    A long window holds more information; a short one has fewer weights to estimate. The average of forecasts from
+    several lookbacks errs less than most of them alone (Oreshkin et al. 2020, N-BEATS, section 3.4).
+    """
+    mean = torch.zeros_like(weights[0])
+    for weight in weights:  # includes subtracting and adding the mean of its steps
+        mean[-len(weight) :] += (weight + (1 - weight.sum(0)) / len(weight)) / len(weights)
+    return mean

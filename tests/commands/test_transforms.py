@@ -1,0 +1,113 @@
+"""Counts that are transformed and bounded, through every command, beside a file of transformed counts."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.api import load
+from tests.support.commands import answer, only, train_here
+
+OPTIONS = ("trainer.max_epochs=1", "logger=[]", "data.lower=0", "levels=[80]", "data.season=24")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with counts in load.csv, their logarithms in logged/load.csv, and a run on each."""
+    folder = tmp_path_factory.mktemp("counts")
+    (folder / "logged").mkdir()
+    t = np.arange(300)[:, None]
+    level = 1.5 + np.sin(2 * np.pi * t / 24) + np.random.default_rng(0).normal(0, 0.7, (300, 2))
+    dates = pd.date_range("2024-01-01", periods=300, freq="h", name="date")
+    counts = pd.DataFrame(np.floor(np.exp(level)), dates, ["sales", "visits"])
+    counts.to_csv(folder / "load.csv")
+    np.log1p(counts).to_csv(folder / "logged" / "load.csv")
+    with pytest.MonkeyPatch.context() as patch:
+        assert train_here(patch, folder, *OPTIONS, "data.transform=log1p") == 0
+        assert train_here(patch, folder / "logged", *OPTIONS) == 0
+    return folder
+
+
+def metrics_of(folder: Path) -> dict:
+    return json.loads((only(folder, "runs/*") / "metrics.json").read_text())
+
+
+def test_a_transform_trains_as_a_transformed_file_does(place: Path) -> None:
+    mine, theirs = metrics_of(place), metrics_of(place / "logged")
+    for name in ("mse", "mae"):
+        assert mine["test"][name] == pytest.approx(theirs["test"][name], rel=1e-5)
+        for baseline, scores in theirs["baselines"].items():
+            assert mine["baselines"][baseline][name] == pytest.approx(scores[name], rel=1e-5)
+    own, other = (each["intervals"]["conformal"] for each in (mine, theirs))
+    assert own["80"]["coverage"] == other["80"]["coverage"]
+    assert own["crps"] == pytest.approx(other["crps"], rel=1e-5)
+    assert mine["test"]["mae_raw"] > 2 * theirs["test"]["mae_raw"]  # in counts, not in logarithms
+    forecasts = pd.read_parquet(only(place, "runs/*") / "forecasts.parquet")
+    logged = pd.read_parquet(only(place / "logged", "runs/*") / "forecasts.parquet")
+    for name in ("truth", "model", "linear"):
+        np.testing.assert_allclose(np.log1p(forecasts[name]), logged[name], atol=1e-4)
+
+
+def test_forecasts_are_inverted_exactly_and_stay_inside(place: Path) -> None:
+    mine, theirs = (load(only(folder, "runs/*")) for folder in (place, place / "logged"))
+    frames = [
+        pd.read_csv(folder / "load.csv", index_col="date", parse_dates=True)
+        for folder in (place, place / "logged")
+    ]
+    for horizon in (5, 12):  # 12: beyond pred_len, where the models read their own forecasts
+        found, other = (
+            model.predict(frame, horizon=horizon, levels=[80] if horizon == 5 else [])
+            for model, frame in zip((mine, theirs), frames, strict=True)
+        )
+        np.testing.assert_allclose(found, np.expm1(other), rtol=1e-4, atol=1e-4)
+        assert (found >= 0).all(axis=None)
+        if horizon == 5:
+            assert (found["sales-lo-80"] <= found["sales"]).all()
+            assert (found["sales"] <= found["sales-hi-80"]).all()
+
+
+def test_every_command_reads_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, metrics = only(place, "runs/*"), metrics_of(place)
+    assert answer(monkeypatch, "evaluate", place, f"checkpoint={run}", f"output={tmp_path}/scores.json") == 0
+    assert json.loads((tmp_path / "scores.json").read_text())["test"] == pytest.approx(
+        metrics["test"], rel=1e-5
+    )
+    capsys.readouterr()
+    assert answer(monkeypatch, "predict", place, f"checkpoint={run}", f"output={tmp_path}/next.csv") == 0
+    assert (
+        "values     all targets log1p, at least 0; a forecast is closer to the median"
+        in capsys.readouterr().out
+    )
+    backtest = ("steps=40", f"output_root={tmp_path}")
+    assert answer(monkeypatch, "backtest", place, f"checkpoint={run}", *backtest) == 0
+    folder = only(tmp_path, "*/backtest.json").parent
+    table = pd.read_parquet(folder / "forecasts.parquet")
+    names = ("model", "naive", "seasonal_naive", "linear")
+    assert (table[[*names]] >= 0).all(axis=None)
+    scale = np.where(table["variable"] == "sales", *load(run).scaler.scale[0].tolist())
+    scores = json.loads((folder / "backtest.json").read_text())
+    error = (np.log1p(table["model"]) - np.log1p(table["truth"])) / scale
+    assert scores["model"]["mse"] == pytest.approx(np.mean(error**2), rel=1e-4)
+    assert scores["model"]["mae_raw"] == pytest.approx(
+        np.abs(table["model"] - table["truth"]).mean(), rel=1e-4
+    )
+    assert answer(monkeypatch, "explain", place, f"checkpoint={run}", f"output={tmp_path}/why") == 0
+    assert answer(monkeypatch, "export", place, f"checkpoint={run}", f"output={tmp_path}/model.onnx") == 0
+    about = json.loads((tmp_path / "model.json").read_text())
+    assert (about["transforms"], about["lower"]) == (["log1p", "log1p"], [0, 0])
+
+
+def test_a_value_outside_the_bounds_ends_in_one_line(
+    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.read_csv(place / "load.csv")
+    frame.loc[7, "visits"] = -2
+    frame.to_csv(tmp_path / "load.csv", index=False)
+    assert train_here(monkeypatch, tmp_path, *OPTIONS) == 2
+    said = capsys.readouterr().err
+    assert "load.csv: visits is -2 at 2024-01-01 07:00:00, below data.lower=0: correct the value" in said
+    assert len(said.strip().splitlines()) == 1

@@ -1,0 +1,254 @@
+"""Importance and contributions of inputs, on series whose dependence on them is known."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+
+from forecast.data import Batch, DataModule, frame_data
+from forecast.tools.explain.importance import (
+    WindowSample,
+    choose_windows,
+    contributions,
+    measure_importance,
+)
+from forecast.tools.explain.inputs import InputGroup, Part, lag_blocks, list_inputs, list_known_inputs
+from forecast.tools.explain.window import windows_at_every_step
+from tests.support.long_files import long_frame, long_frame_data
+
+LAG, HOUR, A = 0.8, 0.6, 0.25
+"""What y, in the units of the data, has of itself 24 hours before, of the hour and of the covariate A; it has no B."""
+PLANTED = {"seq_len": 48, "pred_len": 24, "split": [0.6, 0.1, 0.3], "name": "planted"}
+
+
+def planted_frame() -> pd.DataFrame:
+    """Two hourly series y(t) = LAG · y(t − 24) + HOUR · sin(hour) + A · a(t) + noise."""
+    random, parts, rows = np.random.default_rng(3), [], 3_000
+    for name in ("one", "two"):
+        dates = pd.date_range("2024-01-01", periods=rows, freq="h")
+        a, b, y = random.normal(size=rows), random.normal(size=rows), random.normal(scale=0.3, size=rows)
+        y += HOUR * np.sin(2 * np.pi * dates.hour / 24) + A * a
+        for t in range(24, rows):
+            y[t] += LAG * y[t - 24]
+        parts.append(pd.DataFrame({"unique_id": name, "ds": dates, "y": y, "a": a, "b": b}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def planted_data(**options: Any) -> DataModule:
+    data = long_frame_data(planted_frame(), future_covariates=["a", "b"], **{**PLANTED, **options})
+    data.setup()
+    return data
+
+
+def read_inputs(batch: Batch) -> Tensor:
+    """The inputs of a linear model of y (batch, pred_len, 5): y 24 hours before, sine of the hour, a, b, constant."""
+    hour, a, b = batch.future_time[..., 0], batch.future_time[..., 4], batch.future_time[..., 5]
+    sine = torch.sin(2 * torch.pi * (hour + 0.5) * 23 / 24)
+    return torch.stack([batch.past[:, -24:, 0], sine, a, b, torch.ones_like(a)], dim=-1)
+
+
+def fit(data: DataModule):
+    """A forecast by least squares on training windows, and its coefficients."""
+    windows = data.windows["train"]
+    batch = windows.gather(torch.arange(0, len(windows), 24))
+    inputs, truth = read_inputs(batch).flatten(0, 1), batch.future.flatten()
+    coefficients = torch.linalg.lstsq(inputs, truth[:, None]).solution
+
+    def forecast(batch: Batch) -> Tensor:
+        return read_inputs(batch) @ coefficients
+
+    return forecast, coefficients[:, 0]
+
+
+def sample_of(data: DataModule, most: int = 200) -> WindowSample:
+    return WindowSample(data, data.windows["test"], windows_at_every_step(data, "test"), most=most)
+
+
+@pytest.mark.parametrize("eval_stride", [1, 24])
+def test_planted_importances_are_found(eval_stride: int) -> None:
+    """They are those that the coefficients imply; also where all scored windows begin at the same hour."""
+    data = planted_data(eval_stride=eval_stride)
+    forecast, coefficients = fit(data)
+    sample = sample_of(data)
+    found = {one.group.label: one for one in measure_importance(forecast, sample, repeats=5)}
+    # An input with the coefficient c that is x of a window and x' of another adds c² (x − x')², mean over the pairs.
+    own, others = read_inputs(sample.batch), read_inputs(sample.others)
+    squares = (own[:, None] - others[None]).square().mean((0, 1, 2)) * coefficients**2
+    assert found["hour, calendar"].mse == pytest.approx(float(squares[1]), rel=0.1)
+    assert found["a, future covariate"].mse == pytest.approx(float(squares[2]), rel=0.1)
+    means = [batch.past.mean(1)[:, 0] for batch in (sample.batch, sample.others)]
+    level = (means[0][:, None] - means[1][None]).square().mean() * coefficients[0] ** 2
+    assert found["y, level"].mse == pytest.approx(float(level), rel=0.25)
+    order = ["y, lags 1–24", "hour, calendar", "a, future covariate", "b, future covariate"]
+    assert sorted(order, key=lambda name: -found[name].mse) == order
+    none = found["b, future covariate"]
+    assert abs(none.mse) < 0.01 * found["a, future covariate"].mse
+    assert abs(none.mse) < 3 * none.mse_deviation
+    for name in ("y, lags 25–48", "day of week, calendar", "day of year, calendar"):
+        assert (found[name].mse, found[name].mse_deviation) == (0, 0)
+    for one in found.values():
+        if one.mse > 0.001:
+            assert one.mse > 5 * one.mse_deviation
+            assert one.mae > 5 * one.mae_deviation
+
+
+def test_contributions_of_a_linear_model_are_those_of_its_coefficients() -> None:
+    data = planted_data()
+    forecast, (_, hour, a, _, _) = fit(data)
+    sample, window = sample_of(data), data.windows["test"].gather(torch.tensor([700]))
+    groups = list_inputs(data)
+    found = dict(
+        zip([group.label for group in groups], contributions(forecast, window, sample, groups), strict=True)
+    )
+    scale = float(data.target_scaler.scale[window.series, 0])
+    own, others = read_inputs(window)[0], read_inputs(sample.others).mean(0)
+    for place, name, coefficient in ((1, "hour, calendar", hour), (2, "a, future covariate", a)):
+        expected = scale * float(coefficient) * (own[:, place] - others[:, place])
+        np.testing.assert_allclose(found[name][:, 0], expected, atol=1e-5)
+    np.testing.assert_allclose(found["y, lags 25–48"], 0, atol=1e-6)
+
+
+def batches() -> tuple[Batch, Batch]:
+    """Two batches of three windows with 2 columns and 3 time features, 12 → 4 steps."""
+    torch.manual_seed(0)
+    number = torch.arange(3)
+
+    def one() -> Batch:
+        return Batch(
+            torch.randn(3, 12, 2),
+            torch.randn(3, 12, 3),
+            torch.randn(3, 4, 2),
+            torch.randn(3, 4, 3),
+            number,
+            number,
+        )
+
+    return one(), one()
+
+
+def test_history_and_level_replace_the_two_parts_of_a_past() -> None:
+    batch, donors = batches()
+    before = batch.past.clone()
+    history = InputGroup(Part.HISTORY, "y", (1,)).replace(batch, donors)
+    level = InputGroup(Part.LEVEL, "y", (1,)).replace(batch, donors)
+    torch.testing.assert_close(history.past.mean(1), batch.past.mean(1))
+    torch.testing.assert_close(history.past.diff(dim=1)[..., 1], donors.past.diff(dim=1)[..., 1])
+    torch.testing.assert_close(level.past.mean(1)[:, 1], donors.past.mean(1)[:, 1])
+    torch.testing.assert_close(level.past.diff(dim=1), batch.past.diff(dim=1))
+    both = InputGroup(Part.LEVEL, "y", (1,)).replace(history, donors)
+    torch.testing.assert_close(both.past[..., 1], donors.past[..., 1])
+    assert torch.equal(batch.past, before)
+    for changed in (history, level):
+        assert torch.equal(changed.past[..., 0], batch.past[..., 0])
+        for kept, part in zip(changed[1:], batch[1:], strict=True):
+            assert kept is part
+
+
+def test_lags_replace_their_steps_alone() -> None:
+    batch, donors = batches()
+    changed = InputGroup(Part.LAGS, "both", (0, 1), (2, 5)).replace(batch, donors).past
+    steps = torch.arange(12)
+    inside = (steps >= 12 - 5) & (steps <= 12 - 2)
+    assert torch.equal(changed[:, ~inside], batch.past[:, ~inside])
+    expected = donors.past - donors.past.mean(1, keepdim=True) + batch.past.mean(1, keepdim=True)
+    torch.testing.assert_close(changed[:, inside], expected[:, inside])
+
+
+def test_known_inputs_are_replaced_in_past_and_horizon() -> None:
+    batch, donors = batches()
+    changed = InputGroup(Part.STATIC, "region", (0, 2)).replace(batch, donors)
+    assert torch.equal(changed.past, batch.past)
+    assert torch.equal(changed.future, batch.future)
+    for mine, own, other in (
+        (changed.past_time, batch.past_time, donors.past_time),
+        (changed.future_time, batch.future_time, donors.future_time),
+    ):
+        assert torch.equal(mine[..., 1], own[..., 1])
+        assert torch.equal(mine[..., [0, 2]], other[..., [0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("seq_len", "season", "expected"),
+    [
+        (48, 24, [(1, 24), (25, 48)]),
+        (60, 24, [(1, 24), (25, 48), (49, 60)]),
+        (40, 2, [*((2 * i + 1, 2 * i + 2) for i in range(7)), (15, 28), (29, 40)]),
+        (12, 24, [(1, 2), (3, 4), (5, 6), (7, 8), (9, 10), (11, 12)]),
+        (3, 1, [(1, 1), (2, 2), (3, 3)]),
+        (1, 1, [(1, 1)]),
+    ],
+)
+def test_lag_blocks_divide_the_past(seq_len: int, season: int, expected: list[tuple[int, int]]) -> None:
+    assert lag_blocks(seq_len, season) == expected
+
+
+def test_every_time_feature_belongs_to_one_group() -> None:
+    frame = long_frame()
+    frame["weather"] = np.resize(["dry", "rain", "snow"], len(frame))
+    frame["shift"] = np.resize(["day", "night"], len(frame))
+    roles = {
+        "past_covariates": ["shift"],
+        "future_covariates": ["weather", "price"],
+        "static_covariates": ["region", "size"],
+    }
+    data = long_frame_data(
+        frame, seq_len=6, pred_len=3, split=[0.6, 0.2, 0.2], name="sales", holidays="DE", **roles
+    )
+    data.setup()
+    groups = list_known_inputs(data)
+    assert [(group.part.value, group.name) for group in groups] == [
+        ("calendar", "day of week"),
+        ("calendar", "day of month"),
+        ("calendar", "day of year"),
+        ("calendar", "holidays"),
+        ("future covariate", "weather"),
+        ("future covariate", "price"),
+        ("static", "region"),
+        ("static", "size"),
+    ]
+    columns = [column for group in groups for column in group.columns]
+    assert columns == list(range(data.n_time_features))
+    width = {group.name: len(group.columns) for group in groups}
+    assert width == {**dict.fromkeys(width, 1), "holidays": 3, "weather": 3, "region": 2}
+    history = [group for group in list_inputs(data) if group.part == Part.HISTORY]
+    assert [(group.name, group.columns) for group in history] == [
+        ("y", (0,)),
+        ("shift", (1, 2)),
+        ("all 2 columns", (0, 1, 2)),
+    ]
+    batch = data.windows["test"].gather(torch.arange(len(data.windows["test"])))
+    size = batch.future_time[:, 0, columns[-1]]
+    assert len(size.unique()) == len(batch.series.unique())
+
+
+def test_of_many_columns_some_are_listed_and_all_together() -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 40)), columns=[f"c{i}" for i in range(40)])
+    frame.index = pd.date_range("2024-01-01", periods=60, freq="D")
+    data = frame_data(frame, seq_len=7, pred_len=2, split=[0.6, 0.2, 0.2], name="wide")
+    data.setup()
+    history = [group for group in list_inputs(data) if group.part == Part.HISTORY]
+    assert len(history) == 33
+    assert (history[0].name, history[31].name) == ("c0", "c39")
+    assert (history[-1].name, history[-1].columns) == ("all 40 columns", tuple(range(40)))
+
+
+@pytest.mark.parametrize(("count", "most"), [(1000, 64), (65, 64), (64, 64), (3, 64)])
+def test_windows_are_evenly_spaced_with_an_offset_each(count: int, most: int) -> None:
+    chosen = choose_windows(count, most, np.random.default_rng(1))
+    assert len(chosen) == min(count, most)
+    assert (np.diff(chosen) > 0).all()
+    parts = np.searchsorted(np.linspace(0, count, len(chosen) + 1).round(), chosen, side="right")
+    assert parts.tolist() == list(range(1, len(chosen) + 1))
+
+
+def test_no_window_is_its_own_donor() -> None:
+    data = planted_data()
+    sample = sample_of(data, most=5)
+    seen = [sample.permute().index for _ in range(20)]
+    for index in seen:
+        assert torch.equal(index.sort().values, sample.others.index)
+        assert not (index == sample.batch.index).any()
+    assert len({tuple(index.tolist()) for index in seen}) > 5

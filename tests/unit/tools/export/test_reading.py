@@ -1,0 +1,96 @@
+"""The lines of the example program that read a file, run on files, against the package's own reader."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data import read_table
+from forecast.tools.export.reading import write_reading
+
+DATES = pd.date_range("2024-03-30 00:00", periods=60, freq="h")
+
+
+def write_file(path: Path, dates: dict[str, Any], **options: Any) -> None:
+    """A file with these date columns, and a column of numbers of which two are -9999."""
+    values = np.random.default_rng(0).normal(2_000, 300, len(DATES)).round(3)
+    values[[3, 40]] = -9999
+    pd.DataFrame({**dates, "größe": values}).to_csv(path, index=False, **options)
+
+
+def run(lines: str, folder: Path, **names: Any) -> pd.DataFrame:
+    """The table that the lines make of the files in this folder."""
+    names = {"pd": pd, **names}
+    exec(lines.replace('"my.', f'"{folder}/my.'), names)
+    return names["table"]
+
+
+LOCAL = pd.date_range("2024-10-26 00:00", periods=60, freq="h", tz="Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("dates", "written", "options"),
+    [
+        ({"date": DATES}, {}, {}),
+        (
+            {"tag": DATES.strftime("%d.%m.%Y"), "zeit": DATES.strftime("%H:%M")},
+            {"sep": ";", "decimal": ",", "encoding": "latin-1"},
+            {
+                "date_column": ["tag", "zeit"],
+                "date_format": "%d.%m.%Y %H:%M",
+                "separator": ";",
+                "decimal": ",",
+                "encoding": "latin-1",
+            },
+        ),
+        ({"day": DATES.date, "time": DATES.time}, {}, {"date_column": ["day", "time"]}),
+        ({"day": DATES.date, "hour": DATES.hour}, {}, {"date_column": ["day", "hour"]}),
+        (
+            {"day": (DATES - pd.Timedelta("1h")).date, "hour": (DATES.hour - 1) % 24 + 1},
+            {},
+            {"date_column": ["day", "hour"], "stamp": "end"},
+        ),
+        ({"t": DATES.as_unit("s").astype("int64")}, {}, {"date_column": "t", "date_format": "unix"}),
+        ({"date": DATES.strftime("%Y-%m-%dT%H:%M:%S%z")}, {}, {"na_values": [-9999.0]}),
+        ({"date": LOCAL.tz_localize(None)}, {}, {"timezone": "Europe/Berlin"}),
+    ],
+)
+def test_the_lines_read_a_file_as_training_did(
+    dates: dict[str, Any], written: dict[str, Any], options: dict[str, Any], tmp_path: Path
+) -> None:
+    write_file(tmp_path / "my.csv", dates, **written)
+    expected = read_table(tmp_path / "my.csv", **options)
+    table = run(write_reading({"path": "load.csv", **options}, expected.freq), tmp_path)
+    assert list(table.index) == list(expected.grid)
+    np.testing.assert_array_equal(table[["größe"]].to_numpy(), expected.values)
+
+
+@pytest.mark.parametrize("duplicates", ["first", "last", "mean", "sum"])
+def test_rows_are_sorted_and_made_one_per_date(duplicates: str, tmp_path: Path) -> None:
+    write_file(tmp_path / "my.csv", {"date": DATES})
+    frame = pd.read_csv(tmp_path / "my.csv")
+    twice = pd.concat([frame.assign(größe=2 * frame["größe"])[::-1], frame])
+    twice.to_csv(tmp_path / "my.csv", index=False)
+    options = {"sort": True, "duplicates": duplicates}
+    expected = read_table(tmp_path / "my.csv", **options)
+    table = run(write_reading({"path": "load.csv", **options}, "h"), tmp_path)
+    assert list(table.index) == list(expected.grid)
+    np.testing.assert_allclose(table[["größe"]].to_numpy(), expected.values)
+
+
+def test_one_series_of_a_long_file_is_read(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"unique_id": "007", "ds": DATES, "y": np.arange(60.0)})
+    both = pd.concat([frame, frame.assign(unique_id="8", y=-1.0)]).sample(frac=1, random_state=0)
+    both.to_csv(tmp_path / "my.csv", index=False)
+    options = {"_target_": "forecast.data.long_data", "id_column": "unique_id", "date_column": "ds"}
+    table = run(write_reading(options, "h"), tmp_path, name="007")
+    assert list(table.index) == list(DATES)
+    assert table["y"].tolist() == list(range(60))
+
+
+def test_a_parquet_file_is_read(tmp_path: Path) -> None:
+    pd.DataFrame({"date": DATES, "y": np.arange(60.0)}).to_parquet(tmp_path / "my.parquet")
+    table = run(write_reading({"path": "load.parquet"}, "h"), tmp_path)
+    assert list(table.index) == list(DATES)

@@ -1,0 +1,83 @@
+"""The inputs that a tested forecast reads, with and without a correction of the linear model."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from forecast.data import DataModule, frame_data
+from forecast.models import ResidualInformer
+from forecast.models.linear_model import LinearModel, LinearWeights
+from forecast.training.inputs_used import join_inputs, list_inputs
+from tests.support.models import slots
+
+SEQ_LEN, PRED_LEN = 6, 3
+CALENDAR = 3  # day of week, of month, of year
+
+
+@pytest.fixture(scope="module")
+def data() -> DataModule:
+    dates = pd.date_range("2024-01-01", periods=120, name="date")
+    values = np.random.default_rng(0).normal(size=(120, 5))
+    made = frame_data(
+        pd.DataFrame(values, dates, ["load", "wind", "rain", "price", "tariff"]), name="frame", seq_len=SEQ_LEN,
+        pred_len=PRED_LEN, split=[0.6, 0.2, 0.2], past_covariates=["wind", "rain"],
+        future_covariates=["price", "tariff"], season=7,
+    )  # fmt: skip
+    made.setup()
+    return made
+
+
+def model(data: DataModule, **settings) -> ResidualInformer:
+    """A model whose linear part reads the rain three days ago and the price of the second day to come."""
+    made = ResidualInformer(
+        n_features=data.n_features, n_targets=1, n_time_features=data.n_time_features, seq_len=SEQ_LEN, label_len=2,
+        pred_len=PRED_LEN, patch_len=2, attention=slots("full"), d_model=8, n_heads=2, **settings,
+    )  # fmt: skip
+    rain = torch.tensor([(SEQ_LEN - 3) * data.n_features + data.feature_columns.index("rain")])
+    price = torch.tensor([(SEQ_LEN + 1) * data.n_time_features + CALENDAR])
+    if isinstance(made.linear, LinearModel):
+        own, covariates = torch.zeros(SEQ_LEN, PRED_LEN), torch.ones(1, 2, PRED_LEN)
+        made.linear.set_weights(LinearWeights(own, covariates, rain, price))
+    return made
+
+
+LINEAR = ["past of load", "past of rain", "future of price"]
+ALL = [
+    *(f"past of {name}" for name in ("load", "wind", "rain")), "future of price", "future of tariff", "calendar",
+]  # fmt: skip
+
+
+def test_the_linear_model_alone(data: DataModule) -> None:
+    assert list_inputs(model(data), data, untrained=True) == LINEAR
+    assert list_inputs(model(data), data, untrained=False) == ALL
+
+
+def test_what_a_setting_leaves_out_is_not_named(data: DataModule) -> None:
+    made = model(data, tokens="independent", future_calendar=False)
+    expected = [*LINEAR, "past of tariff", "calendar"]
+    assert list_inputs(made, data, untrained=False) == expected
+    assert list_inputs(model(data, linear=False), data, untrained=False) == ALL
+
+
+def test_what_is_named_is_what_moves_the_forecast(data: DataModule) -> None:
+    made, batch = model(data).eval(), data.windows["test"].gather(torch.arange(4))
+    inputs = {"past": batch.past, "past_time": batch.past_time, "future_time": batch.future_time}
+    before = made(**inputs)
+    columns = {
+        "past of load": ("past", 0), "past of wind": ("past", 1), "past of rain": ("past", 2),
+        "future of price": ("future_time", CALENDAR), "future of tariff": ("future_time", CALENDAR + 1),
+        "calendar": ("future_time", 0),
+    }  # fmt: skip
+    named = list_inputs(made, data, untrained=True)
+    for text, (part, column) in columns.items():
+        changed = inputs[part].clone()
+        changed[..., column] += torch.randn(changed.shape[:2])
+        assert torch.equal(made(**{**inputs, part: changed}), before) == (text not in named), text
+
+
+def test_one_line() -> None:
+    assert join_inputs(ALL) == "past of load, wind, rain; future of price, tariff; calendar"
+    assert join_inputs(["past of a", "static region", "static size"]) == "past of a; static region, size"
+    many = join_inputs([f"past of c{i}" for i in range(20)])
+    assert many == "past of c0, c1, c2, c3, c4, c5, c6, c7, ..."
