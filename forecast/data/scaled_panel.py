@@ -113,11 +113,11 @@ class ScaledPanel:
         if panel.future is not None:
             measured = panel.future if not panel.as_of else panel.future[:, : len(panel.future_covariates)]
         rows = options.kind, options.by, first, last, place
-        saved = state and Scaler.from_state_dict(state["scaler"])
+        saved = None if state is None else Scaler.from_state_dict(state["scaler"])
         domain = options.domain(panel.columns) if saved is None else saved.domain
         check_values(name, panel, domain)
         scaler = _scaler(panel.values, panel.columns, panel, domain, saved, *rows)
-        saved = state and Scaler.from_state_dict(state["future_scaler"])
+        saved = None if state is None else Scaler.from_state_dict(state["future_scaler"])
         unlimited = Domain.unlimited(len(panel.future_covariates))
         future_scaler = _scaler(measured, panel.future_covariates, panel, unlimited, saved, *rows)
         encoding = fit_static(panel.static) if state is None else state["static"]

@@ -86,7 +86,7 @@ def add_series_inputs(about: dict[str, Any]) -> str:
         'inputs["scale"] = np.array([about["series"][series]["scale"]])',
     ]
     lines += [
-        f'inputs["{part}"] = np.array([about["series"][name]["{part}"]])'
+        f'inputs["{part}"] = np.array([about["series"][series]["{part}"]])'
         for part in ("location", "shape")
         if part in about["inputs"]
     ]

@@ -85,7 +85,7 @@ def test_one_series_of_a_long_file_is_read(tmp_path: Path) -> None:
     both = pd.concat([frame, frame.assign(unique_id="8", y=-1.0)]).sample(frac=1, random_state=0)
     both.to_csv(tmp_path / "my.csv", index=False)
     options = {"_target_": "forecast.data.long_data", "id_column": "unique_id", "date_column": "ds"}
-    table = run(write_reading(options, "h"), tmp_path, name="007")
+    table = run(write_reading(options, "h"), tmp_path, series="007")
     assert list(table.index) == list(DATES)
     assert table["y"].tolist() == list(range(60))
 
