@@ -1,6 +1,6 @@
 """The Python interface: `fit` a model to a DataFrame or `load` one, then `predict` and `evaluate`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
@@ -123,6 +123,7 @@ def fit(
     date_column: str = "ds",
     past_covariates: Sequence[str] = (),
     future_covariates: Sequence[str] = (),
+    as_of: Mapping[str, str] | None = None,
     static_covariates: Sequence[str] = (),
     attention: str = "probsparse",
     overrides: Sequence[str] = (),
@@ -136,6 +137,7 @@ def fit(
         id_column, date_column: the columns of the series and the date. Without `id_column`, the dates are the index.
         past_covariates: columns that are read and not forecast.
         future_covariates: columns that are known over the horizon too; `predict` needs them there.
+        as_of: by future covariate, the column of its forecasts: windows read it over the horizon.
         static_covariates: columns that are constant within a series.
         attention: attention type, a file of conf/attention.
         overrides: any other settings as on the command line, such as `["trainer.max_epochs=3", "logger=[]"]`.
@@ -161,19 +163,15 @@ def fit(
     compose_command("train", [layout, *given])
     check_data_overrides(given)
     config = compose_run([layout, *given])
-    columns: dict[str, Any] = {
-        "past_covariates": list(past_covariates),
-        "future_covariates": list(future_covariates),
-        "static_covariates": list(static_covariates),
-    }
+    lists = {"past": past_covariates, "future": future_covariates, "static": static_covariates}
+    config.data.update({f"{role}_covariates": list(names) for role, names in lists.items()})
+    config.data.as_of = None if as_of is None else dict(as_of)
     if id_column is not None:
-        columns |= {"id_column": id_column, "date_column": date_column}
-    config.data.update(columns)
+        config.data.update({"id_column": id_column, "date_column": date_column})
     data = make_frame_data(frame, config)
-    folder = Path(config.output_dir)
-    write_config(folder, config, given)
+    write_config(Path(config.output_dir), config, given)
     train(config, data)
-    return load(folder)
+    return load(config.output_dir)
 
 
 def check_data_overrides(given: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from omegaconf import DictConfig
 from forecast.checkpoints.contents import completed_epochs, is_untrained
 from forecast.checkpoints.file import find_checkpoint, load_checkpoint, save_checkpoint
 from forecast.data import DataModule
+from forecast.data.missing import missing_shares
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.names import MODEL
 from forecast.evaluation.results import Results
@@ -197,6 +198,7 @@ def describe_run(
         "attention": config.model.attention.name,
         "data": config.data.name,
         "eval_stride": data.eval_stride,
+        "missing": missing_shares(data.panel),
         "validation_mse": best.validation_mse,
         **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
         "epochs": trainer.current_epoch,

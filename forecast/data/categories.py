@@ -76,6 +76,10 @@ def encode_categories(where: str, panel: Panel, categories: Categories) -> Panel
     """
     if not panel.texts and not categories:
         return panel
+    for name in {*panel.as_of, *panel.as_of.values()} & set(panel.texts):
+        raise ConfigError(
+            f"{where}: column {quote(name)} holds text, and data.as_of pairs columns of numbers: leave it out there"
+        )
     for name, texts in panel.texts.items():
         if name not in categories:
             raise DataError(
@@ -90,7 +94,7 @@ def encode_categories(where: str, panel: Panel, categories: Categories) -> Panel
     future = (
         None
         if panel.future is None
-        else _encode(where, panel, np.asarray(panel.future), panel.future_covariates, categories)
+        else _encode(where, panel, np.asarray(panel.future), panel.future_columns, categories)
     )
     return replace(
         panel,
@@ -109,13 +113,13 @@ def indicator_names(categories: Categories) -> list[str]:
 
 
 def _names(panel: Panel) -> tuple[str, ...]:
-    return (*panel.columns, *panel.future_covariates)
+    return (*panel.columns, *panel.future_columns)
 
 
 def _blocks(panel: Panel) -> Iterator[tuple[Float[np.ndarray, "rows columns"], Sequence[str]]]:
     yield np.asarray(panel.values), panel.columns
     if panel.future is not None:
-        yield np.asarray(panel.future), panel.future_covariates
+        yield np.asarray(panel.future), panel.future_columns
 
 
 def _encode(

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from forecast.data.columns import by_column
-from forecast.data.panel import PerSeries, parts, ranges
+from forecast.data.panel import Panel, PerSeries, parts, ranges
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError
 
@@ -21,6 +21,9 @@ FILLS = ("auto", "linear", "previous", "seasonal", "zero", "none")
 
 SEASONS_BACK = 7
 """Number of earlier seasons in which `seasonal` looks for a value of the same phase."""
+
+SHOWN = 3
+"""Number of columns of each role whose missing values are described."""
 
 FillSetting = str | Mapping[str, str]
 
@@ -135,6 +138,39 @@ def check_fill(fill: FillSetting | None, limit: int | None) -> None:
 def choose_methods(fill: FillSetting | None, columns: Sequence[str]) -> tuple[str, ...]:
     """The method of each column. Raises ConfigError where `fill` names a column that is not there."""
     return tuple(by_column("data.fill", fill, columns, FILLS[0]).values())
+
+
+def missing_shares(panel: Panel) -> dict[str, dict[str, float]]:
+    """The share of missing values of each column that has any, before the ends of the series, by role."""
+    counts = dict(zip(panel.columns, panel.missing.tolist(), strict=True))
+    if isinstance(panel.future, StoredValues):
+        counts |= dict(zip(panel.future_columns, panel.future.missing, strict=True))
+    elif panel.future is not None:
+        missing = np.isnan(panel.future[ranges(panel.starts, panel.ends)]).sum(axis=0)
+        counts |= dict(zip(panel.future_columns, missing.tolist(), strict=True))
+    roles = {
+        "targets": panel.targets,
+        "past covariates": panel.past_covariates,
+        "future covariates": panel.future_columns,
+    }
+    return {
+        role: {name: counts[name] / panel.n_rows for name in names if counts[name]}
+        for role, names in roles.items()
+    }
+
+
+def describe_missing(panel: Panel, fill: FillSetting | None) -> list[str]:
+    """Describe the missing values of each role, and how the model reads them."""
+    lines, method = [], fill if isinstance(fill, str) else FILLS[0] if fill is None else "by column"
+    for role, shares in missing_shares(panel).items():
+        if shares:
+            worst = sorted(shares, key=lambda name: -shares[name])[:SHOWN]
+            named = ", ".join(f"{name} {shares[name]:.1%}" for name in worst)
+            more = ", ..." if len(shares) > SHOWN else ""
+            read = "the value before" if role == "future covariates" else f"data.fill={method} says"
+            scored = ", and never scored" if role == "targets" else ""
+            lines.append(f"missing    {role}: {named}{more}; read as {read}{scored}")
+    return lines
 
 
 def has_values(

@@ -13,6 +13,7 @@ from torch import Tensor
 from forecast.data.categories import Categories, encode_categories, fit_categories
 from forecast.data.columns import check_columns, choose_columns
 from forecast.data.domain import BoundSetting, TransformSetting, check_domain
+from forecast.data.future_covariates import KnownSteps, check_known_steps
 from forecast.data.loader import WindowLoader
 from forecast.data.missing import FillSetting, check_fill
 from forecast.data.options import AUTO, check_options, windows_an_epoch
@@ -43,6 +44,8 @@ class DataModule(L.LightningDataModule):
         batch_size, eval_batch_size: windows of a batch, over all processes.
         season: rows of a season; default: by the frequency.
         fill, fill_limit: how missing values in the past of a window are completed, see `forecast.data.missing`.
+        known_steps: steps for which future covariates are known after a forecast origin, one number or by column; None:
+            over the whole horizon.
         lower, upper, transform: bounds of the forecasts and transforms before scaling, see `forecast.data.domain`.
         holidays: country whose public holidays are a calendar feature.
         windows_per_epoch: training windows of an epoch, sampled anew each time; None: all; `auto`: by their number.
@@ -80,6 +83,7 @@ class DataModule(L.LightningDataModule):
         holidays: str | None = None,
         fill: FillSetting | None = None,
         fill_limit: int | None = None,
+        known_steps: KnownSteps | None = None,
         lower: BoundSetting | None = None,
         upper: BoundSetting | None = None,
         transform: TransformSetting | None = None,
@@ -101,9 +105,10 @@ class DataModule(L.LightningDataModule):
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or batch_size
         self._windows_per_epoch, self._eval_stride = windows_per_epoch, eval_stride
         check_fill(fill, fill_limit)
+        check_known_steps(known_steps)
         check_domain(lower, upper, transform)
         self._season, self.holidays = season, holidays
-        self.fill, self.fill_limit = fill, fill_limit
+        self.fill, self.fill_limit, self.known_steps = fill, fill_limit, known_steps
         self.lower, self.upper, self.transform = lower, upper, transform
         self.tested = "test"  # the split that `test_dataloader` serves
         self._is_set_up = False
@@ -203,30 +208,18 @@ class DataModule(L.LightningDataModule):
     def scaling_options(self) -> ScalingOptions:
         return ScalingOptions(
             self.scaler_kind, self.scale_by, self.holidays, self.fill, self.fill_limit, self.season,
-            self.target_columns, self.lower, self.upper, self.transform,
+            self.target_columns, self.lower, self.upper, self.transform, self.known_steps,
         )  # fmt: skip
 
     def describe(self) -> str:
         """The panel in one line."""
         panel = self.panel
         dates = f"{panel.steps}, {panel.first_date} to {panel.last_date}"
-        if panel.has_missing:
-            dates += f"; {self.describe_missing()}"
         if not panel.has_ids:
             return f"{panel.n_rows:,} rows × {plural(len(panel.columns), 'column')}, {dates}"
         shortest, longest = int(panel.lengths.min()), int(panel.lengths.max())
         rows = f"{shortest:,} to {longest:,}" if shortest < longest else f"{longest:,}"
         return f"{len(panel):,} series, {panel.n_rows:,} rows ({rows} each), {dates}"
-
-    def describe_missing(self) -> str:
-        """The share of missing values, and how the model reads them."""
-        share = self.panel.missing / self.panel.n_rows
-        worst = int(share.argmax())
-        of_worst = f" ({share[worst]:.1%} of {self.panel.columns[worst]})" if len(share) > 1 else ""
-        fill = self.fill if isinstance(self.fill, str) else "auto" if self.fill is None else "by column"
-        return (
-            f"{share.mean():.1%} of the values{of_worst} are missing: read by data.fill={fill}, never scored"
-        )
 
     def unscale_targets(
         self, values: Float[Tensor, "batch steps n_targets"], series: Int64[Tensor, " batch"]

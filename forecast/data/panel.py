@@ -38,7 +38,10 @@ class Panel:
         starts, ends, stops: row numbers, see above.
         targets, past_covariates: names of the columns of `values`, in this order.
         values: numbers in the units of the data; NaN is a missing value.
-        future_covariates: names of the columns of `future`, which are known beyond the ends.
+        future_covariates: names of the covariates that are known beyond the ends.
+        as_of: by future covariate, the column of `future` with its values as they were known in advance. A covariate
+            that is not there was known as it came.
+        future: the future covariates, then the columns of `as_of`; NaN is a missing value.
         static: one row for each series; columns of numbers or text.
         utc_offset: minutes that the dates are ahead of UTC, if known.
         texts: categories of the covariates that are text. Their columns hold codes: the position in this list, −1 where
@@ -59,6 +62,7 @@ class Panel:
     static: pd.DataFrame
     past_covariates: tuple[str, ...] = ()
     future_covariates: tuple[str, ...] = ()
+    as_of: Mapping[str, str] = field(default_factory=dict)
     future: Float[np.ndarray, "rows future"] | StoredValues | None = None
     utc_offset: int | None = None
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -90,6 +94,16 @@ class Panel:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of `values`."""
         return (*self.targets, *self.past_covariates)
+
+    @property
+    def future_columns(self) -> tuple[str, ...]:
+        """Names of the columns of `future`."""
+        return (*self.future_covariates, *self.as_of.values())
+
+    @property
+    def ahead_index(self) -> list[int]:
+        """Of each future covariate, the column of `future` that is read after a forecast origin."""
+        return [self.future_columns.index(self.as_of.get(name, name)) for name in self.future_covariates]
 
     @property
     def is_on_disk(self) -> bool:

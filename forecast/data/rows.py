@@ -1,7 +1,6 @@
-"""Rows that windows are cut from: scaled values, and the features that are known ahead of time."""
+"""Rows that windows are cut from: scaled values, and calendar features."""
 
 import warnings
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -121,42 +120,6 @@ class DatedRows:
 
     def to(self, device: torch.device | str) -> "DatedRows":
         return self
-
-
-@dataclass(frozen=True)
-class TimeFeatures:
-    """What a model reads of a row beside the values: calendar features, future covariates, static features.
-
-    Row r of series s has the calendar features of row r + shifts[s] of `calendar`. `future` has one row for each row
-    of the panel; None without future covariates.
-    """
-
-    calendar: Rows
-    shifts: Int64[Tensor, " series"]
-    future: Rows | None
-    static: Float32[Tensor, "series n_static"]
-
-    @property
-    def n_features(self) -> int:
-        return self.calendar.n_columns + (self.future.n_columns if self.future else 0) + self.static.shape[1]
-
-    def windows(
-        self, first: Int64[Tensor, " batch"], length: int, series: Int64[Tensor, " batch"]
-    ) -> Float32[Tensor, "batch {length} n_time_features"]:
-        """Windows of `length` rows that begin at the rows `first` of these series.
-
-        Rows may lie after the last row of the panel where there are no future covariates.
-        """
-        parts = [self.calendar.windows(first + self.shifts[series], length)]
-        if self.future is not None:
-            parts.append(self.future.windows(first, length))
-        if self.static.shape[1]:
-            parts.append(self.static[series][:, None].expand(-1, length, -1))
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
-
-    def to(self, device: torch.device | str) -> "TimeFeatures":
-        future = self.future and self.future.to(device)
-        return TimeFeatures(self.calendar.to(device), self.shifts.to(device), future, self.static.to(device))
 
 
 def slide(table: Float[Tensor, "rows columns"], length: int) -> Float[Tensor, "starts {length} columns"]:

@@ -11,14 +11,20 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from forecast.data.domain import BoundSetting, Domain, TransformSetting, check_values, choose_domain
-from forecast.data.missing import Fill, FillSetting, carry_forward, choose_methods, has_values
+from forecast.data.future_covariates import (
+    FutureCovariates,
+    KnownSteps,
+    check_known_as_trained,
+    resolve_known_steps,
+)
+from forecast.data.known_features import TimeFeatures, calendar_rows
+from forecast.data.missing import Fill, FillSetting, choose_methods, has_values
 from forecast.data.panel import Panel, PerSeries
-from forecast.data.rows import DatedRows, DiskRows, Rows, TensorRows, TimeFeatures
+from forecast.data.rows import DiskRows, Rows, TensorRows
 from forecast.data.scaler import Scaler
 from forecast.data.scaling import fit_scaler
 from forecast.data.static_features import Encoding, encode_static, feature_names, fit_static
 from forecast.data.stored_values import StoredValues
-from forecast.data.time_features import time_features
 from forecast.data.windows import Windows, read_past
 from forecast.system.errors import DataError
 
@@ -33,6 +39,7 @@ class ScalingOptions:
         fill, fill_limit, season: see `forecast.data.missing.Fill`; `fill` is one method, or methods by column.
         targets: the columns that are forecast.
         lower, upper, transform: see `forecast.data.domain.choose_domain`. A checkpoint has its own.
+        known_steps: steps for which future covariates are known after a forecast origin, one number or by column.
     """
 
     kind: str
@@ -45,6 +52,7 @@ class ScalingOptions:
     lower: BoundSetting | None = None
     upper: BoundSetting | None = None
     transform: TransformSetting | None = None
+    known_steps: KnownSteps | None = None
 
     def domain(self, columns: Sequence[str]) -> Domain:
         """The transforms and the bounds of these columns."""
@@ -60,6 +68,7 @@ class ScaledPanel:
         time: features of each row that are known ahead of time.
         scaler, future_scaler: of the values and of the future covariates.
         static: how static columns are encoded.
+        known_steps: steps for which each future covariate is known after a forecast origin; None: over any horizon.
         place: the number of each series in the checkpoint that the scaler comes from, −1 if it is not there.
         has_scale: the series that have a scale: those in the checkpoint, or with values in their training rows.
         fill: how missing values in the past of a window are completed; None: no value is missing.
@@ -71,6 +80,7 @@ class ScaledPanel:
     scaler: Scaler
     future_scaler: Scaler
     static: Encoding
+    known_steps: list[int | None]
     place: Int64[np.ndarray, " series"]
     has_scale: Bool[np.ndarray, " series"]
     fill: Fill | None
@@ -90,19 +100,18 @@ class ScaledPanel:
         `name` is for messages. Raises DataError for other future covariates than the checkpoint's, and for numbers
         that float32 cannot hold once they are scaled.
         """
-        if state is not None and list(panel.future_covariates) != state["future_covariates"]:
-            both = panel.future_covariates, state["future_covariates"]
-            mine, theirs = (", ".join(names) or "none" for names in both)
-            raise DataError(
-                f"{name}: future covariates {mine}, where the checkpoint was trained on {theirs}: choose the same"
-            )
+        known_steps = resolve_known_steps(options.known_steps, panel)
+        if state is not None:
+            check_known_as_trained(name, panel, known_steps, state)
         place = np.full(len(panel), -1)
         if state is not None:
             place = pd.Index(state["ids"]).get_indexer(panel.ids).astype(np.int64)
             place[(place >= 0) & ~np.array(state["has_scale"])[place]] = -1
         if len(panel) > 1:  # a series without any value of a column has no scale
             last = np.where(has_values(panel.values, first, last), last, first)
-        future = np.empty((len(panel.values), 0)) if panel.future is None else panel.future
+        measured = np.empty((len(panel.values), 0))
+        if panel.future is not None:
+            measured = panel.future if not panel.as_of else panel.future[:, : len(panel.future_covariates)]
         rows = options.kind, options.by, first, last, place
         saved = None if state is None else Scaler.from_state_dict(state["scaler"])
         domain = options.domain(panel.columns) if saved is None else saved.domain
@@ -110,23 +119,24 @@ class ScaledPanel:
         scaler = _scaler(panel.values, panel.columns, panel, domain, saved, *rows)
         saved = None if state is None else Scaler.from_state_dict(state["future_scaler"])
         unlimited = Domain.unlimited(len(panel.future_covariates))
-        future_scaler = _scaler(future, panel.future_covariates, panel, unlimited, saved, *rows)
+        future_scaler = _scaler(measured, panel.future_covariates, panel, unlimited, saved, *rows)
         encoding = fit_static(panel.static) if state is None else state["static"]
-        scaled_future = None
+        future = None
         if panel.future_covariates:
-            scaled_future = _future_rows(future, panel, future_scaler)
+            future = FutureCovariates.of(panel, future_scaler, known_steps)
         return cls(
             panel,
             _scaled_rows(name, panel, scaler),
             TimeFeatures(
-                _calendar_rows(panel, options.holidays),
+                calendar_rows(panel, options.holidays),
                 torch.from_numpy(panel.grid_starts - panel.starts),
-                scaled_future,
+                future,
                 torch.from_numpy(encode_static(name, panel.static, encoding)),
             ),
             scaler,
             future_scaler,
             encoding,
+            known_steps,
             place,
             (place >= 0) | (last > first) | (options.by == "all"),
             make_fill(panel, scaler, options),
@@ -160,6 +170,8 @@ class ScaledPanel:
             "has_scale": self.has_scale.tolist(),
             "scaler": self.scaler.state_dict(),
             "future_covariates": list(self.panel.future_covariates),
+            "as_of": dict(self.panel.as_of),
+            "known_steps": self.known_steps,
             "future_scaler": self.future_scaler.state_dict(),
             "static": self.static,
             "static_features": feature_names(self.static),
@@ -233,19 +245,3 @@ def _scaled_rows(name: str, panel: Panel, scaler: Scaler) -> Rows:
             f"{name}: column {column!r} has numbers too large for float32 once scaled: rescale it"
         )
     return rows
-
-
-def _future_rows(
-    future: Float[np.ndarray, "rows columns"] | StoredValues, panel: Panel, scaler: Scaler
-) -> Rows:
-    """The scaled future covariates. On disk, none is missing."""
-    if isinstance(future, StoredValues):
-        return DiskRows(future, scaler)
-    known = scaler.transform_panel(future, panel.starts, panel.stops)
-    return TensorRows(carry_forward(known, panel.starts, panel.stops))
-
-
-def _calendar_rows(panel: Panel, holidays: str | None) -> Rows:
-    if panel.is_on_disk:
-        return DatedRows(panel.grid, panel.freq, holidays)
-    return TensorRows(torch.from_numpy(time_features(panel.grid, panel.freq, holidays)).float())

@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from forecast.data.known_features import TimeFeatures
 from forecast.data.missing import Fill
-from forecast.data.rows import Rows, TimeFeatures
+from forecast.data.rows import Rows
 
 
 class Batch(NamedTuple):
@@ -91,9 +92,9 @@ class Windows:
         future = self.values.windows(origins, self.pred_len)
         return Batch(
             past=past,
-            past_time=self.time.windows(first, self.seq_len, series),
+            past_time=self.time.past(first, self.seq_len, series),
             future=future if self._has_all_columns else future.index_select(2, self._targets),
-            future_time=self.time.windows(origins, self.pred_len, series),
+            future_time=self.time.ahead(origins, self.pred_len, series),
             index=index,
             series=series,
         )

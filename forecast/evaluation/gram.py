@@ -84,7 +84,10 @@ def is_sampled(windows: Windows) -> bool:
     has_one_table = (
         len(windows.starts) == 1 and isinstance(windows.values, TensorRows) and windows.fill is None
     )
-    return not has_one_table or find_covariate_steps(windows).is_cut
+    future = windows.time.future
+    if not has_one_table or (future is not None and future.depends_on_origin):
+        return True
+    return find_covariate_steps(windows).is_cut
 
 
 def windows_fitted_on(train: Windows) -> int:
@@ -167,7 +170,7 @@ def sliding_covariates(
         read.append((columns[: len(columns) - windows.pred_len, others], seq_len))
     if "future" in steps.kinds:
         assert windows.time.future is not None
-        known = windows.time.future[rows].double()
+        known = windows.time.future.past[rows].double()
         read.append((known - known.mean(0), width))
     if not read:
         return targets.new_zeros(targets.shape[1], 0, width), targets.new_zeros(0, 0)

@@ -149,11 +149,11 @@ def new_backtest(
         scaler=scaler,
         naive_mae=unknown.clone(),
     )
-    if panel.future_covariates:
-        names = panel.describe_covariates(panel.future_covariates)
+    as_measured = [name for name in panel.future_covariates if name not in panel.as_of]
+    if as_measured:
         found.notes.append(
-            f"the forecasts read future covariates ({names}) as the data have them; where "
-            "these are forecasts themselves, errors will be larger"
+            f"the forecasts read future covariates ({panel.describe_covariates(as_measured)}) as the data have them; "
+            "where these are forecasts themselves, errors will be larger: data.as_of names a column of such forecasts"
         )
     return found
 

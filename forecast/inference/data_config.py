@@ -37,6 +37,7 @@ OF_THE_MODEL = (
     "holidays",
     "fill",
     "fill_limit",
+    "known_steps",
     "transform",
     "lower",
     "upper",

@@ -30,6 +30,7 @@ class Forecast:
         truth: true values as far as the data have them, else NaN.
         method: method of the bounds, conformal or quantile.
         new: number of series that are not in the training data.
+        known: description of the future covariates that are not known for every step.
     """
 
     panel: Panel
@@ -41,6 +42,7 @@ class Forecast:
     truth: Values
     method: str
     new: int
+    known: list[str]
 
     @property
     def has_truth(self) -> bool:
@@ -116,6 +118,8 @@ def describe_forecast(model: TrainedModel, found: Forecast) -> list[str]:
         lines.append(f"values     {words}{note}")
     if found.new:
         lines.append(f"new        {found.new:,} series were not trained on: scaled by their own rows")
+    if found.known:
+        lines.append(f"known      {', '.join(found.known)}")
     if horizon > model.pred_len:
         lines.append(
             f"rolled     beyond pred_len={model.pred_len} the model reads its own forecasts; bounds are from forecasts "

@@ -1,6 +1,7 @@
 """Origins of forecasts, and the rows of the panel that the forecasts need."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from jaxtyping import Int64
 from forecast.data import Panel
 from forecast.data.files.cells import quote
 from forecast.data.missing import carry_forward
+from forecast.data.panel import ranges
 from forecast.inference.forecast import Values
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError, DataError
@@ -68,13 +70,14 @@ def find_date(panel: Panel, start: str | pd.Timestamp) -> int:
     return place if place >= 0 else -len(panel.grid) - panel.n_rows
 
 
-def carry_history(panel: Panel) -> Panel:
-    """The panel with missing future covariates of its history replaced by the value before, as in training."""
+def carry_into(panel: Panel, first: Int64[np.ndarray, " chosen"]) -> Panel:
+    """The panel with missing future covariates of the rows `first` replaced by the value before, as in training."""
     if panel.future is None or panel.is_on_disk or np.isfinite(panel.future).all():
         return panel
     carried = carry_forward(torch.from_numpy(panel.future), panel.starts, panel.stops, start=np.nan).numpy()
-    after_end = np.arange(len(carried)) >= np.repeat(panel.ends, panel.stops - panel.starts)
-    return replace(panel, future=np.where(after_end[:, None], panel.future, carried))
+    future = panel.future.copy()
+    future[first] = carried[first]
+    return replace(panel, future=future)
 
 
 def take_part(
@@ -90,14 +93,32 @@ def take_part(
     Series of the training data need only the rows around the forecast. New series need all rows before it, for their
     scale.
     """
-    history = max(model.seq_len, 4 * horizon, 48)
+    history = max(model.seq_len + 1, 4 * horizon, 48)  # the first row is not read: it may be carried
     has_scale = np.array(model.data_state["ids"])[np.array(model.data_state["has_scale"])]
     is_known = panel.ids[chosen].isin(has_scale) | (model.config["data"].get("scale_by") == "all")
     first = np.where(is_known, np.maximum(panel.starts[chosen], origins - history), panel.starts[chosen])
     stops = np.minimum(panel.stops[chosen], origins + passes)
     ends = np.minimum(panel.ends[chosen], stops)
-    part = panel.take_rows(chosen, first, stops, ends).with_dates_after_ends(passes)
+    part = carry_into(panel, first).take_rows(chosen, first, stops, ends)
+    part = add_rows_after_ends(part.with_dates_after_ends(passes), passes)
     return part, part.starts + origins - first
+
+
+def add_rows_after_ends(panel: Panel, steps: int) -> Panel:
+    """The panel in memory with at least `steps` rows after the end of each series, in which nothing is known."""
+    if panel.future is None or (panel.stops >= panel.ends + steps).all():
+        return panel
+    lengths = np.maximum(panel.stops, panel.ends + steps) - panel.starts
+    starts = lengths.cumsum() - lengths
+    rows = ranges(starts, starts + panel.stops - panel.starts)
+    blocks = []
+    for block in (panel.values, panel.future):
+        blocks.append(np.full((int(lengths.sum()), block.shape[1]), np.nan))
+        blocks[-1][rows] = block
+    ends = panel.ends - panel.starts + starts
+    return replace(
+        panel, starts=starts, ends=ends, stops=starts + lengths, values=blocks[0], future=blocks[1]
+    )
 
 
 def known_truth(
@@ -110,19 +131,29 @@ def known_truth(
     return np.where(there[..., None], values, np.nan)
 
 
-def check_future_covariates(part: Panel, rows: Int64[np.ndarray, " series"], steps: int) -> None:
-    """Raise DataError that names the first series, column and date whose future covariate is not known."""
+def count_known(
+    part: Panel, rows: Int64[np.ndarray, " series"], steps: int, known_steps: Sequence[int | None]
+) -> Int64[np.ndarray, "series covariates"]:
+    """Count the steps after the origins of a part for which each future covariate is known and may be read.
+
+    Raises DataError that names the first series, column and date of a value that is not known, where a covariate
+    without a limit in `known_steps` must be known for all steps. Missing values before the end of a series are
+    completed as in training.
+    """
     if part.future is None:
-        return
+        return np.zeros((len(part), 0), dtype=np.int64)
     wanted = rows[:, None] + np.arange(steps)
-    there = wanted < part.stops[:, None]
-    missing = ~(np.isfinite(part.future[np.where(there, wanted, 0)]) & there[..., None])
-    if missing.any():
-        s, step, column = (int(i) for i in np.argwhere(missing)[0])
+    limits = np.array([steps if limit is None else min(limit, steps) for limit in known_steps])
+    is_known = np.isfinite(part.future[wanted][..., part.ahead_index])  # (series, steps, covariates)
+    is_needed = (wanted >= part.ends[:, None])[..., None] & np.array([n is None for n in known_steps])
+    if (is_needed & ~is_known).any():
+        s, step, column = (int(i) for i in np.argwhere(is_needed & ~is_known)[0])
+        name = part.future_columns[part.ahead_index[column]]
         date = part.grid[int((part.grid_starts + rows - part.starts)[s]) + step]
         where = f"series {quote(part.ids[s])}: " if part.has_ids else ""
-        name = part.future_covariates[column]
         raise DataError(
             f"{where}{part.indicators.get(name, name)} is not known for {date}: this forecast needs future covariates "
-            f"for {steps} steps after its start: add such rows, their values empty, or give future=FILE"
+            f"for {steps} steps after its start: add such rows, their values empty, or give future=FILE; a "
+            "model trained with data.known_steps needs fewer"
         )
+    return (is_known & (np.arange(steps)[:, None] < limits)).sum(axis=1)

@@ -20,9 +20,8 @@ from forecast.inference.bounds import calibration_for, check_trained_bounds, cho
 from forecast.inference.forecast import Forecast, Values
 from forecast.inference.model import TrainedModel
 from forecast.inference.origins import (
-    carry_history,
-    check_future_covariates,
     choose_origins,
+    count_known,
     known_truth,
     take_part,
 )
@@ -56,17 +55,16 @@ def predict(
     panel = model.select_columns(panel)
     chosen, origins = choose_origins(model, panel, start)
     passes = passes_over(horizon, model.pred_len)
-    panel = carry_history(panel)
     part, rows = take_part(model, panel, chosen, origins, horizon, passes)
-    check_future_covariates(part, rows, passes)
     saved = model.config["data"]
     scaled = ScaledPanel.of(
         "the data", part, model.data_state, part.starts, rows,
         ScalingOptions(
             saved["scaler"], saved.get("scale_by", "series"), model.holidays, saved.get("fill"),
-            saved.get("fill_limit"), model.season, model.target_columns,
+            saved.get("fill_limit"), model.season, model.target_columns, known_steps=saved.get("known_steps"),
         ),
     )  # fmt: skip
+    known = count_known(part, rows, passes, scaled.known_steps)
     warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
     scaler, series = scaled.scaler.select_columns(model.target_index), torch.arange(len(part))
     point, output = forecast_series(model, scaled, torch.from_numpy(rows), horizon, scaler)
@@ -88,6 +86,7 @@ def predict(
         truth=known_truth(part, rows, horizon, model.target_index),
         method=method,
         new=int((scaled.place < 0).sum()),
+        known=describe_known_steps(scaled, known, passes),
     )
 
 
@@ -131,6 +130,24 @@ def check_horizon(model: TrainedModel, horizon: int | None) -> int:
     return horizon
 
 
+def describe_known_steps(
+    scaled: ScaledPanel, known: Int64[np.ndarray, "series covariates"], steps: int
+) -> list[str]:
+    """Describe the future covariates that are not known for all steps, such as "temperature for 24 of 168 steps"."""
+    found = []
+    for name, limit, counts in zip(scaled.panel.future_covariates, scaled.known_steps, known.T, strict=True):
+        if limit is not None:
+            low, high = int(counts.min()), int(counts.max())
+            found.append(f"{name} for {low if low == high else f'{low} to {high}'} of {steps} steps")
+            if low < min(limit, steps):
+                warnings.warn(
+                    f"{name} is known for {low} steps, and was known for {limit} in training: give future=FILE with "
+                    f"{min(limit, steps)}",
+                    stacklevel=3,
+                )
+    return found
+
+
 def warn_of_empty_windows(
     model: TrainedModel, scaled: ScaledPanel, origins: Int64[Tensor, " series"]
 ) -> None:
@@ -158,13 +175,17 @@ def forecast_series(
     scaler: Scaler,
 ) -> tuple[Float[Tensor, "series horizon n_targets"], Float[Tensor, "series pred_len n_targets ..."]]:
     """Scaled point forecasts of each series, and the output of the first pass: quantiles, if the network has them."""
-    steps = model.seq_len + passes_over(horizon, model.pred_len)
+    steps = passes_over(horizon, model.pred_len)
     points, outputs = [], []
     for series in track(torch.arange(len(origins)).split(SERIES_AT_ONCE), "Forecasting"):
         first = origins[series] - model.seq_len
         past = scaled.past(first, model.seq_len, series)
-        time, clip = scaled.time.windows(first, steps, series), partial(scaler.clip, series=series)
-        point, output = roll(model, past, time, horizon, clip)
+        time = (
+            scaled.time.past(first, model.seq_len, series),
+            scaled.time.ahead(origins[series], steps, series),
+        )
+        clip = partial(scaler.clip, series=series)
+        point, output = roll(model, past, torch.cat(time, dim=1), horizon, clip)
         points.append(point)
         outputs.append(output)
     return torch.cat(points), torch.cat(outputs)

@@ -98,6 +98,8 @@ DATA_KEYS = (
     Key("data.fill", STATE, takes=Takes.ANY_TYPE),
     *(Key(f"data.{name}", STATE, takes=Takes.ANY_TYPE) for name in ("transform", "lower", "upper")),
     Key("data.fill_limit", STATE, limits=COUNT, null=True),
+    Key("data.as_of", STATE, takes=Takes.ANY_TYPE),
+    Key("data.known_steps", STATE, takes=Takes.ANY_TYPE),
     Key("data.batch_size", RESULT, limits=UP_TO_A_MILLION),
     Key("data.eval_batch_size", SPEED, limits=UP_TO_A_MILLION, null=True),
     Key("data.windows_per_epoch", RESULT, null=True),

@@ -17,7 +17,6 @@ from forecast.attention import Attention
 from forecast.data import DataModule
 from forecast.data.even_spacing import spread
 from forecast.evaluation.errors import SCORES
-from forecast.evaluation.gram import windows_fitted_on
 from forecast.evaluation.names import MODEL, labels
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
@@ -27,6 +26,7 @@ from forecast.reports.terminal import print_scores, which_windows
 from forecast.system import signals
 from forecast.system.files import whole_file
 from forecast.system.formatting import plural
+from forecast.training.inputs import describe_inputs
 from forecast.training.inputs_used import find_linear, join_inputs, list_inputs
 from forecast.training.module import Forecaster
 from forecast.training.point_forecast import predict
@@ -114,31 +114,6 @@ def introduce(config: DictConfig, data: DataModule, model: ForecastModel, traine
         f"parameters; {trainer.world_size} × {trainer.strategy.root_device.type}, {config.trainer.precision}, "
         f"seed {config.seed}"
     )
-
-
-def describe_inputs(data: DataModule) -> list[str]:
-    """Describe the covariates, transforms and bounds, and the training windows in use where they are not all."""
-    panel, train, lines = data.panel, data.windows["train"], []
-    covariates = {
-        "past covariates": [name for name in data.feature_columns if name not in data.columns],
-        "future covariates": panel.future_covariates,
-        "static": list(map(str, panel.static.columns)),
-    }
-    described = {role: panel.describe_covariates(names) for role, names in covariates.items() if names}
-    if listed := "; ".join(f"{role} {names}" for role, names in described.items()):
-        lines.append(f"covariates {listed}")
-    domain = data.target_scaler.domain
-    if words := domain.describe(data.target_columns):
-        note = "; scaled scores are errors of transformed values" if domain.has_transforms else ""
-        lines.append(f"values     {words}{note}")
-    if data.windows_per_epoch < min(len(panel), len(train)):
-        lines.append(
-            f"note: an epoch of {data.windows_per_epoch:,} windows misses many of {len(panel):,} series: "
-            f"data.windows_per_epoch={4 * len(panel)} draws about four of each"
-        )
-    if (fitted := windows_fitted_on(train)) < len(train):
-        lines.append(f"linear model fitted to {fitted:,} of {len(train):,} training windows, evenly spaced")
-    return lines
 
 
 def save(folder: Path, results: Results, data: DataModule, shown: Examples) -> None:

@@ -10,7 +10,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from forecast.cli.compose import compose_config
 from forecast.data import WindowLoader, Windows
-from forecast.data.rows import TensorRows, TimeFeatures
+from forecast.data.known_features import TimeFeatures
+from forecast.data.rows import TensorRows
 from forecast.tools.benchmark.timing import Work, time_in_turn
 from forecast.tools.benchmark.workloads import Case, make_work
 

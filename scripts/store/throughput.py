@@ -9,7 +9,8 @@ import torch
 
 from forecast.cli.compose import compose_config
 from forecast.data import DataModule, Windows, store_data
-from forecast.data.rows import TensorRows, TimeFeatures
+from forecast.data.known_features import TimeFeatures
+from forecast.data.rows import TensorRows
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.models.linear_model import own_past

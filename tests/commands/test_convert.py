@@ -105,6 +105,30 @@ def test_missing_values_stay_missing_across_chunks(tmp_path: Path, convert: Conv
     assert f"missing    {table.missing.sum()} numbers; they stay missing in the store" in said
 
 
+@pytest.mark.parametrize("chunk", [60, 333, 50_000])
+def test_rows_without_values_at_the_ends_are_left_out(tmp_path: Path, convert: Convert, chunk: int):
+    frame = numbers(120)
+    frame.iloc[:30, 1:] = np.nan
+    frame.iloc[-25:, 1:] = np.nan
+    frame.iloc[60:80, 1:] = np.nan
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    said = convert(f"chunk={chunk}", "data.freq=h")
+    assert "30 rows before the first value and 25 rows after the last one are left out" in said
+    assert "65 rows" in said
+    with pytest.warns(UserWarning, match="are left out"):
+        table = read_table(tmp_path / "a.csv", freq="h")
+    check_same(tmp_path / "a.store", table)
+    assert open_store(tmp_path / "a.store").missing.tolist() == table.missing.tolist() == [20, 20, 20]
+
+
+def test_a_file_without_any_value_is_refused(tmp_path: Path, convert: Convert):
+    frame = numbers(20)
+    frame.iloc[:, 1:] = np.nan
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    assert convert("data.freq=h", status=2) == "a.csv: no row has a value"
+    assert not (tmp_path / "a.store").exists()
+
+
 def faulty(fault: str, row: int) -> bytes:
     """A file with a fault in a row, from 0."""
     lines = numbers(ROWS).to_csv(index=False).encode().splitlines(keepends=True)

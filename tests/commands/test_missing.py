@@ -71,9 +71,11 @@ def test_a_run_says_how_many_values_are_missing(
     share = frame.isna().mean()
     assert train_here(monkeypatch, place, "trainer.max_epochs=1", "logger=[]", "output_root=others") == 0
     said = (
-        f"{share.mean():.1%} of the values ({share['load']:.1%} of load) are missing: read by data.fill=auto"
+        f"load {share['load']:.1%}, price {share['price']:.1%}; read as data.fill=auto says, and never scored"
     )
-    assert said in capsys.readouterr().out
+    assert f"missing    targets: {said}" in capsys.readouterr().out
+    metrics = json.loads((only(place, "others/*") / "metrics.json").read_text())
+    assert metrics["missing"]["targets"] == pytest.approx(share.to_dict())
 
 
 def test_a_store_of_it_gives_the_same_scores(

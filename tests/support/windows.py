@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from forecast.data import Windows
-from forecast.data.rows import TensorRows, TimeFeatures
+from forecast.data.known_features import TimeFeatures
+from forecast.data.rows import TensorRows
 
 
 def windows_over(

@@ -53,9 +53,8 @@ class FileSource(TableSource, ReadOptions):
         rows = self.choose_dates(read_file(self.path, self.roles, self.date_column, self))
         if self.future_path is None:
             return rows
-        ahead = replace(self.roles, targets=(), past=(), static=(), drop=())
         path = Path(self.future_path).expanduser()
-        return rows.followed_by(read_file(path, ahead, self.date_column, self))
+        return rows.followed_by(read_file(path, self.roles.known_ahead(), self.date_column, self))
 
     def _finish(self, panel: Panel) -> Panel:
         return panel if self.static_path is None else replace(panel, static=self._read_static(panel.ids))

@@ -1,6 +1,6 @@
 """DataFrames as sources of a panel."""
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -52,8 +52,7 @@ class FrameSource(TableSource):
             return rows
         if not self.roles.future:
             raise ConfigError("future holds future covariates, and there are none here")
-        ahead = replace(self.roles, targets=(), past=(), static=(), drop=())
-        return rows.followed_by(rows_from_frame(self._with_dates(self.future), ahead))
+        return rows.followed_by(rows_from_frame(self._with_dates(self.future), self.roles.known_ahead()))
 
 
 def read_frame(frame: pd.DataFrame | pd.Series, **options: object) -> Panel:

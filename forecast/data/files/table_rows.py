@@ -1,7 +1,7 @@
 """Rows of a table as they are read from a file or a DataFrame, before they are checked and aligned."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -24,7 +24,8 @@ class ColumnRoles:
         date: the date column. Several columns, such as a date and a time, are joined when the file is parsed.
         targets: None for all columns that have no other role, in the order of the file.
         past: past covariates.
-        future: future covariates.
+        future: future covariates, then the columns of `as_of`.
+        as_of: by future covariate, the column of its values as they were known in advance.
         static: static covariates.
         drop: columns that are not read.
     """
@@ -34,6 +35,7 @@ class ColumnRoles:
     targets: tuple[str, ...] | None = None
     past: tuple[str, ...] = ()
     future: tuple[str, ...] = ()
+    as_of: Mapping[str, str] = field(default_factory=dict)
     static: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
 
@@ -46,6 +48,11 @@ class ColumnRoles:
     def covariates(self) -> tuple[str, ...]:
         """Past and future covariates."""
         return (*self.past, *self.future)
+
+    @property
+    def future_covariates(self) -> tuple[str, ...]:
+        """Future covariates without the columns of `as_of`."""
+        return self.future[: len(self.future) - len(self.as_of)]
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -67,8 +74,13 @@ class ColumnRoles:
             if names.count(name) > 1:
                 raise ConfigError(
                     f"column {name!r} is named twice (data.id_column, date_column, columns, past_covariates, "
-                    "future_covariates, static_covariates, drop): give it one role"
+                    "future_covariates, as_of, static_covariates, drop): give it one role"
                 )
+
+    def known_ahead(self) -> "ColumnRoles":
+        """The roles of a table of rows after the ends of the series: `as_of` names columns instead of covariates."""
+        names = tuple(self.as_of.get(name, name) for name in self.future_covariates)
+        return ColumnRoles(self.id, self.date, targets=(), future=names)
 
     def resolve(self, where: str, present: Sequence[str]) -> "ColumnRoles":
         """Return the roles of a table that has the columns `present`, with the targets by name.
@@ -184,7 +196,10 @@ class TableRows:
         last = np.full(len(ids), np.datetime64("NaT"), dtype=self.dates.dtype)
         np.fmax.at(last, self.codes, self.dates)
         kept = np.flatnonzero(~(other.dates <= last[ids.get_indexer(other.ids)][other.codes]))
-        other, rows, own = other.take(kept), len(kept), len(self)
+        rows, own = len(kept), len(self)
+        given = np.full((rows, self.future.shape[1]), np.nan)
+        given[:, [self.roles.future.index(name) for name in other.roles.future]] = other.future[kept]
+        other = replace(other.take(kept), future=given)
         future, texts = self._join_categories(other)
         nothing = np.full((rows, self.values.shape[1]), np.nan)
         static = {

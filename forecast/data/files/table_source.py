@@ -1,7 +1,7 @@
 """The base class of tables as sources of a panel: which rows and columns are read, and how they are checked."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -28,6 +28,8 @@ class TableSource:
         columns: the targets, in this order. None: `target`, or all columns that have no other role.
         past_covariates: columns that are read and not forecast.
         future_covariates: columns that are known beyond the end of each series too.
+        as_of: by future covariate, the column of its values as they were known in advance, such as forecasts of the
+            temperature. A window reads the covariate before its forecast origin and this column after it.
         static_covariates: columns that do not change within a series, in the same file or in `static_path`, which has
             one row for each series.
         drop: columns that are not read.
@@ -48,6 +50,7 @@ class TableSource:
     columns: Sequence[str | int] | None = None
     past_covariates: Sequence[str] = ()
     future_covariates: Sequence[str] = ()
+    as_of: Mapping[str, str] | None = None
     static_covariates: Sequence[str] = ()
     drop: Sequence[str] = ()
     rows: Sequence[str | None] | None = None
@@ -72,11 +75,14 @@ class TableSource:
             if self.target is None:
                 raise ConfigError("data.target=null: name the column to forecast, or several (data.columns)")
             targets = [self.target]
+        as_of = self._check_as_of()
         self.roles = ColumnRoles(
             self.id_column,
             date_name(self.date_column),
             None if targets is None else tuple(map(str, targets)),
-            *(tuple(map(str, names)) for names in (self.past_covariates, self.future_covariates)),
+            past=tuple(map(str, self.past_covariates)),
+            future=(*map(str, self.future_covariates), *as_of.values()),
+            as_of=as_of,
             static=self._static_in_table(),
             drop=tuple(map(str, self.drop)),
         )
@@ -86,6 +92,18 @@ class TableSource:
     def option_names(cls) -> tuple[str, ...]:
         """Names of the options."""
         return tuple(field.name for field in fields(TableSource))
+
+    def _check_as_of(self) -> dict[str, str]:
+        """Raises ConfigError unless `as_of` maps future covariates to columns."""
+        as_of = {} if self.as_of is None else self.as_of
+        if not isinstance(as_of, Mapping):
+            raise ConfigError(
+                f"data.as_of={as_of}: write pairs of columns, as in data.as_of={{temperature: temperature_forecast}}"
+            )
+        for name in as_of:
+            if name not in map(str, self.future_covariates):
+                raise ConfigError(f"data.as_of names {name}: add it to data.future_covariates")
+        return {str(name): str(column) for name, column in as_of.items()}
 
     def _static_in_table(self) -> tuple[str, ...]:
         return tuple(map(str, self.static_covariates))

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
-from jaxtyping import Float64
 
 from forecast.data.files.align import align
 from forecast.data.files.cells import quote
@@ -23,56 +22,11 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.panel import Panel
 from forecast.data.store.chunks import Chunk, Chunks
 from forecast.data.store.format import StoreWriter
+from forecast.data.store.ranges import Ranges
 from forecast.system.errors import ConfigError, DataError, ForecastError
 from forecast.system.files import write_json
 
 NOTE, LOCK = "progress.json", ".lock"
-ROUNDED = 1e-4
-"""Largest rounding error of float32, as a fraction of the column's standard deviation."""
-
-
-@dataclass
-class Ranges:
-    """Statistics of each column so far; missing values do not count, except in `rows` and `missing`.
-
-    count, mean, squares: number of values and their moments (Chan, Golub and LeVeque 1979); lost: largest rounding
-    error of float32.
-    """
-
-    rows: int = 0
-    missing: list[int] = field(default_factory=list)
-    mean: list[float] = field(default_factory=list)
-    squares: list[float] = field(default_factory=list)
-    minimum: list[float] = field(default_factory=list)
-    maximum: list[float] = field(default_factory=list)
-    lost: list[float] = field(default_factory=list)
-
-    def add(self, values: Float64[np.ndarray, "rows columns"]) -> "Ranges":
-        """Return the statistics with more rows included."""
-        rows, measured = len(values), np.isfinite(values)
-        size, missing = measured.sum(0), (~measured).sum(0)
-        mean = np.where(measured, values, 0).sum(0) / np.maximum(size, 1)
-        squares = np.square(np.where(measured, values - mean, 0)).sum(0)
-        lowest, highest = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
-        with np.errstate(over="ignore"):
-            lost = np.where(measured, np.abs(values - values.astype(np.float32)), 0).max(0)
-        if self.rows > 0:
-            before = self.rows - np.array(self.missing)
-            total, step = np.maximum(before + size, 1), mean - self.mean
-            squares = self.squares + squares + step**2 * before * size / total
-            mean = self.mean + step * size / total
-            lowest, highest = np.fmin(self.minimum, lowest), np.fmax(self.maximum, highest)
-            lost, missing = np.maximum(self.lost, lost), self.missing + missing
-        numbers = (mean, squares, lowest, highest, lost)
-        return Ranges(self.rows + rows, missing.tolist(), *(part.tolist() for part in numbers))
-
-    def fit_float32(self) -> bool:
-        """Return whether float32 is exact enough for every column. Constant columns are not counted."""
-        count = np.maximum(self.rows - np.array(self.missing), 1)
-        standard_deviation = np.sqrt(np.array(self.squares) / count)
-        largest = np.nanmax(np.abs([*self.minimum, *self.maximum, 0.0]))
-        holds = largest <= np.finfo(np.float32).max
-        return bool(holds and (self.lost <= ROUNDED * standard_deviation)[standard_deviation > 0].all())
 
 
 @dataclass
@@ -87,7 +41,10 @@ class Note:
     freq: str | None = None
     utc_offset: int | None = None
     first_date: str = ""
-    last_date: str = ""
+    last_date: str = ""  # of the rows read so far, then of the store
+    last_value_date: str = ""
+    empty_begin: int = 0  # rows before the first value, which are left out
+    empty_end: int = 0  # rows after the last value so far
     ranges: Ranges = field(default_factory=Ranges)
 
 
@@ -121,6 +78,11 @@ def convert(
             while not _pour(chunks, partial, note, freq, shown):
                 said("float32 is not exact enough for a column: starting again in float64")
                 note = Note(identity, dtype="<f8")
+            if note.empty_begin or note.empty_end:
+                said(
+                    f"{note.empty_begin:,} rows before the first value and {note.empty_end:,} rows after the last one "
+                    "are left out"
+                )
             for name in (NOTE, LOCK):
                 (partial / name).unlink()
             former = output.with_name(f".{output.name}.former")
@@ -157,25 +119,30 @@ def _pour(
 ) -> bool:
     """Write the rest of the file. Return False if float32 is not exact enough for its numbers."""
     writer = None
-    if note.position is not None:
+    if note.columns:
         writer = StoreWriter(partial, note.columns, note.dtype, note.unit, note.ranges.rows)
     for chunk in chunks.read(note.position):
         table = _checked(chunk, note, freq)
-        values = np.asarray(table.values)
-        ranges = note.ranges.add(values)
-        if note.dtype == "<f4" and not ranges.fit_float32():
-            return False
-        if writer is None:
-            note.columns, note.utc_offset = list(table.columns), table.utc_offset
-            note.first_date = str(table.grid[0])
-            note.unit = "ns" if table.grid.unit == "ns" else "us"
-            writer = StoreWriter(partial, note.columns, note.dtype, note.unit, 0)
-        writer.append(table)
-        note.freq, note.last_date = table.freq, str(table.grid[-1])
-        note.position, note.ranges = chunk.position, ranges
+        note.freq, note.last_date, note.position = table.freq, str(table.grid[-1]), chunk.position
+        table = _from_first_value(table, note)
+        if table is not None:
+            ranges = note.ranges.add(np.asarray(table.values))
+            if note.dtype == "<f4" and not ranges.fit_float32():
+                return False
+            if writer is None:
+                note.columns, note.utc_offset = list(table.columns), table.utc_offset
+                note.first_date = str(table.grid[0])
+                note.unit = "ns" if table.grid.unit == "ns" else "us"
+                writer = StoreWriter(partial, note.columns, note.dtype, note.unit, 0)
+            writer.append(table)
+            note.ranges = ranges
+            _count_empty_end(table, note)
         write_json(partial / NOTE, asdict(note))
         shown(chunk.done)
-    assert writer is not None, "a file without rows is refused"
+    if writer is None:
+        raise DataError(f"{chunks.path}: no row has a value")
+    writer.drop_last(note.empty_end)
+    note.ranges, note.last_date = note.ranges.without(note.empty_end), note.last_value_date
     for name, missing in zip(note.columns, note.ranges.missing, strict=True):
         if missing == note.ranges.rows:
             raise DataError(f"{chunks.path}: column {quote(name)} has no value: leave it out (data.columns)")
@@ -187,6 +154,27 @@ def _pour(
         missing=note.ranges.missing,
     )
     return True
+
+
+def _from_first_value(table: Panel, note: Note) -> Panel | None:
+    """Leave out the rows before the first value of the file, and count them; None: no row is left."""
+    if note.columns:
+        return table
+    measured = np.flatnonzero(np.isfinite(table.values).any(axis=1))
+    empty = int(measured[0]) if len(measured) else len(table.grid)
+    note.empty_begin += empty
+    if not len(measured):
+        return None
+    return table.take_rows(np.zeros(1, dtype=np.int64), table.starts + empty, table.stops, table.ends)
+
+
+def _count_empty_end(table: Panel, note: Note) -> None:
+    """Count the rows after the last value so far."""
+    measured = np.flatnonzero(np.isfinite(table.values).any(axis=1))
+    note.empty_end += len(table.grid)
+    if len(measured):
+        note.empty_end = len(table.grid) - 1 - int(measured[-1])
+        note.last_value_date = str(table.grid[measured[-1]])
 
 
 def _checked(chunk: Chunk, note: Note, freq: str | None) -> Panel:

@@ -158,6 +158,12 @@ class StoreWriter:
             array.append(rows)
         self.rows += len(table.grid)
 
+    def drop_last(self, rows: int) -> None:
+        """Leave out the last rows."""
+        self.rows -= rows
+        for array in self._arrays:
+            array.rows -= rows
+
     def finish(self, **about: Any) -> None:
         """Write the arrays' length, and the description."""
         for array in self._arrays:
@@ -170,7 +176,7 @@ class _GrowingArray:
     """An .npy file that rows are appended to: NumPy leaves room in the header for its length."""
 
     def __init__(self, path: Path, dtype: np.dtype, row: tuple[int, ...], rows: int) -> None:
-        self._dtype, self._row, self._rows = dtype, row, rows
+        self._dtype, self._row, self.rows = dtype, row, rows
         path.touch()
         self._file = path.open("r+b")
         self._write_header()
@@ -178,19 +184,20 @@ class _GrowingArray:
         self._file.seek(0, os.SEEK_END)
 
     def _write_header(self) -> None:
-        header = {"descr": self._dtype.str, "fortran_order": False, "shape": (self._rows, *self._row)}
+        header = {"descr": self._dtype.str, "fortran_order": False, "shape": (self.rows, *self._row)}
         self._file.seek(0)
         npy.write_array_header_1_0(self._file, header)
 
     def append(self, rows: np.ndarray) -> None:
         with np.errstate(over="ignore"):
             self._file.write(rows.astype(self._dtype).tobytes())
-        self._rows += len(rows)
+        self.rows += len(rows)
         self._file.flush()
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
         self._write_header()
+        self._file.truncate(self._file.tell() + self.rows * self._dtype.itemsize * int(np.prod(self._row)))
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()

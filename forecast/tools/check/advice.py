@@ -124,6 +124,8 @@ def _reason_to_leave_out(column: Column) -> str:
         return "empty"
     if column.constant:
         return "constant"
+    if column.empty_in:
+        return f"no value in {' and '.join(column.empty_in)}"
     return ""
 
 

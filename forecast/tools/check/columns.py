@@ -8,6 +8,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from forecast.data import Panel
+from forecast.data.panel import ranges
 from forecast.tools.check.codes import find_sentinel
 from forecast.tools.check.gaps import all_columns, all_values, date_at, runs
 from forecast.tools.check.windows import Part
@@ -18,6 +19,8 @@ LARGE_DRIFT, DRIFT = 1.0, 0.5
 """Smallest absolute drifts that are noted, in standard deviations of the training rows."""
 STUCK = 0.01
 """A run of equal values is noted if it is longer than this fraction of the rows."""
+LABELS = {"train": "training", "val": "validation", "test": "test"}
+"""Names of the splits in notes."""
 MANY_ZEROS = 0.3
 """Smallest fraction of zeros that is noted."""
 
@@ -36,6 +39,7 @@ class Column:
         outliers: numbers more than `OUTLIER` interquartile ranges beyond the quartiles of their series; none if that
             range is 0.
         sentinel: a number that is probably a code for a missing value; None: there is no such number.
+        empty_in: names of the splits in which no series has a number.
         constant, constant_in_training: whether it is constant in every series.
         drift: (mean of the test rows − mean of the training rows) / standard deviation of the training rows, the
             median of the series; NaN if the training rows are constant.
@@ -54,6 +58,7 @@ class Column:
     series: str
     outliers: int
     sentinel: float | None
+    empty_in: tuple[str, ...]
     constant: bool
     constant_in_training: bool
     drift: float
@@ -63,6 +68,8 @@ class Column:
         if np.isnan(self.mean):
             return ["empty"]
         notes = []
+        if self.empty_in:
+            notes.append(f"no value in {' and '.join(self.empty_in)}")
         if self.constant:
             notes.append("constant")
         elif self.constant_in_training:
@@ -133,7 +140,11 @@ def measure_columns(panel: Panel, parts: Sequence[Part]) -> tuple[list[Column], 
             )
             for start, end, train_first, train_last, test_first, test_last in zip(*borders, strict=True)
         ])  # fmt: skip
-    columns = [pool_series(name, each, panel) for name, each in zip(names, by_series, strict=True)]
+    columns = []
+    for name, column, each in zip(names, values.T, by_series, strict=True):
+        is_empty = {part.name: np.isnan(column[ranges(part.first, part.last)]).all() for part in parts}
+        empty_in = tuple(LABELS[part] for part, empty in is_empty.items() if empty)
+        columns.append(pool_series(name, each, panel, empty_in))
     return share_sentinels(columns), by_series
 
 
@@ -173,7 +184,9 @@ def measure_series_column(
     )
 
 
-def pool_series(name: str, by_series: Sequence[SeriesColumn], panel: Panel) -> Column:
+def pool_series(
+    name: str, by_series: Sequence[SeriesColumn], panel: Panel, empty_in: tuple[str, ...]
+) -> Column:
     """Combine the facts about one column of all series."""
     known = sum(each.known for each in by_series)
     filled = [each for each in by_series if each.known]
@@ -194,6 +207,7 @@ def pool_series(name: str, by_series: Sequence[SeriesColumn], panel: Panel) -> C
         series=str(panel.ids[stuck]),
         outliers=sum(each.outliers for each in by_series),
         sentinel=next((each.sentinel for each in by_series if each.sentinel is not None), None),
+        empty_in=empty_in,
         constant=known > 0 and all(each.constant for each in filled),
         constant_in_training=known > 0 and all(each.constant_in_training for each in filled),
         drift=float(np.median(drifts)) if drifts else np.nan,

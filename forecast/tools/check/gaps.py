@@ -70,8 +70,8 @@ def runs(mask: Bool[np.ndarray, " rows"]) -> tuple[Int[np.ndarray, " runs"], Int
 
 
 def all_columns(panel: Panel) -> tuple[str, ...]:
-    """Targets, past covariates and future covariates that are numbers."""
-    return tuple(name for name in (*panel.columns, *panel.future_covariates) if name not in panel.texts)
+    """Targets, past covariates, future covariates and their values as known in advance, if they are numbers."""
+    return tuple(name for name in (*panel.columns, *panel.future_columns) if name not in panel.texts)
 
 
 def all_values(panel: Panel) -> Float[np.ndarray, "rows columns"]:

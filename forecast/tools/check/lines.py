@@ -49,8 +49,16 @@ def abbreviate(text: str, count: int, shown: int) -> str:
 
 def describe_gaps(found: Diagnosis) -> list[str]:
     gaps, lines = found.gaps, []
+    codes = [
+        f"{column.sentinel:g} in {column.name}" for column in found.columns if column.sentinel is not None
+    ]
+    if codes:
+        named = abbreviate(", ".join(codes[:4]), len(codes), 4)
+        lines.append(
+            f"probable codes for missing values, which are read as numbers: {named} (data.na_values)"
+        )
     if not gaps:
-        return ["none: no date and no number is missing"]
+        return lines or ["none: no date and no number is missing"]
     if gaps.missing_rows and gaps.longest:
         fraction = gaps.missing_rows / found.file.n_rows
         named = abbreviate(

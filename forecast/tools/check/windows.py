@@ -139,6 +139,7 @@ def cut_windows(panel: Panel, data: DataModule, options: Mapping[str, Any]) -> D
         split=data.split,
         scaler=data.scaler_kind,
         scale_by=data.scale_by,
+        known_steps=data.known_steps,
         **options,
     )
     with warnings.catch_warnings(action="ignore"):  # of constant columns and short series, which are reported

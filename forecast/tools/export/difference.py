@@ -167,11 +167,27 @@ def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[st
     if scaled.scaler.domain.has_transforms:
         inputs |= {"location": scaled.scaler.location[series], "shape": scaled.scaler.shape[series]}
     if panel.future is not None and panel.future_covariates:
-        completed = scaled.time.future[torch.from_numpy(rows)]  # type: ignore[index]
-        completed = scaled.future_scaler.inverse(completed, series)
-        inputs["future_covariates"] = replace_missing(panel.future[rows], completed)
+        inputs |= covariate_inputs(data, batch, rows, time.shape[2])
     if scaled.time.static.shape[1]:
         inputs["static"] = scaled.time.static[series].double()
+    return inputs
+
+
+def covariate_inputs(
+    data: DataModule, batch: Batch, rows: Int64[np.ndarray, "batch steps"], n_calendar: int
+) -> dict[str, Tensor]:
+    """The future covariates and their masks: values of the panel where the model reads them, completed elsewhere."""
+    panel, seq_len, n = data.scaled.panel, data.seq_len, len(data.panel.future_covariates)
+    assert panel.future is not None
+    read = torch.cat([batch.past_time, batch.future_time], dim=1)[..., n_calendar:]
+    after = panel.future[rows[:, seq_len:]][..., panel.ahead_index]
+    for column, steps in enumerate(data.scaled.known_steps):
+        after[:, steps or data.pred_len :, column] = np.nan
+    values = np.concatenate([panel.future[rows[:, :seq_len]][..., :n], after], axis=1)
+    completed = data.scaled.future_scaler.inverse(read[..., :n], batch.series)
+    inputs = {"future_covariates": replace_missing(values, completed)}
+    if n_known := sum(steps is not None for steps in data.scaled.known_steps):
+        inputs["known"] = read[..., n : n + n_known].double()
     return inputs
 
 

@@ -120,7 +120,9 @@ def add_series_inputs(about: dict[str, Any]) -> str:
         for part in ("location", "shape")
         if part in about["inputs"]
     ]
-    if "future_covariates" in about["inputs"]:
+    if about["as_of"] or about["known_steps"]:
+        lines += add_known_covariates(about)
+    elif "future_covariates" in about["inputs"]:
         lines += [
             'known = table.loc[past.index.append(future), about["future_covariates"]]  # in data units',
             'inputs["future_covariates"] = known.to_numpy("float64")[None]',
@@ -132,3 +134,24 @@ def add_series_inputs(about: dict[str, Any]) -> str:
             f'inputs["static"] = np.stack([\n    {features},\n], axis=1).astype("float64")',
         ]
     return "\n".join(lines) + "\n"
+
+
+def add_known_covariates(about: dict[str, Any]) -> list[str]:
+    """The lines that add future covariates that are forecasts over the horizon, or known for some steps of it."""
+    names = about["future_covariates"]
+    lines = [
+        'before = table.loc[past.index, about["future_covariates"]].to_numpy("float64")  # in data units',
+        f'after = table.reindex(future)[{[about["as_of"].get(name, name) for name in names]!r}].to_numpy("float64")',
+    ]
+    if about["known_steps"]:
+        limits = [
+            (names.index(name), min(steps, about["pred_len"])) for name, steps in about["known_steps"].items()
+        ]
+        lines += [
+            f'known = np.ones((about["seq_len"] + about["pred_len"], {len(limits)}))',
+            f"for mask, (column, steps) in enumerate({limits!r}):  # later steps repeat the last known one",
+            "    after[steps:, column] = after[steps - 1, column]",
+            '    known[about["seq_len"] + steps :, mask] = 0',
+            'inputs["known"] = known[None]',
+        ]
+    return [*lines, 'inputs["future_covariates"] = np.concatenate([before, after])[None]']

@@ -85,6 +85,7 @@ class ForecastGraph(nn.Module):
         location: Float64[Tensor, "batch n_features"] | None = None,
         shape: Float64[Tensor, "batch n_features"] | None = None,
         future_covariates: Float64[Tensor, "batch steps n_future"] | None = None,
+        known: Float64[Tensor, "batch steps n_known"] | None = None,
         static: Float64[Tensor, "batch n_static"] | None = None,
     ) -> dict[str, Tensor]:
         """Forecast some windows.
@@ -95,6 +96,7 @@ class ForecastGraph(nn.Module):
             center, scale: of the columns of `past`, then of the future covariates; None: those of the graph.
             location, shape: parameters of the transforms; None: those of the graph, or there are none.
             future_covariates: in the units of the data, steps = seq_len + pred_len.
+            known: masks of the future covariates that are known for some steps only, 1 where the value is known.
             static: encoded static features.
 
         Returns:
@@ -115,6 +117,8 @@ class ForecastGraph(nn.Module):
         if future_covariates is not None:
             shifted = future_covariates - center[:, None, n_features:]
             time = torch.cat([time, shifted / scale[:, None, n_features:]], dim=2)
+        if known is not None:
+            time = torch.cat([time, known], dim=2)
         if static is not None:
             time = torch.cat([time, static[:, None].expand(-1, time.shape[1], -1)], dim=2)
         time = time.float()

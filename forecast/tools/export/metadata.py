@@ -99,15 +99,25 @@ def series_inputs(trained: TrainedModel) -> dict[str, list[int | str]]:
     """The shapes of the inputs that only a model of many series or with covariates has."""
     state = trained.data_state
     n_future, n_static = len(state["future_covariates"]), len(state["static_features"])
+    n_known = len(known_steps(trained))
     n_scaled = len(trained.feature_columns) + n_future
     shapes: dict[str, list[int | str]] = {"center": ["batch", n_scaled], "scale": ["batch", n_scaled]}
     if trained.scaler.domain.has_transforms:
         shapes |= {name: ["batch", len(trained.feature_columns)] for name in ("location", "shape")}
     if n_future:
         shapes["future_covariates"] = ["batch", trained.seq_len + trained.pred_len, n_future]
+    if n_known:
+        shapes["known"] = ["batch", trained.seq_len + trained.pred_len, n_known]
     if n_static:
         shapes["static"] = ["batch", n_static]
     return shapes
+
+
+def known_steps(trained: TrainedModel) -> dict[str, int]:
+    """The number of known steps of each future covariate that has a mask, in the order of the masks."""
+    state = trained.data_state
+    steps = state.get("known_steps", [None] * len(state["future_covariates"]))
+    return {name: n for name, n in zip(state["future_covariates"], steps, strict=True) if n is not None}
 
 
 def describe_series(trained: TrainedModel) -> dict[str, Any]:
@@ -123,6 +133,8 @@ def describe_series(trained: TrainedModel) -> dict[str, Any]:
     return {
         "id_column": trained.config["data"].get("id_column"),
         "future_covariates": state["future_covariates"],
+        "as_of": state.get("as_of", {}),
+        "known_steps": known_steps(trained),
         "static_features": static_expressions(state["static"]),
         "scaler": trained.config["data"]["scaler"],
         "scaled_columns": [*trained.feature_columns, *state["future_covariates"]],

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from forecast.api import frame_data
 from forecast.data import DataModule
-from forecast.data.missing import FILLS, SEASONS_BACK, Fill, choose_methods
+from forecast.data.missing import FILLS, SEASONS_BACK, Fill, choose_methods, describe_missing, missing_shares
 from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
@@ -117,14 +117,21 @@ def test_the_truth_stays_missing_and_the_past_is_complete() -> None:
 def test_a_complete_table_has_no_mask() -> None:
     data = ready(holes(0.0))
     assert data.scaled.fill is None
-    assert "missing" not in data.describe()
+    assert describe_missing(data.panel, data.fill) == []
 
 
 def test_the_share_of_missing_values_is_said() -> None:
     frame = holes(0.0)
     frame.iloc[10:70, 0] = np.nan
-    text = ready(frame).describe()
-    assert "5.0% of the values (10.0% of c0) are missing: read by data.fill=auto, never scored" in text
+    data = ready(frame)
+    assert missing_shares(data.panel) == {
+        "targets": {"c0": 0.1},
+        "past covariates": {},
+        "future covariates": {},
+    }
+    assert describe_missing(data.panel, data.fill) == [
+        "missing    targets: c0 10.0%; read as data.fill=auto says, and never scored"
+    ]
 
 
 @pytest.mark.parametrize("kind", ["standard", "minmax", "robust"])

@@ -11,6 +11,7 @@ import torch
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from forecast.data import DataModule, long_data
+from forecast.data.missing import describe_missing, missing_shares
 from forecast.data.rows import TensorRows
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import time_features
@@ -18,7 +19,7 @@ from forecast.evaluation.baselines import FittedBaselines, SeasonalNaive, season
 from forecast.evaluation.errors import SCORES, ErrorSums, window_errors
 from forecast.models.linear_model import own_past
 from forecast.system.errors import ConfigError, DataError
-from forecast.training.report import describe_inputs
+from forecast.training.inputs import describe_inputs
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
 
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}
@@ -449,7 +450,7 @@ def test_gaps_within_each_series_stay_missing() -> None:
         np.testing.assert_array_equal(data.panel.future[rows, 0], history["price"])
         assert data.scaled.time.future is not None
         prices = data.scaled.future_scaler.inverse(
-            data.scaled.time.future[rows][None],
+            data.scaled.time.future.past[rows][None],
             torch.tensor([s]),  # what the model reads
         )
         np.testing.assert_allclose(prices[0, :, 0], history["price"].ffill(), rtol=1e-5)
@@ -619,3 +620,21 @@ def test_two_thousand_series_are_read_without_a_loop_over_windows() -> None:
         np.testing.assert_allclose(
             picked.past[i, :, 0], ((rows_of - rows_of.mean()) / rows_of.std())[at], rtol=1e-4
         )
+
+
+def test_missing_values_are_counted_by_role() -> None:
+    frame = long_frame(future=2)
+    history = frame["y"].notna()
+    frame.loc[history & (frame.index % 10 == 5), "price"] = np.nan
+    frame.loc[[3, 8], "temperature"] = np.nan
+    data = ready(frame, past_covariates=["temperature"], future_covariates=["price"])
+    n = int(history.sum())
+    assert missing_shares(data.panel) == {
+        "targets": {},
+        "past covariates": {"temperature": 2 / n},
+        "future covariates": {"price": np.isnan(frame["price"].to_numpy()[history]).sum() / n},
+    }
+    assert [line.split(";")[1] for line in describe_missing(data.panel, data.fill)] == [
+        " read as data.fill=auto says",
+        " read as the value before",
+    ]

@@ -15,7 +15,7 @@ from forecast.data import Panel
 from forecast.data.options import AUTO
 from forecast.tools.check import advice, lengths
 from forecast.tools.check.advice import suggest_training
-from forecast.tools.check.columns import find_longest_run
+from forecast.tools.check.columns import find_longest_run, measure_columns
 from forecast.tools.check.figure import average_by, envelope, shorten
 from forecast.tools.check.gaps import runs
 from forecast.tools.check.lengths import suggest_lengths
@@ -51,6 +51,19 @@ def test_the_longest_run(values: list[int]) -> None:
 
 def test_missing_values_are_no_run() -> None:
     assert find_longest_run(np.array([1.0, np.nan, np.nan, np.nan, 2.0, 2.0])) == (2, 4)
+
+
+def test_a_column_without_values_in_a_split_is_left_out() -> None:
+    grid = pd.date_range("2024-01-01", periods=100, freq="h")
+    values = np.random.default_rng(0).normal(size=(100, 3))
+    values[70:, 1] = np.nan
+    values[:90, 2] = np.nan
+    panel = Panel.of_table(grid, values, ["a", "b", "c"], "h")
+    columns, _ = measure_columns(panel, split_parts(panel, [0.7, 0.1, 0.2]))
+    assert [column.empty_in for column in columns] == [(), ("validation", "test"), ("training", "validation")]
+    assert columns[1].list_notes(100)[0] == "no value in validation and test"
+    (setting,) = advice.suggest_columns(columns, Choices())
+    assert setting.value == ["a"]
 
 
 @pytest.mark.parametrize("amplitude", [0.5, 1.0, 3.0])

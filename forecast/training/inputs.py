@@ -1,0 +1,35 @@
+"""The inputs of a run in words: covariates, missing values, and the training windows in use."""
+
+from forecast.data import DataModule
+from forecast.data.future_covariates import describe_known
+from forecast.data.missing import describe_missing
+from forecast.evaluation.gram import windows_fitted_on
+
+
+def describe_inputs(data: DataModule) -> list[str]:
+    """Describe the covariates, transforms and bounds, and the training windows in use where they are not all."""
+    panel, train, lines = data.panel, data.windows["train"], []
+    covariates = {
+        "past covariates": [name for name in data.feature_columns if name not in data.columns],
+        "future covariates": panel.future_covariates,
+        "static": list(map(str, panel.static.columns)),
+    }
+    described = {role: panel.describe_covariates(names) for role, names in covariates.items() if names}
+    if listed := "; ".join(f"{role} {names}" for role, names in described.items()):
+        lines.append(f"covariates {listed}")
+    known = describe_known(panel.future_covariates, panel.as_of, data.scaled.known_steps)
+    if limited := sorted(set(known) - set(panel.future_covariates)):
+        lines.append(f"known      {', '.join(limited)}")
+    lines += describe_missing(panel, data.fill)
+    domain = data.target_scaler.domain
+    if words := domain.describe(data.target_columns):
+        note = "; scaled scores are errors of transformed values" if domain.has_transforms else ""
+        lines.append(f"values     {words}{note}")
+    if data.windows_per_epoch < min(len(panel), len(train)):
+        lines.append(
+            f"note: an epoch of {data.windows_per_epoch:,} windows misses many of {len(panel):,} series: "
+            f"data.windows_per_epoch={4 * len(panel)} draws about four of each"
+        )
+    if (fitted := windows_fitted_on(train)) < len(train):
+        lines.append(f"linear model fitted to {fitted:,} of {len(train):,} training windows, evenly spaced")
+    return lines

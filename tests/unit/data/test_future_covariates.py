@@ -1,0 +1,165 @@
+"""Future covariates before and after a forecast origin, compared with windows that pandas cuts."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from forecast.data import DataModule, long_data
+from forecast.data.future_covariates import FutureCovariates, describe_known, feature_names
+from forecast.system.errors import ConfigError, DataError
+from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, long_frame, long_frame_data
+
+CALENDAR = 3
+OPTIONS: dict[str, Any] = {
+    "name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2],
+    "future_covariates": ["price", "temperature"], "as_of": {"temperature": "told"},
+}  # fmt: skip
+
+
+def weather(future: int = 0) -> pd.DataFrame:
+    """Series with a measured temperature, and what was told of it in advance."""
+    frame = long_frame(future)
+    return frame.assign(told=np.random.default_rng(2).normal(10, 4, len(frame)))
+
+
+def ready(frame: pd.DataFrame, **options: Any) -> DataModule:
+    data = long_frame_data(frame, **OPTIONS | options)
+    data.setup()
+    return data
+
+
+def windows_by_hand(frame: pd.DataFrame, known: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The covariates and the mask of `temperature` of each test window, before and after its origin."""
+    found = []
+    for name, length in LENGTHS.items():
+        one = frame[frame["unique_id"] == name].reset_index(drop=True)
+        train = one[: int(0.7 * length)]
+
+        def scaled(column: str, by: str, one: Any = one, train: Any = train) -> np.ndarray:
+            found = (one[column] - train[by].mean()) / train[by].std(ddof=0)
+            return found.ffill().fillna(0.0).to_numpy()
+
+        price = scaled("price", "price")
+        measured, told = scaled("temperature", "temperature"), scaled("told", "temperature")
+        is_measured, is_told = one["temperature"].notna().to_numpy(), one["told"].notna().to_numpy()
+        for origin in range(length - int(0.2 * length), length - PRED_LEN + 1):
+            before = slice(origin - SEQ_LEN, origin)
+            past = np.stack([price[before], measured[before], is_measured[before]], axis=1)
+            steps = []
+            for step in range(PRED_LEN):
+                row, last = origin + step, origin + known - 1
+                steps.append([price[row], told[min(row, last)], is_told[row] and step < known])
+            found.append((past.astype(float), np.array(steps, dtype=float)))
+    return found
+
+
+@pytest.mark.parametrize("known", [1, 2, PRED_LEN, 100])
+def test_windows_are_those_cut_by_hand(known: int) -> None:
+    frame = weather(future=2)
+    frame.loc[[33, 36, 95, 130, 131], ["temperature", "told"]] = np.nan
+    data = ready(frame, known_steps={"temperature": known})
+    windows = data.windows["test"]
+    batch = windows.gather(torch.arange(len(windows)))
+    past, ahead = map(np.stack, zip(*windows_by_hand(frame, known), strict=True))
+    np.testing.assert_allclose(batch.past_time[..., CALENDAR:], past, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(batch.future_time[..., CALENDAR:], ahead, rtol=1e-5, atol=1e-6)
+    assert data.n_time_features == CALENDAR + 3
+    assert feature_names(data.panel.future_covariates, data.scaled.known_steps) == [
+        "price", "temperature", "temperature known",
+    ]  # fmt: skip
+
+
+def test_without_limits_nothing_is_masked() -> None:
+    data = ready(weather(), as_of=None)
+    assert data.n_time_features == CALENDAR + 2
+    assert data.scaled.time.future is not None
+    assert not data.scaled.time.future.depends_on_origin
+
+
+@pytest.mark.parametrize("known", [None, 2])
+def test_windows_read_what_was_known_at_their_origin(known: int | None) -> None:
+    """The measured temperature from an origin on, and what was told of later steps, are not read; the rest is."""
+    frame = weather()
+    data = ready(frame, known_steps=known)
+    windows, s = data.windows["test"], 1
+    index = torch.nonzero(windows.series(torch.arange(len(windows))) == s)[:1, 0]
+    origin = int(windows.origins(index)[0] - data.panel.starts[s])
+    row = int(np.flatnonzero(frame["unique_id"] == list(LENGTHS)[s])[origin])
+
+    def read(changes: dict[str, slice]) -> torch.Tensor:
+        changed = frame.copy()
+        for column, rows in changes.items():
+            changed.loc[rows, column] += 50
+        other = ready(changed, known_steps=known)
+        batch = other.windows["test"].gather(index)
+        return torch.cat([batch.past_time, batch.future_time], dim=1)
+
+    last = row + (known or PRED_LEN) - 1
+    before = read({})
+    beyond = {"temperature": slice(row, row + 20), "told": slice(last + 1, row + 20)}
+    beyond |= {"price": slice(last + 1, row + 20)}
+    assert torch.equal(read(beyond), before)
+    for column, place in {"temperature": row - 1, "told": last, "price": last}.items():
+        assert not torch.equal(read({column: slice(place, place)}), before), column
+
+
+def test_a_file_of_the_future_holds_what_was_told(tmp_path: Path) -> None:
+    frame = weather(future=PRED_LEN)
+    ends = frame.groupby("unique_id", sort=False).tail(PRED_LEN).index
+    frame.drop(index=ends).to_csv(tmp_path / "past.csv", index=False)
+    frame.loc[ends, ["unique_id", "ds", "price", "told"]].to_csv(tmp_path / "ahead.csv", index=False)
+    data = long_data(path=tmp_path / "past.csv", future_path=tmp_path / "ahead.csv", **OPTIONS)
+    data.setup()
+    whole = ready(frame)
+    assert data.panel.future_columns == ("price", "temperature", "told")
+    future, expected = data.panel.future, whole.panel.future
+    assert future is not None
+    assert expected is not None
+    np.testing.assert_allclose(future[:, [0, 2]], expected[:, [0, 2]])
+    assert np.isnan(future[data.panel.ends[0] : data.panel.stops[0], 1]).all()
+
+
+def test_another_device_keeps_one_copy() -> None:
+    data = ready(weather(), as_of=None, known_steps=2)
+    future = data.scaled.time.future
+    assert isinstance(future, FutureCovariates)
+    assert future.to("meta").ahead.device == torch.device("meta")
+    moved = future.to("meta")
+    assert moved.past is moved.ahead
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"as_of": {"y": "told"}}, "data.as_of names y: add it to data.future_covariates"),
+        ({"as_of": {"price": "temperature"}}, "column 'temperature' is named twice"),
+        ({"as_of": {"price": "nothing"}}, "no column 'nothing'"),
+        ({"known_steps": 0}, "data.known_steps=0 must be a whole number of steps, at least 1"),
+        (
+            {"known_steps": {"y": 4}},
+            "data.known_steps names y, which is no future covariate: there are price",
+        ),
+        ({"future_covariates": [], "as_of": None, "known_steps": 4}, "data.known_steps=4 limits"),
+    ],
+)
+def test_refusals(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ConfigError, DataError), match=message):
+        ready(weather(), **options)
+
+
+def test_other_knowledge_than_the_checkpoint_has_is_refused() -> None:
+    state = ready(weather(), known_steps=2).state_dict()
+    for options in ({"known_steps": 3}, {"known_steps": 2, "as_of": None}):
+        data = long_frame_data(weather(), **OPTIONS | options)
+        data.load_state_dict(state)
+        with pytest.raises(DataError, match=r"temperature \(horizon: told, 2 steps\): choose the same"):
+            data.setup()
+
+
+def test_descriptions() -> None:
+    found = describe_known(["a", "b", "c", "d"], {"b": "x", "d": "y"}, [None, None, 3, 4])
+    assert found == ["a", "b (horizon: x)", "c (horizon: 3 steps)", "d (horizon: y, 4 steps)"]
