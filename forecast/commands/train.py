@@ -66,7 +66,7 @@ def train(config: DictConfig, data: DataModule | None = None) -> float:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
     if trainer.is_global_zero:
         start.take_over_best(folder, plain_settings(config), data)
-        report.introduce(config, data, forecaster.model, trainer)
+        report.introduce(config, data, baselines, forecaster.model, trainer)
 
     saved: Saved | None = None
     with loggers.running(trainer.loggers):
@@ -169,7 +169,7 @@ def save_results(
     save_checkpoint(best.content, best.path)
     results = forecaster.results()
     signals.leave_if_received(" after the test")
-    facts = describe_run(config, trainer, forecaster, data, best, memory)
+    facts = {**describe_run(config, trainer, forecaster, data, best, memory), "season": baselines.season}
     metrics = {**results.content(), "n_windows": data.n_windows, **facts}
     shown = report.examples(forecaster, data, results)
     images = report.pictures(folder, forecaster, data, results, shown) if config.pictures else {}

@@ -95,6 +95,7 @@ class TrainedModel:
             self.calibration = Calibration.from_state_dict(content["calibration"])
         if "baselines" in content:
             self.baselines = FittedBaselines.from_state_dict(content["baselines"], state["ids"])
+            self.data_state = {**state, "repeated_season": self.baselines.season}
         self.refitted: dict[str, Any] | None = content.get("refitted")
         self.network = self._network(content["state_dict"])
         if self.quantiles and self.is_untrained:
