@@ -10,7 +10,8 @@ from omegaconf import DictConfig
 from forecast.checkpoints.contents import completed_epochs, is_untrained
 from forecast.checkpoints.file import find_checkpoint, load_checkpoint, save_checkpoint
 from forecast.data import DataModule
-from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.baselines import FittedBaselines, describe_season
+from forecast.evaluation.conformal import calibrate_baselines
 from forecast.evaluation.names import MODEL
 from forecast.evaluation.results import Results
 from forecast.system import signals
@@ -66,7 +67,8 @@ def train(config: DictConfig, data: DataModule | None = None) -> float:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
     if trainer.is_global_zero:
         start.take_over_best(folder, plain_settings(config), data)
-        report.introduce(config, data, baselines, forecaster.model, trainer)
+        report.introduce(config, data, forecaster.model, trainer)
+        print(f"season     {describe_season(data, baselines.season)}")
 
     saved: Saved | None = None
     with loggers.running(trainer.loggers):
@@ -147,6 +149,11 @@ def calibrate_and_test(
     assert forecaster.calibration is not None
     content["calibration"] = forecaster.calibration.state_dict()
     content["baselines"] = baselines.state_dict()
+    content["baseline_calibrations"] = {
+        name: calibration.state_dict()
+        for name, calibration in calibrate_baselines(baselines, data, config.levels).items()
+    }
+    content["test"] = forecaster.results().content()
     content["hyper_parameters"] = plain_settings(
         config
     )  # the checkpoint may be copied from the run that is continued

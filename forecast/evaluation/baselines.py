@@ -28,7 +28,7 @@ ROWS_AT_ONCE = 1 << 20
 """Number of rows of a long series that are read at once."""
 
 WINDOWS_AT_ONCE = 256
-"""Number of windows that are forecast at once where a season is chosen."""
+"""Number of validation windows that are forecast at once."""
 
 SEASON_VALUES = 1 << 24
 """Largest number of validation values on which the season of the seasonal naive is chosen."""

@@ -16,7 +16,6 @@ from torch import Tensor
 from forecast.attention import Attention
 from forecast.data import DataModule
 from forecast.data.even_spacing import spread
-from forecast.evaluation.baselines import FittedBaselines, describe_season
 from forecast.evaluation.errors import SCORES
 from forecast.evaluation.gram import windows_fitted_on
 from forecast.evaluation.names import MODEL, labels
@@ -86,9 +85,7 @@ class Examples:
         return pd.concat(parts, ignore_index=True)
 
 
-def introduce(
-    config: DictConfig, data: DataModule, baselines: FittedBaselines, model: ForecastModel, trainer: L.Trainer
-) -> None:
+def introduce(config: DictConfig, data: DataModule, model: ForecastModel, trainer: L.Trainer) -> None:
     """Print the data, the attention layers and the model before training starts."""
     attention = {
         layer.slot: f"{layer.slot} {type(module).__name__.removesuffix('Attention')} ({module.role})"
@@ -105,7 +102,6 @@ def introduce(
     if data.eval_stride > 1:
         windows += f"; every {data.eval_stride}th window in validation and test"
     console.print(f"windows    {windows}; {data.seq_len} steps → {data.pred_len}")
-    console.print(f"season     {describe_season(data, baselines.season)}")
     for line in describe_inputs(data):
         console.print(line)
     has_covariates = data.panel.future_covariates or data.n_features > data.n_targets
