@@ -38,6 +38,7 @@ class Model(TrainedModel):
         start: str | pd.Timestamp | None = None,
         levels: Sequence[Level] = (),
         intervals: str = "auto",
+        baseline: str | None = None,
     ) -> pd.DataFrame:
         """Forecast the steps after the end of `frame`, or from `start`, in the units of the data.
 
@@ -49,7 +50,8 @@ class Model(TrainedModel):
             horizon: number of steps; beyond `pred_len` the model reads its own forecasts. None: `pred_len`.
             start: date of the first step. None: the first date after the end of the data.
             levels: levels of the intervals, in percent.
-            intervals: method of the intervals: auto, conformal or quantile.
+            intervals: method of the intervals: auto, conformal, quantile or adaptive.
+            baseline: naive, seasonal_naive or linear, which then forecasts in place of the model. None: the model.
 
         Returns:
             One row for each date (and series). Each target has a column of forecasts, columns `-lo-80` and `-hi-80` for
@@ -62,8 +64,8 @@ class Model(TrainedModel):
         if frame is None and future is not None:
             raise ConfigError("future holds the rows that follow a DataFrame: give the DataFrame too")
         panel = self.read_panel() if frame is None else self.panel_of(frame, future)
-        forecast = predict_panel(self, panel, horizon=horizon, start=start, levels=levels, method=intervals)
-        return forecast.frame()
+        options: dict[str, Any] = {"levels": levels, "method": intervals, "baseline": baseline}
+        return predict_panel(self, panel, horizon=horizon, start=start, **options).frame()
 
     def evaluate(self, frame: pd.DataFrame | pd.Series | None = None, split: str = "test") -> dict[str, Any]:
         """Score every window of `frame`, or of a split of the training data.

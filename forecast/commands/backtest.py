@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.checkpoints.settings import TRAINING_TARGETS, check_settings
 from forecast.evaluation.backtest import Backtest
-from forecast.inference.backtest import backtest_model, backtest_with_refits
+from forecast.inference.backtest import backtest_model, backtest_with_refits, interval_methods
 from forecast.inference.model import TrainedModel, load_tested
 from forecast.reports.backtest import print_backtest, save_backtest
 from forecast.system.errors import ConfigError
@@ -21,11 +21,11 @@ from forecast.training.precision import resolve_auto
 from forecast.training.trainer_checks import check_callbacks
 
 WITH_CHECKPOINT = (
-    "checkpoint", "steps", "stride", "refit_every", "levels", "data", "trainer", "output_root", "hydra",
+    "checkpoint", "steps", "stride", "refit_every", "levels", "intervals", "data", "trainer", "output_root", "hydra",
 )  # fmt: skip
 """Keys that may be given together with `checkpoint`. All other values come from the checkpoint."""
 
-OF_THE_COMMAND = ("steps", "stride", "refit_every", "output_dir", "callbacks", "trainer")
+OF_THE_COMMAND = ("steps", "stride", "refit_every", "intervals", "output_dir", "callbacks", "trainer")
 """Keys whose value comes from the command and not from the checkpoint."""
 
 
@@ -36,6 +36,7 @@ def backtest(config: DictConfig) -> None:
     for key in ("refit", "resume"):
         if config[key] is not None:
             raise ConfigError(f"{key}={config[key]}: a backtest has no {key}: leave it out")
+    interval_methods(config)
     check_callbacks(config, "checkpoint")
     if config.checkpoint:
         found = backtest_checkpoint(config)

@@ -10,7 +10,9 @@ from rich.console import Console
 from forecast.cli.compose import check_checkpoint
 from forecast.inference.forecast import Forecast, describe_forecast
 from forecast.inference.model import TrainedModel, load
+from forecast.inference.points import check_baseline
 from forecast.inference.predict import predict as predict_panel
+from forecast.inference.tested import describe_test
 from forecast.reports import figures
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_free, whole_file
@@ -29,7 +31,7 @@ def predict(config: DictConfig) -> None:
     console = Console(stderr=to_screen, soft_wrap=True, highlight=False, markup=False)
     model = load(config.checkpoint)
     found = make_forecast(model, config)
-    for line in describe_forecast(model, found):
+    for line in [*describe_forecast(model, found), *describe_test(model, found)]:
         console.print(line)
     if to_screen:
         found.frame().to_csv(sys.stdout, float_format="%.12g")
@@ -37,7 +39,8 @@ def predict(config: DictConfig) -> None:
     with whole_file(file) as temporary:
         found.frame().to_csv(temporary, float_format="%.12g")
     run = model.path.parent.parent.name
-    figures.save(figures.prediction_figure(found.plots(), f"{run}: {found.dates.shape[1]} steps"), picture)
+    by = f"{run}, {found.forecaster}" if found.baseline else run
+    figures.save(figures.prediction_figure(found.plots(), f"{by}: {found.dates.shape[1]} steps"), picture)
     console.print(f"saved      {file}, {picture}")
 
 
@@ -47,6 +50,7 @@ def make_forecast(model: TrainedModel, config: DictConfig) -> Forecast:
     Raises:
         ConfigError: a setting that this model cannot use.
     """
+    check_baseline(model, config.baseline)
     data: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
     if config.future:
         if not model.data_state["future_covariates"]:
@@ -59,4 +63,5 @@ def make_forecast(model: TrainedModel, config: DictConfig) -> Forecast:
         start=config.start,
         levels=model.config["levels"] if config.levels is None else config.levels,
         method=config.intervals,
+        baseline=config.baseline,
     )

@@ -11,7 +11,8 @@ from forecast.checkpoints.contents import completed_epochs, is_untrained
 from forecast.checkpoints.file import find_checkpoint, load_checkpoint, save_checkpoint
 from forecast.data import DataModule
 from forecast.data.missing import missing_shares
-from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.baselines import FittedBaselines, describe_season
+from forecast.evaluation.conformal import calibrate_baselines
 from forecast.evaluation.names import MODEL
 from forecast.evaluation.results import Results
 from forecast.system import signals
@@ -68,6 +69,7 @@ def train(config: DictConfig, data: DataModule | None = None) -> float:
     if trainer.is_global_zero:
         start.take_over_best(folder, plain_settings(config), data)
         report.introduce(config, data, forecaster.model, trainer)
+        print(f"season     {describe_season(data, baselines.season)}")
 
     saved: Saved | None = None
     with loggers.running(trainer.loggers):
@@ -148,6 +150,11 @@ def calibrate_and_test(
     assert forecaster.calibration is not None
     content["calibration"] = forecaster.calibration.state_dict()
     content["baselines"] = baselines.state_dict()
+    content["baseline_calibrations"] = {
+        name: calibration.state_dict()
+        for name, calibration in calibrate_baselines(baselines, data, config.levels).items()
+    }
+    content["test"] = forecaster.results().content()
     content["hyper_parameters"] = plain_settings(
         config
     )  # the checkpoint may be copied from the run that is continued
@@ -170,7 +177,7 @@ def save_results(
     save_checkpoint(best.content, best.path)
     results = forecaster.results()
     signals.leave_if_received(" after the test")
-    facts = describe_run(config, trainer, forecaster, data, best, memory)
+    facts = {**describe_run(config, trainer, forecaster, data, best, memory), "season": baselines.season}
     metrics = {**results.content(), "n_windows": data.n_windows, **facts}
     shown = report.examples(forecaster, data, results)
     images = report.pictures(folder, forecaster, data, results, shown) if config.pictures else {}

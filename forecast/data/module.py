@@ -21,6 +21,7 @@ from forecast.data.panel import Panel
 from forecast.data.scaled_panel import ScaledPanel, ScalingOptions
 from forecast.data.source import Source
 from forecast.data.split import Split, split_panel
+from forecast.data.time_features import season_candidates
 from forecast.data.window_starts import check_season, choose_eval_stride, find_window_starts
 from forecast.data.windows import Windows
 from forecast.system.errors import ConfigError
@@ -42,7 +43,7 @@ class DataModule(L.LightningDataModule):
         target: the column that `S` and `MS` forecast; default: the only one.
         scaler, scale_by: see `forecast.data.scaling.fit_scaler`.
         batch_size, eval_batch_size: windows of a batch, over all processes.
-        season: rows of a season; default: by the frequency.
+        season: rows of a season; default: by the frequency. Then the seasonal naive may repeat another, see `seasons`.
         fill, fill_limit: how missing values in the past of a window are completed, see `forecast.data.missing`.
         known_steps: steps for which future covariates are known after a forecast origin, one number or by column; None:
             over the whole horizon.
@@ -57,8 +58,9 @@ class DataModule(L.LightningDataModule):
     has no scale, and so no window in any split.
 
     After `setup()`: `panel`, `columns` (that `target` may name), `feature_columns`, `target_columns`, `target_index`,
-    `n_features`, `n_targets`, `n_time_features`, `freq`, `season`, `scaler`, `target_scaler`, `rows` (first row of
-    each series in each split, and the row after its last one), `windows` and `n_windows` (by split).
+    `n_features`, `n_targets`, `n_time_features`, `freq`, `season`, `seasons` (that the seasonal naive may repeat),
+    `scaler`, `target_scaler`, `rows` (first row of each series in each split, and the row after its last one),
+    `windows` and `n_windows` (by split).
 
     Raises:
         ConfigError: options that cannot be combined, or name nothing.
@@ -138,7 +140,8 @@ class DataModule(L.LightningDataModule):
         choose_columns(self.name, panel, self.features, self.target)  # refuses options that name nothing
         self._panel, self.freq = panel, panel.freq
         self.season = self._season or panel.season
-        self.rows = split_panel(panel, self.split, seq_len=self.seq_len, season=self.season)
+        repeated = (self._saved_state or {}).get("repeated_season", self.season)
+        self.rows = split_panel(panel, self.split, seq_len=self.seq_len, season=repeated)
         key = "data.season" if self._season else f"the season of {self.freq} data"
         check_season(self.name, self.season, key, self.rows, self.seq_len + self.pred_len)
         self.eval_stride = self._eval_stride or choose_eval_stride(self.rows, self.pred_len, self.season)
@@ -150,6 +153,15 @@ class DataModule(L.LightningDataModule):
             )
         self._scale()
         self._is_set_up = True
+
+    @property
+    def seasons(self) -> list[int]:
+        """The seasons that the seasonal naive may repeat: data.season, or those of the step that training rows hold."""
+        if self._season or self.panel.calendar is not None:
+            return [self.season]
+        first, last = self.rows["train"]
+        default, *longer = season_candidates(self.freq)
+        return [default, *(season for season in longer if season < (last - first).max())]
 
     def _scale(self) -> None:
         """Scale by the training rows or by a checkpoint, and cut every split into windows."""

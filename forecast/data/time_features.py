@@ -1,4 +1,4 @@
-"""Calendar features of dates, the step between dates, the season length, and future dates.
+"""Calendar features of dates, the step between dates, the season lengths, and future dates.
 
 | step                  | time features, in this order                                   |
 | --------------------- | -------------------------------------------------------------- |
@@ -126,6 +126,17 @@ def season_length(freq: str) -> int:
     if offset.n > 1:
         return 1
     return _SEASONS.get(offset.rule_code.split("-")[0], 1)
+
+
+def season_candidates(freq: str) -> tuple[int, ...]:
+    """Return the seasons that a seasonal-naive forecast may repeat, `season_length` first.
+
+    A day also has a week (h 24 and 168), and a week a year (D 7 and 365).
+    """
+    season = season_length(freq)
+    day, week, year = (rows_in(days, freq) for days in (1, 7, 365))
+    longer = {day: week, week: year}.get(season, 0)
+    return (season, longer) if longer else (season,)
 
 
 def rows_in(days: int, freq: str) -> int:

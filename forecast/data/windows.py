@@ -86,14 +86,20 @@ class Windows:
 
     def gather(self, index: Int64[Tensor, " batch"]) -> Batch:
         """The windows with these numbers, in this order. `index` lies on the device of the windows."""
+        future = self.values.windows(self.origins(index), self.pred_len)
+        return self.gather_past(index)._replace(
+            future=future if self._has_all_columns else future.index_select(2, self._targets)
+        )
+
+    def gather_past(self, index: Int64[Tensor, " batch"]) -> Batch:
+        """The windows with these numbers, with NaN for `future`, whose rows may lie after the end of the panel."""
         series, origins = self.series(index), self.origins(index)
         first = origins - self.seq_len
         past = read_past(self.values, self.fill, first, self.seq_len, series)
-        future = self.values.windows(origins, self.pred_len)
         return Batch(
             past=past,
             past_time=self.time.past(first, self.seq_len, series),
-            future=future if self._has_all_columns else future.index_select(2, self._targets),
+            future=past.new_full((len(index), self.pred_len, len(self.target_index)), torch.nan),
             future_time=self.time.ahead(origins, self.pred_len, series),
             index=index,
             series=series,

@@ -73,7 +73,7 @@ class Backtest:
         origins: where the forecasts begin.
         truth: true values of the forecast steps.
         forecasts: forecasts of the model and of each baseline, by name.
-        intervals: running scores of the intervals.
+        intervals: running scores of the intervals by method, conformal and perhaps adaptive.
         scaler: of the scaled errors: that of the first model that forecast the series, NaN until then.
         naive_mae: denominator of MASE (series, n_targets), from the training rows of that model; NaN for a series
             without training rows.
@@ -89,7 +89,7 @@ class Backtest:
     origins: Origins
     truth: Values
     forecasts: dict[str, Values]
-    intervals: IntervalSums
+    intervals: dict[str, IntervalSums]
     scaler: Scaler
     naive_mae: Float64[Tensor, "series n_targets"]
     trainings: list[int] = field(default_factory=list)

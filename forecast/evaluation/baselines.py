@@ -15,6 +15,7 @@ from forecast.data.missing import SEASONS_BACK
 from forecast.data.panel import PerSeries, parts, ranges
 from forecast.data.rows import Rows
 from forecast.data.scaler import Scaler
+from forecast.data.window_starts import spread_stride
 from forecast.evaluation.errors import ErrorSums
 from forecast.evaluation.gram import Gram, window_gram
 from forecast.evaluation.linear_fit import Choice, choose, fit_and_test_grams, fit_choice, fit_plain
@@ -25,6 +26,12 @@ Baseline = Callable[[Windows, Batch], Tensor]
 
 ROWS_AT_ONCE = 1 << 20
 """Number of rows of a long series that are read at once."""
+
+WINDOWS_AT_ONCE = 256
+"""Number of validation windows that are forecast at once."""
+
+SEASON_VALUES = 1 << 24
+"""Largest number of validation values on which the season of the seasonal naive is chosen."""
 
 RIDGE = 1e-6
 """Ridge of the linear baseline without covariates. With it, constant data has a solution."""
@@ -96,7 +103,8 @@ class FittedBaselines:
     Attributes:
         linear: weights of the linear baseline.
         naive_mae: seasonal-naive MAE of the training rows of each series in data units (series, n_targets).
-        season: number of rows of a season.
+        season: number of rows that the seasonal naive repeats. `naive_mae` has the season of the data instead, so that
+            MASE does not depend on the choice and stays comparable with published values.
         ids: names of the series.
         gram: sums over the training windows, for a warm start; None if read from a checkpoint.
         choice: settings of the linear baseline, if they were chosen: a warm start has the same.
@@ -124,7 +132,7 @@ class FittedBaselines:
         naive_mae = seasonal_naive_mae(
             train.values, data.target_scaler, train.target_index, first, last, data.season
         )
-        return cls(linear, naive_mae, data.season, data.panel.ids.tolist(), gram, choice)
+        return cls(linear, naive_mae, choose_season(data), data.panel.ids.tolist(), gram, choice)
 
     def baselines(self) -> dict[str, Baseline]:
         """The baselines by name."""
@@ -152,6 +160,34 @@ class FittedBaselines:
         """The baselines of a checkpoint."""
         linear = LinearWeights.from_tensors({"own": state["linear"], **state.get("covariates", {})})
         return cls(linear, state["naive_mae"], state["season"], ids)
+
+
+def choose_season(data: DataModule) -> int:
+    """Choose the one of `data.seasons` with the lowest MSE of the seasonal naive on validation windows.
+
+    Of equally good seasons it is the first. More than `SEASON_VALUES` values are thinned to evenly spaced windows.
+    """
+    first, *others = data.seasons
+    if not others:
+        return first
+    windows = data.windows["val"]
+    most = max(1, SEASON_VALUES // (data.pred_len * data.n_targets))
+    chosen = torch.arange(0, len(windows), spread_stride(len(windows), most, max(data.seasons)))
+    errors = dict.fromkeys(data.seasons, 0.0)
+    for index in chosen.split(WINDOWS_AT_ONCE):
+        batch = windows.gather(index.to(windows.device))
+        for season in errors:
+            forecast = SeasonalNaive(season)(windows, batch)
+            errors[season] += (forecast - batch.future).double().square().nansum().item()
+    return min(errors, key=errors.__getitem__)
+
+
+def describe_season(data: DataModule, repeated: int) -> str:
+    """Describe the season of the data, and the one that the seasonal naive repeats where it was chosen."""
+    if len(data.seasons) == 1:
+        return f"{data.season} rows"
+    others = " and ".join(f"{season}" for season in data.seasons)
+    return f"{repeated} rows for the seasonal naive, the best of {others} on validation windows; else {data.season}"
 
 
 def seasonal_naive_mae(

@@ -14,14 +14,16 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.data import Batch, Windows
+from forecast.data import Batch, DataModule, Windows
 from forecast.data.scaler import Scaler
+from forecast.evaluation.baselines import WINDOWS_AT_ONCE, FittedBaselines
 from forecast.evaluation.quantiles import Level, bounds, probabilities
 
 PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)
@@ -77,10 +79,7 @@ class Calibration:
         They stay equal in transformed units where the targets have a transform. Offsets of several series are pooled
         over the scales of the series, so they do not change, and neither do those of transforms of other parameters.
         """
-        same = torch.equal(old.location, new.location) and torch.equal(old.shape, new.shape)
-        if len(old) > 1 or len(new) > 1 or not same:
-            return self
-        return Calibration(self.quantiles, (self.offsets * (old.scale / new.scale)).float(), self.windows)
+        return Calibration(self.quantiles, (self.offsets * scale_ratio(old, new)).float(), self.windows)
 
     def state_dict(self) -> dict[str, Any]:
         return {"quantiles": list(self.quantiles), "offsets": self.offsets, "windows": self.windows}
@@ -88,6 +87,14 @@ class Calibration:
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "Calibration":
         return cls(tuple(state["quantiles"]), state["offsets"], state["windows"])
+
+
+def scale_ratio(old: Scaler, new: Scaler) -> Float[Tensor, "1 n_targets"]:
+    """What converts scaled errors from one scale to another; 1 where they stay as they are, see `rescaled`."""
+    same = torch.equal(old.location, new.location) and torch.equal(old.shape, new.shape)
+    if len(old) > 1 or len(new) > 1 or not same:
+        return torch.ones(1, old.scale.shape[1], dtype=old.scale.dtype)
+    return old.scale / new.scale
 
 
 @torch.inference_mode()
@@ -116,6 +123,17 @@ def calibrate(
         batch = windows.gather(index)
         errors.append((batch.future - scaler.clip(predict(batch), batch.series)).float())
     return Calibration.fit(torch.cat(errors), levels)
+
+
+def calibrate_baselines(
+    fitted: FittedBaselines, data: DataModule, levels: Sequence[Level]
+) -> dict[str, Calibration]:
+    """Calibrate the intervals of each baseline on the validation windows, by name."""
+    windows = data.windows["val"]
+    return {
+        name: calibrate(partial(baseline, windows), windows, data.target_scaler, WINDOWS_AT_ONCE, levels)
+        for name, baseline in fitted.baselines().items()
+    }
 
 
 def window_stride(windows: int, errors_per_window: int) -> int:

@@ -2,6 +2,8 @@
 
 coverage  fraction of true values within an interval; ideally the level of the interval. Missing ones do not count.
 width     mean width of an interval, scaled and in the units of the data
+score     interval score of level 1 − α, scaled: width + 2/α times the distance of a true value outside of the interval
+          (Gneiting and Raftery 2007)
 pinball   mean pinball loss over the deciles, scaled
 crps      continuous ranked probability score, scaled, approximated from the deciles; the MAE for a forecast without
           spread
@@ -69,13 +71,19 @@ class IntervalSums(Metric):
         self.count += measured.sum((0, 1))
 
     def compute(self) -> dict[str, dict[str, float] | float]:
-        """Scores averaged over the variables: `{"80": {"coverage", "width", "width_raw"}, ..., "pinball", "crps"}`."""
+        """Scores averaged over the variables: by level and overall.
+
+        Such as `{"80": {"coverage", "width", "width_raw", "score"}, ..., "pinball", "crps"}`.
+        """
         scores: dict[str, dict[str, float] | float] = {}
+        total = self.losses.cpu() / self.count.sum().cpu()
         for i, level in enumerate(self.levels):
+            sides = total[[self.at.index(p) for p in bounds(level)]]
             scores[f"{level:g}"] = {
                 "coverage": (self.inside[i] / self.count).nanmean().item(),
                 "width": (self.width[i] / self.count).nanmean().item(),
                 "width_raw": (self.width_raw[i] / self.count).nanmean().item(),
+                "score": sides.sum().item() * 2 / (1 - level / 100),
             }
-        each = self.losses[[self.at.index(p) for p in DECILES]].cpu() / self.count.sum().cpu()
+        each = total[[self.at.index(p) for p in DECILES]]
         return scores | {"pinball": each.mean().item(), "crps": (each @ crps_weights(DECILES)).item()}

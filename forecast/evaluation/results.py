@@ -53,3 +53,35 @@ class Results:
             "intervals": self.intervals,
             "best_baseline": self.best_baseline,
         }
+
+
+@dataclasses.dataclass(frozen=True)
+class Tested:
+    """What a test found, as far as a forecast repeats it.
+
+    Attributes:
+        mse: of the model and of each baseline, by name.
+        coverage: share of the true values that each interval held, by method and level.
+    """
+
+    mse: dict[str, float]
+    coverage: dict[str, dict[str, float]]
+
+    @classmethod
+    def read(cls, content: dict[str, Any]) -> "Tested":
+        """Read what `Results.content` returned."""
+        mse = {MODEL: content["test"], **{name: content["baselines"][name] for name in LABELS}}
+        return cls(
+            {name: float(scores["mse"]) for name, scores in mse.items()},
+            {
+                method: {
+                    level: float(each["coverage"]) for level, each in scores.items() if isinstance(each, dict)
+                }
+                for method, scores in content["intervals"].items()
+            },
+        )
+
+    @property
+    def best_baseline(self) -> str:
+        """The baseline with the lowest MSE."""
+        return min(LABELS, key=lambda name: self.mse[name])

@@ -1,6 +1,7 @@
 """Backtests: forecasts from many past origins, each with a model and data known at its date."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from forecast.checkpoints.file import load_checkpoint
 from forecast.data import Batch, DataModule, Windows
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
+from forecast.evaluation.adaptive import score_adaptive
 from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration, calibrate, calibrated_levels
@@ -137,6 +139,7 @@ def new_backtest(
     truth = panel.values[origins.rows[:, None] + np.arange(data.pred_len)][..., targets].astype(np.float64)
     unknown = torch.full((len(panel), data.n_targets), torch.nan, dtype=torch.float64)
     scaler = Scaler(unknown, unknown.clone(), data.target_scaler.domain)
+    levels = calibrated_levels(calibration, config.levels)
     found = Backtest(
         title=data.title,
         attention=config.model.attention.name,
@@ -145,7 +148,9 @@ def new_backtest(
         origins=origins,
         truth=truth,
         forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *fitted.baselines())},
-        intervals=IntervalSums(calibration.quantiles, calibrated_levels(calibration, config.levels), scaler),
+        intervals={
+            method: IntervalSums(calibration.quantiles, levels, scaler) for method in interval_methods(config)
+        },
         scaler=scaler,
         naive_mae=unknown.clone(),
     )
@@ -156,6 +161,13 @@ def new_backtest(
             "where these are forecasts themselves, errors will be larger: data.as_of names a column of such forecasts"
         )
     return found
+
+
+def interval_methods(config: DictConfig) -> tuple[str, ...]:
+    """The methods of the intervals to score. Raises ConfigError for an unknown one."""
+    if config.intervals not in ("conformal", "adaptive"):
+        raise ConfigError(f"intervals={config.intervals} is not one of conformal, adaptive")
+    return ("conformal",) if config.intervals == "conformal" else ("conformal", "adaptive")
 
 
 def forecast_origins(
@@ -185,6 +197,12 @@ def forecast_origins(
     found.scaler.put(new, scaler, new)
     found.naive_mae[new] = fitted.naive_mae_of(data.panel.ids)[new].double()
     baselines, numbers = fitted.baselines(), torch.arange(len(windows))
+
+    def rescale(values: Tensor, series: Tensor) -> Tensor:
+        """From the scale of this model to the scale of the errors."""
+        return found.scaler.transform(scaler.inverse(values, series), series)
+
+    points, truths = [], []
     batches = list(zip(numbers.split(BATCH_SIZE), torch.from_numpy(chosen).split(BATCH_SIZE), strict=True))
     with torch.inference_mode():
         for index, place in track(batches, "Forecasting"):
@@ -193,13 +211,13 @@ def forecast_origins(
             forecasts |= {name: baseline(windows, batch) for name, baseline in baselines.items()}
             for name, forecast in forecasts.items():
                 found.forecasts[name][place.numpy()] = scaler.inverse(forecast, batch.series).numpy()
-            around = calibration.around(scaler.clip(forecasts[MODEL].float(), batch.series))
-
-            def rescale(values: Tensor, series: Tensor = batch.series) -> Tensor:
-                """From the scale of this model to the scale of the errors."""
-                return found.scaler.transform(scaler.inverse(values, series), series)
-
-            found.intervals.update(map_quantiles(rescale, around), rescale(batch.future), batch.series)
+            points.append(scaler.clip(forecasts[MODEL].float(), batch.series))
+            truths.append(batch.future)
+            quantiles = map_quantiles(partial(rescale, series=batch.series), calibration.around(points[-1]))
+            found.intervals["conformal"].update(quantiles, rescale(batch.future, batch.series), batch.series)
+    if "adaptive" in found.intervals:
+        sums = found.intervals["adaptive"]
+        score_adaptive(sums, calibration, origins, torch.cat(points), torch.cat(truths), rescale)
 
 
 def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> tuple[Windows, Scaler]:

@@ -9,13 +9,15 @@ import torch
 
 from forecast.data import DataModule
 from forecast.evaluation.conformal import Calibration, calibrate
+from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import Level, bounds
 from forecast.inference.model import BATCH_SIZE, TrainedModel
-from forecast.inference.roll import passes_over, roll
+from forecast.inference.points import forecast_points
+from forecast.inference.roll import passes_over
 from forecast.system.errors import ConfigError, DataError, ForecastError
 from forecast.system.progress import track
 
-METHODS = ("auto", "conformal", "quantile")
+METHODS = ("auto", "conformal", "quantile", "adaptive")
 
 MAX_ROLLED_ORIGINS = 512
 """Largest number of rolled forecasts to calibrate on, for bounds beyond pred_len."""
@@ -24,12 +26,18 @@ MIN_HORIZONS = 10
 """Bounds beyond pred_len from fewer horizons of validation rows give a warning."""
 
 
-def choose_method(model: TrainedModel, method: str, levels: Sequence[Level], horizon: int) -> str:
+def choose_method(
+    model: TrainedModel, method: str, levels: Sequence[Level], horizon: int, baseline: str | None
+) -> str:
     """Choose the method of the bounds. `auto` uses the quantiles of the network if it has all levels and steps."""
     if method not in METHODS:
         raise ConfigError(f"intervals={method} is not one of {', '.join(METHODS)}")
-    if method != "auto":
-        return method
+    if baseline is not None and method == "quantile":
+        raise ConfigError(
+            f"intervals=quantile are the model's, not those of baseline={baseline}: use conformal or adaptive"
+        )
+    if method != "auto" or baseline is not None:
+        return "conformal" if method == "auto" else method
     wanted = {p for level in levels for p in bounds(level)}
     trained = horizon <= model.pred_len and model.quantiles is not None and wanted <= set(model.quantiles)
     return "quantile" if trained else "conformal"
@@ -57,9 +65,14 @@ def check_trained_bounds(model: TrainedModel, levels: Sequence[Level], horizon: 
     return model.quantiles
 
 
-def calibration_for(model: TrainedModel, levels: Sequence[Level], horizon: int) -> Calibration:
-    """Return the checkpoint's calibration, or calibrate on validation windows if it lacks a level or a step."""
-    stored = model.calibration
+def calibration_for(
+    model: TrainedModel, levels: Sequence[Level], horizon: int, baseline: str | None = None
+) -> Calibration:
+    """Return the checkpoint's calibration, or calibrate on validation windows if it lacks a level or a step.
+
+    It is the calibration of the model's point forecasts, or of a baseline's.
+    """
+    stored = model.calibrations.get(baseline or MODEL)
     if stored is not None and stored.has(levels) and horizon <= model.pred_len:
         return stored.first(horizon)
     try:
@@ -71,17 +84,19 @@ def calibration_for(model: TrainedModel, levels: Sequence[Level], horizon: int) 
             "set levels=[] for no bounds"
         ) from None
     if horizon > model.pred_len:
-        calibration = calibrate_rolled(tested, data, levels, horizon)
+        calibration = calibrate_rolled(tested, data, levels, horizon, baseline)
     else:
+        windows = data.windows["val"]
         calibration = calibrate(
-            tested.forecast_batch, data.windows["val"], data.target_scaler, BATCH_SIZE, levels,
+            partial(forecast_points, tested, baseline, data.target_scaler, windows), windows, data.target_scaler,
+            BATCH_SIZE, levels,
             lambda batches: track(batches, "Calibrating"),
         ).first(horizon)  # fmt: skip
     return calibration.rescaled(tested.target_scaler, model.target_scaler)
 
 
 def calibrate_rolled(
-    model: TrainedModel, data: DataModule, levels: Sequence[Level], horizon: int
+    model: TrainedModel, data: DataModule, levels: Sequence[Level], horizon: int, baseline: str | None = None
 ) -> Calibration:
     """Calibrate on at most `MAX_ROLLED_ORIGINS` rolled forecasts whose whole horizon lies in the validation rows."""
     passes = passes_over(horizon, model.pred_len)
@@ -108,7 +123,6 @@ def calibrate_rolled(
     errors = []
     for index in track(chosen.split(BATCH_SIZE), "Calibrating"):
         batch = windows.gather(index)
-        time = torch.cat([batch.past_time, batch.future_time], dim=1)
-        point, _ = roll(model, batch.past, time, horizon, partial(data.clip_targets, series=batch.series))
-        errors.append(batch.future[:, :horizon] - point)
+        point = forecast_points(model, baseline, data.target_scaler, windows, batch)
+        errors.append((batch.future - point)[:, :horizon])
     return Calibration.fit(torch.cat(errors), levels)

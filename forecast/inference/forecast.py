@@ -8,8 +8,10 @@ from jaxtyping import Float64
 
 from forecast.data import Panel
 from forecast.data.even_spacing import spread
+from forecast.evaluation.names import LABELS
 from forecast.evaluation.quantiles import Level
 from forecast.inference.model import TrainedModel
+from forecast.inference.points import reads_own_forecasts
 from forecast.reports.figures import PlottedForecast
 from forecast.system.errors import ConfigError
 
@@ -28,9 +30,11 @@ class Forecast:
         dates: dates of each forecast (series, horizon).
         values, low, high: the point forecast, and the bounds of each level.
         truth: true values as far as the data have them, else NaN.
-        method: method of the bounds, conformal or quantile.
+        method: method of the bounds: conformal, quantile or adaptive.
         new: number of series that are not in the training data.
         known: description of the future covariates that are not known for every step.
+        baseline: the baseline that forecast; None: the model.
+        replayed: number of earlier forecasts whose errors moved adaptive bounds.
     """
 
     panel: Panel
@@ -43,6 +47,13 @@ class Forecast:
     method: str
     new: int
     known: list[str]
+    baseline: str | None = None
+    replayed: int = 0
+
+    @property
+    def forecaster(self) -> str:
+        """What forecast, in words."""
+        return "the model" if self.baseline is None else LABELS[self.baseline]
 
     @property
     def has_truth(self) -> bool:
@@ -116,25 +127,42 @@ def describe_forecast(model: TrainedModel, found: Forecast) -> list[str]:
     if words := domain.describe(found.columns):
         note = "; a forecast is closer to the median than to the mean" if domain.has_transforms else ""
         lines.append(f"values     {words}{note}")
+    if found.baseline is not None:
+        lines.append(f"baseline   {describe_baseline(model, found.baseline)}")
     if found.new:
         lines.append(f"new        {found.new:,} series were not trained on: scaled by their own rows")
     if found.known:
         lines.append(f"known      {', '.join(found.known)}")
     if horizon > model.pred_len:
+        how = "reads its own forecasts" if reads_own_forecasts(found.baseline) else "repeats the same values"
         lines.append(
-            f"rolled     beyond pred_len={model.pred_len} the model reads its own forecasts; bounds are from forecasts "
-            "rolled over as many steps on validation rows"
+            f"rolled     beyond pred_len={model.pred_len} {found.forecaster} {how}; bounds are from forecasts of as "
+            "many steps on validation rows"
         )
-    if model.refitted is not None:
+    if model.refitted is not None and found.baseline is None:
         lines.append(
             f"model      refitted on all {model.refitted['rows']:,} rows, to {model.refitted['last_date']}"
         )
     if found.low:
         source = ", from scaled errors pooled over the series" if n_series > 1 else ""
-        source += " (errors of the model that was tested)" if model.refitted is not None else ""
+        if model.refitted is not None and found.baseline is None:
+            source += " (errors of the model that was tested)"
+        if found.method == "adaptive":
+            source += f", moved by the errors of {found.replayed:,} earlier forecasts"
         levels = ", ".join(f"{level:g}%" for level in found.low)
-        lines.append(f"bounds     {levels}, {found.method}{source if found.method == 'conformal' else ''}")
+        lines.append(f"bounds     {levels}, {found.method}{source if found.method != 'quantile' else ''}")
     return lines + describe_truth(model, found)
+
+
+def describe_baseline(model: TrainedModel, baseline: str) -> str:
+    """Say that a baseline forecasts, and how."""
+    assert model.baselines is not None
+    how = {
+        "naive": "repeats the last value",
+        "seasonal_naive": f"repeats the last {model.baselines.season:,} rows",
+        "linear": "fitted to the training rows",
+    }
+    return f"{LABELS[baseline]} in place of the trained model: {how[baseline]}"
 
 
 def describe_truth(model: TrainedModel, found: Forecast) -> list[str]:

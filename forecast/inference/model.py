@@ -1,6 +1,6 @@
 """Trained models loaded from checkpoints, with their scalers and their data: `load("runs/...")`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import torch
 from hydra.utils import instantiate
 from jaxtyping import Float
 from omegaconf import OmegaConf
-from torch import Tensor, nn
+from torch import Tensor
 
 from forecast.checkpoints.contents import data_state, is_untrained
 from forecast.checkpoints.file import find_checkpoint, find_run, load_checkpoint
@@ -21,18 +21,17 @@ from forecast.data.scaler import Scaler
 from forecast.data.time_features import parse_frequency, season_length
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
+from forecast.evaluation.names import MODEL
+from forecast.evaluation.results import Tested
 from forecast.inference.data_config import choose_data_config, keep_calendar
 from forecast.models import ForecastModel
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import CheckpointError, DataError, ForecastError
-from forecast.training.create_model import create_model, model_class
+from forecast.training.create_model import create_model, fits, model_class
 from forecast.training.module import trained_quantiles
 
 BATCH_SIZE = 64
 """Number of windows that a trained model forecasts at once."""
-
-MAX_BUFFER_BYTES = 1 << 32
-"""Largest size of a network's buffers, such as its table of positions."""
 
 
 class TrainedModel:
@@ -48,7 +47,8 @@ class TrainedModel:
         categories: of the covariates that are text, see `forecast.data.categories`.
         freq: time between two rows.
         season: rows of a season.
-        calibration, baselines: results of the run's test; None if the run was not tested.
+        calibrations: of the model and of each baseline, by name; empty if the run was not tested.
+        baselines, test: results of the run's test; None if the run was not tested.
         refitted: facts of the refit on all rows; None if the model was not refitted.
     """
 
@@ -90,16 +90,23 @@ class TrainedModel:
         self.loss: str = self.config["loss"]
         self.quantiles = trained_quantiles(self.loss, self.config.get("levels", ()))
         self.is_untrained = is_untrained(content)
-        self.calibration = self.baselines = None
-        if "calibration" in content:
-            self.calibration = Calibration.from_state_dict(content["calibration"])
+        states = {MODEL: content.get("calibration"), **content.get("baseline_calibrations", {})}
+        self.calibrations = {name: Calibration.from_state_dict(s) for name, s in states.items() if s}
+        self.test = Tested.read(content["test"]) if "test" in content else None
+        self.baselines = None
         if "baselines" in content:
             self.baselines = FittedBaselines.from_state_dict(content["baselines"], state["ids"])
+            self.data_state = {**state, "repeated_season": self.baselines.season}
         self.refitted: dict[str, Any] | None = content.get("refitted")
         self.network = self._network(content["state_dict"])
         if self.quantiles and self.is_untrained:
             self.network.keep_median()
             self.loss, self.quantiles = "mae", None
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The calibration of the model's intervals; None if the run was not tested."""
+        return self.calibrations.get(MODEL)
 
     def _network(self, state: dict[str, torch.Tensor]) -> ForecastModel:
         check_settings(self.path, self.config["model"])
@@ -207,19 +214,6 @@ class TrainedModel:
             raise CheckpointError(
                 f"{name}: one row every {freq}, but {self.path} was trained on one every {self.freq}: give such data"
             )
-
-
-def fits(make: Callable[[], nn.Module], weights: Mapping[str, torch.Tensor]) -> bool:
-    """Whether a network has these weights and buffers of an allowed size, without allocating its memory."""
-    with torch.device("meta"):
-        network = make()
-    if sum(buffer.nbytes for buffer in network.buffers()) >= MAX_BUFFER_BYTES:
-        return False
-    try:
-        network.load_state_dict(weights, assign=True)
-    except RuntimeError:  # other names, or other shapes
-        return False
-    return True
 
 
 def load_tested(path: str | Path) -> TrainedModel:

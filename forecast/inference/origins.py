@@ -9,10 +9,11 @@ import pandas as pd
 import torch
 from jaxtyping import Int64
 
-from forecast.data import Panel
+from forecast.data import Panel, Windows
 from forecast.data.files.cells import quote
-from forecast.data.missing import carry_forward
+from forecast.data.missing import SEASONS_BACK, carry_forward
 from forecast.data.panel import ranges
+from forecast.data.scaled_panel import ScaledPanel, ScalingOptions
 from forecast.inference.forecast import Values
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError, DataError
@@ -85,15 +86,18 @@ def take_part(
     panel: Panel,
     chosen: Int64[np.ndarray, " chosen"],
     origins: Int64[np.ndarray, " chosen"],
-    horizon: int,
+    history: int,
     passes: int,
 ) -> tuple[Panel, Int64[np.ndarray, " chosen"]]:
     """Copy the rows that the forecasts need into a panel in memory; return it with the origins in it.
 
     Series of the training data need only the rows around the forecast. New series need all rows before it, for their
     scale.
+
+    Args:
+        history: rows before each origin that the forecasts need.
+        passes: rows from the origin on that the forecasts need.
     """
-    history = max(model.seq_len + 1, 4 * horizon, 48)  # the first row is not read: it may be carried
     has_scale = np.array(model.data_state["ids"])[np.array(model.data_state["has_scale"])]
     is_known = panel.ids[chosen].isin(has_scale) | (model.config["data"].get("scale_by") == "all")
     first = np.where(is_known, np.maximum(panel.starts[chosen], origins - history), panel.starts[chosen])
@@ -119,6 +123,32 @@ def add_rows_after_ends(panel: Panel, steps: int) -> Panel:
     return replace(
         panel, starts=starts, ends=ends, stops=starts + lengths, values=blocks[0], future=blocks[1]
     )
+
+
+def history_of(model: TrainedModel, baseline: str | None) -> int:
+    """Rows before an origin that a forecast reads: the past, and the seasons that the seasonal naive looks back."""
+    if baseline != "seasonal_naive":
+        return model.seq_len
+    assert model.baselines is not None, "see check_baseline"
+    return max(model.seq_len, SEASONS_BACK * model.baselines.season)
+
+
+def scale_part(model: TrainedModel, part: Panel, rows: Int64[np.ndarray, " chosen"]) -> ScaledPanel:
+    """Scale a panel as in training; a new series by its rows before its origin, `rows[s]`."""
+    saved = model.config["data"]
+    options = ScalingOptions(
+        saved["scaler"], saved.get("scale_by", "series"), model.holidays, saved.get("fill"),
+        saved.get("fill_limit"), model.season, model.target_columns, known_steps=saved.get("known_steps"),
+    )  # fmt: skip
+    return ScaledPanel.of("the data", part, model.data_state, part.starts, rows, options)
+
+
+def windows_from(
+    model: TrainedModel, scaled: ScaledPanel, origins: Sequence[range], pred_len: int
+) -> Windows:
+    """The windows that forecast from these rows of each series on."""
+    starts = [range(rows.start - model.seq_len, rows.stop - model.seq_len, rows.step) for rows in origins]
+    return scaled.windows(starts, seq_len=model.seq_len, pred_len=pred_len, target_index=model.target_index)
 
 
 def known_truth(

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from numbers import Integral
 
 import numpy as np
@@ -11,21 +10,26 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from forecast.data import Panel
-from forecast.data.scaled_panel import ScaledPanel, ScalingOptions
+from forecast.data import Panel, Windows
+from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
-from forecast.evaluation.conformal import calibrated_levels
+from forecast.evaluation.conformal import Calibration, calibrated_levels
 from forecast.evaluation.quantiles import Level, bounds, check_levels
+from forecast.inference.adaptive import adapted_offsets
 from forecast.inference.bounds import calibration_for, check_trained_bounds, choose_method
 from forecast.inference.forecast import Forecast, Values
 from forecast.inference.model import TrainedModel
 from forecast.inference.origins import (
     choose_origins,
     count_known,
+    history_of,
     known_truth,
+    scale_part,
     take_part,
+    windows_from,
 )
-from forecast.inference.roll import passes_over, roll
+from forecast.inference.points import check_baseline, forecast_model, forecast_points, reads_own_forecasts
+from forecast.inference.roll import passes_over
 from forecast.system.errors import ConfigError
 from forecast.system.progress import track
 
@@ -40,73 +44,83 @@ def predict(
     start: str | pd.Timestamp | None = None,
     levels: Sequence[Level] = (),
     method: str = "auto",
+    baseline: str | None = None,
 ) -> Forecast:
     """Forecast `horizon` steps (default: pred_len) of each series from `start` (default: after the end of each).
 
     Beyond pred_len the model reads its own forecasts. A series of the training data keeps its scale. A new series is
-    scaled by its rows before the forecast. Series with too little history are left out, with a warning.
+    scaled by its rows before the forecast. Series with too little history are left out, with a warning. `baseline`
+    names a baseline that forecasts in place of the model.
 
     Raises:
         ConfigError: an option that this model does not support.
         DataError: missing columns, history or future covariates.
+        CheckpointError: a baseline of a run that was not tested.
     """
-    levels, horizon = check_levels(levels), check_horizon(model, horizon)
-    method = choose_method(model, method, levels, horizon)
+    check_baseline(model, baseline)
+    levels, horizon = check_levels(levels), check_horizon(model, horizon, baseline)
+    method = choose_method(model, method, levels, horizon, baseline)
     panel = model.select_columns(panel)
     chosen, origins = choose_origins(model, panel, start)
     passes = passes_over(horizon, model.pred_len)
-    part, rows = take_part(model, panel, chosen, origins, horizon, passes)
-    saved = model.config["data"]
-    scaled = ScaledPanel.of(
-        "the data", part, model.data_state, part.starts, rows,
-        ScalingOptions(
-            saved["scaler"], saved.get("scale_by", "series"), model.holidays, saved.get("fill"),
-            saved.get("fill_limit"), model.season, model.target_columns, known_steps=saved.get("known_steps"),
-        ),
-    )  # fmt: skip
+    history = max(
+        history_of(model, baseline) + 1, 4 * horizon, 48
+    )  # the first row is not read: it may be carried
+    part, rows = take_part(model, panel, chosen, origins, history, passes)
+    scaled = scale_part(model, part, rows)
     known = count_known(part, rows, passes, scaled.known_steps)
     warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
     scaler, series = scaled.scaler.select_columns(model.target_index), torch.arange(len(part))
-    point, output = forecast_series(model, scaled, torch.from_numpy(rows), horizon, scaler)
+    windows = windows_from(model, scaled, [range(row, row + 1) for row in rows.tolist()], passes)
+    point, output = forecast_series(model, windows, horizon, baseline, scaler)
+    calibration, offsets, replayed = None, None, 0
+    if levels and method != "quantile":
+        calibration = calibration_for(model, levels, horizon, baseline)
+        if method == "adaptive":
+            offsets, replayed = adapted_offsets(model, panel, chosen, origins, calibration, horizon, baseline)
+    sides = scaled_bounds(model, levels, point, output[:, :horizon], calibration, offsets)
 
     def unscale(values: Tensor) -> Values:
         return scaler.inverse(values, series).numpy()
 
-    low, high = {}, {}
-    for level, (below, above) in scaled_bounds(model, method, levels, point, output[:, :horizon]).items():
-        low[level], high[level] = unscale(below), unscale(above)
     places = (part.grid_starts + rows - part.starts)[:, None] + np.arange(horizon)
     return Forecast(
         panel=part.take_rows(np.arange(len(part)), part.starts, rows, rows),
         columns=model.target_columns,
         dates=part.grid.to_numpy()[places],
         values=unscale(point),
-        low=low,
-        high=high,
+        low={level: unscale(low) for level, (low, _) in sides.items()},
+        high={level: unscale(high) for level, (_, high) in sides.items()},
         truth=known_truth(part, rows, horizon, model.target_index),
         method=method,
         new=int((scaled.place < 0).sum()),
         known=describe_known_steps(scaled, known, passes),
+        baseline=baseline,
+        replayed=replayed,
     )
 
 
 def scaled_bounds(
     model: TrainedModel,
-    method: str,
     levels: Sequence[Level],
     point: Float[Tensor, "series horizon n_targets"],
     output: Float[Tensor, "series steps n_targets ..."],
+    calibration: Calibration | None,
+    offsets: Float[Tensor, "series quantiles horizon n_targets"] | None,
 ) -> dict[Level, tuple[Tensor, Tensor]]:
-    """Lower and upper bound of each level, from the quantiles of the network (`output`) or from a calibration."""
-    horizon = point.shape[1]
+    """Lower and upper bound of each level.
+
+    They come from `offsets`, from `calibration` if there are none, or else from the quantiles of the network, `output`.
+    """
     at: Sequence[float] = ()
     quantiles = output
-    if levels and method == "quantile":
-        at = check_trained_bounds(model, levels, horizon)
+    if calibration is not None:
+        levels, at = calibrated_levels(calibration, levels), calibration.quantiles
+        quantiles = (
+            calibration.around(point) if offsets is None else point[..., None] + offsets.permute(0, 2, 3, 1)
+        )
     elif levels:
-        calibration = calibration_for(model, levels, horizon)
-        levels = calibrated_levels(calibration, levels)
-        at, quantiles = calibration.quantiles, calibration.around(point)
+        at = check_trained_bounds(model, levels, point.shape[1])
     sides = {level: bounds(level) for level in levels}
     return {
         level: (quantiles[..., at.index(low)], quantiles[..., at.index(high)])
@@ -114,14 +128,15 @@ def scaled_bounds(
     }
 
 
-def check_horizon(model: TrainedModel, horizon: int | None) -> int:
-    """Return the horizon, or pred_len for None. Raises ConfigError for a horizon that this model cannot reach."""
+def check_horizon(model: TrainedModel, horizon: int | None, baseline: str | None) -> int:
+    """Return the horizon, or pred_len for None. Raises ConfigError for a horizon that cannot be reached."""
     if horizon is None:
         return model.pred_len
     if isinstance(horizon, bool) or not isinstance(horizon, Integral) or horizon < 1:
         raise ConfigError(f"horizon={horizon} must be a whole number of at least 1")
     horizon = int(horizon)
-    if horizon > model.pred_len and model.feature_columns != model.target_columns:
+    is_rolled = horizon > model.pred_len and reads_own_forecasts(baseline)
+    if is_rolled and model.feature_columns != model.target_columns:
         others = [name for name in model.feature_columns if name not in model.target_columns]
         raise ConfigError(
             f"horizon={horizon} is beyond pred_len={model.pred_len}, and this model reads columns that it does not "
@@ -168,24 +183,16 @@ def warn_of_empty_windows(
 
 @torch.inference_mode()
 def forecast_series(
-    model: TrainedModel,
-    scaled: ScaledPanel,
-    origins: Int64[Tensor, " series"],
-    horizon: int,
-    scaler: Scaler,
-) -> tuple[Float[Tensor, "series horizon n_targets"], Float[Tensor, "series pred_len n_targets ..."]]:
-    """Scaled point forecasts of each series, and the output of the first pass: quantiles, if the network has them."""
-    steps = passes_over(horizon, model.pred_len)
+    model: TrainedModel, windows: Windows, horizon: int, baseline: str | None, scaler: Scaler
+) -> tuple[Float[Tensor, "series {horizon} n_targets"], Float[Tensor, "series steps n_targets ..."]]:
+    """Scaled point forecasts of each window, and the output of the first pass: quantiles, if the network has them."""
     points, outputs = [], []
-    for series in track(torch.arange(len(origins)).split(SERIES_AT_ONCE), "Forecasting"):
-        first = origins[series] - model.seq_len
-        past = scaled.past(first, model.seq_len, series)
-        time = (
-            scaled.time.past(first, model.seq_len, series),
-            scaled.time.ahead(origins[series], steps, series),
-        )
-        clip = partial(scaler.clip, series=series)
-        point, output = roll(model, past, torch.cat(time, dim=1), horizon, clip)
-        points.append(point)
+    for index in track(torch.arange(len(windows)).split(SERIES_AT_ONCE), "Forecasting"):
+        batch = windows.gather_past(index)
+        if baseline is None:
+            point, output = forecast_model(model, scaler, batch)
+        else:
+            point = output = forecast_points(model, baseline, scaler, windows, batch)
+        points.append(point[:, :horizon])
         outputs.append(output)
     return torch.cat(points), torch.cat(outputs)

@@ -1,4 +1,4 @@
-"""Rolled forecasts: beyond pred_len, the model reads its own forecasts."""
+"""Rolled forecasts: beyond pred_len, a forecaster reads its own forecasts."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.inference.model import TrainedModel
+from forecast.data import Batch
+
+Step = Callable[[Batch], Tensor]
+"""Function of a batch of windows. Returns scaled forecasts (batch, pred_len, n_targets), or quantiles of them."""
 
 
 def passes_over(horizon: int, pred_len: int) -> int:
@@ -16,28 +19,32 @@ def passes_over(horizon: int, pred_len: int) -> int:
 
 @torch.inference_mode()
 def roll(
-    model: TrainedModel,
-    past: Float[Tensor, "batch seq_len n_features"],
-    time: Float[Tensor, "batch steps n_time_features"],
-    horizon: int,
-    clip: Callable[[Tensor], Tensor],
-) -> tuple[Float[Tensor, "batch {horizon} n_targets"], Float[Tensor, "batch pred_len n_targets ..."]]:
-    """Scaled point forecasts of `horizon` steps, and the output of the first pass: quantiles, if the network has them.
+    step: Step, point: Callable[[Tensor], Tensor], batch: Batch, pred_len: int
+) -> tuple[Float[Tensor, "batch steps n_targets"], Float[Tensor, "batch pred_len n_targets ..."]]:
+    """Scaled point forecasts of all steps of a batch, and what `step` returned for the first `pred_len` of them.
 
     Args:
-        model: the trained model.
-        past: scaled rows before the forecast.
-        time: time features of the past and of `passes_over(horizon, pred_len)` steps after it.
-        horizon: number of steps.
-        clip: puts scaled point forecasts within their bounds; see `Scaler.clip`.
+        step: forecasts `pred_len` steps.
+        point: takes the point forecasts from what `step` returns.
+        batch: windows of a multiple of `pred_len` steps. If there are several passes, every column is forecast.
+        pred_len: number of steps of a pass.
     """
-    parts, first = [], None
-    for done in range(0, horizon, model.pred_len):
-        window = time[:, done : done + model.seq_len + model.pred_len]
-        output = model.forecast(past, window[:, : model.seq_len], window[:, model.seq_len :])
+    seq_len, horizon = batch.past.shape[1], batch.future_time.shape[1]
+    time = torch.cat([batch.past_time, batch.future_time], dim=1)
+    past, parts, first = batch.past, [], None
+    for done in range(0, horizon, pred_len):
+        window = time[:, done : done + seq_len + pred_len]
+        output = step(
+            batch._replace(
+                past=past,
+                past_time=window[:, :seq_len],
+                future=batch.future[:, done : done + pred_len],
+                future_time=window[:, seq_len:],
+            )
+        )
         first = output if first is None else first
-        parts.append(clip(model.point(output)))
-        if done + model.pred_len < horizon:  # the model forecasts every column that it reads
-            past = torch.cat([past, parts[-1]], dim=1)[:, -model.seq_len :]
+        parts.append(point(output))
+        if done + pred_len < horizon:
+            past = torch.cat([past, parts[-1]], dim=1)[:, -seq_len:]
     assert first is not None
-    return torch.cat(parts, dim=1)[:, :horizon], first
+    return torch.cat(parts, dim=1), first

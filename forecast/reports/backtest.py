@@ -77,7 +77,7 @@ def summarize_backtest(found: Backtest) -> dict[str, Any]:
         "trainings": [str(date) for date in found.known_until],
         "model": scores.pop(MODEL),
         "baselines": scores,
-        "intervals": {"conformal": found.intervals.compute()},
+        "intervals": {method: sums.compute() for method, sums in found.intervals.items()},
         "notes": found.notes,
     }
 
@@ -123,10 +123,13 @@ def print_backtest(folder: Path, found: Backtest) -> None:
         table.add_row(LABELS.get(name, found.attention), *row, wins, style="bold" if name == MODEL else None)
     console = Console(soft_wrap=True, highlight=False, markup=False)
     Console(markup=False).print(table)
-    for level, score in found.intervals.compute().items():
-        if isinstance(score, dict):
-            coverage, width = 100 * score["coverage"], score["width"]
-            console.print(f"interval   {level}%, conformal, holds {coverage:.1f}%, width {width:.3f} scaled")
+    for method, sums in found.intervals.items():
+        for level, score in sums.compute().items():
+            if isinstance(score, dict):
+                coverage, width = 100 * score["coverage"], score["width"]
+                console.print(
+                    f"interval   {level}%, {method}, holds {coverage:.1f}%, width {width:.3f} scaled"
+                )
     for note in found.notes:
         console.print(f"note       {note}")
     console.print(f"saved in {folder}")

@@ -171,7 +171,7 @@ COMMAND_KEYS = (
     # backtest, evaluate, predict, explain, export
     *(Key(name, RESULT) for name in ("steps", "stride", "refit_every")),
     *(Key(name, RESULT, text=True) for name in ("start", "future", "window")),
-    *(Key(name, RESULT) for name in ("horizon", "intervals", "split", "slot", "layer", "head")),
+    *(Key(name, RESULT) for name in ("horizon", "intervals", "baseline", "split", "slot", "layer", "head")),
     *(Key(name, RESULT) for name in ("tolerance", "check_windows")),
     Key("importance_windows", RESULT, limits=COUNT_FROM_0),
     # compare, dashboard: which runs, and where they were logged

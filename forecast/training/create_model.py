@@ -1,13 +1,18 @@
 """Construction of a model from the configuration's group `model`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
+from torch import nn
 
 from forecast.models import ForecastModel
 from forecast.system.errors import ConfigError
+
+MAX_BUFFER_BYTES = 1 << 32
+"""Largest size of a network's buffers, such as its table of positions."""
 
 
 def model_class(settings: Mapping[str, Any]) -> type[ForecastModel]:
@@ -47,3 +52,16 @@ def create_model(
     return make(
         n_features=n_features, n_targets=n_targets, n_time_features=n_time_features, n_quantiles=n_quantiles
     )
+
+
+def fits(make: Callable[[], nn.Module], weights: Mapping[str, torch.Tensor]) -> bool:
+    """Whether a network has these weights and buffers of an allowed size, without allocating its memory."""
+    with torch.device("meta"):
+        network = make()
+    if sum(buffer.nbytes for buffer in network.buffers()) >= MAX_BUFFER_BYTES:
+        return False
+    try:
+        network.load_state_dict(weights, assign=True)
+    except RuntimeError:  # other names, or other shapes
+        return False
+    return True

@@ -79,14 +79,19 @@ def refit(
     with signals.deferred():
         trainer.fit(forecaster, datamodule=whole, ckpt_path=path, weights_only=True)
     set_shrinkage(forecaster, facts["shrinkage_weight"])
-    calibration = Calibration.from_state_dict(tested["calibration"])
-    calibration = calibration.rescaled(data.target_scaler, whole.target_scaler)
+
+    def rescaled(state: dict[str, Any]) -> dict[str, Any]:
+        calibration = Calibration.from_state_dict(state)
+        return calibration.rescaled(data.target_scaler, whole.target_scaler).state_dict()
+
     save_weights(
         trainer,
         best.with_name("refit.ckpt"),
         refitted=facts,
-        calibration=calibration.state_dict(),
+        calibration=rescaled(tested["calibration"]),
         baselines=tested["baselines"],
+        baseline_calibrations={n: rescaled(state) for n, state in tested["baseline_calibrations"].items()},
+        test=tested["test"],
     )
     if trainer.is_global_zero:
         for name in (STATE, f"{STATE}-1"):

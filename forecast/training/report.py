@@ -101,7 +101,7 @@ def introduce(config: DictConfig, data: DataModule, model: ForecastModel, traine
         windows += f"; {data.windows_per_epoch:,} training windows per epoch"
     if data.eval_stride > 1:
         windows += f"; every {data.eval_stride}th window in validation and test"
-    console.print(f"windows    {windows}; {data.seq_len} steps → {data.pred_len}, season {data.season}")
+    console.print(f"windows    {windows}; {data.seq_len} steps → {data.pred_len}")
     for line in describe_inputs(data):
         console.print(line)
     has_covariates = data.panel.future_covariates or data.n_features > data.n_targets

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from forecast import load
 from forecast.cli.main import main_with_run_folder
 from forecast.commands.backtest import backtest as task
+from forecast.evaluation.adaptive import adapt
 from tests.support.commands import SMALL, TINY, answer, finish, only, start, train_here
 from tests.support.csv_files import write_csv
 from tests.support.long_files import LENGTHS, long_frame
@@ -233,6 +235,30 @@ def test_a_store_is_backtested_as_its_file(
     pd.testing.assert_frame_equal(file[2], store[2], rtol=0.01, atol=1e-2)
 
 
+def test_adaptive_intervals_are_scored_beside_conformal_ones(run: Path, tmp_path: Path) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    given = (f"checkpoint={run}", f"data.path={tmp_path}/load.csv", "intervals=adaptive", "levels=[80]")
+    content, _, forecasts = read(backtest_here(tmp_path, *given, "steps=80", "stride=2"))
+    model = load(run)
+    calibration = model.calibration
+    assert calibration is not None
+    error = (forecasts["truth"] - forecasts["model"]).to_numpy().reshape(-1, 5, 2)
+    errors = torch.from_numpy(error / model.target_scaler.scale.numpy()).float()
+    assert len(errors) == 38
+    *offsets, _ = adapt(calibration, errors[None], stride=2)
+    fixed = [calibration.offsets] * len(errors)
+    low, high = (calibration.quantiles.index(p) for p in (0.1, 0.9))
+    for method, used in (("conformal", fixed), ("adaptive", [each[0] for each in offsets])):
+        bounds = torch.stack(used)
+        held = (bounds[:, low] <= errors) & (errors <= bounds[:, high])
+        scores = content["intervals"][method]["80"]
+        assert scores["coverage"] == pytest.approx(
+            held.float().mean().item(), abs=0.004
+        )  # rounding of a few bounds
+        assert scores["width"] == pytest.approx((bounds[:, high] - bounds[:, low]).mean().item(), rel=1e-4)
+    assert content["intervals"]["adaptive"] != content["intervals"]["conformal"]
+
+
 def test_series_that_are_all_too_short_are_refused(long_run: Path, tmp_path: Path, capfd) -> None:
     long_frame().to_csv(tmp_path / "long.csv", index=False)
     for steps, words in ((52, "give fewer steps"), (61, "the longest series of long.csv has 60 rows")):
@@ -251,6 +277,7 @@ def test_series_that_are_all_too_short_are_refused(long_run: Path, tmp_path: Pat
         (["steps=295"], "give fewer steps"),
         (["steps=100000"], "steps=100,000: load.csv has 300 rows"),
         (["refit_every=0"], "refit_every=0"),
+        (["intervals=quantile"], "intervals=quantile is not one of conformal, adaptive"),
         (["refit=full"], "refit=full: a backtest has no refit"),
         (["resume=auto"], "resume=auto: a backtest has no resume"),
         (["callbacks.checkpoint=null"], "callbacks.checkpoint=null: every run needs this callback"),

@@ -256,6 +256,16 @@ class TestCommand:
             (["data.path=gap.csv"], "line 31, column 'load': an infinite number"),
             (["data.path=thirds.csv"], "one row every 20min"),
             (["-m"], "leave -m out"),
+            (
+                ["baseline=best", "data.path={load}"],
+                "baseline=best is not one of naive, seasonal_naive, linear",
+            ),
+            (["baseline=[naive]", "data.path={load}"], "baseline=['naive'] is not one of naive"),
+            (["baseline=naive", "intervals=quantile", "data.path={load}"], "use conformal or adaptive"),
+            (
+                ["intervals=best", "data.path={load}"],
+                "intervals=best is not one of auto, conformal, quantile, adaptive",
+            ),
         ],
     )
     def test_a_mistake_is_one_line_and_leaves_nothing(
@@ -343,11 +353,11 @@ def test_a_checkpoint_chooses_no_download(run: Path, tmp_path: Path, monkeypatch
 def test_rolled_bounds_come_from_all_validation_rows_whatever_the_stride(run: Path, monkeypatch) -> None:
     asked, horizon = [], 8
 
-    def roll(model, past, time, horizon, clip):
-        asked.append(past[:, -1])
-        return torch.zeros(len(past), horizon, len(model.target_columns)), None
+    def forecast_points(model, baseline, scaler, windows, batch):
+        asked.append(batch.past[:, -1])
+        return torch.zeros(len(batch.past), windows.pred_len, len(model.target_columns))
 
-    monkeypatch.setattr(bounds, "roll", roll)
+    monkeypatch.setattr(bounds, "forecast_points", forecast_points)
     monkeypatch.chdir(run.parent.parent)  # where its data is
     model = load(run)
     for stride in (1, 3):

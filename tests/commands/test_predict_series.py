@@ -187,3 +187,16 @@ def test_a_model_of_many_series_forecasts_a_table(model: Model, frame: pd.DataFr
     found = predict(model, table).frame()
     assert found.index.name == "date"
     np.testing.assert_allclose(found["y"], model.predict(one)["y"], rtol=1e-6)
+
+
+def test_a_baseline_forecasts_each_series(model: Model, frame: pd.DataFrame) -> None:
+    assert model.baselines is not None
+    season = model.baselines.season
+    found = model.predict(baseline="seasonal_naive", levels=[80], intervals="adaptive")
+    for name, own in frame.dropna(subset="y").groupby("unique_id", sort=False):
+        rows = own["y"].to_numpy()
+        expected = rows[len(rows) - season + np.arange(PRED_LEN) % season]
+        np.testing.assert_allclose(found.loc[name, "y"], expected, rtol=1e-5)
+    assert (found["y-lo-80"] < found["y-hi-80"]).all()
+    widths = (found["y-hi-80"] - found["y"]).groupby(level=0).first()
+    assert widths.nunique() == len(LENGTHS)  # each series has its own scale and its own errors

@@ -11,9 +11,9 @@ from forecast.reports.compare.task import Entry, Task
 from forecast.reports.compare.variant_names import find_differences, format_settings, name_variants
 
 FITTED_TO = {
-    "seasonal_naive": "data.season",
+    "seasonal_naive": "season",
     "linear": "seq_len",
-}  # the setting that changes a baseline's forecast
+}  # the setting or the entry of metrics.json that changes a baseline's forecast
 FILE_FORMATS = ("csv", "long", "store")  # values of data.name that stand for a user's file
 
 
@@ -99,6 +99,7 @@ def make_baselines(runs: list[FinishedRun]) -> list[Entry]:
             fits.setdefault(f"{run.metrics['baselines'][column]['mse']:.4g}", run)
         for run in fits.values():
             setting = FITTED_TO.get(column)
-            suffix = f" ({setting}={run.settings.get(setting)})" if setting and len(fits) > 1 else ""
+            value = {**run.settings, **run.metrics}.get(setting) if setting else None
+            suffix = f" ({setting}={value})" if setting and len(fits) > 1 else ""
             found.setdefault(f"{name}{suffix}", Entry(f"{name}{suffix}", [run], column))
     return sorted(found.values(), key=lambda entry: entry.mean("mse"))

@@ -113,8 +113,9 @@ def describe_seasons(found: Diagnosis) -> list[str]:
     if sampled > 1:
         lines.append(f"measured on the last {rows:,} rows of the {sampled} longest series")
     suggested = found.suggestion("data.season")
-    repeats = f"the seasonal-naive baseline repeats {plural(found.season, 'row')} by default"
-    return [*lines, repeats if suggested is None else f"{repeats}; {suggested} is better (data.season)"]
+    repeated = found.season if found.baselines is None else found.baselines.season
+    repeats = f"the seasonal-naive baseline repeats {plural(repeated, 'row')}"
+    return [*lines, repeats if suggested is None else f"{repeats} (data.season={suggested})"]
 
 
 def name_season(season: Season) -> str:

@@ -2,7 +2,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.time_features import future_dates, infer_frequency, season_length, time_features
+from forecast.data.time_features import (
+    future_dates,
+    infer_frequency,
+    season_candidates,
+    season_length,
+    time_features,
+)
 from forecast.system.errors import ConfigError, DataError
 from tests.support.golden_answers import golden
 
@@ -48,6 +54,17 @@ def test_features_tell_the_parts_of_a_date():
 )  # fmt: skip
 def test_season_follows_the_step(freq: str, season: int):
     assert season_length(freq) == season
+
+
+@pytest.mark.parametrize(
+    ("freq", "seasons"),
+    [
+        ("h", (24, 168)), ("30min", (48, 336)), ("15min", (96, 672)), ("D", (7, 365)), ("MS", (12,)), ("W-SUN", (52,)),
+        ("7min", (1,)), ("QS-OCT", (1,)), ("2D", (1,)),
+    ],
+)  # fmt: skip
+def test_a_day_also_has_a_week_and_a_week_a_year(freq: str, seasons: tuple[int, ...]):
+    assert season_candidates(freq) == seasons
 
 
 @pytest.mark.parametrize("freq", ["h", "4h", "15min", "s", "D", "2D", "W-SUN", "MS", "ME", "QS-JAN", "B"])

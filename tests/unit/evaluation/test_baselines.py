@@ -1,8 +1,9 @@
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from forecast.data import Windows
+from forecast.data import DataModule, Windows, frame_data
 from forecast.data.rows import TensorRows
 from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import (
@@ -11,6 +12,7 @@ from forecast.evaluation.baselines import (
     Linear,
     Naive,
     SeasonalNaive,
+    choose_season,
     seasonal_naive_mae,
 )
 from forecast.evaluation.errors import window_errors
@@ -140,3 +142,57 @@ def test_every_window_is_scored(etth1) -> None:
     assert len(split) == len(squared) == 2857
     np.testing.assert_allclose(torch.cat(each)[:, 0], torch.stack(squared), rtol=1e-5)
     assert sums.compute().scores()["mse"] == pytest.approx(torch.stack(squared).mean().item(), rel=1e-6)
+
+
+def weekly(rows: int, noise: float = 0.1, **options) -> DataModule:
+    """Hourly rows in which each hour of the week has its own level."""
+    rng = np.random.default_rng(3)
+    level = np.tile(rng.normal(size=168), rows // 168 + 1)[:rows]
+    values = level + noise * rng.normal(size=rows)
+    frame = pd.DataFrame({"load": values}, pd.date_range("2020-01-06", periods=rows, freq="h"))
+    sizes = {"seq_len": 24, "pred_len": 12, "split": [0.6, 0.2, 0.2]}
+    data = frame_data(frame, name="weekly", **{**sizes, **options})
+    data.setup()
+    return data
+
+
+def test_the_season_is_the_one_with_the_lowest_error_on_validation_windows() -> None:
+    data = weekly(168 * 6)
+    assert data.seasons == [24, 168]
+    values, (first, last) = data.panel.values[:, 0], (int(row[0]) for row in data.rows["val"])
+    error = {}
+    for season in data.seasons:
+        steps = [
+            (values[origin + step] - values[origin + step - season]) ** 2
+            for origin in range(first, last - 12 + 1)
+            for step in range(12)
+        ]
+        error[season] = np.mean(steps)
+    assert error[168] < error[24]
+    assert choose_season(data) == 168
+    fitted = FittedBaselines.fit(data)
+    assert (fitted.season, data.season) == (168, 24)
+    rows = data.panel.values[: int(data.rows["train"][1][0]), 0]
+    assert fitted.naive_mae.item() == pytest.approx(np.abs(rows[24:] - rows[:-24]).mean(), rel=1e-4)
+
+
+def test_test_rows_do_not_choose_the_season() -> None:
+    data, other = weekly(168 * 6), weekly(168 * 6)
+    first_test = int(data.rows["test"][0][0])
+    other.windows["val"].values.tensor[first_test:] = torch.randn(168 * 6 - first_test, 1) * 1e3
+    assert choose_season(other) == choose_season(data) == 168
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "seasons"),
+    [
+        (168 * 6, {"season": 12}, [12]),
+        (250, {}, [24]),  # a week is longer than the 150 training rows
+    ],
+)
+def test_seasons_that_cannot_be_or_are_set_are_not_chosen(
+    rows: int, options: dict, seasons: list[int]
+) -> None:
+    data = weekly(rows, **options)
+    assert data.seasons == seasons
+    assert FittedBaselines.fit(data).season == seasons[0]

@@ -31,6 +31,10 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
         assert found["width_raw"] == pytest.approx(
             ((upper - lower) * scale[series][:, None].numpy()).mean(), rel=1e-5
         )
+        outside = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
+        assert found["score"] == pytest.approx(
+            (upper - lower + 2 / (1 - level / 100) * outside).mean(), rel=1e-5
+        )
     losses = [mean_pinball_loss(y.ravel(), q[..., at.index(p)].ravel(), alpha=p) for p in DECILES]
     assert scores["pinball"] == pytest.approx(np.mean(losses), rel=1e-5)
 
@@ -43,7 +47,13 @@ def test_crps_of_a_forecast_without_spread_is_its_mae() -> None:
     sums.update(point[..., None].expand(-1, -1, -1, len(at)), target, series)
     scores = sums.compute()
     assert scores["crps"] == pytest.approx((point - target).abs().mean().item(), rel=1e-5)
-    assert scores["80"] == {"coverage": 0.0, "width": 0.0, "width_raw": 0.0}
+    outside = (point - target).abs().mean().item() * 2 / 0.2
+    assert scores["80"] == {
+        "coverage": 0.0,
+        "width": 0.0,
+        "width_raw": 0.0,
+        "score": pytest.approx(outside, rel=1e-5),
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,101 @@
+"""Adaptive intervals of a forecast: the forecasts before it are repeated, and their errors update the offsets."""
+
+from collections import deque
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from forecast.data import Panel, Windows
+from forecast.data.scaler import Scaler
+from forecast.evaluation.adaptive import adapt
+from forecast.evaluation.conformal import Calibration, scale_ratio
+from forecast.inference.model import TrainedModel
+from forecast.inference.origins import history_of, scale_part, take_part, windows_from
+from forecast.inference.points import forecast_points
+from forecast.inference.roll import passes_over
+from forecast.system.progress import track
+
+REPLAYED_ROWS = 1_024
+"""Number of rows before a forecast whose forecasts are repeated."""
+
+MAX_REPLAYED = 1 << 15
+"""Largest number of repeated forecasts of all series, but for `MIN_REPLAYED` of each."""
+
+MIN_REPLAYED = 32
+
+AT_ONCE = 256
+"""Number of windows, and of series, that are worked on at once."""
+
+
+def adapted_offsets(
+    model: TrainedModel,
+    panel: Panel,
+    chosen: Int64[np.ndarray, " chosen"],
+    origins: Int64[np.ndarray, " chosen"],
+    calibration: Calibration,
+    horizon: int,
+    baseline: str | None,
+) -> tuple[Float[Tensor, "chosen quantiles {horizon} n_targets"], int]:
+    """Offsets of each series at its origin, and the number of repeated forecasts.
+
+    Forecasts that begin after the training rows are repeated, from the last `REPLAYED_ROWS` rows before the origin. If
+    the model was refitted on all rows, they are those of the tested model.
+
+    Args:
+        chosen, origins: numbers of the series, and the first row to forecast of each.
+        calibration: of the steps of the horizon, on the scale of `model`.
+    """
+    tested = model.tested()
+    count = min(REPLAYED_ROWS, max(MIN_REPLAYED, MAX_REPLAYED // len(chosen)))
+    stride, passes = REPLAYED_ROWS // count, passes_over(horizon, model.pred_len)
+    history = history_of(tested, baseline) + REPLAYED_ROWS + 1  # the first row is not read: it may be carried
+    part, rows = take_part(tested, panel, chosen, origins, history, passes)
+    scaled = scale_part(tested, part, rows)
+    trained = int(part.grid.searchsorted(pd.Timestamp(tested.trained_until), side="right"))
+    first = np.maximum(part.starts + tested.seq_len, part.starts + trained - part.grid_starts)
+    counts = ((rows - first) // stride).clip(0, count)
+    replayed = [
+        range(row - stride * n, row, stride) for row, n in zip(rows.tolist(), counts.tolist(), strict=True)
+    ]
+    errors = torch.full((len(part), count, horizon, len(tested.target_index)), torch.nan)
+    if sum(counts):
+        windows = windows_from(tested, scaled, replayed, passes)
+        scaler = scaled.scaler.select_columns(tested.target_index)
+        found = errors_before(tested, baseline, scaler, windows, torch.from_numpy(rows), horizon)
+        for series, part_of_it in enumerate(found.split(counts.tolist())):
+            errors[series, count - len(part_of_it) :] = part_of_it
+    errors *= scale_ratio(tested.target_scaler, model.target_scaler).float()
+    return torch.cat([last_offsets(calibration, some, stride) for some in errors.split(AT_ONCE)]), int(
+        sum(counts)
+    )
+
+
+@torch.inference_mode()
+def errors_before(
+    model: TrainedModel,
+    baseline: str | None,
+    scaler: Scaler,
+    windows: Windows,
+    end: Int64[Tensor, " series"],
+    horizon: int,
+) -> Float[Tensor, "windows {horizon} n_targets"]:
+    """Scaled errors, truth − forecast, of all windows; NaN from row `end[s]` of series s on."""
+    errors = []
+    for index in track(torch.arange(len(windows)).split(AT_ONCE), "Adapting"):
+        batch = windows.gather_past(index)
+        point = forecast_points(model, baseline, scaler, windows, batch)[:, :horizon]
+        rows = windows.origins(index)[:, None] + torch.arange(horizon)
+        limit = end[batch.series][:, None]
+        truth = windows.targets(rows.minimum(limit - 1))
+        errors.append(torch.where((rows < limit)[..., None], truth - point, torch.nan))
+    return torch.cat(errors)
+
+
+def last_offsets(
+    calibration: Calibration, errors: Float[Tensor, "series origins steps n_targets"], stride: int
+) -> Float[Tensor, "series quantiles steps n_targets"]:
+    """The offsets at the origin after all errors."""
+    return deque(adapt(calibration, errors, stride), maxlen=1).pop()

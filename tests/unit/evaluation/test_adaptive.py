@@ -1,0 +1,128 @@
+"""Offsets that follow the errors of earlier forecasts, compared with a loop over single values."""
+
+import numpy as np
+import pytest
+import torch
+
+from forecast.data.scaler import Scaler
+from forecast.evaluation.adaptive import MAX_RATE, RATE, adapt, score_adaptive
+from forecast.evaluation.backtest import Origins
+from forecast.evaluation.conformal import Calibration
+from forecast.evaluation.intervals import IntervalSums
+
+STEPS, TARGETS = 5, 2
+
+
+def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture(scope="module")
+def calibration() -> Calibration:
+    return Calibration.fit(drawn(60, STEPS, TARGETS))
+
+
+def by_hand(calibration: Calibration, errors: np.ndarray, stride: int) -> np.ndarray:
+    """The offsets (origins + 1, quantiles, steps, n_targets) of one series: a loop over values and dates."""
+    origins = len(errors)
+    offsets = np.empty((origins + 1, len(calibration.quantiles), STEPS, TARGETS))
+    first = calibration.offsets.double().numpy()
+    low, high = (calibration.quantiles.index(p) for p in (0.1, 0.9))
+    for step in range(STEPS):
+        for target in range(TARGETS):
+            rate = min(stride * RATE, MAX_RATE) * (first[high, step, target] - first[low, step, target])
+            q, used = first[:, step, target].copy(), 0
+            for origin in range(origins + 1):
+                while (
+                    used < origin and used * stride + step < origin * stride
+                ):  # the row is known at the origin
+                    error = errors[used, step, target]
+                    for i, probability in enumerate(calibration.quantiles):
+                        if not np.isnan(error):
+                            q[i] += rate * (probability - (error <= q[i]))
+                    used += 1
+                offsets[origin, :, step, target] = np.sort(q)
+    return offsets
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 7])
+def test_offsets_are_those_of_a_loop(calibration: Calibration, stride: int) -> None:
+    errors = 2 * drawn(3, 30, STEPS, TARGETS, seed=1) + 0.5
+    errors[0, 4:6] = torch.nan
+    found = torch.stack(list(adapt(calibration, errors, stride)), dim=1)  # (series, origins + 1, ...)
+    assert found.shape == (3, 31, len(calibration.quantiles), STEPS, TARGETS)
+    for series in range(3):
+        expected = by_hand(calibration, errors[series].double().numpy(), stride)
+        np.testing.assert_allclose(found[series], expected, atol=1e-5)
+    assert not torch.equal(found[:, -1], found[:, 0])
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+def test_an_error_moves_no_offset_before_it_is_known(calibration: Calibration, stride: int) -> None:
+    errors = drawn(1, 20, STEPS, TARGETS, seed=2)
+    before = list(adapt(calibration, errors, stride))
+    for origin, step in ((0, 0), (3, 4), (11, 2)):
+        changed = errors.clone()
+        changed[0, origin, step] += 100.0
+        after = list(adapt(calibration, changed, stride))
+        for number, (old, new) in enumerate(zip(before, after, strict=True)):
+            is_known = origin * stride + step < number * stride
+            assert torch.equal(old, new) or is_known
+            others = [s for s in range(STEPS) if s != step]
+            assert torch.equal(old[:, :, others], new[:, :, others])
+        assert not torch.equal(before[-1], after[-1])
+
+
+def test_coverage_under_drift_is_nearer_to_the_level() -> None:
+    calibration = Calibration.fit(drawn(500, STEPS, 1))
+    scale = torch.linspace(1.0, 2.0, 3_000)[:, None, None]
+    errors = (scale * drawn(3_000, STEPS, 1, seed=4) + scale - 1)[None]  # wider, and of growing bias
+    low, high = (calibration.quantiles.index(p) for p in (0.1, 0.9))
+
+    def coverage(offsets: torch.Tensor) -> float:
+        held = (offsets[:, low] <= errors[0]) & (errors[0] <= offsets[:, high])
+        return held.float().mean().item()
+
+    fixed = calibration.offsets.expand(3_000, *calibration.offsets.shape)
+    adaptive = torch.stack([offsets[0] for offsets in adapt(calibration, errors, 10)][:-1])
+    assert coverage(fixed) < 0.62
+    assert 0.76 < coverage(adaptive) < 0.82
+
+
+def test_the_share_below_an_offset_differs_from_its_probability_by_the_distance_moved() -> None:
+    """The identity of the module's docstring, of a single step: the error of an origin is known at the next one."""
+    calibration = Calibration.fit(drawn(99, 1, 1))
+    errors = 3 * drawn(1, 400, 1, 1, seed=5) + 1
+    *offsets, last = adapt(calibration, errors, 1)
+    i = calibration.quantiles.index(0.9)
+    share = np.mean([float(errors[0, k, 0, 0]) <= float(offsets[k][0, i, 0, 0]) for k in range(400)])
+    first = calibration.offsets
+    rate = RATE * (first[i] - first[calibration.quantiles.index(0.1)]).item()
+    moved = (last[0, i, 0, 0] - first[i, 0, 0]).item()
+    assert share - 0.9 == pytest.approx(-moved / (rate * 400), abs=1e-3)
+
+
+def test_scores_are_of_each_series_own_offsets(calibration: Calibration) -> None:
+    counts, stride = [4, 0, 6], 2
+    errors = drawn(10, STEPS, TARGETS, seed=6) * 3
+    rows = np.concatenate([100 * s + stride * np.arange(n) for s, n in enumerate(counts)])
+    series = np.repeat(np.arange(3), counts)
+    ratio = torch.tensor([[2.0, 1.0], [torch.nan, 1.0], [0.5, 3.0]])
+    point, unit = drawn(10, STEPS, TARGETS, seed=7), Scaler(torch.zeros(3, TARGETS), torch.ones(3, TARGETS))
+    found = IntervalSums(calibration.quantiles, [80], unit)
+    score_adaptive(
+        found,
+        calibration,
+        Origins(rows, series, rows, stride),
+        point,
+        point + errors,
+        lambda values, series: values * ratio[series][:, None] + 4.0,
+    )
+    expected = IntervalSums(calibration.quantiles, [80], unit)
+    for s, own in ((0, errors[:4]), (2, errors[4:])):
+        for k, offsets in zip(range(len(own)), adapt(calibration, own[None], stride), strict=False):
+            quantiles = offsets[0].permute(1, 2, 0)[None] * ratio[s][:, None]
+            expected.update(quantiles, own[k][None] * ratio[s], torch.tensor([s]))
+    one, other = found.compute(), expected.compute()
+    assert one["80"] == pytest.approx(other["80"], rel=1e-4)
+    assert one["crps"] == pytest.approx(other["crps"], rel=1e-4)
