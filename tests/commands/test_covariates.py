@@ -1,5 +1,6 @@
 """Covariates of a table of one series, from training to every other command."""
 
+import json
 import warnings
 from pathlib import Path
 
@@ -59,6 +60,14 @@ def test_the_model_reads_and_forecasts_what_the_options_say(place: Path) -> None
         ["load", "wind", "weather=rain", "weather=snow", "weather=sun"],
     )
     assert model.data_state["future_covariates"] == ["temperature", "is_open", "promo=none", "promo=sale"]
+
+
+def test_the_metrics_name_the_inputs_and_the_linear_baseline_reads_them(place: Path) -> None:
+    metrics = json.loads((place / "run" / "metrics.json").read_text())
+    ahead = [f"future of {name}" for name in FUTURE]
+    assert metrics["inputs_used"] == [*(f"past of {name}" for name in UNKNOWN), *ahead, "calendar"]
+    mse = {name: scores["mse"] for name, scores in metrics["baselines"].items()}
+    assert mse["linear"] < 0.8 * min(mse["naive"], mse["seasonal_naive"])
 
 
 def test_future_covariates_come_from_a_file_or_from_rows_at_the_end(

@@ -159,7 +159,7 @@ def test_planted_covariates_are_read(case: str) -> None:
 
 
 def test_without_covariates_nothing_is_chosen() -> None:
-    data = ready(planted()[["y0"]], future_covariates=(), past_covariates=())
+    data = ready(planted().drop(columns=["wind", "price"]), future_covariates=(), past_covariates=())
     fitted = FittedBaselines.fit(data)
     assert fitted.choice is None
     expected = fit_plain(window_gram(data.windows["train"]), PLAIN)
