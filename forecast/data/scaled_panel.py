@@ -201,10 +201,7 @@ def _scaler(
     last: PerSeries,
     place: Int64[np.ndarray, " series"],
 ) -> Scaler:
-    """The scaler of all series; one that has neither a place in `saved` nor rows is left as it is.
-
-    Indicators are left as they are.
-    """
+    """The scaler of all series; identity for indicators, and for a series without a place in `saved` and rows."""
     zeros = torch.zeros(len(place), len(columns), dtype=torch.float64)
     scaler = Scaler(zeros, zeros + 1, domain)
     if by == "all" and saved is not None:
