@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float32, Float64
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
@@ -113,15 +113,10 @@ class ForecastGraph(nn.Module):
         n_features, seq_len = past.shape[2], past.shape[1]
         scaler = Scaler(center[:, :n_features], scale[:, :n_features], self.domain, location, shape)
         scaled = scaler.transform(past, None).float()
-        time = torch.cat([past_time, future_time], dim=1)
         if future_covariates is not None:
             shifted = future_covariates - center[:, None, n_features:]
-            time = torch.cat([time, shifted / scale[:, None, n_features:]], dim=2)
-        if known is not None:
-            time = torch.cat([time, known], dim=2)
-        if static is not None:
-            time = torch.cat([time, static[:, None].expand(-1, time.shape[1], -1)], dim=2)
-        time = time.float()
+            future_covariates = shifted / scale[:, None, n_features:]
+        time = join_time_features(torch.cat([past_time, future_time], dim=1), future_covariates, known, static)
         output = self.network(scaled, time[:, :seq_len], time[:, seq_len:])
         targets = scaler.select_columns(self.target_index)
 
@@ -136,6 +131,19 @@ class ForecastGraph(nn.Module):
         if self.calibration is not None:
             outputs["quantiles"] = map_quantiles(unscale, self.calibration.around(point))
         return outputs
+
+
+def join_time_features(
+    calendar: Float64[Tensor, "batch steps n_calendar"],
+    future_covariates: Float64[Tensor, "batch steps n_future"] | None,
+    known: Float64[Tensor, "batch steps n_known"] | None,
+    static: Float64[Tensor, "batch n_static"] | None,
+) -> Float32[Tensor, "batch steps n_time_features"]:
+    """Join the scaled features of each step in the order of `forecast.data.rows.TimeFeatures`."""
+    parts = [part for part in (calendar, future_covariates, known) if part is not None]
+    if static is not None:
+        parts.append(static[:, None].expand(-1, calendar.shape[1], -1))
+    return torch.cat(parts, dim=2).float()
 
 
 def trace_forecast(graph: ForecastGraph, shapes: Mapping[str, Sequence[int | str]]) -> ExportedProgram:
