@@ -63,12 +63,10 @@ def predict(
     panel = model.select_columns(panel)
     chosen, origins = choose_origins(model, panel, start)
     passes = passes_over(horizon, model.pred_len)
-    history = max(
-        history_of(model, baseline) + 1, 4 * horizon, 48
-    )  # the first row is not read: it may be carried
+    history = max(history_of(model, baseline) + 1, 4 * horizon, 48)  # the first row may be carried, not read
     part, rows = take_part(model, panel, chosen, origins, history, passes)
     scaled = scale_part(model, part, rows)
-    known = count_known(part, rows, passes, scaled.known_steps)
+    known = describe_known_steps(scaled, count_known(part, rows, passes, scaled.known_steps), passes)
     warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
     scaler, series = scaled.scaler.select_columns(model.target_index), torch.arange(len(part))
     windows = windows_from(model, scaled, [range(row, row + 1) for row in rows.tolist()], passes)
@@ -76,8 +74,8 @@ def predict(
     calibration, offsets, replayed = None, None, 0
     if levels and method != "quantile":
         calibration = calibration_for(model, levels, horizon, baseline)
-        if method == "adaptive":
-            offsets, replayed = adapted_offsets(model, panel, chosen, origins, calibration, horizon, baseline)
+    if calibration is not None and method == "adaptive":
+        offsets, replayed = adapted_offsets(model, panel, chosen, origins, calibration, horizon, baseline)
     sides = scaled_bounds(model, levels, point, output[:, :horizon], calibration, offsets)
 
     def unscale(values: Tensor) -> Values:
@@ -94,7 +92,7 @@ def predict(
         truth=known_truth(part, rows, horizon, model.target_index),
         method=method,
         new=int((scaled.place < 0).sum()),
-        known=describe_known_steps(scaled, known, passes),
+        known=known,
         baseline=baseline,
         replayed=replayed,
     )

@@ -116,7 +116,9 @@ class ForecastGraph(nn.Module):
         if future_covariates is not None:
             shifted = future_covariates - center[:, None, n_features:]
             future_covariates = shifted / scale[:, None, n_features:]
-        time = join_time_features(torch.cat([past_time, future_time], dim=1), future_covariates, known, static)
+        time = join_time_features(
+            torch.cat([past_time, future_time], dim=1), future_covariates, known, static
+        )
         output = self.network(scaled, time[:, :seq_len], time[:, seq_len:])
         targets = scaler.select_columns(self.target_index)
 
