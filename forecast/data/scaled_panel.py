@@ -1,7 +1,7 @@
 """A panel as a model reads it: scaled values, and the features that are known ahead of time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from forecast.data.scaler import Scaler
 from forecast.data.scaling import fit_scaler
 from forecast.data.static_features import Encoding, encode_static, feature_names, fit_static
 from forecast.data.stored_values import StoredValues
-from forecast.data.time_features import time_features
 from forecast.data.windows import Windows, read_past
 from forecast.system.errors import DataError
 
@@ -119,7 +118,7 @@ class ScaledPanel:
             panel,
             _scaled_rows(name, panel, scaler),
             TimeFeatures(
-                _calendar_rows(panel, options.holidays),
+                _calendar_rows(panel, state, options.holidays),
                 torch.from_numpy(panel.grid_starts - panel.starts),
                 scaled_future,
                 torch.from_numpy(encode_static(name, panel.static, encoding)),
@@ -242,7 +241,8 @@ def _future_rows(
     return TensorRows(carry_forward(known, panel.starts, panel.stops))
 
 
-def _calendar_rows(panel: Panel, holidays: str | None) -> Rows:
-    if panel.is_on_disk:
-        return DatedRows(panel.grid, panel.freq, holidays)
-    return TensorRows(torch.from_numpy(time_features(panel.grid, panel.freq, holidays)).float())
+def _calendar_rows(panel: Panel, state: dict[str, Any] | None, holidays: str | None) -> Rows:
+    """Calendar features of local times, of the zone of the training data."""
+    clock = panel.clock if state is None else replace(panel.clock, timezone=state.get("timezone"))
+    rows = DatedRows(panel.grid, panel.freq, holidays, clock)
+    return rows if panel.is_on_disk else TensorRows(rows[:])

@@ -36,8 +36,9 @@ def choose_origins(
         origins = panel.starts + find_date(panel, start) - panel.grid_starts
     possible = (origins - panel.starts >= model.seq_len) & (origins <= panel.ends)
     if not possible.any():
-        grid, first = panel.with_dates_after_ends(1).grid, panel.grid_starts.min() + model.seq_len
-        span = f"from {grid[first]} to {grid[(panel.grid_starts + panel.lengths).max()]}"
+        places = [panel.grid_starts.min() + model.seq_len, (panel.grid_starts + panel.lengths).max()]
+        begin, end = panel.clock.zoned(panel.with_dates_after_ends(1).grid[places])
+        span = f"from {begin} to {end}"
         raise ConfigError(
             f"start={start} is not a date of the data, or has too little history: with seq_len={model.seq_len} a "
             f"forecast may begin {span}, every {model.freq}"
@@ -55,17 +56,16 @@ def choose_origins(
 def find_date(panel: Panel, start: str | pd.Timestamp) -> int:
     """Return the position of a date in the grid, or right after its end; a position far outside for any other date."""
     try:
-        date = pd.DatetimeIndex([start])
+        date = pd.Timestamp(start)
     except ValueError:
         raise ConfigError(
             f"start={start} is not a date: write it as 2018-01-01 or 2018-01-01T06:00"
         ) from None
-    if date.tz is not None:
-        raise ConfigError(
-            f"start={start}: leave the UTC offset out, and write the date as the dates of the data are read"
-        )
-    place = int(panel.with_dates_after_ends(1).grid.get_indexer(date)[0])
-    return place if place >= 0 else -len(panel.grid) - panel.n_rows
+    try:
+        place = panel.with_dates_after_ends(1).grid.get_indexer(pd.DatetimeIndex([panel.clock.read(date)]))[0]
+    except ValueError as error:
+        raise ConfigError(f"start={start}: leave the UTC offset out: {error}") from None
+    return int(place) if place >= 0 else -len(panel.grid) - panel.n_rows
 
 
 def carry_history(panel: Panel) -> Panel:
@@ -119,7 +119,8 @@ def check_future_covariates(part: Panel, rows: Int64[np.ndarray, " series"], ste
     missing = ~(np.isfinite(part.future[np.where(there, wanted, 0)]) & there[..., None])
     if missing.any():
         s, step, column = (int(i) for i in np.argwhere(missing)[0])
-        date = part.grid[int((part.grid_starts + rows - part.starts)[s]) + step]
+        place = int((part.grid_starts + rows - part.starts)[s]) + step
+        date = part.clock.zoned(part.grid[[place]])[0]
         where = f"series {quote(part.ids[s])}: " if part.has_ids else ""
         name = part.future_covariates[column]
         raise DataError(

@@ -67,7 +67,7 @@ def _place_rows(rows: TableRows, starts: PerSeries, ends: PerSeries, spacing: Sp
         past_covariates=roles.past,
         future_covariates=roles.future,
         future=future if roles.future else None,
-        utc_offset=rows.utc_offset,
+        clock=rows.clock,
         texts=rows.texts,
         calendar=calendar,
     )
