@@ -5,11 +5,12 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.data.files.read import is_parquet
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.store.convert import convert as convert_chunks
 from forecast.data.store.csv_chunks import CsvChunks
 from forecast.data.store.format import PARTS
-from forecast.data.store.parquet_chunks import ParquetChunks, is_parquet
+from forecast.data.store.parquet_chunks import ParquetChunks
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_free_folder
 from forecast.system.progress import bar
@@ -31,6 +32,8 @@ def convert(config: DictConfig) -> None:
         columns=options["columns"],
         options=reading,
         size=config.chunk,
+        drop=options["drop"],
+        duplicates=options["duplicates"],
     )
     with bar(chunks.total, "Converting", chunks.unit) as shown:
 

@@ -1,6 +1,7 @@
 """What a model reads of a row beside the values."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float32, Int64
@@ -9,7 +10,6 @@ from torch import Tensor
 from forecast.data.future_covariates import FutureCovariates
 from forecast.data.panel import Panel
 from forecast.data.rows import DatedRows, Rows, TensorRows
-from forecast.data.time_features import time_features
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class TimeFeatures:
         return TimeFeatures(self.calendar.to(device), self.shifts.to(device), future, self.static.to(device))
 
 
-def calendar_rows(panel: Panel, holidays: str | None) -> Rows:
-    """The calendar features of the dates of a panel."""
-    if panel.is_on_disk:
-        return DatedRows(panel.grid, panel.freq, holidays)
-    return TensorRows(torch.from_numpy(time_features(panel.grid, panel.freq, holidays)).float())
+def calendar_rows(panel: Panel, state: dict[str, Any] | None, holidays: str | None) -> Rows:
+    """The calendar features of local times, of the zone of the training data."""
+    clock = panel.clock if state is None else replace(panel.clock, timezone=state.get("timezone"))
+    rows = DatedRows(panel.grid, panel.freq, holidays, clock)
+    return rows if panel.is_on_disk else TensorRows(rows[:])

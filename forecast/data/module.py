@@ -11,6 +11,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data.categories import Categories, encode_categories, fit_categories
+from forecast.data.clock import Clock, clock_of
 from forecast.data.columns import check_columns, choose_columns
 from forecast.data.domain import BoundSetting, TransformSetting, check_domain
 from forecast.data.future_covariates import KnownSteps, check_known_steps
@@ -136,7 +137,7 @@ class DataModule(L.LightningDataModule):
         if self._is_set_up:
             return
         panel = self._panel if self._panel is not None else self.source.read()
-        panel = panel.with_utc_offset((self._saved_state or {}).get("utc_offset"))
+        panel = panel.on_clock(clock_of(self._saved_state))
         choose_columns(self.name, panel, self.features, self.target)  # refuses options that name nothing
         self._panel, self.freq = panel, panel.freq
         self.season = self._season or panel.season
@@ -145,10 +146,13 @@ class DataModule(L.LightningDataModule):
         key = "data.season" if self._season else f"the season of {self.freq} data"
         check_season(self.name, self.season, key, self.rows, self.seq_len + self.pred_len)
         self.eval_stride = self._eval_stride or choose_eval_stride(self.rows, self.pred_len, self.season)
-        if self.holidays and panel.utc_offset == 0:
+        if self.holidays and panel.clock == Clock(0, "UTC"):
+            advice = (
+                "set data.timezone" if self.source.path else "give them in the country's zone (tz_convert)"
+            )
             warnings.warn(
                 f"{self.title}: the dates are UTC, so data.holidays={self.holidays} marks days of UTC, which begin "
-                "and end some hours before or after the country's",
+                f"and end some hours before or after the country's: {advice}",
                 stacklevel=2,
             )
         self._scale()
@@ -298,7 +302,8 @@ class DataModule(L.LightningDataModule):
             "freq": self.freq,
             "season": self.season,
             "calendar": self.panel.calendar and self.panel.calendar.state_dict(),
-            "utc_offset": self.panel.utc_offset,
+            "utc_offset": self.panel.clock.utc_offset,
+            "timezone": self.panel.clock.timezone,
             "n_time_features": self.n_time_features,
             "trained_until": self.trained_until,
         }

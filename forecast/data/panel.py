@@ -10,7 +10,7 @@ import pandas as pd
 from jaxtyping import Float, Int64
 
 from forecast.data.calendars import Calendar
-from forecast.data.files.timezone import to_move
+from forecast.data.clock import Clock
 from forecast.data.stored_values import StoredValues
 from forecast.data.time_features import future_dates, season_length
 
@@ -43,7 +43,7 @@ class Panel:
             that is not there was known as it came.
         future: the future covariates, then the columns of `as_of`; NaN is a missing value.
         static: one row for each series; columns of numbers or text.
-        utc_offset: minutes that the dates are ahead of UTC, if known.
+        clock: what the dates of `grid` mean: their UTC offset and time zone.
         texts: categories of the covariates that are text. Their columns hold codes: the position in this list, −1 where
             the cell is empty. `forecast.data.categories` turns them into indicators.
         indicators: names of the columns that are 1 where a row has some category, with the column of that category.
@@ -64,7 +64,7 @@ class Panel:
     future_covariates: tuple[str, ...] = ()
     as_of: Mapping[str, str] = field(default_factory=dict)
     future: Float[np.ndarray, "rows future"] | StoredValues | None = None
-    utc_offset: int | None = None
+    clock: Clock = field(default_factory=Clock)
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     indicators: Mapping[str, str] = field(default_factory=dict)
     calendar: Calendar | None = None
@@ -77,14 +77,14 @@ class Panel:
         columns: Sequence[str],
         freq: str,
         *,
-        utc_offset: int | None = None,
+        clock: Clock | None = None,
     ) -> "Panel":
         """A panel of one series, whose targets are all columns."""
         ids, rows = pd.Index([TABLE_ID]), np.array([len(grid)])
         first = np.zeros_like(rows)
         return cls(
             ids, grid, freq, first, first, rows, rows, tuple(columns), values, pd.DataFrame(index=ids),
-            utc_offset=utc_offset,
+            clock=clock or Clock(),
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -145,21 +145,26 @@ class Panel:
 
     @property
     def first_date(self) -> pd.Timestamp:
-        return self.grid[[int(self.grid_starts.min())]].item()
+        """The first date of any series, as a local time."""
+        return self.clock.local(self.grid[[int(self.grid_starts.min())]]).item()
 
     @property
     def last_date(self) -> pd.Timestamp:
-        """The latest date before the ends of the series."""
-        return self.grid[[int((self.grid_starts + self.lengths).max()) - 1]].item()
+        """The latest date before the ends of the series, as a local time."""
+        return self.clock.local(self.grid[[int((self.grid_starts + self.lengths).max()) - 1]]).item()
 
     def series_of(self, rows: Int64[np.ndarray, " some"]) -> Int64[np.ndarray, " some"]:
         """The number of the series that each row belongs to; a row after the last one belongs to the last series."""
         return np.minimum(np.searchsorted(self.stops, rows, side="right"), len(self) - 1)
 
     def dates(self, rows: Int64[np.ndarray, " some"]) -> pd.DatetimeIndex:
-        """The date of each row."""
+        """The date of each row, on the clock of the grid."""
         series = self.series_of(rows)
         return pd.DatetimeIndex(self.grid[rows - self.starts[series] + self.grid_starts[series]])
+
+    def local_dates(self, rows: Int64[np.ndarray, " some"]) -> pd.DatetimeIndex:
+        """The date of each row as a local time of the source's time zone."""
+        return self.clock.local(self.dates(rows))
 
     @property
     def has_ids(self) -> bool:
@@ -172,15 +177,13 @@ class Panel:
             return {}
         return {"unique_id": pd.Categorical.from_codes(series, categories=self.ids)}  # type: ignore[arg-type]
 
-    def with_utc_offset(self, utc_offset: int | None) -> "Panel":
-        """The panel with its dates at another UTC offset; unchanged if one of the two offsets is unknown."""
-        move = to_move(self.utc_offset, utc_offset)
+    def on_clock(self, clock: Clock) -> "Panel":
+        """The panel with its dates at another UTC offset; unchanged if an offset is unknown. See `Clock.ahead_of`."""
+        move = self.clock.ahead_of(clock)
         if not move:
             return self
-        calendar = self.calendar and self.calendar.moved(move)
-        return replace(
-            self, grid=pd.DatetimeIndex(self.grid + move), utc_offset=utc_offset, calendar=calendar
-        )
+        grid, calendar = pd.DatetimeIndex(self.grid - move), self.calendar and self.calendar.moved(-move)
+        return replace(self, grid=grid, calendar=calendar, clock=replace(clock, timezone=self.clock.timezone))
 
     def with_dates_after_ends(self, steps: int) -> "Panel":
         """The panel with a grid that reaches at least `steps` beyond the end of every series."""

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
+from forecast.data.clock import Clock
 from forecast.data.scaler import Scaler
 from forecast.data.stored_values import StoredValues
 from forecast.data.time_features import time_feature_names, time_features
@@ -96,12 +97,12 @@ class DiskRows:
 
 
 class DatedRows:
-    """Calendar features of dates on disk, computed when they are indexed."""
+    """Calendar features of dates, of their local time, computed when they are indexed."""
 
     device = torch.device("cpu")
 
-    def __init__(self, grid: pd.DatetimeIndex, freq: str, holidays: str | None) -> None:
-        self.grid, self.freq, self.holidays = grid, freq, holidays
+    def __init__(self, grid: pd.DatetimeIndex, freq: str, holidays: str | None, clock: Clock) -> None:
+        self.grid, self.freq, self.holidays, self.clock = grid, freq, holidays, clock
 
     @property
     def n_columns(self) -> int:
@@ -110,7 +111,8 @@ class DatedRows:
     def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
         if isinstance(rows, slice):
             rows = torch.arange(len(self.grid))[rows]
-        features = time_features(self.grid[rows.flatten().numpy()], self.freq, self.holidays)
+        dates = self.clock.local(self.grid[rows.flatten().numpy()])
+        features = time_features(dates, self.freq, self.holidays)
         return torch.from_numpy(features).float().unflatten(0, rows.shape)
 
     def windows(

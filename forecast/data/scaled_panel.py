@@ -128,7 +128,7 @@ class ScaledPanel:
             panel,
             _scaled_rows(name, panel, scaler),
             TimeFeatures(
-                calendar_rows(panel, options.holidays),
+                calendar_rows(panel, state, options.holidays),
                 torch.from_numpy(panel.grid_starts - panel.starts),
                 future,
                 torch.from_numpy(encode_static(name, panel.static, encoding)),

@@ -1,8 +1,8 @@
 """What a data source is: the contract of `forecast.data.module`."""
 
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from forecast.data.files.location import Location
 from forecast.data.panel import Panel
 
 
@@ -10,7 +10,7 @@ from forecast.data.panel import Panel
 class Source(Protocol):
     """Where a panel comes from."""
 
-    path: Path | None
+    path: Location | None
     """The file or folder; None for generated data and DataFrames."""
 
     def prepare(self) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from forecast.data.clock import Clock
 from forecast.data.panel import Panel, PerSeries
 from forecast.data.time_features import rows_in
 from forecast.system.errors import ConfigError, DataError
@@ -20,7 +21,9 @@ from forecast.system.errors import ConfigError, DataError
 Split = Sequence[int | float | str] | str
 
 
-def split_rows(dates: pd.DatetimeIndex, freq: str, split: Split) -> dict[str, range]:
+def split_rows(
+    dates: pd.DatetimeIndex, freq: str, split: Split, clock: Clock | None = None
+) -> dict[str, range]:
     """The rows of `train`, `val` and `test`: consecutive ranges, none of them empty.
 
     Raises:
@@ -37,7 +40,7 @@ def split_rows(dates: pd.DatetimeIndex, freq: str, split: Split) -> dict[str, ra
         end = len(dates)
         train_end, val_end = int(end * numbers[0]), end - int(end * numbers[2])
     elif len(parts) == 2 and not numbers:
-        train_end, val_end, end = _by_dates(dates, [str(part) for part in parts])
+        train_end, val_end, end = _by_dates(dates, [str(part) for part in parts], clock or Clock())
     else:
         raise ConfigError(
             f"data.split={parts} is not a split: give months of 30 days [12,4,4], fractions of the rows "
@@ -65,7 +68,7 @@ def split_panel(
             f"data.split={split} counts months of 30 days, which data.steps=rows has not: give parts"
         )
     if isinstance(split, Sequence) and not isinstance(split, str) and len(split) == 2:
-        of_grid = split_rows(panel.grid, panel.freq, split)
+        of_grid = split_rows(panel.grid, panel.freq, split, panel.clock)
         rows = {
             name: (part.start - panel.grid_starts, part.stop - panel.grid_starts)
             for name, part in of_grid.items()
@@ -120,19 +123,19 @@ def _by_months(rows: int, freq: str, months: list[int]) -> tuple[int, int, int]:
     return train_end, val_end, end
 
 
-def _by_dates(dates: pd.DatetimeIndex, starts: list[str]) -> tuple[int, int, int]:
+def _by_dates(dates: pd.DatetimeIndex, starts: list[str], clock: Clock) -> tuple[int, int, int]:
     read = [pd.to_datetime(start, format="ISO8601", errors="coerce") for start in starts]
     for start, date in zip(starts, read, strict=True):
         if pd.isna(date):
             raise ConfigError(f"data.split={starts}: {start!r} is not a date such as 2017-07-01")
-        if date.tz is not None:
-            raise ConfigError(
-                f"data.split={starts}: leave the offset from UTC out of {start!r}, and write it as the table's dates "
-                "are read"
-            )
-    train_end, val_end = np.searchsorted(dates.to_numpy(), np.array(read, dtype="datetime64[ns]"))
+    try:
+        at = np.array([clock.read(date).to_datetime64() for date in read], dtype="datetime64[ns]")
+    except ValueError as error:
+        raise ConfigError(f"data.split={starts}: leave the offset from UTC out: {error}") from None
+    train_end, val_end = np.searchsorted(dates.to_numpy(), at)
     if not 0 < train_end < val_end < len(dates):
         raise ConfigError(
-            f"data.split={starts} must rise and lie within the table, {dates[0]} to {dates[-1]}"
+            f"data.split={starts} must rise and lie within the table, "
+            f"{' to '.join(map(str, clock.local(dates[[0, -1]])))}"
         )
     return int(train_end), int(val_end), len(dates)

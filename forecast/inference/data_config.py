@@ -8,6 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.checkpoints.settings import shipped_download
 from forecast.data.calendars import choose_days
+from forecast.data.files.location import locate
 from forecast.data.store.format import is_store
 from forecast.system.errors import CheckpointError, ConfigError
 
@@ -76,7 +77,9 @@ def choose_data_config(
     if saved["_target_"] == "forecast.data.downloaded_data":
         saved = shipped_download(saved, chosen.get("root"))
     if "path" in chosen:
-        chosen["path"] = str(Path(chosen.pop("root", "")) / chosen["path"])
+        root = chosen.pop("root", "")
+        if isinstance(locate(chosen["path"]), Path):
+            chosen["path"] = str(Path(root) / chosen["path"])
     elif "root" in chosen and "root" not in saved:
         raise ConfigError(
             f"data.root={chosen['root']}: {checkpoint} was trained on a file of its own: give another by data.path"
@@ -93,7 +96,7 @@ def choose_data_config(
 
 def other_file_config(saved: dict[str, Any], path: str, feature_columns: Sequence[str]) -> dict[str, Any]:
     """Change the settings of training to those of another file, all of whose rows are the split `test`."""
-    file: dict[str, Any] = {"name": Path(path).name, "split": "test"}
+    file: dict[str, Any] = {"name": locate(path).name, "split": "test"}
     if saved["_target_"] == LONG:
         return {**{key: value for key, value in saved.items() if key not in OF_THE_SERIES}, **file}
     past = saved.get("past_covariates") or ()
@@ -117,4 +120,9 @@ def keep_calendar(chosen: dict[str, Any], trained: Mapping[str, Any] | None) -> 
 
 def is_same_file(path: str | Path, other: str | Path | None) -> bool:
     """Whether two paths name the same file."""
-    return other is not None and Path(path).expanduser().resolve() == Path(other).expanduser().resolve()
+    if other is None:
+        return False
+    one, two = locate(path), locate(other)
+    if isinstance(one, Path) and isinstance(two, Path):
+        return one.resolve() == two.resolve()
+    return one == two

@@ -64,12 +64,13 @@ class Forecast:
         """One row for each date of each series.
 
         Each target has a column of its forecast, `-lo-80` and `-hi-80` for each level, and where the truth is known,
-        `-true` and `-error` (forecast − truth). The index is the date; with an id column, the index is the id and the
-        date is a column.
+        `-true` and `-error` (forecast − truth). The index is the date, in the time zone of the data; with an id column,
+        the index is the id and the date is a column.
         """
         parts = ForecastColumns()
+        dates = self.panel.clock.zoned(pd.DatetimeIndex(self.dates.ravel(), name=self.panel.grid.name))
         if self.panel.has_ids:
-            parts[str(self.panel.grid.name)] = self.dates.ravel()
+            parts[str(dates.name)] = dates
         for i, name in enumerate(self.columns):
             parts[name] = self.values[..., i].ravel()
             for level in self.low:
@@ -79,7 +80,7 @@ class Forecast:
                 parts[f"{name}-true"] = self.truth[..., i].ravel()
                 parts[f"{name}-error"] = (self.values - self.truth)[..., i].ravel()
         ids = self.panel.ids.repeat(self.dates.shape[1])
-        return pd.DataFrame(parts, index=ids if self.panel.has_ids else pd.Index(self.dates[0], name="date"))
+        return pd.DataFrame(parts, index=ids if self.panel.has_ids else dates)
 
     def plots(self) -> list[PlottedForecast]:
         """Plots of some variables of a table, or of the first variable of some series, evenly spaced."""
@@ -93,9 +94,9 @@ class Forecast:
         rows = np.arange(self.panel.starts[s], self.panel.ends[s])
         return PlottedForecast(
             label,
-            self.panel.dates(rows),
+            self.panel.local_dates(rows),
             self.panel.values[rows][:, self.panel.columns.index(self.columns[v])],
-            pd.DatetimeIndex(self.dates[s]),
+            self.panel.clock.local(pd.DatetimeIndex(self.dates[s])),
             self.values[s, :, v],
             {level: low[s, :, v] for level, low in self.low.items()},
             {level: high[s, :, v] for level, high in self.high.items()},
@@ -103,10 +104,10 @@ class Forecast:
         )
 
 
-class ForecastColumns(dict[str, np.ndarray]):
+class ForecastColumns(dict[str, np.ndarray | pd.DatetimeIndex]):
     """Columns of a forecast table. Raises ConfigError if a second column has the same name."""
 
-    def __setitem__(self, name: str, values: np.ndarray) -> None:
+    def __setitem__(self, name: str, values: np.ndarray | pd.DatetimeIndex) -> None:
         if name in self:
             raise ConfigError(
                 f"the forecast would have two columns {name!r}, one of the data's own column of that name: rename it"
@@ -119,7 +120,7 @@ def describe_forecast(model: TrainedModel, found: Forecast) -> list[str]:
     n_series, horizon = found.dates.shape
     columns = ", ".join(found.columns[:8]) + (", ..." if len(found.columns) > 8 else "")
     which = f"{n_series:,} series, {horizon} steps of each" if found.panel.has_ids else f"{horizon} steps"
-    first, last = pd.Timestamp(found.dates.min()), pd.Timestamp(found.dates.max())
+    first, last = found.panel.clock.zoned(pd.DatetimeIndex([found.dates.min(), found.dates.max()]))
     lines = [f"forecast   {columns}: {which}, {found.panel.steps}, {first} to {last}"]
     if found.panel.calendar is not None:
         lines.append("dates      steps are rows; data.calendar, such as business or XNYS, gives other dates")

@@ -17,6 +17,7 @@ from forecast.checkpoints.file import find_checkpoint, find_run, load_checkpoint
 from forecast.checkpoints.settings import check_settings
 from forecast.data import Batch, DataModule, Panel
 from forecast.data.categories import Categories, encode_categories, indicator_names
+from forecast.data.clock import clock_of
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import parse_frequency, season_length
 from forecast.evaluation.baselines import FittedBaselines
@@ -197,8 +198,8 @@ class TrainedModel:
         return module
 
     def read_source(self, module: DataModule) -> Panel:
-        """Read the rows of a data module, with their dates at the UTC offset and their categories as in training."""
-        panel = module.source.read().with_utc_offset(self.data_state.get("utc_offset"))
+        """Read the rows of a data module, with their dates on the clock and their categories as in training."""
+        panel = module.source.read().on_clock(clock_of(self.data_state))
         return encode_categories(str(module.source.path or module.name), panel, self.categories)
 
     def data_config(self, given: Mapping[str, Any]) -> dict[str, Any]:

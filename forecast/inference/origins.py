@@ -39,8 +39,9 @@ def choose_origins(
         origins = panel.starts + find_date(panel, start) - panel.grid_starts
     possible = (origins - panel.starts >= model.seq_len) & (origins <= panel.ends)
     if not possible.any():
-        grid, first = panel.with_dates_after_ends(1).grid, panel.grid_starts.min() + model.seq_len
-        span = f"from {grid[first]} to {grid[(panel.grid_starts + panel.lengths).max()]}"
+        places = [panel.grid_starts.min() + model.seq_len, (panel.grid_starts + panel.lengths).max()]
+        begin, end = panel.clock.zoned(panel.with_dates_after_ends(1).grid[places])
+        span = f"from {begin} to {end}"
         raise ConfigError(
             f"start={start} is not a date of the data, or has too little history: with seq_len={model.seq_len} a "
             f"forecast may begin {span}, every {model.freq}"
@@ -58,17 +59,16 @@ def choose_origins(
 def find_date(panel: Panel, start: str | pd.Timestamp) -> int:
     """Return the position of a date in the grid, or right after its end; a position far outside for any other date."""
     try:
-        date = pd.DatetimeIndex([start])
+        date = pd.Timestamp(start)
     except ValueError:
         raise ConfigError(
             f"start={start} is not a date: write it as 2018-01-01 or 2018-01-01T06:00"
         ) from None
-    if date.tz is not None:
-        raise ConfigError(
-            f"start={start}: leave the UTC offset out, and write the date as the dates of the data are read"
-        )
-    place = int(panel.with_dates_after_ends(1).grid.get_indexer(date)[0])
-    return place if place >= 0 else -len(panel.grid) - panel.n_rows
+    try:
+        place = panel.with_dates_after_ends(1).grid.get_indexer(pd.DatetimeIndex([panel.clock.read(date)]))[0]
+    except ValueError as error:
+        raise ConfigError(f"start={start}: leave the UTC offset out: {error}") from None
+    return int(place) if place >= 0 else -len(panel.grid) - panel.n_rows
 
 
 def carry_into(panel: Panel, first: Int64[np.ndarray, " chosen"]) -> Panel:
@@ -179,7 +179,8 @@ def count_known(
     if (is_needed & ~is_known).any():
         s, step, column = (int(i) for i in np.argwhere(is_needed & ~is_known)[0])
         name = part.future_columns[part.ahead_index[column]]
-        date = part.grid[int((part.grid_starts + rows - part.starts)[s]) + step]
+        place = int((part.grid_starts + rows - part.starts)[s]) + step
+        date = part.clock.zoned(part.grid[[place]])[0]
         where = f"series {quote(part.ids[s])}: " if part.has_ids else ""
         raise DataError(
             f"{where}{part.indicators.get(name, name)} is not known for {date}: this forecast needs future covariates "

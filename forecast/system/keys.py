@@ -110,7 +110,7 @@ DATA_KEYS = (
         Key(f"data.{name}", DATA, text=True)
         for name in (
             "static_path", "future_path", "id_column", "target", "separator", "decimal", "thousands", "date_format",
-            "timezone", "freq", "start",
+            "timezone", "freq", "start", "sheet",
         )
     ),
 )  # fmt: skip

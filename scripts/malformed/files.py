@@ -1,17 +1,21 @@
 """Malformed files, and unusual files that can be read."""
 
+import bz2
 import gzip
+import lzma
 import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 
 from malformed.case import WORKS, Case
-from malformed.tables import DATES, ISO, german, text
+from malformed.tables import DATES, ISO, VALUES, german, text
 
 GOOD = text().encode()
+TABLE = pd.DataFrame({"date": DATES, "load": VALUES[:, 0], "price": VALUES[:, 1]})
 LOCAL = DATES.tz_localize("UTC").tz_convert("Europe/Berlin")
 SEMICOLONS = ("data.separator=;", "data.decimal=,")
 BERLIN = ("data.timezone=Europe/Berlin",)
@@ -67,6 +71,13 @@ def packed(path: Path, *members: tuple[str, bytes], flags: int = 0) -> None:
         path.write_bytes(raw)
 
 
+def book(path: Path, sheets: dict[str, pd.DataFrame], above: int = 0) -> None:
+    """Write an Excel workbook, with this many rows above each header."""
+    with path.open("wb") as file, pd.ExcelWriter(file, engine="openpyxl") as writer:
+        for name, sheet in sheets.items():
+            sheet.to_excel(writer, sheet_name=name, index=False, startrow=above)
+
+
 def bomb(block: bytes) -> bytes:
     """10 GB of this block, compressed by gzip to 10 MB."""
     return gzip.compress(block * (100_000_000 // len(block)), 6) * 100
@@ -87,6 +98,14 @@ READ = [
     Case("gzip in two members", WORKS, gzip.compress(GOOD[:99]) + gzip.compress(GOOD[99:])),
     Case("a .gz that is not gzip", WORKS, GOOD, name="table.csv.gz"),
     Case("zip", WORKS, lambda path: packed(path, ("a.csv", GOOD)), name="table.zip"),
+    Case("bzip2", WORKS, bz2.compress(GOOD), name="table.csv.bz2"),
+    Case("xz", WORKS, lzma.compress(GOOD), name="table.csv.xz"),
+    Case("zstd", WORKS, pa.compress(GOOD, "zstd", asbytes=True), name="table.csv.zst"),
+    Case("Parquet without the suffix", WORKS, lambda path: TABLE.to_parquet(path, index=False)),
+    Case("an Excel workbook", WORKS, lambda path: book(path, {"Sheet1": TABLE}), name="table.xlsx"),
+    Case("an Excel workbook without the suffix", WORKS, lambda path: book(path, {"Sheet1": TABLE})),
+    Case("an Excel workbook of two sheets, one chosen", WORKS, lambda path: book(path, {"notes": pd.DataFrame(), "load": TABLE}), ("data.sheet=load",), name="table.xlsx"),
+    Case("an Excel workbook of texts", WORKS, lambda path: book(path, {"a": TABLE.assign(date=ISO, load=TABLE["load"].map(german))}), ("data.decimal=,", "data.thousands=."), name="table.xlsx"),
     Case("zip from a Mac", WORKS, lambda path: packed(path, ("a.csv", GOOD), ("__MACOSX/._a.csv", b"\0"))),
     Case("a link", WORKS, lambda path: (path.with_name("t").write_bytes(GOOD), path.symlink_to("t"))),
     Case("trailing commas", WORKS, GOOD.replace(b"\n", b",\n")),
@@ -102,6 +121,9 @@ READ = [
     Case("one offset from UTC", WORKS, written(dates=every("%Y-%m-%dT%H:%M:%S+02:00"))),
     Case("UTC's Z", WORKS, written(dates=every("%Y-%m-%dT%H:%M:%SZ"))),
     Case("offsets that change", WORKS, written(dates=[date.isoformat() for date in LOCAL])),
+    Case("dates under another name", WORKS, written(header="Time,load,price")),
+    Case("clocks go forward, with the name of the time", WORKS, written(dates=[f"{date:%Y-%m-%d %H:%M %Z}" for date in LOCAL]), BERLIN),
+    Case("24:00, in a format", WORKS, written(dates=[f"{d:%d/%m/%Y} 24:00" if end.hour == 0 else f"{end:%d/%m/%Y %H:%M}" for d, end in zip(DATES, DATES + pd.Timedelta(hours=1), strict=True)]), ("data.stamp=end", "data.date_format=%d/%m/%Y %H:%M")),
     Case("clocks go forward", WORKS, written(dates=[f"{date:%Y-%m-%d %H:%M}" for date in LOCAL]), BERLIN),
     Case("dates in two columns", WORKS, written(dates=every("%Y-%m-%d,%H:%M"), header="day,time,load,price"), ("data.date_column=[day,time]",)),
     Case("days, months, years", WORKS, written(dates=every("%d/%m/%Y %H:%M"))),
@@ -146,9 +168,18 @@ REFUSED = [
     Case("zip of nothing", "{path}: 0 files in the archive, where one is expected", packed, name="table.zip"),
     Case("zip, encrypted", "{path}: the archive is encrypted: unpack it first", lambda path: packed(path, ("a.csv", GOOD), flags=1), name="table.zip"),
     Case("zip, damaged", "{path}: cannot be read: File is not a zip file", b"PK\x03\x04" + GOOD, name="table.zip"),
-    Case("an Excel workbook", "{path}: an Excel workbook, not CSV: save the sheet as CSV UTF-8", lambda path: packed(path, ("[Content_Types].xml", b"<"), ("xl/a.xml", b"<"))),
-    Case("an old Excel workbook", "{path}: an old Excel workbook, not CSV: save the table as CSV (.gz and .zip are unpacked)", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)),
-    Case("a Parquet file", "{path}: a Parquet file, not CSV: save the table as CSV (.gz and .zip are unpacked)", lambda path: pd.DataFrame({"a": [1]}).to_parquet(path)),
+    Case("bzip2, cut off", "{path}: cannot be read: Compressed file ended before the end-of-stream marker was reached", bz2.compress(GOOD)[:-20]),
+    Case("xz, damaged", "{path}: cannot be read: Corrupt input data", lzma.compress(GOOD)[:100] + b"x" * 99),
+    Case("zstd, damaged", "{path}: cannot be read: …", pa.compress(GOOD, "zstd", asbytes=True)[:20] + b"x" * 99),
+    Case("an Excel workbook, damaged", "{path}: cannot be read as an Excel workbook: …", lambda path: packed(path, ("[Content_Types].xml", b"<"), ("xl/a.xml", b"<"))),
+    Case("an Excel workbook of two sheets", "{path}: 2 sheets: set data.sheet to one of load, notes", lambda path: book(path, {"load": TABLE, "notes": TABLE}), name="table.xlsx"),
+    Case("a sheet that there is not", "{path}: no sheet 'price' (data.sheet); there are load, notes", lambda path: book(path, {"load": TABLE, "notes": TABLE}), ("data.sheet=price",), name="table.xlsx"),
+    Case("an empty sheet", "{path}: empty", lambda path: book(path, {"load": pd.DataFrame()}), name="table.xlsx"),
+    Case("a sheet with a title", "{path}: no column 'date' in line 1, but in line 3: delete the lines above the header", lambda path: book(path, {"load": TABLE}, above=2), name="table.xlsx"),
+    Case("a number that a formula could not compute", "{path}, line 5, column 'load': '#DIV/0!' is not a number: correct it, or choose the number columns (data.columns)", lambda path: book(path, {"load": TABLE.astype({"load": object}).replace({"load": {1009.5: "#DIV/0!"}})}), name="table.xlsx"),
+    Case("an old Excel workbook", "{path}: an old Excel workbook, not CSV: save the table as CSV, Parquet or .xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)),
+    Case("a Parquet file of other columns", "{path}: no column 'date'; there are 'a' (data.id_column, date_column, target, columns, past_covariates, future_covariates, static_covariates and drop name columns, data.static_path a file of static ones)", lambda path: pd.DataFrame({"a": [1]}).to_parquet(path)),
+    Case("a Parquet file, damaged", "{path}: cannot be read as Parquet: …", lambda path: path.write_bytes(b"PAR1" + bytes(100))),
     Case("JSON", "{path}: no column 'date' in line 1, which looks like JSON or HTML: give a CSV file", b'{"date": ["2024-01-01"], "load": [1]}'),
     Case("HTML", "{path}: no column 'date' in line 1, which looks like JSON or HTML: give a CSV file", b"<!DOCTYPE html>\n<html></html>"),
     Case("empty", "{path}: empty", b""),
@@ -187,6 +218,10 @@ REFUSED = [
     Case("text", "{path}, line 5, column 'load': 'n.a.' is not a number: correct it, or choose the number columns (data.columns)", cell("n.a.")),
     Case("text that moves the cursor", "{path}, line 5, column 'load': '\\x1b]0;owned\\x07\\x1b[2J' is not a number: correct it, or choose the number columns (data.columns)", cell("\x1b]0;owned\x07\x1b[2J")),
     Case("text of a megabyte", "{path}, line 5, column 'load': 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...' is not a number: correct it, or choose the number columns (data.columns)", cell("x" * 1_000_000)),
+    Case("texts in two columns", "{path}: 2 columns are not numbers: 'load', 'price': leave them out (data.drop), or choose the number columns (data.columns); line 5, column 'load': 'n.a.' is not a number: correct it, or choose the number columns (data.columns)", line(5, f"{ISO[3]},n.a.,none")),
+    Case("many series", "{path}: the file looks long, with one series for each 'shop': set data=long data.id_column=shop data.date_column=date data.target=sold", b"date,shop,sold\n" + b"".join(f"{date},{shop},{n}\n".encode() for n, date in enumerate(ISO) for shop in "ab")),
+    Case("many series, by number", "{path}, line 3, column 'date': 2024-03-28 00:00:00 is in line 2 too: the file looks long, with one series for each 'shop': set data=long data.id_column=shop data.date_column=date data.target=sold", b"date,shop,sold\n" + b"".join(f"{date},{shop},{n}.5\n".encode() for n, date in enumerate(ISO) for shop in (7, 8))),
+    Case("two columns of dates", "{path}: no column 'date', and several look like dates: set data.date_column to one of begin, end", written(dates=every("%Y-%m-%d %H:%M,%Y-%m-%d"), header="begin,end,load,price")),
     Case("infinite", "{path}, line 5, column 'load': an infinite number: correct it, or set data.na_values=[inf,-inf]", cell("-inf")),
     Case("1e400", "{path}, line 5, column 'load': an infinite number: correct it, or set data.na_values=[inf,-inf]", cell("1e400")),
     Case("5,000 digits", "{path}, line 5, column 'load': an infinite number: correct it, or set data.na_values=[inf,-inf]", cell("9" * 5_000)),
@@ -213,8 +248,10 @@ REFUSED = [
     Case("a date before", "{path}, line 5, column 'date': 2024-03-27 23:00:00 comes after 2024-03-28 02:00:00: sort the rows by date, or set data.sort=true", dated("2024-03-27 23:00")),
     Case("a gap", "{path}, line 62, column 'date': 2024-03-30 12:30:00 does not follow 2024-03-30 11:00:00 by the step h: correct the date, or set data.freq", GOOD.replace(ISO[60].encode(), b"2024-03-30 12:30")),
     Case("an offset here, none there", "{path}, line 5, column 'date': '2024-03-28 03:00+01:00' and the dates above: give all of them an offset from UTC, or none", dated("2024-03-28 03:00+01:00")),
-    Case("a zone's name", "{path}, line 2, column 'date': '2024-03-28 00:00 CET' is not a date that can be read: leave the zone's name out and set data.timezone, such as Europe/Berlin", written(dates=every("%Y-%m-%d %H:%M CET"))),
+    Case("a zone's name", "{path}, line 2, column 'date': '2024-03-28 00:00 CET' is not a date that can be read: if it ends in the name of a time zone, set data.timezone, such as Europe/Berlin", written(dates=every("%Y-%m-%d %H:%M CET"))),
     Case("an hour twice", "{path}, line 29, column 'date': 2024-10-27 02:00:00 is in line 28 too: remove one, or set data.duplicates=first, last, mean or sum (where clocks went back, set data.timezone, such as Europe/Berlin, or give dates in UTC)", written(dates=local(start="2024-10-26"))),
+    Case("an hour that ends twice", "{path}, line 28, column 'date': 2024-11-03 02:00:00 is in line 27 too: remove one, or set data.duplicates=first, last, mean or sum (where clocks went back, set data.timezone, such as America/New_York, and data.stamp=end)", written(dates=[f"{d:%Y-%m-%d} {d.hour + 1:02d}:00" if d.hour < 23 else f"{d + pd.Timedelta(hours=1):%Y-%m-%d %H:%M}" for d in pd.date_range("2024-11-02", periods=len(DATES), freq="h", tz="America/New_York")])),
+    Case("an hour twice that no clocks repeat", "{path}, line 5, column 'date': 2024-03-30 02:00:00 is in line 4 too: remove one, or set data.duplicates=first, last, mean or sum", written(dates=[f"2024-03-30 {hour:02d}:00" for hour in (0, 1, 2, 2, 3)] + [f"{d:%Y-%m-%d %H:%M}" for d in pd.date_range("2024-03-30 04:00", periods=len(DATES) - 5, freq="h")])),
     Case("an hour that there is not", "{path}, line 76, column 'date': 2024-03-31 02:00:00 does not exist in Europe/Berlin, where clocks go forward: leave data.timezone out if the file keeps one time all year, or set data.stamp=end if dates are the ends of steps", GOOD, BERLIN),
     Case("days since 1900, not said", "{path}, line 2, column 'date': '45379.00000' is not a date that can be read: if it counts days since 1900, as in Excel, set data.date_format=excel", written(dates=[f"{45379 + n / 24:.5f}" for n in range(120)])),
     Case("seconds since 1970, not said", "{path}, line 2, column 'date': '1711584000' is not a date that can be read: if it counts since 1970, set data.date_format=unix", written(dates=[str(1_711_584_000 + 3600 * n) for n in range(120)])),

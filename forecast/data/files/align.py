@@ -68,7 +68,7 @@ def _place_rows(rows: TableRows, starts: PerSeries, ends: PerSeries, spacing: Sp
         future_covariates=roles.future_covariates,
         as_of=roles.as_of,
         future=future if roles.future else None,
-        utc_offset=rows.utc_offset,
+        clock=rows.clock,
         texts=rows.texts,
         calendar=calendar,
     )

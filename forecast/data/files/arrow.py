@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float64, Int32
 
+from forecast.data.clock import Clock
 from forecast.data.files.cells import Cells, quote
 from forecast.data.files.covariates import Texts, convert_texts
-from forecast.data.files.dates import place_in_time, read_dates
+from forecast.data.files.dates import read_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import ColumnRoles, TableRows
-from forecast.data.files.timezone import without_zone
+from forecast.data.files.timezone import place_in_time, without_zone
 from forecast.data.files.undated import number_dates
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import DataError
@@ -32,10 +33,10 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
         codes, ids = _categories(table[roles.id])
     unit = "us"
     if options.start is None:
-        dates, utc_offset = _dates(cells, table[roles.date], roles.date, options, codes)
+        dates, clock = _dates(cells, table[roles.date], roles.date, options, codes)
         unit = getattr(table[roles.date].type, "unit", unit)
     else:
-        dates, utc_offset = number_dates(codes, options), None
+        dates, clock = number_dates(codes, options), Clock()
     static: dict[str, pd.Series] = {}
     for name in roles.static:
         column = table[name]
@@ -53,7 +54,7 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
         _numbers(cells, table, roles.values, roles, options, texts),
         _numbers(cells, table, roles.future, roles, options, texts),
         static,
-        utc_offset,
+        clock,
         "ns" if unit == "ns" else "us",
         texts=texts,
     )
@@ -61,8 +62,8 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
 
 def _dates(
     cells: Cells, column: pa.ChunkedArray, name: str, options: ReadOptions, codes: Int32[np.ndarray, " rows"]
-) -> tuple[pd.DatetimeIndex, int | None]:
-    """Return the dates of a column of texts or dates, and their UTC offset in minutes if it is known."""
+) -> tuple[pd.DatetimeIndex, Clock]:
+    """Return the dates of a column of texts or dates, and their clock."""
     kind = column.type
     if is_text(kind):
         frame = column.to_pandas().astype(str).to_frame(name)
@@ -76,7 +77,7 @@ def _dates(
     zone = kind.tz if pa.types.is_timestamp(kind) else None
     if zone is None:
         return place_in_time(cells, name, pd.DatetimeIndex(dates), options, codes)
-    return without_zone(cells.path, pd.DatetimeIndex(dates, tz="UTC").tz_convert(zone))
+    return without_zone(pd.DatetimeIndex(dates, tz="UTC").tz_convert(options.timezone or zone))
 
 
 def _numbers(

@@ -13,6 +13,7 @@ import pandas as pd
 from jaxtyping import Float64
 
 from forecast.data.files.header import hint_on_names, read_header
+from forecast.data.files.location import Location
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote, read_text
 from forecast.system.errors import DataError
@@ -34,7 +35,7 @@ FRAME = Path("the DataFrame")
 class Cells:
     """A frame with one column of cells per name, from the rows of a file that begin at line `first_line`."""
 
-    path: Path
+    path: Location
     frame: pd.DataFrame
     first_line: int = 2
     unit: str = "line"
@@ -50,7 +51,7 @@ class Cells:
 
 
 def read_cells(
-    path: Path, date_column: str | Sequence[str], options: ReadOptions, text_columns: Sequence[str] = ()
+    path: Location, date_column: str | Sequence[str], options: ReadOptions, text_columns: Sequence[str] = ()
 ) -> Cells:
     """Read a CSV file, compressed or not.
 
@@ -62,11 +63,11 @@ def read_cells(
         DataError: the file is missing, empty, binary, has lines of different lengths, or a column name is missing or
             appears twice.
     """
-    return parse_cells(path, read_text(path, options.encoding), date_column, options, text_columns)
+    return parse_cells(path, read_text(path, options), date_column, options, text_columns)
 
 
 def parse_cells(
-    path: Path,
+    path: Location,
     raw: bytes,
     date_column: str | Sequence[str],
     options: ReadOptions,
@@ -119,7 +120,7 @@ def parse_cells(
 
 
 def _name_columns(
-    path: Path, frame: pd.DataFrame, header: list[str], width: int, dated: list[str]
+    path: Location, frame: pd.DataFrame, header: list[str], width: int, dated: list[str]
 ) -> pd.DataFrame:
     """The columns by name, with the date columns joined. Raises DataError for a column of values without a name."""
     columns = {}

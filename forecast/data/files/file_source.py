@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 import pandas as pd
 
+from forecast.data.files.location import locate
 from forecast.data.files.read import read_file, read_static
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows
@@ -18,18 +19,18 @@ from forecast.system.errors import ConfigError, DataError
 
 @dataclass(kw_only=True)
 class FileSource(TableSource, ReadOptions):
-    """A CSV file, also compressed, a Parquet file, or a folder of Parquet files.
+    """A CSV file, also compressed, a Parquet file, a folder of Parquet files, or a sheet of an Excel workbook.
 
     Args:
-        path: the file.
+        path: the file, or its URL; see `forecast.data.files.location`.
         static_path: a file of the static covariates, one row for each series.
         future_path: a file of future covariates after the ends of the series; its rows follow those of `path`.
         date_format, timezone, ...: how text is parsed, see `ReadOptions`.
     """
 
-    path: Any  # str or Path when given, then a Path
-    static_path: str | Path | None = None
-    future_path: str | Path | None = None
+    path: Any  # a path or a URL when given, then a Location
+    static_path: str | PathLike[str] | None = None
+    future_path: str | PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if not self.path:
@@ -44,7 +45,7 @@ class FileSource(TableSource, ReadOptions):
             raise ConfigError("a file of the future needs dates, and data.start numbers rows without dates")
         TableSource.__post_init__(self)
         ReadOptions.__post_init__(self)
-        self.path = Path(self.path).expanduser()
+        self.path = locate(self.path)
 
     def _static_in_table(self) -> tuple[str, ...]:
         return super()._static_in_table() if self.static_path is None else ()
@@ -53,14 +54,14 @@ class FileSource(TableSource, ReadOptions):
         rows = self.choose_dates(read_file(self.path, self.roles, self.date_column, self))
         if self.future_path is None:
             return rows
-        path = Path(self.future_path).expanduser()
+        path = locate(self.future_path)
         return rows.followed_by(read_file(path, self.roles.known_ahead(), self.date_column, self))
 
     def _finish(self, panel: Panel) -> Panel:
         return panel if self.static_path is None else replace(panel, static=self._read_static(panel.ids))
 
     def _read_static(self, ids: pd.Index) -> pd.DataFrame:
-        path = Path(str(self.static_path)).expanduser()
+        path = locate(self.static_path)
         names = list(map(str, self.static_covariates))
         table = read_static(path, str(self.id_column), names, self)
         lacking = ids.difference(table.index)
@@ -85,6 +86,6 @@ class LongSource(FileSource):
     target: str | None = "y"
 
 
-def read_table(path: str | Path, **options: object) -> Panel:
+def read_table(path: str | PathLike[str], **options: object) -> Panel:
     """Read a CSV or Parquet file as a panel, with the options of `FileSource`."""
     return FileSource(path=path, **options).read()  # type: ignore[arg-type]

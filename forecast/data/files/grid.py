@@ -8,9 +8,9 @@ import pandas as pd
 from jaxtyping import Int64
 
 from forecast.data.calendars import WEEKDAYS, Asked, Calendar, find_calendar
-from forecast.data.files.order import CLOCKS
+from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import TableRows
-from forecast.data.files.timezone import looks_skipped
+from forecast.data.files.timezone import find_skipping_zone
 from forecast.data.panel import PerSeries
 from forecast.data.time_features import infer_frequency, name_step, parse_frequency
 from forecast.system.errors import ConfigError, DataError
@@ -178,11 +178,18 @@ def place_on_grid(
 def _warn_of_skipped_hours(rows: TableRows, at: Int64[np.ndarray, " rows"], freq: str) -> None:
     """Warn if the only rows that are missing are hours that clocks skip in spring."""
     gaps = np.flatnonzero((np.diff(at) > 1) & (rows.codes[1:] == rows.codes[:-1])) + 1
-    if rows.utc_offset is not None or not 0 < len(gaps) <= SKIPPED_HOURS:
+    if rows.clock.utc_offset is not None or not 0 < len(gaps) <= SKIPPED_HOURS:
         return
-    around = [(rows.date(row - 1), rows.date(row)) for row in gaps.tolist()]
-    if all(looks_skipped(before, after, parse_frequency(freq)) for before, after in around):
+    step, first = parse_frequency(freq), int(gaps[0])
+    zones = [find_skipping_zone(rows.date(row - 1) + step) for row in gaps.tolist()]
+    if all(zones):
+        advice = (
+            f"localize it first (tz_localize({zones[0]!r}))"
+            if rows.cells.path == FRAME
+            else f"set data.timezone, such as {zones[0]}, or give dates in UTC"
+        )
         warnings.warn(
-            f"{rows.cells.path}: no row between {around[0][0]} and {around[0][1]}: where clocks went forward, {CLOCKS}",
+            f"{rows.cells.path}: no row between {rows.date(first - 1)} and {rows.date(first)}: where clocks went "
+            f"forward, {advice}",
             stacklevel=2,
         )

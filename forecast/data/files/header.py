@@ -4,8 +4,8 @@ import csv
 import io
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
+from forecast.data.files.location import Location
 from forecast.data.files.text import quote
 from forecast.system.errors import DataError
 
@@ -14,7 +14,7 @@ _MAX_COLUMNS = 100_000
 
 
 def read_header(
-    path: Path, raw: bytes, separator: str, given: Sequence[str] | None = None
+    path: Location, raw: bytes, separator: str, given: Sequence[str] | None = None
 ) -> tuple[list[str], int, int]:
     """Return the column names, the number of lines that the header takes, and the number of columns.
 
@@ -53,7 +53,7 @@ def read_header(
     return header, lines, width
 
 
-def _check_names(path: Path, given: Sequence[str], width: int) -> list[str]:
+def _check_names(path: Location, given: Sequence[str], width: int) -> list[str]:
     """The names of the columns of a file without a header. Raises DataError for too many or too few names."""
     if given and len(given) != width:
         raise DataError(

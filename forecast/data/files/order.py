@@ -3,16 +3,17 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Bool, Int64
 
+from forecast.data.files.cells import FRAME
+from forecast.data.files.looks import describe_long
 from forecast.data.files.table_rows import TableRows
-from forecast.data.files.timezone import looks_repeated
+from forecast.data.files.timezone import find_repeating_zone
 from forecast.data.panel import PerSeries
 from forecast.system.errors import ConfigError
 
 DUPLICATES = ("first", "last", "mean", "sum")
-
-CLOCKS = "set data.timezone, such as Europe/Berlin, or give dates in UTC"
 
 
 def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> tuple[TableRows, PerSeries]:
@@ -78,10 +79,27 @@ def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> None:
 
 
 def _refuse_duplicate(rows: TableRows, row: int, other: int) -> None:
+    message = f"{rows.subject(row)}is in {rows.line(other)} too: {_advice_on_duplicate(rows, row)}"
+    raise rows.refuse(message, row, rows.roles.date)
+
+
+def _advice_on_duplicate(rows: TableRows, row: int) -> str:
+    """What to do about a date that comes twice: one of these may be the cause."""
+    date = rows.date(row)
+    if rows.cells.path == FRAME:
+        zone = find_repeating_zone(date)
+        clocks = f"; where clocks went back, localize it first (tz_localize({zone!r}, ambiguous=...))"
+        return "remove one (frame[~frame.index.duplicated()])" + (clocks if zone else "")
+    if long := describe_long(rows.cells, rows.roles):
+        return long
     advice = "remove one, or set data.duplicates=first, last, mean or sum"
-    if looks_repeated(rows.date(row)):
-        advice += f" (where clocks went back, {CLOCKS})"
-    raise rows.refuse(f"{rows.subject(row)}is in {rows.line(other)} too: {advice}", row, rows.roles.date)
+    if rows.clock.utc_offset is not None:
+        return advice
+    if zone := find_repeating_zone(date):
+        return f"{advice} (where clocks went back, set data.timezone, such as {zone}, or give dates in UTC)"
+    if zone := find_repeating_zone(date, pd.Timedelta(hours=1)):
+        return f"{advice} (where clocks went back, set data.timezone, such as {zone}, and data.stamp=end)"
+    return advice
 
 
 def _merge(rows: TableRows, is_first: Bool[np.ndarray, " rows"], how: str) -> TableRows:

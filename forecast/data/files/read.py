@@ -1,6 +1,6 @@
 """Reading of tables into rows: CSV files, Parquet files and DataFrames."""
 
-import os
+import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +11,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float64, Int32
 
+from forecast.data.clock import Clock
 from forecast.data.files.arrow import is_text, rows_from_arrow
-from forecast.data.files.cells import FRAME, MISSING, Cells, quote, read_cells, read_numbers
+from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote, read_cells, read_numbers
 from forecast.data.files.covariates import read_covariates
 from forecast.data.files.dates import read_dates
+from forecast.data.files.header import read_header
+from forecast.data.files.location import Location, is_folder, opened
+from forecast.data.files.looks import (
+    DEFAULT_NAMES,
+    choose_date_column,
+    describe_long,
+    find_date_columns,
+)
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import ColumnRoles, TableRows
+from forecast.data.files.text import read_text
 from forecast.data.files.undated import number_dates
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import DataError
@@ -25,22 +35,28 @@ PARQUET = (".parquet", ".pq")
 
 
 def read_file(
-    path: Path, roles: ColumnRoles, date_column: str | Sequence[str], options: ReadOptions
+    path: Location, roles: ColumnRoles, date_column: str | Sequence[str], options: ReadOptions
 ) -> TableRows:
-    """Read a CSV file (also compressed), a Parquet file (.parquet, .pq), or a folder of Parquet files.
+    """Read a CSV file (also compressed), a sheet of an Excel workbook, a Parquet file, or a folder of Parquet files.
 
     Raises:
         DataError: a column is missing, an id is empty, or a number or date cannot be parsed.
     """
-    if path.suffix in PARQUET or os.path.isdir(path):
+    if is_parquet(path):
         return _read_parquet(path, roles, options)
+    raw = read_text(path, options)
+    if date_column in DEFAULT_NAMES and options.start is None and options.given_names is None:
+        header, _, _ = read_header(path, raw, options.separator)
+        dates = find_date_columns(raw, options.separator)
+        date_column = choose_date_column(path, str(date_column), header, dates)
+        roles = replace(roles, date=date_column)
     texts = (*roles.keys, *roles.static)
     dated = date_column if options.start is None else ()
-    cells = read_cells(path, dated, options, [name for name in texts if name != roles.date])
+    cells = parse_cells(path, raw, dated, options, [name for name in texts if name != roles.date])
     return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
 
 
-def _resolve(path: Path, roles: ColumnRoles, present: list[str], options: ReadOptions) -> ColumnRoles:
+def _resolve(path: Location, roles: ColumnRoles, present: list[str], options: ReadOptions) -> ColumnRoles:
     """The roles with the targets by name. Raises DataError for a column of dates in a file that has `start`."""
     if options.start is None:
         return roles.resolve(str(path), present)
@@ -52,22 +68,47 @@ def _resolve(path: Path, roles: ColumnRoles, present: list[str], options: ReadOp
     return roles.resolve(str(path), [*present, roles.date])
 
 
-def _read_parquet(path: Path, roles: ColumnRoles, options: ReadOptions) -> TableRows:
+def is_parquet(path: Location) -> bool:
+    """Return whether a location is a folder, a file with the suffix of Parquet, or a file with its content."""
+    if is_folder(path) or path.suffix in PARQUET:
+        return True
     try:
-        if path.is_dir() and not any(path.rglob("*.parquet")):
-            raise DataError(
-                f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files"
-            )
-        schema = pq.read_schema(next(path.rglob("*.parquet")) if path.is_dir() else path)
-        roles = _resolve(path, roles, schema.names, options)
-        names = [name for name in roles.all if name != roles.date]
-        text = [name for name in names if is_text(schema.field(name).type)]
-        names += [roles.date] if options.start is None else []
-        table = pq.read_table(path, columns=names, read_dictionary=text)
+        with opened(path) as (file, _):
+            return file.read(4) == b"PAR1"
+    except OSError:  # the reader of text says why
+        return False
+
+
+def _read_parquet(path: Location, roles: ColumnRoles, options: ReadOptions) -> TableRows:
+    try:
+        if isinstance(path, Path) and path.is_dir():
+            parts = list(path.rglob("*.parquet"))
+            if not parts:
+                raise DataError(
+                    f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files"
+                )
+            roles, table = _read_columns_of(path, parts[0], path, roles)
+        else:
+            with opened(path) as (file, _):
+                roles, table = _read_columns_of(path, file, file, roles)
     except (OSError, pa.ArrowException) as error:
         reason = (isinstance(error, OSError) and error.strerror) or " ".join(str(error).split())
         raise DataError(f"{path}: cannot be read as Parquet: {reason}") from None
     return rows_from_arrow(Cells(path, pd.DataFrame(), first_line=0, unit="row"), table, roles, options)
+
+
+def _read_columns_of(
+    path: Location, first: Path | io.BufferedIOBase, source: Path | io.BufferedIOBase, roles: ColumnRoles
+) -> tuple[ColumnRoles, pa.Table]:
+    """The roles with the targets by name, and their columns; `first` is a file with the schema of `source`."""
+    schema = pq.read_schema(first)
+    dates = [
+        field.name for field in schema if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type)
+    ]
+    roles = replace(roles, date=choose_date_column(path, roles.date, schema.names, dates))
+    roles = roles.resolve(str(path), schema.names)
+    text = [name for name in roles.all if is_text(schema.field(name).type) and name != roles.date]
+    return roles, pq.read_table(source, columns=list(roles.all), read_dictionary=text)
 
 
 def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles) -> TableRows:
@@ -90,12 +131,13 @@ def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles) -> TableRows:
     return rows_from_arrow(cells, table, roles, ReadOptions())
 
 
-def read_static(path: Path, id_column: str, names: Sequence[str], options: ReadOptions) -> pd.DataFrame:
+def read_static(path: Location, id_column: str, names: Sequence[str], options: ReadOptions) -> pd.DataFrame:
     """Read a file of static covariates: one row per series with its id. Raises DataError for a repeated id."""
     roles = ColumnRoles(id_column, id_column, tuple(names))
-    if path.suffix in PARQUET:
+    if is_parquet(path):
         try:
-            frame = pd.read_parquet(path)
+            with opened(path) as (file, _):
+                frame = pd.read_parquet(file)
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"{path}: cannot be read as Parquet: {' '.join(str(error).split())}") from None
         roles.resolve(str(path), list(frame.columns))
@@ -115,14 +157,14 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
     """Parse the cells of a CSV file. Raises DataError for the first id, date or number that cannot be parsed."""
     codes, ids = _series(cells, roles.id)
     if options.start is None:
-        dates, utc_offset = read_dates(cells, roles.date, options, codes)
+        dates, clock = read_dates(cells, roles.date, options, codes)
     else:
-        dates, utc_offset = number_dates(codes, options), None
+        dates, clock = number_dates(codes, options), Clock()
     static = {}
     for name in roles.static:
         column = _numbers_or_texts(cells, name, options)
         static[name] = column if column.dtype.kind == "f" else column.astype("category")
-    targets = read_columns(cells, roles.targets or (), options)
+    targets = read_targets(cells, roles, options)
     past, texts = read_covariates(cells, roles.past, options)
     future, texts_of_future = read_covariates(cells, roles.future, options)
     return TableRows(
@@ -134,7 +176,7 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
         np.hstack([targets, past]) if roles.past else targets,
         future,
         static,
-        utc_offset,
+        clock,
         "ns" if dates.unit == "ns" else "us",
         texts=texts | texts_of_future,
     )
@@ -151,13 +193,29 @@ def _series(cells: Cells, id_column: str | None) -> tuple[Int32[np.ndarray, " ro
     return codes.astype(np.int32), pd.Index(ids, dtype=str)
 
 
-def read_columns(
-    cells: Cells, names: Sequence[str], options: ReadOptions
-) -> Float64[np.ndarray, "rows columns"]:
-    """Return columns as numbers. Raises DataError for the first cell that is not a number."""
+def read_targets(
+    cells: Cells, roles: ColumnRoles, options: ReadOptions
+) -> Float64[np.ndarray, "rows n_targets"]:
+    """Return the targets as numbers. Raises DataError that names every column with text."""
+    names = roles.targets or ()
     numbers = np.empty((len(cells.frame), len(names)))
+    refused: dict[str, DataError] = {}
     for i, name in enumerate(names):
-        numbers[:, i] = read_numbers(cells, name, options)
+        try:
+            numbers[:, i] = read_numbers(cells, name, options)
+        except DataError as error:
+            refused[name] = error
+    if refused and (long := describe_long(cells, roles)):
+        raise DataError(f"{cells.path}: {long}")
+    if len(refused) > 1:
+        names = ", ".join(map(quote, list(refused)[:8])) + (", ..." if len(refused) > 8 else "")
+        first = str(next(iter(refused.values()))).removeprefix(f"{cells.path}, ")
+        raise DataError(
+            f"{cells.path}: {len(refused)} columns are not numbers: {names}: leave them out (data.drop), or choose the "
+            f"number columns (data.columns); {first}"
+        )
+    for error in refused.values():
+        raise error
     return numbers
 
 

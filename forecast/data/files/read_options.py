@@ -28,6 +28,7 @@ class ReadOptions:
         names: of the columns of a file without a header. Empty: column_1, column_2, ...
         start: date of the first row of each series in a file without dates; rows are `freq` apart.
         freq: step between rows, see `TableSource`.
+        sheet: name of the sheet of an Excel workbook. None: the only one.
         na_values: further numbers and texts that mean a missing value, such as -9999.
 
     Raises:
@@ -41,6 +42,7 @@ class ReadOptions:
     decimal: str = "."
     thousands: str | None = None
     encoding: str | None = None
+    sheet: str | None = None
     na_values: Sequence[float | str] = ()
     header: str = "first"
     names: Sequence[str] = ()

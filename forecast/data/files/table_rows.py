@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int32, Int64
 
+from forecast.data.clock import Clock
 from forecast.data.files.cells import Cells
 from forecast.data.files.text import quote
-from forecast.data.files.timezone import to_move
 from forecast.system.errors import ConfigError, DataError
 
 
@@ -122,7 +122,7 @@ class TableRows:
         codes: of each row's series in `ids`.
         dates: datetime64[ns], without time zone.
         static: columns of float64 or categories.
-        utc_offset: minutes that the dates are ahead of UTC, if known.
+        clock: what the dates mean.
         unit: resolution of the dates in the source, `us` or `ns`.
         order: position of each row in the file; None if rows are in the order of the file.
         ahead: of a second file, whose rows follow the `own` rows of the first.
@@ -137,7 +137,7 @@ class TableRows:
     values: Float64[np.ndarray, "rows columns"]
     future: Float64[np.ndarray, "rows future"]
     static: dict[str, pd.Series]
-    utc_offset: int | None = None
+    clock: Clock = field(default_factory=Clock)
     unit: Literal["us", "ns"] = "us"
     order: Int64[np.ndarray, " rows"] | None = None
     ahead: Cells | None = None
@@ -192,7 +192,7 @@ class TableRows:
     def followed_by(self, other: "TableRows") -> "TableRows":
         """Append the rows of another file that lie after the last row of their series: future covariates."""
         ids = self.ids.append(other.ids.difference(self.ids, sort=False))
-        other = replace(other, dates=other.dates + to_move(other.utc_offset, self.utc_offset))
+        other = replace(other, dates=other.dates - other.clock.ahead_of(self.clock))
         last = np.full(len(ids), np.datetime64("NaT"), dtype=self.dates.dtype)
         np.fmax.at(last, self.codes, self.dates)
         kept = np.flatnonzero(~(other.dates <= last[ids.get_indexer(other.ids)][other.codes]))

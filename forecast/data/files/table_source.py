@@ -16,6 +16,8 @@ from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.system.errors import ConfigError, DataError
 
+_EARLIEST, _LATEST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")
+
 
 @dataclass(kw_only=True)
 class TableSource:
@@ -127,9 +129,16 @@ class TableSource:
         """The rows between the dates of `rows`. Raises DataError if there are none."""
         if self.rows is None:
             return rows
-        chosen = np.flatnonzero((rows.dates >= self._first) & (rows.dates <= self._last))
+        try:
+            first, last = (rows.clock.read(date).to_datetime64() for date in (self._first, self._last))
+        except ValueError as error:
+            raise ConfigError(
+                f"data.rows={list(self.rows)}: leave the offset from UTC out: {error}"
+            ) from None
+        chosen = np.flatnonzero((rows.dates >= first) & (rows.dates <= last))
         if not len(chosen):
-            span = f"{rows.dates.min()} to {rows.dates.max()}"
+            dates = rows.clock.local(pd.DatetimeIndex([rows.dates.min(), rows.dates.max()]))
+            span = " to ".join(map(str, dates))
             raise DataError(f"{rows.cells.path}: data.rows={list(self.rows)} leaves no row: there are {span}")
         return rows.take(chosen)
 
@@ -147,28 +156,26 @@ class TableSource:
         return rows.take(np.flatnonzero(rows.ids.isin(wanted)[rows.codes]))
 
 
-def parse_span(rows: Sequence[str | None] | None) -> tuple[np.datetime64, np.datetime64]:
+def parse_span(rows: Sequence[str | None] | None) -> tuple[pd.Timestamp, pd.Timestamp]:
     """The first and the last date of `data.rows`. Raises ConfigError for anything but two dates or null."""
-    first, last = pd.Timestamp.min, pd.Timestamp.max
+    first, last = _EARLIEST, _LATEST
     if rows is None:
-        return first.to_datetime64(), last.to_datetime64()
+        return first, last
     if isinstance(rows, str) or len(rows) != 2:
         raise ConfigError(f"data.rows={rows}: write two dates, as in data.rows=[2006-01-01,null]")
     dates = [
         pd.to_datetime(str(date), format="ISO8601", errors="coerce") for date in rows if date is not None
     ]
-    if any(date is pd.NaT or date.tz is not None for date in dates):
-        raise ConfigError(
-            f"data.rows={list(rows)}: write dates as 2006-01-01 or 2006-01-01T06:00, without an offset"
-        )
+    if any(date is pd.NaT for date in dates):
+        raise ConfigError(f"data.rows={list(rows)}: write dates as 2006-01-01 or 2006-01-01T06:00")
     if rows[0] is not None:
         first = dates[0]
     if rows[1] is not None:
         has_time = len(str(rows[1])) > len("2006-01-01")
         last = dates[-1] if has_time else dates[-1] + pd.Timedelta(days=1) - pd.Timedelta(1, "ns")
-    if first > last:
+    if first.tz_localize(None) > last.tz_localize(None):
         raise ConfigError(f"data.rows={list(rows)}: the first date lies after the last one")
-    return first.to_datetime64(), last.to_datetime64()
+    return first, last
 
 
 def _check_list(key: str, names: object) -> None:

@@ -1,16 +1,12 @@
 """Reading text files in bounded memory; compression and encoding are detected from the content, not from the name."""
 
 import codecs
-import gzip
 import io
-import os
-import zipfile
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import cast
 
+from forecast.data.files.compressed import UNREADABLE, is_workbook, unpacked
+from forecast.data.files.location import Location, opened
+from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.workbook import sheet_as_csv
 from forecast.system.errors import DataError
 from forecast.system.memory import available
 
@@ -26,44 +22,25 @@ _BEFORE_RATIO = 2**26
 _TABLE_PER_TEXT = 4
 """Bytes of memory that reading a table needs per byte of its text."""
 
-_OTHER_KINDS = {
-    b"PAR1": "a Parquet file",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"ARROW1": "an Arrow file",
-    b"\x89HDF": "an HDF5 file",
-    b"SQLite format 3": "an SQLite database",
-    b"\x93NUMPY": "a NumPy array",
-    b"%PDF": "a PDF",
-    b"\x89PNG": "a picture",
-    b"BZh": "packed by bzip2",
-    b"\xfd7zXZ": "packed by xz",
-    b"\x28\xb5\x2f\xfd": "packed by zstd",
-    b"7z\xbc\xaf": "packed by 7-Zip",
-}
-UNREADABLE = (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError)
 
+def read_text(path: Location, options: ReadOptions) -> bytes:
+    """Return the text of a file as UTF-8 without a byte-order mark; compression and UTF-16 are detected and decoded.
 
-def read_text(path: Path, encoding: str | None = None) -> bytes:
-    """Return the text of a file as UTF-8 without a byte-order mark; gzip, zip and UTF-16 are detected and decoded.
-
-    `encoding` replaces the detection of UTF-8 and UTF-16.
+    A sheet of an Excel workbook is written as CSV. `options.encoding` replaces the detection of UTF-8 and UTF-16.
 
     Raises:
         DataError: not text, not a regular file, or too large for the available memory.
     """
     try:
-        with _opened(path) as file, _unpacked(path, file) as stream:
-            raw = _read_whole(path, file, stream)
+        with opened(path) as (file, size):
+            if is_workbook(file):
+                raw = sheet_as_csv(path, file, options)
+            else:
+                with unpacked(path, file) as stream:
+                    raw = decode(path, _read_whole(path, file, stream, size), options.encoding)
     except UNREADABLE as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
         raise DataError(f"{path}: cannot be read: {reason}") from None
-    found = encoding or _encoding(raw)
-    if found != "utf-8":
-        try:
-            raw = raw.decode(found).encode()
-        except UnicodeError:
-            advice = "save it as UTF-8" if encoding is None else "give another data.encoding"
-            raise DataError(f"{path}: looks like {found.upper()}, and is not: {advice}") from None
     raw = raw.removeprefix(codecs.BOM_UTF8)
     check_text(path, raw)
     if not raw.strip():
@@ -71,7 +48,19 @@ def read_text(path: Path, encoding: str | None = None) -> bytes:
     return raw
 
 
-def check_text(path: Path, raw: bytes, first_line: int = 1) -> None:
+def decode(path: Location, raw: bytes, encoding: str | None) -> bytes:
+    """Return text as UTF-8. Raises DataError if it is not in `encoding`, or in UTF-16 where it begins so."""
+    found = encoding or _encoding(raw)
+    if found == "utf-8":
+        return raw
+    try:
+        return raw.decode(found).encode()
+    except UnicodeError:
+        advice = "save it as UTF-8" if encoding is None else "give another data.encoding"
+        raise DataError(f"{path}: looks like {found.upper()}, and is not: {advice}") from None
+
+
+def check_text(path: Location, raw: bytes, first_line: int = 1) -> None:
     """Raise DataError if the bytes are not UTF-8 text; `first_line` is the line of the file at which they begin."""
     try:
         raw.decode()
@@ -95,58 +84,9 @@ def quote(text: object) -> str:
     return shown if len(shown) <= 60 else f"{shown[:56]}...'"
 
 
-@contextmanager
-def unpacked(path: Path) -> Iterator[tuple[io.BufferedIOBase, int]]:
-    """Yield a stream of the unpacked bytes, and the size of the file on disk in bytes."""
-    with _opened(path) as file, _unpacked(path, file) as stream:
-        yield stream, os.fstat(file.fileno()).st_size
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[io.BufferedReader]:
-    if not path.exists():
-        raise DataError(f"{path}: no such file" + (": a broken link" if path.is_symlink() else ""))
-    if not path.is_file():
-        kind = "folder" if path.is_dir() else "device"
-        raise DataError(f"{path}: not a file but a {kind}: give a CSV file")
-    if path.stat().st_size == 0:  # a file of /proc too, which might never end
-        raise DataError(f"{path}: empty")
-    with open(path, "rb") as file:
-        yield file
-
-
-@contextmanager
-def _unpacked(path: Path, file: io.BufferedReader) -> Iterator[io.BufferedIOBase]:
-    head = file.read(16)
-    file.seek(0)
-    if head.startswith(b"\x1f\x8b"):
-        with gzip.GzipFile(fileobj=file) as stream:
-            yield stream
-    elif head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        with zipfile.ZipFile(file) as archive, archive.open(_only_member(path, archive)) as stream:
-            yield cast(io.BufferedIOBase, stream)
-    else:
-        for mark, kind in _OTHER_KINDS.items():
-            if head.startswith(mark):
-                advice = "save the table as CSV (.gz and .zip are unpacked)"
-                raise DataError(f"{path}: {kind}, not CSV: {advice}")
-        yield file
-
-
-def _only_member(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
-    files = [file for file in archive.infolist() if not file.filename.startswith("__MACOSX/")]
-    if any(file.filename == "[Content_Types].xml" for file in files):
-        raise DataError(f"{path}: an Excel workbook, not CSV: save the sheet as CSV UTF-8")
-    if len(files) != 1:
-        raise DataError(f"{path}: {len(files)} files in the archive, where one is expected")
-    if files[0].flag_bits & 1:
-        raise DataError(f"{path}: the archive is encrypted: unpack it first")
-    return files[0]
-
-
-def _read_whole(path: Path, file: io.BufferedReader, stream: io.BufferedIOBase) -> bytes:
+def _read_whole(path: Location, file: io.BufferedIOBase, stream: io.BufferedIOBase, size: int) -> bytes:
     """Read the stream to its end. Stop early at content that no table has, so that no archive bomb is unpacked."""
-    room, size = available(), os.fstat(file.fileno()).st_size
+    room = available()
     whole, lines = io.BytesIO(), 1
     while chunk := stream.read(_CHUNK):
         if whole.tell() == 0:
@@ -178,5 +118,5 @@ def _encoding(raw: bytes) -> str:
     return "utf-16-be" if odd == 0 and even > len(head) // 4 else "utf-8"
 
 
-def _zero_byte(path: Path, line: int) -> DataError:
+def _zero_byte(path: Location, line: int) -> DataError:
     return DataError(f"{path}, line {line}: a zero byte: this is no text, or the file is damaged")

@@ -1,16 +1,21 @@
 """Conversion of local times with daylight saving time to UTC, in which no hour is repeated or skipped."""
 
-import warnings
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int32
 
+from forecast.data.clock import Clock
 from forecast.data.files.cells import Cells
+from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import ConfigError
 
-_HOUR = np.timedelta64(1, "h")
+_ZONES = (
+    "Europe/Berlin", "Europe/London", "Europe/Athens", "America/New_York", "America/Sao_Paulo", "America/Santiago",
+    "Australia/Sydney", "Pacific/Auckland", "Asia/Tehran", "Asia/Jerusalem",
+)  # fmt: skip
+"""One zone for each set of rules by which local clocks change, or changed in the last decades."""
 
 
 def to_utc(
@@ -78,37 +83,45 @@ def minutes_ahead(offset: str) -> int:
     return int(f"{offset[0]}1") * (60 * int(digits[:2]) + int(digits[2:]))
 
 
-def looks_repeated(date: pd.Timestamp) -> bool:
-    """Return whether a date may be in the hour that clocks repeat in autumn: a night of a weekend in some months."""
-    return date.hour <= 4 and date.weekday() >= 4 and date.month in (3, 4, 9, 10, 11)
+def zone_name(offset: str) -> str:
+    """Return the zone of a UTC offset such as Z, +02, -0330 or +05:30, as pandas takes it: UTC, UTC+02:00."""
+    minutes = minutes_ahead(offset)
+    sign, (hours, rest) = "-" if minutes < 0 else "+", divmod(abs(minutes), 60)
+    return f"UTC{sign}{hours:02d}:{rest:02d}" if minutes else "UTC"
 
 
-def looks_skipped(before: pd.Timestamp, after: pd.Timestamp, step: pd.offsets.BaseOffset) -> bool:
-    """Return whether the gap between two dates may be the hour that clocks skip in spring: one hour at night."""
-    if not isinstance(step, pd.offsets.Tick):
-        return False
-    return bool(after - before == _HOUR + np.timedelta64(step.nanos, "ns")) and after.hour <= 4
+def find_repeating_zone(date: pd.Timestamp, step: pd.Timedelta | None = None) -> str | None:
+    """Return a zone whose clocks repeat this local time, or with `step` the step that ends there, if there is one."""
+    begin = date if step is None else date - step
+    return next((zone for zone in _ZONES if _is_ambiguous(begin, zone)), None)
 
 
-def without_zone(where: object, dates: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, int | None]:
-    """Remove the time zone from dates and return them with their UTC offset in minutes.
+def find_skipping_zone(date: pd.Timestamp) -> str | None:
+    """Return a zone whose clocks skip this local time, if there is one."""
+    for zone in _ZONES:
+        if pd.isna(date.tz_localize(zone, nonexistent="NaT", ambiguous=True)):
+            return zone
+    return None
 
-    Dates become local times if the offset is the same in all of them, else UTC, with a warning that names `where`. The
-    offset is None for dates without a zone and for days.
+
+def _is_ambiguous(date: pd.Timestamp, zone: str) -> bool:
+    return bool(pd.isna(date.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward")))
+
+
+def without_zone(dates: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, Clock]:
+    """Remove the time zone from dates and return them with their clock.
+
+    Dates become local times if the offset is the same in all of them, else UTC. Days stay days.
     """
-    if dates.tz is None or is_days(dates):
-        return dates.tz_localize(None), None
+    if dates.tz is None:
+        return dates, Clock()
+    zone, local = str(dates.tz), dates.tz_localize(None)
+    if is_days(dates):
+        return local, Clock(None, zone)
     if not has_one_offset(dates):
-        warn_of_offsets(where)
-        return dates.tz_convert(None), 0
-    local = dates.tz_localize(None)
+        return dates.tz_convert(None), Clock(0, zone)
     ahead = local[:1].to_numpy() - dates[:1].tz_convert(None).to_numpy()
-    return local, int(ahead[0] / np.timedelta64(1, "m")) if len(ahead) else None
-
-
-def to_move(clock: int | None, other: int | None) -> np.timedelta64:
-    """Return the time to add to dates of one UTC offset to get the other; zero if one of the two is None."""
-    return np.timedelta64(0 if clock is None or other is None else other - clock, "m")
+    return local, Clock(int(ahead[0] / np.timedelta64(1, "m")) if len(ahead) else None, zone)
 
 
 def has_one_offset(dates: pd.DatetimeIndex) -> bool:
@@ -117,6 +130,33 @@ def has_one_offset(dates: pd.DatetimeIndex) -> bool:
     return not len(offsets) or bool((offsets == offsets[0]).all())
 
 
-def warn_of_offsets(where: object) -> None:
-    """Warn that dates with a changing UTC offset are read as UTC."""
-    warnings.warn(f"{where}: the offset from UTC changes, so dates are read as UTC", stacklevel=3)
+def place_in_time(
+    cells: Cells,
+    column: str,
+    dates: pd.DatetimeIndex,
+    options: ReadOptions,
+    series: Int32[np.ndarray, " rows"],
+) -> tuple[pd.DatetimeIndex, Clock]:
+    """Apply `stamp` and `timezone` to dates without an offset; return them with their clock."""
+    dates = begin_steps(dates, series, options)
+    if options.timezone is None:
+        return dates, Clock()
+    clock = Clock(None if is_days(dates) else 0, options.timezone)
+    return to_utc(cells, column, dates, options.timezone, series), clock
+
+
+def begin_steps(
+    dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"], options: ReadOptions
+) -> pd.DatetimeIndex:
+    """Return the dates at which steps begin: with `stamp=end`, one step before the dates of the file.
+
+    Local times move before they become UTC: the hour that ends at 02:00 twice in autumn begins at 01:00 twice.
+    """
+    if options.stamp == "start" or len(dates) < 2:
+        return dates
+    order = np.argsort(series, kind="stable")
+    steps = np.diff(dates.to_numpy()[order])[np.diff(series[order]) == 0]
+    lengths, counts = np.unique(steps[steps > np.timedelta64(0)], return_counts=True)
+    if not len(lengths) or (step := lengths[counts.argmax()]) > np.timedelta64(1, "D"):
+        raise ConfigError("data.stamp=end is for steps of a day or less: leave it out")
+    return pd.DatetimeIndex(dates - step)

@@ -5,7 +5,7 @@ Each chunk begins at the `position` of the one before, so that an interrupted co
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
+from forecast.data.clock import Clock
 from forecast.data.files.cells import Cells, date_name, quote
-from forecast.data.files.dates import place_in_time, read_dates
+from forecast.data.files.dates import read_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import ColumnRoles, TableRows
-from forecast.data.files.timezone import without_zone
+from forecast.data.files.timezone import place_in_time, without_zone
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import ConfigError
 
@@ -46,29 +47,61 @@ class Chunks(ABC):
         columns: Sequence[str] | None,
         options: ReadOptions,
         size: int,
+        drop: Sequence[str] = (),
+        duplicates: str | None = None,
     ) -> None:
-        """`size` is the number of bytes, of text or of numbers, in a chunk."""
+        """`size` is the number of bytes, of text or of numbers, in a chunk.
+
+        With `duplicates`, no chunk ends between rows of one date.
+        """
         if type(size) is not int or size < 1:
             raise ConfigError(f"chunk={size} must be a whole number of bytes")
         self.path, self.date_column, self.size = path, date_column, size
-        self.options = options
+        self.options, self.duplicates = options, duplicates
         self.roles = ColumnRoles(
-            None, date_name(date_column), None if columns is None else tuple(map(str, columns))
+            None,
+            date_name(date_column),
+            None if columns is None else tuple(map(str, columns)),
+            drop=tuple(map(str, drop)),
         )
         self.roles.check()
 
     @abstractmethod
+    def _read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
+        """Yield the chunks from a position on, or from the beginning for None. Raises DataError for invalid content."""
+
     def read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
         """Yield the chunks from a position on, or from the beginning for None. Raises DataError for invalid content."""
+        return self._read(position) if self.duplicates is None else self._read_whole_dates(position)
+
+    def _read_whole_dates(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
+        """As `_read`, with the rows of the last date of a chunk moved to the next one.
+
+        A position is that of a chunk of `_read` and the number of its rows to skip.
+        """
+        part, skip = (None, 0) if position is None else (position["chunk"], position["skip"])
+        begin, held, done = {"chunk": part, "skip": skip}, None, 0
+        for chunk in self._read(part):
+            new = _slice(chunk.rows, skip, len(chunk.rows))
+            rows = new if held is None else _join(held, new)
+            earlier = np.flatnonzero(rows.dates != rows.dates[-1])
+            ready = int(earlier[-1]) + 1 if len(earlier) else 0
+            if len(rows) - ready <= len(new):
+                begin = {"chunk": part, "skip": len(chunk.rows) - (len(rows) - ready)}
+            if ready:
+                yield Chunk(_slice(rows, 0, ready), begin, chunk.done)
+            held, part, skip, done = _slice(rows, ready, len(rows)), chunk.position, 0, chunk.done
+        if held is not None:
+            yield Chunk(held, {"chunk": part, "skip": 0}, done)
 
     def _rows(
         self,
         cells: Cells,
         roles: ColumnRoles,
-        dates: tuple[pd.DatetimeIndex, int | None],
+        dates: tuple[pd.DatetimeIndex, Clock],
         values: Float64[np.ndarray, "rows columns"],
     ) -> TableRows:
-        """The rows of one series; `dates` come with their UTC offset."""
+        """The rows of one series; `dates` come with their clock."""
         codes, none = np.zeros(len(values), dtype=np.int32), np.empty((len(values), 0))
         at = dates[0].to_numpy("datetime64[ns]")
         return TableRows(
@@ -86,8 +119,8 @@ class Chunks(ABC):
 
     def _dates(
         self, cells: Cells, column: str, anchors: Sequence[Sequence[str]]
-    ) -> tuple[pd.DatetimeIndex, int | None]:
-        """Parse the dates of a chunk in the format of the rows above it, and return them with their UTC offset.
+    ) -> tuple[pd.DatetimeIndex, Clock]:
+        """Parse the dates of a chunk in the format of the rows above it, and return them with their clock.
 
         `anchors` are the texts and the parsed dates of the file's first row and of the row above the chunk.
         """
@@ -98,11 +131,13 @@ class Chunks(ABC):
             dates = pd.DatetimeIndex(texts)
             if dates.tz is None:
                 return place_in_time(cells, column, dates, self.options, np.zeros(len(dates), dtype=np.int32))
-            return without_zone(self.path, dates.tz_convert("UTC") if self._offset_changes else dates)
+            if self._offset_changes:
+                return dates.tz_convert(None), Clock(0, str(dates.tz))
+            return without_zone(dates)
         known = pd.Series([text for text, _ in anchors], dtype=str)
         texts = pd.concat([known, texts.astype(str).where(texts.notna())], ignore_index=True)
         above = Cells(cells.path, pd.DataFrame({column: texts}), cells.first_line - len(anchors), cells.unit)
-        dates, utc_offset = read_dates(above, column, self.options)
+        dates, clock = read_dates(above, column, self.options)
         if [str(date) for date in dates[: len(anchors)]] != [date for _, date in anchors]:
             raise cells.refuse(
                 f"{quote(texts.iloc[len(anchors)])} and the dates above have no format in common: set "
@@ -110,7 +145,7 @@ class Chunks(ABC):
                 row=0,
                 column=column,
             )
-        return dates[len(anchors) :], utc_offset
+        return dates[len(anchors) :], clock
 
     def _anchors(
         self, cells: Cells, column: str, dates: pd.DatetimeIndex, before: Sequence[Sequence[str]]
@@ -118,3 +153,23 @@ class Chunks(ABC):
         texts = cells.frame[column]
         first, last = ([str(texts.iloc[row]), str(dates[row])] for row in (0, -1))
         return [list(before[0]) if before else first, last]
+
+
+def _slice(rows: TableRows, first: int, stop: int) -> TableRows:
+    """The rows `first` … `stop` − 1 of a chunk."""
+    return replace(
+        rows,
+        cells=replace(rows.cells, first_line=rows.cells.first_line + first),
+        codes=rows.codes[first:stop],
+        dates=rows.dates[first:stop],
+        values=rows.values[first:stop],
+        future=rows.future[first:stop],
+    )
+
+
+def _join(above: TableRows, below: TableRows) -> TableRows:
+    """The rows of two chunks that follow each other."""
+    parts = {
+        name: (getattr(above, name), getattr(below, name)) for name in ("codes", "dates", "values", "future")
+    }
+    return replace(above, **{name: np.concatenate(pair) for name, pair in parts.items()})

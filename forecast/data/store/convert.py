@@ -40,6 +40,7 @@ class Note:
     columns: list[str] = field(default_factory=list)
     freq: str | None = None
     utc_offset: int | None = None
+    timezone: str | None = None
     first_date: str = ""
     last_date: str = ""  # of the rows read so far, then of the store
     last_value_date: str = ""
@@ -122,7 +123,7 @@ def _pour(
     if note.columns:
         writer = StoreWriter(partial, note.columns, note.dtype, note.unit, note.ranges.rows)
     for chunk in chunks.read(note.position):
-        table = _checked(chunk, note, freq)
+        table = _checked(chunk, note, freq, chunks.duplicates)
         note.freq, note.last_date, note.position = table.freq, str(table.grid[-1]), chunk.position
         table = _from_first_value(table, note)
         if table is not None:
@@ -130,7 +131,8 @@ def _pour(
             if note.dtype == "<f4" and not ranges.fit_float32():
                 return False
             if writer is None:
-                note.columns, note.utc_offset = list(table.columns), table.utc_offset
+                note.columns = list(table.columns)
+                note.utc_offset, note.timezone = table.clock.utc_offset, table.clock.timezone
                 note.first_date = str(table.grid[0])
                 note.unit = "ns" if table.grid.unit == "ns" else "us"
                 writer = StoreWriter(partial, note.columns, note.dtype, note.unit, 0)
@@ -146,7 +148,7 @@ def _pour(
     for name, missing in zip(note.columns, note.ranges.missing, strict=True):
         if missing == note.ranges.rows:
             raise DataError(f"{chunks.path}: column {quote(name)} has no value: leave it out (data.columns)")
-    about = ("freq", "utc_offset", "first_date", "last_date")
+    about = ("freq", "utc_offset", "timezone", "first_date", "last_date")
     writer.finish(
         **{key: getattr(note, key) for key in about},
         minimum=note.ranges.minimum,
@@ -177,18 +179,18 @@ def _count_empty_end(table: Panel, note: Note) -> None:
         note.last_value_date = str(table.grid[measured[-1]])
 
 
-def _checked(chunk: Chunk, note: Note, freq: str | None) -> Panel:
+def _checked(chunk: Chunk, note: Note, freq: str | None, duplicates: str | None) -> Panel:
     """Check that the rows of the chunk continue the grid of the rows above, and return them."""
     rows = chunk.rows
     if note.position is not None:  # the row above comes along, and goes again
         rows = _prepend(rows, np.datetime64(note.last_date, "ns"))
-    table = align(rows, Spacing(note.freq or freq), sort=False, is_part=True)
+    table = align(rows, Spacing(note.freq or freq), sort=False, duplicates=duplicates, is_part=True)
     if note.position is None:
         return table
     if len(table.grid) < 2:
         raise DataError(f"{rows.cells.path}: no row follows {note.last_date}")
     values = np.asarray(table.values)[1:]
-    return Panel.of_table(table.grid[1:], values, table.columns, table.freq, utc_offset=table.utc_offset)
+    return Panel.of_table(table.grid[1:], values, table.columns, table.freq, clock=table.clock)
 
 
 def _prepend(rows: TableRows, date: np.datetime64) -> TableRows:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from forecast.data.files.cells import Cells, parse_cells
-from forecast.data.files.read import read_columns
-from forecast.data.files.text import UNREADABLE, check_text, unpacked
+from forecast.data.files.compressed import UNREADABLE, is_workbook, unpacked
+from forecast.data.files.location import opened
+from forecast.data.files.read import read_targets
+from forecast.data.files.text import check_text, decode
 from forecast.data.store.chunks import Chunk, Chunks
 from forecast.system.errors import DataError
 
@@ -22,27 +24,35 @@ class CsvChunks(Chunks):
 
     def __init__(self, path: Path, **options: Any) -> None:
         super().__init__(path, **options)
-        with unpacked(path) as (stream, size):
-            self.total = size if isinstance(stream, io.BufferedReader) else None
+        with opened(path) as (file, size):
+            if is_workbook(file):
+                raise DataError(
+                    f"{path}: an Excel workbook, which needs no store: use data=csv data.path={path}"
+                )
+            with unpacked(path, file) as stream:
+                self.total = size if stream is file else None
 
-    def read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
+    def _read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
         try:
-            with unpacked(self.path) as (stream, _):
-                yield from self._read(stream, position)
+            with opened(self.path) as (file, _), unpacked(self.path, file) as stream:
+                yield from self._parse(stream, position)
         except UNREADABLE as error:
             raise DataError(f"{self.path}: cannot be read: {error}") from None
 
-    def _read(self, stream: io.BufferedIOBase, position: dict[str, Any] | None) -> Iterator[Chunk]:
+    def _parse(self, stream: io.BufferedIOBase, position: dict[str, Any] | None) -> Iterator[Chunk]:
         header = self._header(stream)
         start = {"offset": stream.tell(), "line": 1 + header.count(b"\n"), "blank": None, "anchors": []}
         first_row = self._line(stream, start["line"])
         at = position or start
         stream.seek(at["offset"])
-        header = header.removeprefix(codecs.BOM_UTF8)
+        header, first_row = (
+            self._as_utf8(header, 1).removeprefix(codecs.BOM_UTF8),
+            self._as_utf8(first_row, 2),
+        )
         column = self.roles.date
         while raw := self._lines(stream, at["line"]):
             after = {**at, "offset": at["offset"] + len(raw), "line": at["line"] + raw.count(b"\n")}
-            check_text(self.path, raw, at["line"])
+            raw = self._as_utf8(raw, at["line"])
             filled = raw.rstrip(b"\r\n\t " + self.options.separator.encode())
             if not filled:
                 at = {**after, "blank": at["blank"] or at["line"]}
@@ -61,7 +71,7 @@ class CsvChunks(Chunks):
                 cells = Cells(self.path, cells.frame.iloc[1:].reset_index(drop=True), at["line"])
             roles = self.roles.resolve(str(self.path), list(cells.frame.columns))
             dates = self._dates(cells, column, at["anchors"])
-            rows = self._rows(cells, roles, dates, read_columns(cells, roles.values, self.options))
+            rows = self._rows(cells, roles, dates, read_targets(cells, roles, self.options))
             ends = raw.count(b"\n", len(filled))
             after["blank"] = after["line"] - ends + 1 if ends > 1 else None
             after["anchors"] = self._anchors(cells, column, dates[0], at["anchors"])
@@ -69,6 +79,13 @@ class CsvChunks(Chunks):
             at = after
         if not at["anchors"]:
             raise DataError(f"{self.path}: a header and no rows")
+
+    def _as_utf8(self, raw: bytes, line: int) -> bytes:
+        """Return the text from this line on as UTF-8. Raises DataError if it is not in the encoding of the options."""
+        if self.options.encoding is not None:
+            raw = decode(self.path, raw, self.options.encoding)
+        check_text(self.path, raw, line)
+        return raw
 
     def _header(self, stream: io.BufferedIOBase) -> bytes:
         """Read the first line, and further ones while a quote is open."""
@@ -79,7 +96,6 @@ class CsvChunks(Chunks):
             raise DataError(
                 f"{self.path}: text in UTF-16, or none: save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"
             )
-        check_text(self.path, header)
         if b"\r" in header.rstrip(b"\r\n"):
             raise DataError(
                 f"{self.path}: lines end in a carriage return alone: save the file with line feeds"

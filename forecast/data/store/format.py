@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.lib import format as npy
 
+from forecast.data.clock import clock_of, is_zone
 from forecast.data.files.cells import quote
 from forecast.data.panel import Panel
 from forecast.data.stored_values import StoredValues
@@ -67,7 +68,7 @@ def open_store(path: str | Path) -> Panel:
         tuple(about["maximum"]),
         tuple(about["missing"]),
     )
-    return Panel.of_table(dates, stored, columns, about["freq"], utc_offset=about.get("utc_offset"))
+    return Panel.of_table(dates, stored, columns, about["freq"], clock=clock_of(about))
 
 
 def check_fits_memory(panel: Panel) -> None:
@@ -95,6 +96,8 @@ def _read_description(file: Path) -> dict[str, Any]:
             raise DataError(f"{file.name} has no {key} that can be")
     if type(about.get("utc_offset")) not in (int, type(None)):
         raise DataError(f"{file.name}: utc_offset is neither a whole number of minutes nor null")
+    if not is_zone(about.get("timezone")):
+        raise DataError(f"{file.name}: timezone is neither a time zone nor null")
     columns, ranges, missing = about["columns"], [about["minimum"], about["maximum"]], about["missing"]
     if not all(isinstance(name, str) for name in columns) or len(set(columns)) < len(columns):
         raise DataError(f"{file.name} has columns without a name of their own")

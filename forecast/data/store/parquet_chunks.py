@@ -12,7 +12,7 @@ import pyarrow.parquet
 
 from forecast.data.files.cells import Cells, quote
 from forecast.data.files.table_rows import ColumnRoles
-from forecast.data.files.timezone import has_one_offset, is_days, warn_of_offsets
+from forecast.data.files.timezone import has_one_offset, is_days
 from forecast.data.store.chunks import Chunk, Chunks
 from forecast.system.errors import DataError
 
@@ -33,12 +33,10 @@ class ParquetChunks(Chunks):
             raise DataError(f"{path}: no Parquet file that can be read: {_first_line(error)}") from None
         self.total = self._file.metadata.num_rows
 
-    def read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
+    def _read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
         at = position or {"row": 0, "anchors": []}
         column, roles = self.roles.date, self._resolve_roles()
         self._offset_changes = self._has_offsets(column)
-        if self._offset_changes:
-            warn_of_offsets(self.path)
         group, skipped = 0, at["row"]  # rows of that group that were read before
         while group < self._file.num_row_groups and skipped >= self._file.metadata.row_group(group).num_rows:
             skipped -= self._file.metadata.row_group(group).num_rows
@@ -108,11 +106,3 @@ class ParquetChunks(Chunks):
 
 def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def is_parquet(path: Path) -> bool:
-    """Return whether the content of the file, whatever its name, is Parquet."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(4) == b"PAR1"

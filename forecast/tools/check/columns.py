@@ -203,7 +203,7 @@ def pool_series(
         zeros=sum(each.zeros for each in by_series) / known if known else 0.0,
         leading_zeros=max(each.leading_zeros for each in by_series),
         longest_run=by_series[stuck].longest_run,
-        run_from=date_at(panel.dates(np.array([row])), 0),
+        run_from=date_at(panel.local_dates(np.array([row])), 0),
         series=str(panel.ids[stuck]),
         outliers=sum(each.outliers for each in by_series),
         sentinel=next((each.sentinel for each in by_series if each.sentinel is not None), None),

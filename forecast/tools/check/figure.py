@@ -120,7 +120,7 @@ def cut_curve(found: Diagnosis, series: int, name: str) -> Curve:
         label = f"{label}\n{name}" if len(found.targets) > 1 else label
     return Curve(
         label=label,
-        dates=panel.dates(np.arange(start, end)),
+        dates=panel.local_dates(np.arange(start, end)),
         raw=np.asarray(found.panel.values)[start:end, found.panel.columns.index(name)],
         interpolated=np.asarray(found.interpolated.values)[start:end, found.panel.columns.index(name)],
         parts={

@@ -94,7 +94,7 @@ def find_gaps(panel: Panel) -> Gaps:
     longest = int(lengths.argmax()) if len(lengths) else None
 
     def stretch(run: int) -> Stretch:
-        first, last = panel.dates(np.array([starts[run], starts[run] + lengths[run] - 1]))
+        first, last = panel.local_dates(np.array([starts[run], starts[run] + lengths[run] - 1]))
         return Stretch(series_at(panel, starts[run]), first, last, int(lengths[run]))
 
     return Gaps(
@@ -104,7 +104,7 @@ def find_gaps(panel: Panel) -> Gaps:
         longest=None if longest is None else stretch(longest),
         missing_numbers=len(rows),
         places=tuple(
-            Place(series_at(panel, row), columns[number], date_at(panel.dates(np.array([row])), 0))
+            Place(series_at(panel, row), columns[number], date_at(panel.local_dates(np.array([row])), 0))
             for row, number in zip(rows[:SHOWN], numbers[:SHOWN], strict=True)
         ),
         by_series=np.bincount(

@@ -83,8 +83,8 @@ def split_parts(panel: Panel, split: Split, scale_by: str = "series") -> list[Pa
             raise DataError(
                 f"{panel.n_rows} rows leave none for the {name} part: give more rows, or another data.split"
             )
-        begins = date_at(panel.dates(first[used]).sort_values(), 0)
-        ends = date_at(panel.dates(last[used] - 1).sort_values(), -1)
+        begins = date_at(panel.local_dates(first[used]).sort_values(), 0)
+        ends = date_at(panel.local_dates(last[used] - 1).sort_values(), -1)
         parts.append(Part(name, first, last, first - panel.starts, has_scale, begins, ends))
     return parts
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from forecast.attention import ProbSparseAttention
 from forecast.data import Batch, DataModule
+from forecast.data.clock import clock_of
 from forecast.data.time_features import time_features
 from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.model import TrainedModel
@@ -150,8 +151,8 @@ def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[st
     panel, series = scaled.panel, batch.series
     steps = torch.arange(-windows.seq_len, windows.pred_len)
     rows = (windows.origins(batch.index)[:, None] + steps).numpy()
-    calendar = time_features(panel.dates(rows.ravel()), data.freq, data.holidays)
-    time = torch.from_numpy(calendar).unflatten(0, rows.shape)
+    dates = clock_of(trained.data_state).local(panel.dates(rows.ravel()))
+    time = torch.from_numpy(time_features(dates, data.freq, data.holidays)).unflatten(0, rows.shape)
     inputs = {
         "past": replace_missing(
             panel.values[rows[:, : windows.seq_len]], scaled.scaler.inverse(batch.past, series)

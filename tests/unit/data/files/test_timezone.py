@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecast.data import csv_data, long_data, read_frame
+from forecast.data.clock import Clock
 from forecast.data.files.file_source import read_table
 from forecast.data.files.frame_source import FrameSource
 from forecast.data.store.format import open_store
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, DataError
 from tests.support.commands import answer
 
 ZONES = ["Europe/Berlin", "America/New_York", "America/St_Johns", "Australia/Sydney", "Asia/Kolkata", "UTC"]
@@ -91,18 +92,18 @@ def test_the_clock_is_what_the_offsets_say(tmp_path: Path, offset: str, minutes:
     rows = [f"2024-01-01T{hour:02}:00{offset},1" for hour in range(9)]
     (tmp_path / "t.csv").write_text("\n".join(["date,load", *rows]) + "\n")
     table = read_table(tmp_path / "t.csv")
-    assert table.utc_offset == minutes
+    assert table.clock.utc_offset == minutes
     assert str(table.grid[0]) == "2024-01-01 00:00:00"
-    assert table.with_utc_offset(None) is table
+    assert table.on_clock(Clock()) is table
     if minutes is not None:
-        assert table.with_utc_offset(0).grid.equals(table.grid - pd.Timedelta(minutes=minutes))
+        assert table.on_clock(Clock(0)).grid.equals(table.grid - pd.Timedelta(minutes=minutes))
 
 
 def test_with_a_zone_offsets_in_the_file_count(tmp_path: Path):
     dates = pd.date_range("2024-06-01", periods=48, freq="h", tz="America/Los_Angeles")
     table = read_table(with_offsets(tmp_path / "t.csv", dates), timezone="America/Los_Angeles")
     assert table.grid.equals(pd.date_range("2024-06-01 07:00", periods=48, freq="h"))
-    assert table.utc_offset == 0
+    assert table.clock.utc_offset == 0
 
 
 @pytest.mark.parametrize("zones", [("America/Los_Angeles", "Etc/GMT+7"), ("Etc/GMT+8", "Etc/GMT+7")])
@@ -123,14 +124,81 @@ def test_a_newer_file_is_put_on_the_clock_of_training(tmp_path: Path, zones: tup
         assert set(hours) == {0 if zones[0].startswith("America") else -8}
 
 
-def test_holidays_of_dates_in_utc_are_warned_of(tmp_path: Path):
-    path = local_file(tmp_path / "t.csv", pd.date_range("2024-01-01", periods=400, freq="h"), "Europe/Berlin")
-    data = csv_data(
-        path=path, timezone="Europe/Berlin", holidays="DE", name="load", seq_len=12, pred_len=4, split=[0.7, 0.1, 0.2],
-        batch_size=8,
-    )  # fmt: skip
-    with pytest.warns(UserWarning, match="data.holidays=DE marks days of UTC"):
+SIZES = {"name": "load", "seq_len": 12, "pred_len": 4, "split": [0.7, 0.1, 0.2], "batch_size": 8}
+
+
+def test_calendar_features_and_holidays_are_of_local_time(tmp_path: Path):
+    """Across the change of clocks; the last feature columns are the holiday and its neighbours."""
+    local = pd.date_range("2024-03-25", periods=400, freq="h", tz="Europe/Berlin")
+    path = local_file(tmp_path / "t.csv", local.tz_convert(None), "Europe/Berlin")
+    data = csv_data(path=path, timezone="Europe/Berlin", holidays="DE", **SIZES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         data.setup()
+    features = data.scaled.time.calendar[:].numpy()
+    np.testing.assert_allclose(features[:, 0], local.hour / 23 - 0.5, atol=1e-6)
+    is_holiday = np.isin(local.strftime("%m-%d"), ["03-29", "04-01"])  # Good Friday and Easter Monday
+    assert ((features[:, 4] > 0) == is_holiday).all()
+    again = csv_data(path=path, timezone="Europe/Berlin", holidays="DE", **SIZES)
+    again.load_state_dict(data.state_dict())
+    again.setup()
+    assert (again.scaled.time.calendar[:].numpy() == features).all()
+
+
+def test_holidays_of_dates_in_utc_are_warned_of(tmp_path: Path):
+    path = with_offsets(tmp_path / "t.csv", pd.date_range("2024-01-01", periods=400, freq="h", tz="UTC"))
+    with pytest.warns(UserWarning, match="data.holidays=DE marks days of UTC.*set data.timezone"):
+        csv_data(path=path, holidays="DE", **SIZES).setup()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        csv_data(path=path, holidays="DE", timezone="Europe/Berlin", **SIZES).setup()
+
+
+@pytest.mark.parametrize("zone", [*ZONES, "Australia/Lord_Howe"])
+@pytest.mark.parametrize("freq", ["h", "D"])
+def test_a_zoned_frame_keeps_its_zone(zone: str, freq: str):
+    index = pd.date_range("2024-03-01", periods=300, freq=freq, tz=zone, name="when")
+    panel = read_frame(pd.DataFrame({"load": range(300)}, index=index))
+    pd.testing.assert_index_equal(panel.clock.zoned(panel.grid), index, check_freq=False)
+    assert [panel.clock.read(date) for date in index] == panel.grid.tolist()
+    assert panel.clock.read(index[7].tz_convert("Asia/Tokyo")) == panel.grid[7]
+    assert panel.clock.local(panel.grid).equals(index.tz_localize(None))
+    assert (panel.first_date, panel.last_date) == (index[0].tz_localize(None), index[-1].tz_localize(None))
+
+
+def test_a_local_date_that_clocks_skip_or_repeat_is_read():
+    clock = Clock(0, "Europe/Berlin")
+    assert clock.read(pd.Timestamp("2024-03-31 02:30")) == pd.Timestamp("2024-03-31 01:00")
+    assert clock.read(pd.Timestamp("2024-10-27 02:30")) == pd.Timestamp("2024-10-27 00:30")
+
+
+def test_split_and_rows_are_local_times(tmp_path: Path):
+    local = pd.date_range("2024-03-25", periods=400, freq="h", tz="Europe/Berlin")
+    path = local_file(tmp_path / "t.csv", local.tz_convert(None), "Europe/Berlin")
+    for split in (["2024-04-03", "2024-04-05"], ["2024-04-02T22:00Z", "2024-04-05T00:00+02:00"]):
+        data = csv_data(path=path, timezone="Europe/Berlin", **{**SIZES, "split": split})
+        data.setup()
+        assert int(data.rows["val"][0][0]) == local.get_loc(pd.Timestamp("2024-04-03", tz="Europe/Berlin"))
+    table = read_table(path, timezone="Europe/Berlin", rows=["2024-04-01", "2024-04-01"])
+    assert table.clock.zoned(table.grid).equals(local[local.normalize() == "2024-04-01"])
+    with pytest.raises(ConfigError, match="leave the offset from UTC out"):
+        read_table(path.parent / plain_file(tmp_path), rows=["2024-03-26T00:00Z", None])
+
+
+def plain_file(folder: Path) -> str:
+    dates = pd.date_range("2024-03-25", periods=100, freq="h")
+    (folder / "plain.csv").write_text("date,load\n" + "".join(f"{date},1\n" for date in dates))
+    return "plain.csv"
+
+
+def test_dates_without_a_zone_are_refused_where_training_had_one(tmp_path: Path):
+    dates = pd.date_range("2024-03-25", periods=400, freq="h", tz="Europe/Berlin")
+    trained = csv_data(path=with_offsets(tmp_path / "a.csv", dates), timezone="Europe/Berlin", **SIZES)
+    trained.setup()
+    new = csv_data(path=tmp_path / plain_file(tmp_path), **{**SIZES, "split": "test"})
+    new.load_state_dict(trained.state_dict())
+    with pytest.raises(DataError, match="no time zone, and the other dates are of Europe/Berlin"):
+        new.setup()
 
 
 def long_file(path: Path, dates: pd.DatetimeIndex) -> Path:
@@ -153,11 +221,13 @@ def test_many_series_keep_the_clock_of_training(tmp_path: Path):
     old = long_data(path=long_file(tmp_path / "a.csv", training), split=[0.7, 0.1, 0.2], **sizes)
     with pytest.warns(UserWarning, match="read as UTC"):
         old.setup()
-    assert old.panel.utc_offset == 0
+    assert old.panel.clock.utc_offset == 0
     frame = pd.read_csv(long_file(tmp_path / "b.csv", summer), parse_dates=["ds"])
     frame.to_parquet(tmp_path / "b.parquet")
     for path in ("b.csv", "b.parquet"):
-        assert long_data(path=tmp_path / path, split="test", **sizes).source.read().utc_offset == -7 * 60
+        assert (
+            long_data(path=tmp_path / path, split="test", **sizes).source.read().clock.utc_offset == -7 * 60
+        )
         new = long_data(path=tmp_path / path, split="test", **sizes)
         new.load_state_dict(old.state_dict())
         new.setup()
@@ -178,7 +248,7 @@ def test_future_covariates_take_the_utc_offset_of_the_series(tmp_path: Path):
         pred_len=4, batch_size=8, split=[0.7, 0.1, 0.2],
     )  # fmt: skip
     panel = data.source.read()
-    assert panel.utc_offset == -7 * 60
+    assert panel.clock.utc_offset == -7 * 60
     assert panel.future is not None
     assert panel.future[:, 0].tolist() == list(price)
     assert panel.grid.equals(pd.date_range("2024-06-01", periods=60, freq="h"))
@@ -201,9 +271,9 @@ def test_a_store_and_a_dataframe_keep_their_utc_offset(
             assert answer(monkeypatch, "convert", tmp_path, *asked, store) == 0
         stores = [open_store(tmp_path / name) for name in (".csv.store", ".parquet.store")]
         for table in (file, read_frame(frame), *stores):
-            assert table.utc_offset == clock
-            moved = table.with_utc_offset(-8 * 60)
-            assert moved.utc_offset == -8 * 60
+            assert table.clock.utc_offset == clock
+            moved = table.on_clock(Clock(-8 * 60))
+            assert moved.clock.utc_offset == -8 * 60
             assert hours_off(moved.grid, moved.values[:, 0]) == {-8}
 
 
@@ -222,5 +292,5 @@ def test_days_have_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         FrameSource(long, id_column="unique_id", date_column="date", target="load").read(),
     ]  # fmt: skip
     for table in tables:
-        assert table.utc_offset is None
+        assert table.clock.utc_offset is None
         assert table.grid.equals(days)

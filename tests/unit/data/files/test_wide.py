@@ -145,7 +145,7 @@ BAD_FILES: dict[str, tuple[str | bytes, dict, str]] = {
     "blank": ("\n\n", {}, r"empty"),
     "header only": ("date,load\n", {}, r"a header and no rows"),
     "dates only": ("date\n2021-01-01\n", {}, r"nothing to forecast"),
-    "no date column": (lines(*GOOD, header="when,load,price"), {}, r"no column 'date' in line 1 \('when', 'load'"),
+    "no date column": ("when,load\n1,2\n", {}, r"no column 'date' in line 1 \('when', 'load'"),
     "no header": ("\n".join(GOOD), {}, r"no column 'date'"),
     "other separator": (lines(*GOOD).replace(",", ";"), {}, r"separated by ';': set data.separator"),
     "duplicate column": (lines(*GOOD, header="date,load,load"), {}, r"line 1: column 'load' appears twice"),

@@ -1,0 +1,88 @@
+"""The clock of a grid of dates: how far they are ahead of UTC, and the time zone of their source."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecast.system.errors import DataError
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The clock of a grid of dates.
+
+    Attributes:
+        utc_offset: minutes that the dates are ahead of UTC; None where the source does not say it, and for days.
+        timezone: zone of the dates in the source, such as Europe/Berlin or UTC+02:00; None if it is not known.
+    """
+
+    utc_offset: int | None = None
+    timezone: str | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether the UTC offset of the zone may change within the data, which are then in UTC."""
+        return self.utc_offset == 0 and self.timezone not in (None, "UTC")
+
+    def zoned(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
+        """The dates in the time zone of the source; unchanged if it is not known."""
+        if self.timezone is None:
+            return dates
+        if self.utc_offset is None:  # days
+            return dates.tz_localize(
+                self.timezone, ambiguous=np.ones(len(dates), dtype=bool), nonexistent="shift_forward"
+            )
+        utc = pd.DatetimeIndex(dates - pd.Timedelta(minutes=self.utc_offset))
+        return utc.tz_localize("UTC").tz_convert(self.timezone)
+
+    def local(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
+        """The dates as clocks and calendars of the zone show them, without a time zone; unchanged for days."""
+        if self.timezone is None or self.utc_offset is None:
+            return dates
+        return self.zoned(dates).tz_localize(None)
+
+    def read(self, date: pd.Timestamp) -> pd.Timestamp:
+        """A user's date on this clock. A date without an offset is a local time of the zone.
+
+        Raises ValueError for a date with an offset where the clock is not known.
+        """
+        if date.tz is None:
+            if self.timezone is None or self.utc_offset is None:
+                return date
+            date = date.tz_localize(self.timezone, ambiguous=True, nonexistent="shift_forward")
+        elif self.utc_offset is None:
+            if self.timezone is None:
+                raise ValueError("the data say no UTC offset")
+            return date.tz_convert(self.timezone).tz_localize(None)
+        return date.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.utc_offset)
+
+    def ahead_of(self, other: "Clock") -> np.timedelta64:
+        """The time to subtract from dates of this clock to get those of the other; zero if one is not known.
+
+        Raises DataError where this clock is not known, and the UTC offset of the other's zone changes.
+        """
+        if other.changes and self == Clock():
+            raise DataError(
+                f"the dates have no time zone, and the other dates are of {other.timezone}: give their zone "
+                f"(data.timezone; of a DataFrame tz_localize({other.timezone!r}))"
+            )
+        if self.utc_offset is None or other.utc_offset is None:
+            return np.timedelta64(0, "m")
+        return np.timedelta64(self.utc_offset - other.utc_offset, "m")
+
+
+def clock_of(state: Mapping[str, Any] | None) -> Clock:
+    """The clock that a checkpoint saves beside its scaler."""
+    return Clock() if state is None else Clock(state.get("utc_offset"), state.get("timezone"))
+
+
+def is_zone(timezone: object) -> bool:
+    """Return whether a value is None or a time zone that pandas knows."""
+    try:
+        pd.DatetimeIndex([]).tz_localize(timezone)  # type: ignore[arg-type]
+    except Exception:  # zone files that are damaged too
+        return False
+    return timezone is None or isinstance(timezone, str)
