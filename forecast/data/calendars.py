@@ -173,7 +173,8 @@ def choose_days(trained: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
     if asked is None:
         return trained
     calendar = replace(_restore(trained), closed=None)
-    weeks = calendar.after(pd.Timestamp("2001-01-01"), 4 * max(7, len(calendar.slots)))
+    first = pd.DatetimeIndex(["2001-01-01"]).to_list()[0]  # any Monday
+    weeks = calendar.after(first, 4 * max(7, len(calendar.slots)))
     return find_calendar("", weeks, asked).state_dict()
 
 
