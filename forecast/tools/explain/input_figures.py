@@ -57,11 +57,18 @@ def importance_figure(found: Sequence[Importance], title: str) -> Figure:
         for axis, (name, bars) in zip(axes, panels.items(), strict=False):
             draw_bars(axis, bars)
             axis.set_title(name, fontsize=9, loc="left", parse_math=False)
-            axis.sharex(axes[0])
+            axis.set_xlim(*find_limits([one for bars in panels.values() for one in bars]))
             axis.tick_params(labelbottom=axis is axes[len(panels) - 1])
         axes[len(panels) - 1].set_xlabel("increase of MSE (scaled)", fontsize=9)
     figure.suptitle(title, fontsize=11, parse_math=False)
     return figure
+
+
+def find_limits(bars: Sequence[Importance]) -> tuple[float, float]:
+    """The ends of an axis that holds all bars, their deviations and their numbers."""
+    low = min(0.0, *(one.mse - one.mse_deviation for one in bars))
+    high = max(1e-12, *(one.mse + one.mse_deviation for one in bars))
+    return low - 0.02 * (high - low), high + 0.15 * (high - low)
 
 
 def select_important(bars: Sequence[Importance]) -> list[Importance]:
@@ -84,7 +91,6 @@ def draw_bars(axis: Axes, bars: Sequence[Importance]) -> None:
     names = [one.group.name if one.group.lags is None else format_lags(one.group.lags) for one in bars]
     axis.set_yticks(places, names, fontsize=8, parse_math=False)
     axis.set_ylim(len(bars) - 0.4, -0.6)
-    axis.margins(x=0.12)
     axis.axvline(0, color="#777777", linewidth=0.8)
     style_axis(axis)
     axis.tick_params(axis="x", labelsize=8)
@@ -118,7 +124,8 @@ def contribution_figure(
         values[shown], cmap=DIFFERENCES, norm=CenteredNorm(0, limit), aspect="auto", interpolation="nearest",
         extent=(-0.5, len(dates) - 0.5, len(shown) - 0.5, -0.5),
     )  # fmt: skip
-    names = [f"{labels[i]}   {size[i]:.2g}" for i in shown]
+    rounding = 1e-6 * float(size.max())
+    names = [f"{labels[i]}   {size[i] if size[i] > rounding else 0:.2g}" for i in shown]
     below.set_yticks(np.arange(len(shown)), names, fontsize=8, parse_math=False)
     mark_time(below, Timeline(np.arange(len(dates)), dates, seq_len=0), "x")
     bar = figure.colorbar(
