@@ -13,7 +13,8 @@ import pandas as pd
 from jaxtyping import Bool, Float, Float64, Num
 
 from forecast.data.files.text import quote
-from forecast.data.panel import Panel, PerSeries, parts, ranges
+from forecast.data.panel import Panel
+from forecast.data.row_ranges import PerSeries, parts, ranges
 from forecast.system.errors import ConfigError, DataError
 
 MOST = 100

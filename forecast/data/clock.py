@@ -57,7 +57,7 @@ class Clock:
             if self.timezone is None:
                 raise ValueError("the data say no UTC offset")
             return date.tz_convert(self.timezone).tz_localize(None)
-        return date.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.utc_offset)
+        return date.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.utc_offset)  # type: ignore[return-value]
 
     def ahead_of(self, other: "Clock") -> np.timedelta64:
         """The time to subtract from dates of this clock to get those of the other; zero if one is not known.

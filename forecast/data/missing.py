@@ -13,7 +13,8 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from forecast.data.columns import by_column
-from forecast.data.panel import Panel, PerSeries, parts, ranges
+from forecast.data.panel import Panel
+from forecast.data.row_ranges import PerSeries, parts, ranges
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError
 

@@ -1,9 +1,8 @@
 """The one data structure of the package: N time series on one grid of dates."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -11,16 +10,12 @@ from jaxtyping import Float, Int64
 
 from forecast.data.calendars import Calendar
 from forecast.data.clock import Clock
+from forecast.data.row_ranges import PerSeries, parts, ranges
 from forecast.data.stored_values import StoredValues
 from forecast.data.time_features import future_dates, season_length
 
-ROWS_AT_ONCE = 1 << 22
-"""Rows of a panel that are worked on at a time, so that temporary arrays stay small beside the panel."""
-
 TABLE_ID = ""
 """The id of the single series of a table, which has no id column."""
-
-PerSeries = Int64[np.ndarray, " series"]
 
 
 @dataclass(frozen=True)
@@ -247,19 +242,3 @@ class Panel:
             static=self.static.iloc[chosen],
             future=None if self.future is None else self.future[rows],
         )
-
-
-def ranges(starts: PerSeries, stops: PerSeries) -> Int64[np.ndarray, " rows"]:
-    """The numbers starts[s] … stops[s] − 1 of every s, one range after the other."""
-    lengths = stops - starts
-    before = lengths.cumsum() - lengths
-    return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
-
-
-def parts(lengths: PerSeries, rows: int = ROWS_AT_ONCE) -> Iterator[slice]:
-    """Slices of the series that have about `rows` rows each; a longer series is a slice of its own."""
-    part = lengths.cumsum() // rows
-    borders = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(lengths)]
-    for first, last in pairwise(borders):
-        if last > first:
-            yield slice(first, last)

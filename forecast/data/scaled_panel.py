@@ -19,7 +19,8 @@ from forecast.data.future_covariates import (
 )
 from forecast.data.known_features import TimeFeatures, calendar_rows
 from forecast.data.missing import Fill, FillSetting, choose_methods, has_values
-from forecast.data.panel import Panel, PerSeries
+from forecast.data.panel import Panel
+from forecast.data.row_ranges import PerSeries
 from forecast.data.rows import DiskRows, Rows, TensorRows
 from forecast.data.scaler import Scaler
 from forecast.data.scaling import fit_scaler

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from forecast.data import transforms
 from forecast.data.domain import Domain
-from forecast.data.panel import PerSeries, parts
+from forecast.data.row_ranges import PerSeries, parts
 
 Series = int | Int64[Tensor, " batch"] | None
 """One series, the series of each window, or None where window i is of series i or there is one series."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from forecast.data import transforms
 from forecast.data.domain import Domain
-from forecast.data.panel import PerSeries, parts, ranges
+from forecast.data.row_ranges import PerSeries, parts, ranges
 from forecast.data.scaler import Scaler
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError, DataError

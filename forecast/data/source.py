@@ -10,8 +10,10 @@ from forecast.data.panel import Panel
 class Source(Protocol):
     """Where a panel comes from."""
 
-    path: Location | None
-    """The file or folder; None for generated data and DataFrames."""
+    @property
+    def path(self) -> Location | None:
+        """The file or folder; None for generated data and DataFrames."""
+        ...
 
     def prepare(self) -> None:
         """Download what is missing, in one process."""

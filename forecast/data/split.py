@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from forecast.data.clock import Clock
-from forecast.data.panel import Panel, PerSeries
+from forecast.data.panel import Panel
+from forecast.data.row_ranges import PerSeries
 from forecast.data.time_features import rows_in
 from forecast.system.errors import ConfigError, DataError
 

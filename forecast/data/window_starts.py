@@ -7,7 +7,8 @@ from math import gcd
 import numpy as np
 from jaxtyping import Bool
 
-from forecast.data.panel import Panel, PerSeries
+from forecast.data.panel import Panel
+from forecast.data.row_ranges import PerSeries
 from forecast.system.errors import DataError
 
 EVALUATED_WINDOWS = 50_000

@@ -11,7 +11,6 @@ use the errors of forecasts that began at least h + 1 rows earlier.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import numpy as np
 import torch
@@ -91,5 +90,8 @@ def score_adaptive(
             here = mine[number[mine] == origin]
             series = torch.from_numpy(origins.series[here])
             quantiles = point[here][..., None] + offsets[place[origins.series[here]]].permute(0, 2, 3, 1)
-            to_scale = partial(rescale, series=series)
+
+            def to_scale(values: Tensor, series: Tensor = series) -> Tensor:
+                return rescale(values, series)
+
             sums.update(map_quantiles(to_scale, quantiles), to_scale(truth[here]), series)

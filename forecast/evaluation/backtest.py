@@ -10,7 +10,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from forecast.data import Panel
-from forecast.data.panel import PerSeries
+from forecast.data.row_ranges import PerSeries
 from forecast.data.scaler import Scaler
 from forecast.evaluation.errors import Errors, ErrorSums
 from forecast.evaluation.intervals import IntervalSums

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from forecast.data import Batch, DataModule, Windows
 from forecast.data.missing import SEASONS_BACK
-from forecast.data.panel import PerSeries, parts, ranges
+from forecast.data.row_ranges import PerSeries, parts, ranges
 from forecast.data.rows import Rows
 from forecast.data.scaler import Scaler
 from forecast.data.window_starts import spread_stride

@@ -54,7 +54,7 @@ def adapted_offsets(
     history = history_of(tested, baseline) + REPLAYED_ROWS + 1  # the first row is not read: it may be carried
     part, rows = take_part(tested, panel, chosen, origins, history, passes)
     scaled = scale_part(tested, part, rows)
-    trained = int(part.grid.searchsorted(pd.Timestamp(tested.trained_until), side="right"))
+    trained = int(part.grid.searchsorted(pd.Timestamp(tested.trained_until), side="right"))  # type: ignore[arg-type]
     first = np.maximum(part.starts + tested.seq_len, part.starts + trained - part.grid_starts)
     counts = ((rows - first) // stride).clip(0, count)
     replayed = [

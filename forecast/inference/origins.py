@@ -12,7 +12,7 @@ from jaxtyping import Int64
 from forecast.data import Panel, Windows
 from forecast.data.files.cells import quote
 from forecast.data.missing import SEASONS_BACK, carry_forward
-from forecast.data.panel import ranges
+from forecast.data.row_ranges import ranges
 from forecast.data.scaled_panel import ScaledPanel, ScalingOptions
 from forecast.inference.forecast import Values
 from forecast.inference.model import TrainedModel
@@ -65,9 +65,10 @@ def find_date(panel: Panel, start: str | pd.Timestamp) -> int:
             f"start={start} is not a date: write it as 2018-01-01 or 2018-01-01T06:00"
         ) from None
     try:
-        place = panel.with_dates_after_ends(1).grid.get_indexer(pd.DatetimeIndex([panel.clock.read(date)]))[0]
+        wanted = pd.DatetimeIndex([panel.clock.read(date)])  # type: ignore[arg-type]
     except ValueError as error:
         raise ConfigError(f"start={start}: leave the UTC offset out: {error}") from None
+    place = panel.with_dates_after_ends(1).grid.get_indexer(wanted)[0]
     return int(place) if place >= 0 else -len(panel.grid) - panel.n_rows
 
 
@@ -76,7 +77,7 @@ def carry_into(panel: Panel, first: Int64[np.ndarray, " chosen"]) -> Panel:
     if panel.future is None or panel.is_on_disk or np.isfinite(panel.future).all():
         return panel
     carried = carry_forward(torch.from_numpy(panel.future), panel.starts, panel.stops, start=np.nan).numpy()
-    future = panel.future.copy()
+    future = np.array(panel.future)
     future[first] = carried[first]
     return replace(panel, future=future)
 

@@ -55,4 +55,4 @@ def test_newer_data_of_two_days_keep_the_calendar_of_training(
     asked = *asked, "data.calendar=[Tue]", "overwrite=true"
     assert answer(monkeypatch, "predict", place, *asked) == 0
     dates = pd.read_csv(tmp_path / "next.csv", parse_dates=["date"])["date"]
-    assert dates[0] == pd.Timestamp("2024-03-19 09:30")
+    assert dates[0] == pd.Timestamp("2024-03-19 09:30")  # type: ignore

@@ -10,7 +10,8 @@ from forecast.data.files.cells import FRAME, quote
 from forecast.data.files.grid import Spacing, find_grid, place_on_grid
 from forecast.data.files.order import order_rows
 from forecast.data.files.table_rows import TableRows
-from forecast.data.panel import Panel, PerSeries, ranges
+from forecast.data.panel import Panel
+from forecast.data.row_ranges import PerSeries, ranges
 
 
 def align(

@@ -46,7 +46,7 @@ def unpacked(location: Location, file: io.BufferedIOBase) -> Iterator[io.Buffere
         with bz2.BZ2File(file) as stream:
             yield stream
     elif head.startswith(b"\xfd7zXZ"):
-        with lzma.LZMAFile(file) as stream:
+        with lzma.LZMAFile(file) as stream:  # type: ignore[arg-type]
             yield stream
     elif head.startswith(b"\x28\xb5\x2f\xfd"):
         with io.BufferedReader(_Zstd(file)) as stream:

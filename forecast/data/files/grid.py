@@ -11,7 +11,7 @@ from forecast.data.calendars import WEEKDAYS, Asked, Calendar, find_calendar
 from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import find_skipping_zone
-from forecast.data.panel import PerSeries
+from forecast.data.row_ranges import PerSeries
 from forecast.data.time_features import infer_frequency, name_step, parse_frequency
 from forecast.system.errors import ConfigError, DataError
 

@@ -74,13 +74,13 @@ def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
     It does if most dates come several times, and a column of texts or whole numbers tells the rows of a date apart.
     """
     frame, date = cells.frame, roles.date
-    if roles.id is not None or date not in frame or frame[date].nunique() > len(frame) / 2:
+    if roles.id is not None or date not in frame or pd.Series(frame[date]).nunique() > len(frame) / 2:
         return None
     numbers = [name for name in frame.columns if frame[name].dtype.kind in "iuf"]
-    texts = [name for name in frame.columns if name not in numbers and not _are_times(frame[name])]
+    texts = [name for name in frame.columns if name not in numbers and not _are_times(pd.Series(frame[name]))]
     whole = [name for name in numbers if frame[name].dtype.kind in "iu"]
     for name in (*texts, *whole):
-        column = frame[name]
+        column = pd.Series(frame[name])
         if name != date and column.notna().all() and 1 < column.nunique() <= len(frame) / 2:
             if frame.duplicated([name, date]).any():
                 continue

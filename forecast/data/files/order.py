@@ -3,14 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Bool, Int64
 
 from forecast.data.files.cells import FRAME
 from forecast.data.files.looks import describe_long
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import find_repeating_zone
-from forecast.data.panel import PerSeries
+from forecast.data.row_ranges import PerSeries
 from forecast.system.errors import ConfigError
 
 DUPLICATES = ("first", "last", "mean", "sum")
@@ -97,7 +96,7 @@ def _advice_on_duplicate(rows: TableRows, row: int) -> str:
         return advice
     if zone := find_repeating_zone(date):
         return f"{advice} (where clocks went back, set data.timezone, such as {zone}, or give dates in UTC)"
-    if zone := find_repeating_zone(date, pd.Timedelta(hours=1)):
+    if zone := find_repeating_zone(date, hours=1):
         return f"{advice} (where clocks went back, set data.timezone, such as {zone}, and data.stamp=end)"
     return advice
 

@@ -87,10 +87,10 @@ def _read_parquet(path: Location, roles: ColumnRoles, options: ReadOptions) -> T
                 raise DataError(
                     f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files"
                 )
-            roles, table = _read_columns_of(path, parts[0], path, roles)
+            roles, table = _read_columns_of(path, parts[0], path, roles, options)
         else:
             with opened(path) as (file, _):
-                roles, table = _read_columns_of(path, file, file, roles)
+                roles, table = _read_columns_of(path, file, file, roles, options)
     except (OSError, pa.ArrowException) as error:
         reason = (isinstance(error, OSError) and error.strerror) or " ".join(str(error).split())
         raise DataError(f"{path}: cannot be read as Parquet: {reason}") from None
@@ -98,17 +98,25 @@ def _read_parquet(path: Location, roles: ColumnRoles, options: ReadOptions) -> T
 
 
 def _read_columns_of(
-    path: Location, first: Path | io.BufferedIOBase, source: Path | io.BufferedIOBase, roles: ColumnRoles
+    path: Location,
+    first: Path | io.BufferedIOBase,
+    source: Path | io.BufferedIOBase,
+    roles: ColumnRoles,
+    options: ReadOptions,
 ) -> tuple[ColumnRoles, pa.Table]:
     """The roles with the targets by name, and their columns; `first` is a file with the schema of `source`."""
     schema = pq.read_schema(first)
-    dates = [
-        field.name for field in schema if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type)
-    ]
-    roles = replace(roles, date=choose_date_column(path, roles.date, schema.names, dates))
-    roles = roles.resolve(str(path), schema.names)
-    text = [name for name in roles.all if is_text(schema.field(name).type) and name != roles.date]
-    return roles, pq.read_table(source, columns=list(roles.all), read_dictionary=text)
+    if options.start is None:
+        dates = [
+            field.name
+            for field in schema
+            if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type)
+        ]
+        roles = replace(roles, date=choose_date_column(path, roles.date, schema.names, dates))
+    roles = _resolve(path, roles, schema.names, options)
+    columns = [name for name in roles.all if name in schema.names]
+    text = [name for name in columns if is_text(schema.field(name).type) and name != roles.date]
+    return roles, pq.read_table(source, columns=columns, read_dictionary=text)
 
 
 def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles) -> TableRows:

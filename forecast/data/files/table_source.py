@@ -160,7 +160,7 @@ def parse_span(rows: Sequence[str | None] | None) -> tuple[pd.Timestamp, pd.Time
     """The first and the last date of `data.rows`. Raises ConfigError for anything but two dates or null."""
     first, last = _EARLIEST, _LATEST
     if rows is None:
-        return first, last
+        return first, last  # type: ignore[return-value]
     if isinstance(rows, str) or len(rows) != 2:
         raise ConfigError(f"data.rows={rows}: write two dates, as in data.rows=[2006-01-01,null]")
     dates = [
@@ -175,7 +175,7 @@ def parse_span(rows: Sequence[str | None] | None) -> tuple[pd.Timestamp, pd.Time
         last = dates[-1] if has_time else dates[-1] + pd.Timedelta(days=1) - pd.Timedelta(1, "ns")
     if first.tz_localize(None) > last.tz_localize(None):
         raise ConfigError(f"data.rows={list(rows)}: the first date lies after the last one")
-    return first, last
+    return first, last  # type: ignore[return-value]
 
 
 def _check_list(key: str, names: object) -> None:

@@ -90,9 +90,9 @@ def zone_name(offset: str) -> str:
     return f"UTC{sign}{hours:02d}:{rest:02d}" if minutes else "UTC"
 
 
-def find_repeating_zone(date: pd.Timestamp, step: pd.Timedelta | None = None) -> str | None:
-    """Return a zone whose clocks repeat this local time, or with `step` the step that ends there, if there is one."""
-    begin = date if step is None else date - step
+def find_repeating_zone(date: pd.Timestamp, hours: int = 0) -> str | None:
+    """Return a zone whose clocks repeat this local time, or the time some hours earlier, if there is one."""
+    begin = date - np.timedelta64(hours, "h")
     return next((zone for zone in _ZONES if _is_ambiguous(begin, zone)), None)
 
 

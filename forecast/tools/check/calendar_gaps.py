@@ -5,7 +5,7 @@ import pandas as pd
 
 from forecast.data import Panel
 from forecast.data.calendars import FITS, Calendar, find_calendar
-from forecast.data.panel import ranges
+from forecast.data.row_ranges import ranges
 from forecast.data.time_features import parse_frequency, rows_in
 from forecast.system.errors import DataError
 from forecast.tools.check.gaps import all_values, runs

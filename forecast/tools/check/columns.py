@@ -8,7 +8,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from forecast.data import Panel
-from forecast.data.panel import ranges
+from forecast.data.row_ranges import ranges
 from forecast.tools.check.codes import find_sentinel
 from forecast.tools.check.gaps import all_columns, all_values, date_at, runs
 from forecast.tools.check.windows import Part

@@ -7,7 +7,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int, Int64
 
 from forecast.data import Panel
-from forecast.data.panel import ranges
+from forecast.data.row_ranges import ranges
 
 SHOWN = 3
 """Number of gaps and of missing numbers that are named."""

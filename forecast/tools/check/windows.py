@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Int64
 
 from forecast.data import DataModule, Panel
-from forecast.data.panel import PerSeries
+from forecast.data.row_ranges import PerSeries
 from forecast.data.split import Split, split_panel
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.system.errors import ConfigError, DataError

@@ -44,11 +44,11 @@ def test_dates_go_on_as_in_the_last_weeks(
 ) -> None:
     calendar = find_calendar("my.csv", dates, None)
     assert (calendar.freq, calendar.season) == (freq, season)
-    assert [*calendar.after(dates[-1], len(after))] == [pd.Timestamp(date) for date in after]
+    assert [*calendar.after(dates[-1], len(after))] == [pd.Timestamp(date) for date in after]  # type: ignore
 
 
 def test_a_session_ends_before_the_weekend() -> None:
-    dates = find_calendar("my.csv", OVERNIGHT, None).after(pd.Timestamp("2024-03-01 22:00"), 3)
+    dates = find_calendar("my.csv", OVERNIGHT, None).after(pd.Timestamp("2024-03-01 22:00"), 3)  # type: ignore
     assert [*dates] == [pd.Timestamp(f"2024-03-0{day}") for day in ("1 23:00", "3 18:00", "3 19:00")]
 
 
@@ -59,7 +59,9 @@ def test_many_steps_equal_the_dates_that_were_left_out(days: int, steps: int) ->
     last = 500 + days
     calendar = find_calendar("my.csv", dates[:last], None)
     pd.testing.assert_index_equal(
-        calendar.after(dates[last - 1], steps), dates[last : last + steps], exact=False
+        calendar.after(dates[last - 1], steps),
+        dates[last : last + steps],
+        exact=False,  # type: ignore
     )
 
 
@@ -80,7 +82,7 @@ def test_many_steps_equal_the_dates_that_were_left_out(days: int, steps: int) ->
     ],
 )
 def test_dates_of_a_calendar_that_is_asked_for(asked: str | list[str], last: str, after: list[str]) -> None:
-    dates = find_calendar("my.csv", BUSINESS, asked).after(pd.Timestamp(last), len(after))
+    dates = find_calendar("my.csv", BUSINESS, asked).after(pd.Timestamp(last), len(after))  # type: ignore
     assert [*dates] == [pd.Timestamp(date) for date in after]
 
 
@@ -93,8 +95,8 @@ def test_a_calendar_is_restored_and_moved() -> None:
     calendar = find_calendar("my.csv", OVERNIGHT, None)
     assert find_calendar("my.csv", SESSIONS, calendar.state_dict()) == calendar
     hour = np.timedelta64(60, "m")
-    moved = calendar.moved(hour).after(OVERNIGHT[-1] + hour, 40)
-    pd.testing.assert_index_equal(moved, calendar.after(OVERNIGHT[-1], 40) + hour)
+    moved = calendar.moved(hour).after(OVERNIGHT[-1] + hour, 40)  # type: ignore
+    pd.testing.assert_index_equal(moved, calendar.after(OVERNIGHT[-1], 40) + hour)  # type: ignore
 
 
 def test_the_times_of_training_are_kept_on_other_days() -> None:
@@ -102,7 +104,7 @@ def test_the_times_of_training_are_kept_on_other_days() -> None:
     assert choose_days(trained, None) == trained
     assert choose_days(trained, "business") == trained
     tuesdays = find_calendar("my.csv", SESSIONS[:3], choose_days(trained, ["Tue"]))
-    after = tuesdays.after(pd.Timestamp("2024-01-03"), 14)
+    after = tuesdays.after(pd.Timestamp("2024-01-03"), 14)  # type: ignore
     assert [*after[[0, 12, 13]]] == [
         pd.Timestamp(f"2024-01-{day}") for day in ("09 09:30", "09 15:30", "16 09:30")
     ]

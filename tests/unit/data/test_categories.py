@@ -132,7 +132,7 @@ def test_categories_of_numbers_are_matched_as_numbers(tmp_path: Path) -> None:
     assert data.feature_columns[:2] == ("load", "wind")
     assert data.state_dict()["categories"]["promo"] == ["1", "2", "3"]
     frame.to_csv(tmp_path / "a.csv")
-    panel = encode_categories("mine", read_table(tmp_path / "a.csv", **ROLES), data.categories)
+    panel = encode_categories("mine", read_table(tmp_path / "a.csv", **ROLES), data.categories)  # type: ignore
     assert panel.future is not None
     np.testing.assert_array_equal(panel.future[:, :3].argmax(1), np.arange(ROWS) % 3)
 
@@ -162,7 +162,7 @@ def test_duplicate_rows_keep_the_first_category(tmp_path: Path) -> None:
     ).sort_index()
     panel = read_frame(twice.sort_index(kind="stable"), **ROLES, duplicates="mean")
     assert panel.values[0, 0] == pytest.approx(frame["load"].iloc[0] + 1)
-    assert panel.texts["promo"][int(panel.future[0, 0])] in (frame["promo"].iloc[0], "other")
+    assert panel.texts["promo"][int(panel.future[0, 0])] in (frame["promo"].iloc[0], "other")  # type: ignore
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_season_follows_the_step(freq: str, season: int):
     ("freq", "seasons"),
     [
         ("h", (24, 168)), ("30min", (48, 336)), ("15min", (96, 672)), ("D", (7, 365)), ("MS", (12,)), ("W-SUN", (52,)),
-        ("7min", (1,)), ("QS-OCT", (1,)), ("2D", (1,)),
+        ("7min", (1,)), ("QS-OCT", (4,)), ("2D", (1,)),
     ],
 )  # fmt: skip
 def test_a_day_also_has_a_week_and_a_week_a_year(freq: str, seasons: tuple[int, ...]):

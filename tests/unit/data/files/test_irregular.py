@@ -42,7 +42,7 @@ def test_other_tables_are_read_as_a_file_is(tmp_path: Path, kind: str) -> None:
         panel = read_frame(PRICES, steps="rows", calendar="XNYS")
     assert panel.calendar == expected.calendar
     pd.testing.assert_index_equal(panel.grid, expected.grid, check_names=False, exact=False)
-    assert str(panel.with_dates_after_ends(1).grid[-1].date()) == "2024-04-01"  # Good Friday has no row
+    assert str(panel.with_dates_after_ends(1).grid[-1].date()) == "2024-04-01"  # Good Friday has no row  # type: ignore
 
 
 def long_file(path: Path, **series: pd.DataFrame) -> Path:
@@ -145,7 +145,7 @@ def test_dates_of_months_quarters_and_parts(
 ) -> None:
     (tmp_path / "a.csv").write_text(text)
     panel = read_table(tmp_path / "a.csv", **options)
-    assert (panel.freq, str(panel.grid[-1].date())) == (freq, last)
+    assert (panel.freq, str(panel.grid[-1].date())) == (freq, last)  # type: ignore
     np.testing.assert_array_equal(panel.values[:, 0], np.arange(len(panel.grid)))
 
 
@@ -180,7 +180,7 @@ def test_series_without_dates_all_begin_at_the_start(tmp_path: Path) -> None:
 def test_rows_of_parquet_without_dates(tmp_path: Path) -> None:
     pd.DataFrame({"x": np.arange(9)}).to_parquet(tmp_path / "a.parquet")
     panel = read_table(tmp_path / "a.parquet", start="2024-01-01", freq="MS")
-    assert str(panel.grid[-1].date()) == "2024-09-01"
+    assert str(panel.grid[-1].date()) == "2024-09-01"  # type: ignore
 
 
 def test_periods_are_dates_at_their_beginnings() -> None:
@@ -188,7 +188,7 @@ def test_periods_are_dates_at_their_beginnings() -> None:
     long = frame.assign(series="a").rename_axis("quarter").reset_index()
     options = {"id_column": "series", "date_column": "quarter", "columns": ["x"]}
     for panel in (read_frame(frame), read_frame(long, **options)):
-        assert (panel.freq, str(panel.grid[-1].date())) == ("QS-JAN", "2002-10-01")
+        assert (panel.freq, str(panel.grid[-1].date())) == ("QS-JAN", "2002-10-01")  # type: ignore
 
 
 @pytest.mark.parametrize(

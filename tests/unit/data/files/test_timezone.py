@@ -161,15 +161,15 @@ def test_a_zoned_frame_keeps_its_zone(zone: str, freq: str):
     panel = read_frame(pd.DataFrame({"load": range(300)}, index=index))
     pd.testing.assert_index_equal(panel.clock.zoned(panel.grid), index, check_freq=False)
     assert [panel.clock.read(date) for date in index] == panel.grid.tolist()
-    assert panel.clock.read(index[7].tz_convert("Asia/Tokyo")) == panel.grid[7]
+    assert panel.clock.read(index[7].tz_convert("Asia/Tokyo")) == panel.grid[7]  # type: ignore
     assert panel.clock.local(panel.grid).equals(index.tz_localize(None))
     assert (panel.first_date, panel.last_date) == (index[0].tz_localize(None), index[-1].tz_localize(None))
 
 
 def test_a_local_date_that_clocks_skip_or_repeat_is_read():
     clock = Clock(0, "Europe/Berlin")
-    assert clock.read(pd.Timestamp("2024-03-31 02:30")) == pd.Timestamp("2024-03-31 01:00")
-    assert clock.read(pd.Timestamp("2024-10-27 02:30")) == pd.Timestamp("2024-10-27 00:30")
+    assert clock.read(pd.Timestamp("2024-03-31 02:30")) == pd.Timestamp("2024-03-31 01:00")  # type: ignore
+    assert clock.read(pd.Timestamp("2024-10-27 02:30")) == pd.Timestamp("2024-10-27 00:30")  # type: ignore
 
 
 def test_split_and_rows_are_local_times(tmp_path: Path):

@@ -22,7 +22,7 @@ EVENTS = EVENTS[np.sort(np.random.default_rng(0).permutation(2_000)[:900])]
          "sessions of 10 rows every h on Mon, Tue, Wed, Thu, Fri, Sat"),
         (BUSINESS, None),  # no gap
         (HOURS.delete([100, 101, 900]), None),  # missing values
-        (BUSINESS.delete(range(40, 50)), None),  # two weeks without rows
+        (BUSINESS.delete(range(40, 50)), None),  # two weeks without rows  # type: ignore
         (pd.date_range("2024-01-01", periods=90).delete([20, 50]), None),
         (pd.date_range("2020-01-01", periods=40, freq="MS").delete([20]), None),
         (EVENTS, None),

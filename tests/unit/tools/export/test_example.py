@@ -29,7 +29,7 @@ def test_the_dates_of_a_calendar(dates: pd.DatetimeIndex, asked: str | None) -> 
     about = {"calendar": calendar.state_dict(), "pred_len": 40}
     names = {"past": pd.DataFrame(index=dates), "about": about, "np": np, "pd": pd, "holidays": holidays}
     exec(write_future_dates(about), names)
-    expected = calendar.after(dates[-1], 40)
+    expected = calendar.after(dates[-1], 40)  # type: ignore
     assert [*names["future"]] == [*expected]
 
 
@@ -37,4 +37,4 @@ def test_the_dates_of_even_steps() -> None:
     about = {"calendar": None, "freq": "B", "pred_len": 4}
     names = {"past": pd.DataFrame(index=WEEK), "about": about, "pd": pd}
     exec(write_future_dates(about), names)
-    assert [*names["future"]] == [*Calendar((0, 86_400, 172_800, 259_200, 345_600)).after(WEEK[-1], 4)]
+    assert [*names["future"]] == [*Calendar((0, 86_400, 172_800, 259_200, 345_600)).after(WEEK[-1], 4)]  # type: ignore
