@@ -120,16 +120,20 @@ def test_a_time_zone_is_dropped_and_local_time_stays(tmp_path: Path, zone: str) 
         assert data.panel.first_date == frame["ds"].min()
 
 
-def test_an_offset_that_changes_makes_dates_utc(tmp_path: Path) -> None:
+def test_zoned_dates_keep_their_zone_and_offsets_that_change_become_utc(tmp_path: Path) -> None:
     frame = long_frame()
     hours = pd.date_range("2024-03-30", periods=len(frame) // 4 + 60, freq="h", tz="Europe/Berlin")
     frame["ds"] = hours[frame.groupby("unique_id").cumcount()]
     frame.to_parquet(tmp_path / "a.parquet")
     frame.to_csv(tmp_path / "a.csv", index=False)
-    for source in (frame, tmp_path / "a.parquet", tmp_path / "a.csv"):
-        with pytest.warns(UserWarning, match="the offset from UTC changes, so dates are read as UTC"):
-            data = ready(source)
-        assert data.panel.first_date == pd.Timestamp("2024-03-29 23:00")
+    for source in (frame, tmp_path / "a.parquet"):
+        panel = ready(source).panel
+        assert panel.first_date == pd.Timestamp("2024-03-30 00:00")
+        assert panel.grid[0] == pd.Timestamp("2024-03-29 23:00")
+        assert panel.clock.timezone == "Europe/Berlin"
+    with pytest.warns(UserWarning, match="the offset from UTC changes, so dates are read as UTC"):
+        data = ready(tmp_path / "a.csv")
+    assert data.panel.first_date == pd.Timestamp("2024-03-29 23:00")
 
 
 def test_ids_stay_text_and_some_can_be_chosen(tmp_path: Path) -> None:
