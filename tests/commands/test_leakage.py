@@ -60,6 +60,7 @@ class Example:
     split: str = "ratios"
     fill: str | None = None  # None: no value is missing
     scaler: str = "standard"
+    transform: str | None = None
     origin: int = 200
     change: float = 1e3
     lost: tuple[int, ...] = ()  # cells after the origin that are emptied, where there is a fill
@@ -100,6 +101,7 @@ def examples(draw: st.DrawFn, kind: str, mode: str) -> Example:
         model=model,
         tokens=draw(st.sampled_from(TOKENS)),
         scaler=draw(st.sampled_from(SCALERS)),
+        transform=draw(st.sampled_from([None, "asinh"])),
         origin=draw(st.integers(PARTS[split][chosen_on_validation] + 2, ROWS - PRED - 2)),
         change=draw(st.sampled_from([-1e6, -3.0, 0.5, 50.0, 1e4])),
         lost=tuple(draw(st.lists(st.integers(0, ROWS - 1), max_size=5))),
@@ -130,6 +132,7 @@ def answers(frame: pd.DataFrame, example: Example, folder: Path) -> tuple[dict[s
                 "split": SPLITS[example.split],
                 "fill": example.fill or FILLS[0],
                 "scaler": example.scaler,
+                "transform": example.transform,
             }
         },
     )
@@ -142,7 +145,7 @@ def answers(frame: pd.DataFrame, example: Example, folder: Path) -> tuple[dict[s
         lambda batch: predict(forecaster, batch), data.windows["val"], data.target_scaler, 64, [80]
     )
     once = {
-        "scaler": [*data.scaler.state_dict().values()],
+        "scaler": data.scaler.tensors,
         **fitted.linear.tensors(),
         "naive_mae": fitted.naive_mae,
         "offsets": calibration.offsets,
