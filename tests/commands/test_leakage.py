@@ -374,6 +374,8 @@ def test_training_knows_nothing_of_later_splits(
         assert same(before[name], test[name]), name
     before["baselines"]["season"] = val["baselines"]["season"]  # chosen on validation windows
     for name in learnt:
+        if name == "baselines" and "features=MS" in given:
+            continue  # the other columns that the linear baseline reads are chosen on the validation split
         assert same(before[name], val[name]), name
     assert not same(before["calibration"], val["calibration"])
 
