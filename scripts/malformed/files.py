@@ -227,7 +227,7 @@ REFUSED = [
     Case("5,000 digits", "{path}, line 5, column 'load': an infinite number: correct it, or set data.na_values=[inf,-inf]", cell("9" * 5_000)),
     Case("text among the numbers of a covariate", "{path}, line 5, column 'other': 'x' is text, and other cells are numbers, such as '0': correct it, or write text in every cell", beside(lambda i: "x" if i == 3 else str(i)), FUTURE_OTHER),
     Case("per cent in a covariate", "{path}, line 2, column 'other': '0%' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", beside(lambda i: f"{i}%"), FUTURE_OTHER),
-    Case("a covariate of text that is a target too", "column 'other' is named twice (data.id_column, date_column, columns, past_covariates, future_covariates, static_covariates, drop): give it one role", beside(lambda i: "sun"), (*FUTURE_OTHER, "data.past_covariates=[other]")),
+    Case("a covariate of text that is a target too", "column 'other' is named twice (data.id_column, date_column, columns, past_covariates, future_covariates, as_of, static_covariates, drop): give it one role", beside(lambda i: "sun"), (*FUTURE_OTHER, "data.past_covariates=[other]")),
     Case("hexadecimal", "{path}, line 5, column 'load': '0x3F1' is not a number: correct it, or choose the number columns (data.columns)", cell("0x3F1")),
     Case("per cent", "{path}, line 5, column 'load': '98%' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", cell("98%")),
     Case("currency", "{path}, line 5, column 'load': '€98.50' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", cell("€98.50")),

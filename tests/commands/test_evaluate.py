@@ -63,7 +63,9 @@ def test_all_rows_of_another_file_are_scored(run: Path, tmp_path: Path, monkeypa
     options = (f"checkpoint={run}", "data.path=part.csv", "output=part.json")
     assert answer(monkeypatch, "evaluate", tmp_path, *options) == 0
     found = read(tmp_path / "part.json")
-    assert found["n_windows"] == 60 - 24 - 5 + 1  # the seasonal-naive rule reads 24 rows, the model 12
+    assert (
+        found["n_windows"] == 60 - 12 - 5 + 1
+    )  # the model reads 12; the week of the seasonal naive is too long
     model = load(run)
     assert model.evaluate(part)["test"] == found["test"]
     errors = []  # by forecasting from every origin there is
@@ -157,7 +159,7 @@ def test_a_checkpoint_file_alone_is_enough(run: Path, tmp_path: Path) -> None:
     frame = pd.read_csv(run.parents[1] / "load.csv", parse_dates=["date"], index_col="date")
     moved, first = load(tmp_path / "model.ckpt"), load(run)
     pd.testing.assert_frame_equal(moved.predict(frame, levels=[80]), first.predict(frame, levels=[80]))
-    assert moved.evaluate(frame)["n_windows"] == 300 - 24 - 5 + 1
+    assert moved.evaluate(frame)["n_windows"] == 300 - 168 - 5 + 1  # the seasonal naive reads a week
 
 
 def test_a_run_stopped_before_its_refit_goes_on_to_it(

@@ -311,7 +311,7 @@ def test_many_series_with_covariates(
     assert about["checked"]["scaled"]["largest_difference"] < 1e-5
     expected = api.load(run).predict()
     for name in ("a", "002"):
-        chosen = said.replace("name = 'a'", f"name = {name!r}")
+        chosen = said.replace("series = 'a'", f"series = {name!r}")
         forecast = run_program(chosen, folder / "long.csv", tmp_path)
         ours = expected.loc[name, "y"].to_numpy()
         assert forecast.shape == (1, 5, 1)

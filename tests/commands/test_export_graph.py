@@ -182,7 +182,7 @@ class Fixed(TrainedModel):
     """A trained model whose network forecasts `answer(past)`, without a checkpoint."""
 
     def __init__(self, data, answer) -> None:
-        self.quantiles, self.calibration, self.data_state = None, None, data.state_dict()
+        self.quantiles, self.calibrations, self.data_state = None, {}, data.state_dict()
         self.network = lambda past, past_time, future_time: answer(past)[:, None].expand(
             -1, future_time.shape[1], -1
         )

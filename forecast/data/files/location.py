@@ -51,7 +51,7 @@ Location = Path | RemoteFile
 def locate(path: object) -> Location:
     """The location that a user's text names."""
     text = str(path)
-    return RemoteFile(text) if _URL.match(text) else Path(text).expanduser()
+    return RemoteFile(text) if _URL.match(text) else Path(os.path.expanduser(text))
 
 
 def is_folder(location: Location) -> bool:
