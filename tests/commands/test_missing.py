@@ -70,9 +70,8 @@ def test_a_run_says_how_many_values_are_missing(
     frame = pd.read_csv(place / "load.csv", index_col="date", parse_dates=True).asfreq("h")
     share = frame.isna().mean()
     assert train_here(monkeypatch, place, "trainer.max_epochs=1", "logger=[]", "output_root=others") == 0
-    said = (
-        f"load {share['load']:.1%}, price {share['price']:.1%}; read as data.fill=auto says, and never scored"
-    )
+    shares = ", ".join(f"{name} {part:.1%}" for name, part in share[share > 0].items())
+    said = f"{shares}; read as data.fill=auto says, and never scored"
     assert f"missing    targets: {said}" in capsys.readouterr().out
     metrics = json.loads((only(place, "others/*") / "metrics.json").read_text())
     assert metrics["missing"]["targets"] == pytest.approx(share.to_dict())

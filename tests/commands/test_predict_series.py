@@ -185,7 +185,7 @@ def test_a_model_of_many_series_forecasts_a_table(model: Model, frame: pd.DataFr
     table = replace(panel, ids=pd.Index([""]), static=panel.static.set_axis([""]))
     assert not table.has_ids
     found = predict(model, table).frame()
-    assert found.index.name == "date"
+    assert found.index.name == "ds"
     np.testing.assert_allclose(found["y"], model.predict(one)["y"], rtol=1e-6)
 
 
