@@ -68,7 +68,9 @@ class Forecast:
         the index is the id and the date is a column.
         """
         parts = ForecastColumns()
-        dates = self.panel.clock.zoned(pd.DatetimeIndex(self.dates.ravel(), name=self.panel.grid.name))
+        dates = self.panel.clock.zoned(
+            pd.DatetimeIndex(self.dates.ravel(), name=self.panel.grid.name or "date")
+        )
         if self.panel.has_ids:
             parts[str(dates.name)] = dates
         for i, name in enumerate(self.columns):

@@ -60,7 +60,7 @@ def test_evaluation_takes_either(place: Path, tmp_path: Path, monkeypatch: pytes
         ]
         assert answer(monkeypatch, "evaluate", place, *given) == 0
         found[data] = json.loads((place / f"{run}-{data}.json").read_text())
-    assert found["store"]["n_windows"] == found["csv"]["n_windows"] > 200
+    assert found["store"]["n_windows"] == found["csv"]["n_windows"] > 100
     assert numbers(found["store"]) == pytest.approx(numbers(found["csv"]), rel=1e-3, abs=1e-4)
 
 

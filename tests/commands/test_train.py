@@ -151,6 +151,8 @@ def test_the_pictured_forecasts_are_kept_in_data_units(run: tuple[Path, str], wo
     table = pd.read_parquet(folder / "forecasts.parquet")
     windows = pd.read_parquet(folder / "errors_by_window.parquet")
     read = pd.read_csv(workplace / "my load.csv", parse_dates=["date"]).set_index("date")
+    season = json.loads((folder / "metrics.json").read_text())["season"]
+    assert season in (24, 168)
     assert table["window"].unique().tolist() == [0, 37, 75]  # of 76
     assert set(table["variable"]) == {"load", "temperature"}
     groups: Any = table.groupby(["window", "variable"])
@@ -164,8 +166,8 @@ def test_the_pictured_forecasts_are_kept_in_data_units(run: tuple[Path, str], wo
         )
         last = part.loc[part["step"] == 0, "truth"].item()
         assert ahead["naive"].to_numpy() == pytest.approx(last, rel=1e-5)
-        day_before = read.loc[ahead.index - pd.Timedelta(hours=24), variable].to_numpy()
-        assert ahead["seasonal_naive"].to_numpy() == pytest.approx(day_before, rel=1e-5)
+        season_before = read.loc[ahead.index - pd.Timedelta(hours=season), variable].to_numpy()
+        assert ahead["seasonal_naive"].to_numpy() == pytest.approx(season_before, rel=1e-5)
         history = part.loc[part["step"] <= 0, ["model", "naive", "seasonal_naive", "linear"]]
         assert np.isnan(history.to_numpy()).all()
     scale = read.iloc[:280].std(ddof=0)  # of the training rows, by which scores are scaled
