@@ -92,7 +92,9 @@ class Linear:
         weights, targets = self.weights.to(batch.past.device), windows.target_index
         mean = batch.past.mean(1, keepdim=True)
         centred = batch.past - mean
-        forecast = torch.einsum("blc,lp->bpc", centred[..., targets], weights.own) + mean[..., targets]
+        forecast = (
+            torch.einsum("blc,lp->bpc", centred[..., targets], weights.own.to(centred)) + mean[..., targets]
+        )
         return forecast + weights.of_covariates(centred, batch.past_time, batch.future_time)
 
 

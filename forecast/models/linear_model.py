@@ -50,7 +50,7 @@ class LinearWeights:
     ) -> Float[Tensor, "batch pred_len n_targets"]:
         """Compute what the covariates add to the forecast of each target: z C."""
         read = read_covariates(centred, past_time, future_time, self.past_index, self.time_index)
-        return torch.einsum("br,trp->bpt", read, self.covariates)
+        return torch.einsum("br,trp->bpt", read, self.covariates.to(read))
 
 
 def own_past(own: Float[Tensor, "seq_len pred_len"]) -> LinearWeights:
