@@ -59,7 +59,7 @@ def test_many_steps_equal_the_dates_that_were_left_out(days: int, steps: int) ->
     last = 500 + days
     calendar = find_calendar("my.csv", dates[:last], None)
     pd.testing.assert_index_equal(
-        calendar.after(dates[last - 1], steps),
+        calendar.after(dates[last - 1], steps),  # type: ignore
         dates[last : last + steps],
         exact=False,  # type: ignore
     )
