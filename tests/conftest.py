@@ -1,69 +1,10 @@
-"""Fixtures that several folders of tests share. Importing this file turns on shape checks in `forecast`."""
+"""Load the shared fixtures where tests run: under `pytest -n`, the process that hands tests out imports no library."""
 
-import os
-from pathlib import Path
-
-import beartype.door  # noqa: F401
-import hydra.utils  # noqa: F401
-import hypothesis
-import lightning  # noqa: F401
-import matplotlib.pyplot  # noqa: F401
-import pooch  # noqa: F401
-import pyarrow.parquet  # noqa: F401
 import pytest
-import scipy.signal
-import scipy.stats  # noqa: F401
-import sklearn.preprocessing  # noqa: F401
-import wandb  # noqa: F401
-from jaxtyping import install_import_hook
-
-# Modules that the hook's modules import are compiled from source, without the cache: libraries are imported before it.
-install_import_hook("forecast", "beartype.beartype")
-
-from tests.support.commands import trained  # noqa: E402  (after the hook)
-from tests.support.csv_files import real_file  # noqa: E402
-from tests.support.synthetic_runs import pair as pair  # noqa: E402
-
-hypothesis.settings.register_profile("forecast", deadline=None)  # no test asserts a time
-hypothesis.settings.load_profile("forecast")
-
-os.environ["FORECAST_TARGETS"] = ":".join(  # callbacks and models that tests name on the command line
-    f"tests.support.{name}"
-    for name in (
-        *(f"probe_callbacks.{callback}" for callback in ("Witness", "Failure", "TellToStop")),
-        *(f"own_model.{model}" for model in ("OneLayer", "ShrunkLinear", "NotAModel")),
-    )
-)
 
 
-@pytest.fixture(scope="session")
-def data_root() -> Path:
-    """The folder of the real ETT files; see `real_file`."""
-    return real_file("ETTh1.csv").parent
-
-
-@pytest.fixture(scope="session")
-def etth1(data_root: Path):
-    """The data module of ETTh1 in the split of the paper, with windows of 48 → 24 steps and all columns."""
-    from hydra.utils import instantiate
-
-    from forecast.cli.compose import compose_config
-
-    data = instantiate(
-        compose_config("data=etth1", f"data.root='{data_root}'", "seq_len=48", "pred_len=24").data
-    )
-    data.prepare_data()
-    data.setup()
-    return data
-
-
-@pytest.fixture(scope="session")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of one epoch on hourly load and temperature: 12 → 5 steps, all columns from all columns."""
-    return trained(tmp_path_factory.mktemp("all"))
-
-
-@pytest.fixture(scope="session")
-def quantile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run like `run` with `loss=quantile`, refitted on all rows."""
-    return trained(tmp_path_factory.mktemp("quantile"), "loss=quantile", "refit=full")
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    hands_out_tests = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    if not hands_out_tests:
+        config.pluginmanager.import_plugin("tests.support.fixtures")

@@ -3,13 +3,13 @@
 import multiprocessing.process
 import subprocess
 
-import lightning
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def no_process_and_no_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail a test that starts a process or a trainer."""
+    import lightning  # here, because pytest loads this file in the process that hands tests out, too
 
     def refuse(what: str):
         def refused(*args, **kwargs):
