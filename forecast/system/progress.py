@@ -1,27 +1,69 @@
-"""Progress bars on stderr for work that takes more than two seconds."""
+"""Progress on stderr for work that takes more than two seconds: bars on a terminal, plain lines elsewhere."""
 
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
 from forecast.system import signals
 
 Item = TypeVar("Item")
+DELAY = 2.0
+"""Seconds before work that may be short is shown."""
+BETWEEN_LINES = 30.0
+"""Seconds between two lines of one piece of work where there is no terminal."""
+LINE = "{desc}: {percentage:.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+
+
+class ProgressLines(tqdm):
+    """Write a line every `BETWEEN_LINES` seconds, and one at the end if `leave`: a log file has no use for a bar."""
+
+    monitor_interval = 0  # the monitor would write further lines
+
+    def __init__(self, **settings: Any) -> None:
+        barred = {"mininterval": BETWEEN_LINES, "delay": BETWEEN_LINES}
+        super().__init__(**{"bar_format": LINE if settings.get("total") else None, **settings, **barred})
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
+        text = str(self) if msg is None else msg
+        if text:
+            print(text, file=self.fp)
+
+    def close(self) -> None:
+        if self.leave and not self.disable:
+            self.display()
+        self.disable = True
+
+
+def bar(
+    total: int | None, what: str, unit: str, *, delay: float = DELAY, leave: bool = False, initial: int = 0
+) -> tqdm:
+    """Create a progress bar that the caller updates with `update(n)` and closes.
+
+    Args:
+        total: units of work; None: not known.
+        what: the work, in a word or two.
+        unit: what is counted.
+        delay: seconds before the bar appears.
+        leave: keep the bar's last state when it is closed.
+        initial: units that are done already.
+    """
+    shape = tqdm if sys.stderr.isatty() else ProgressLines
+    return shape(
+        total=total, desc=what, unit=unit, unit_scale=(total or 0) > 99_999, delay=delay, leave=leave, initial=initial,
+        file=sys.stderr, dynamic_ncols=True,
+    )  # fmt: skip
 
 
 def track(items: Sequence[Item], what: str) -> Iterator[Item]:
     """Yield the items and show a progress bar. After each item, the run may stop on a signal (`system.signals`)."""
-    for item in tqdm(items, desc=what, delay=2, leave=False, file=sys.stderr):
-        yield item
-        signals.leave_if_received()
-
-
-def bar(total: int | None, what: str, unit: str) -> tqdm:
-    """Create a progress bar that the caller updates with `update(n)`."""
-    return tqdm(total=total, desc=what, unit=unit, unit_scale=True, delay=2, leave=False, file=sys.stderr)
+    with bar(len(items), what, "") as shown:
+        for item in items:
+            yield item
+            shown.update()
+            signals.leave_if_received()
 
 
 @contextmanager

@@ -7,55 +7,103 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
-from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
-from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
+from lightning.pytorch.callbacks import Callback, EarlyStopping
+from lightning.pytorch.callbacks import ProgressBar as LightningProgressBar
 from torch import Tensor
+from tqdm import tqdm
 
 from forecast.system.errors import TrainingError
+from forecast.system.progress import bar
 from forecast.training.processes import gather
 
 
-class ProgressBar(TQDMProgressBar):
-    """Show one bar per epoch with the loss and the windows per second, one for calibration and one for the test."""
+class ProgressBar(LightningProgressBar):
+    """Show one bar per epoch with the loss and the windows per second, and one for each pass over validation or test.
 
-    def init_validation_tqdm(self) -> Tqdm:
-        bar = super().init_validation_tqdm()
-        if self.trainer.state.fn == "fit":
-            bar.disable = True
-        bar.leave = False
-        return bar
+    Args:
+        refresh_rate: batches between two updates of a bar; 0: no bars.
+    """
 
-    def init_test_tqdm(self) -> Tqdm:
-        bar = super().init_test_tqdm()
-        bar.leave = False
-        return bar
+    def __init__(self, refresh_rate: int = 10) -> None:
+        super().__init__()
+        self.refresh_rate = refresh_rate
+        self.enable()
+        self.epoch: tqdm | None = None
+        self.evaluation: tqdm | None = None
 
-    def on_exception(self, trainer: L.Trainer, module: L.LightningModule, exception: BaseException) -> None:
-        for bar in (self._train_progress_bar, self._test_progress_bar):
-            if bar is not None:
-                bar.close()  # ends its line, so that the error message starts a new one
+    def disable(self) -> None:
+        self.is_enabled = False
 
-    def on_train_start(self, *args: Any) -> None:
-        super().on_train_start(*args)
-        self.on_train_epoch_start(*args)  # not called by Lightning when training resumes within an epoch
+    def enable(self) -> None:
+        self.is_enabled = self.refresh_rate > 0
 
-    def on_train_epoch_start(self, trainer: L.Trainer, *args: Any) -> None:
-        super().on_train_epoch_start(trainer, *args)
-        self.windows, self.loss, self.started = 0, math.nan, time.perf_counter()
+    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self.on_train_epoch_start(
+            trainer, module
+        )  # not called by Lightning when training resumes within an epoch
+
+    def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self._close()
+        self.windows, self.loss, self.started = 0, torch.tensor(math.nan), time.perf_counter()
+        done = trainer.fit_loop.epoch_loop.batch_progress.current.completed
+        what = f"epoch {trainer.current_epoch + 1}"
+        self.epoch = self._bar(self.total_train_batches, what, delay=0, leave=True, initial=done)
 
     def on_train_batch_end(
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         self.windows += len(batch.index) * trainer.world_size
-        self.loss = outputs["loss"].detach()  # read only when the bar is drawn
-        super().on_train_batch_end(trainer, module, outputs, batch, batch_idx)
+        self.loss = outputs["loss"].detach()
+        if self.epoch is not None and time.time() - self.epoch.last_print_t >= self.epoch.mininterval:
+            self._describe_epoch()  # waits for the loss on the device: only when the bar is drawn
+        self._update(self.epoch, batch_idx + 1)
 
-    def get_metrics(self, trainer: L.Trainer, module: L.LightningModule) -> dict[str, Any]:
-        metrics = {k: v for k, v in super().get_metrics(trainer, module).items() if k != "v_num"}
-        if trainer.training:
+    def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self._describe_epoch(**trainer.progress_bar_metrics)
+        self._close()
+
+    def on_validation_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        batches = trainer.num_sanity_val_batches if trainer.sanity_checking else trainer.num_val_batches
+        self.evaluation = self._bar(sum(batches), "validation")
+
+    def on_test_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self.evaluation = self._bar(sum(trainer.num_test_batches), "test")
+
+    def on_validation_batch_end(self, *args: Any) -> None:
+        self._update(
+            self.evaluation, args[4] + 1
+        )  # trainer, module, outputs, batch, batch_idx, dataloader_idx
+
+    on_test_batch_end = on_validation_batch_end
+
+    def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        if self.evaluation is not None:
+            self.evaluation.close()
+
+    on_test_end = on_validation_end
+
+    def on_exception(self, *args: Any) -> None:
+        self._close()  # ends the bar's line, so that the error message starts a new one
+
+    def _bar(self, batches: float, what: str, **options: Any) -> tqdm | None:
+        total = None if math.isinf(batches) else int(batches)
+        return bar(total, what, " batches", **options) if self.is_enabled else None
+
+    def _update(self, shown: tqdm | None, done: int) -> None:
+        if shown is not None and (done % self.refresh_rate == 0 or done == shown.total):
+            shown.update(done - shown.n)
+
+    def _describe_epoch(self, **scores: Any) -> None:
+        if self.epoch is not None:
             rate = self.windows / (time.perf_counter() - self.started)
-            metrics = {"loss": f"{float(self.loss):.4f}", "windows/s": f"{rate:.0f}", **metrics}
-        return metrics
+            self.epoch.set_postfix(
+                {"loss": float(self.loss), "windows/s": round(rate), **scores}, refresh=False
+            )
+
+    def _close(self) -> None:
+        for shown in (self.epoch, self.evaluation):
+            if shown is not None:
+                shown.close()
 
 
 class StopEarly(EarlyStopping):

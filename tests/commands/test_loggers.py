@@ -176,9 +176,9 @@ def test_an_interrupted_run_closes_wandb(tmp_path: Path) -> None:
         workplace(tmp_path), "trainer.max_epochs=100000", "callbacks.early_stopping.patience=100000",
         "callbacks.progress.refresh_rate=1", "logger=wandb",
     )  # fmt: skip
-    assert process.stdout
-    for line in process.stdout:
-        if "Epoch 1:" in line:
+    assert process.stderr
+    for line in process.stderr:
+        if "epoch 2:" in line:
             break
     process.send_signal(signal.SIGINT)
     result = finish(process)
@@ -197,9 +197,9 @@ def test_a_run_goes_on_when_wandb_dies(tmp_path: Path, monkeypatch: pytest.Monke
         workplace(tmp_path), "trainer.max_epochs=40", "callbacks.early_stopping.patience=100", "logger=[wandb,csv]",
         "callbacks.progress.refresh_rate=1",
     )  # fmt: skip
-    assert process.stdout
-    for line in process.stdout:
-        if "Epoch 2:" in line:
+    assert process.stderr
+    for line in process.stderr:
+        if "epoch 3:" in line:
             break
     (service,) = (int(pid) for pid in children(process.pid) if "wandb" in command_of(int(pid)))
     os.kill(service, signal.SIGKILL)
