@@ -88,51 +88,76 @@ def parse_cells(
             raise DataError(
                 f"{path}: no column {quote(name)} {hint_on_names(header, raw, name, options.separator)}"
             )
+    text_numbers = [header.index(name) for name in (*dated, *text_columns) if name in header]
     try:
-        with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
-            frame = pd.read_csv(
-                io.BytesIO(raw),
-                sep=options.separator,
-                decimal=options.decimal,
-                header=None,
-                skiprows=min(header_lines, 1),
-                names=list(range(width)),
-                index_col=False,
-                dtype={header.index(name): str for name in (*dated, *text_columns) if name in header},
-                skip_blank_lines=False,  # so that rows keep the numbers of their lines
-                low_memory=False,
-                **_missing(header, width, text_columns, options),
-            )
+        frame = _parse(raw, header_lines, width, options, _missing(header, width, text_columns, options))
+        if any(not isinstance(frame[number].dtype, pd.StringDtype) for number in text_numbers):
+            # only now as text, which takes three times as long: the digits of an id are one, and so is 20240501
+            missing = _missing(header, width, text_columns, options)
+            frame = _parse(raw, header_lines, width, options, missing, dict.fromkeys(text_numbers, str))
     except pd.errors.EmptyDataError:
         frame = pd.DataFrame()
     except pd.errors.ParserError as error:
         raise DataError(f"{path}{_explain(str(error), above=first_line - header_lines - 1)}") from None
     except pd.errors.ParserWarning:
         raise DataError(f"{path}: lines of more fields than lines 1 and 2: correct them") from None
+    rows = _count_rows(Cells(path, frame, first_line), text_numbers)
+    return Cells(path, _name_columns(path, frame.iloc[:rows], header, width, dated), first_line)
+
+
+def _parse(
+    raw: bytes,
+    header_lines: int,
+    width: int,
+    options: ReadOptions,
+    missing: dict[str, Any],
+    types: dict[int, type] | None = None,
+) -> pd.DataFrame:
+    """Parse lines below the header into columns numbered from 0; without a type, one gets what fits all its cells."""
+    with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
+        return pd.read_csv(
+            io.BytesIO(raw),
+            sep=options.separator,
+            decimal=options.decimal,
+            header=0 if header_lines else None,
+            names=list(range(width)),
+            index_col=False,
+            dtype=types,
+            skip_blank_lines=False,  # so that rows keep the numbers of their lines
+            low_memory=False,
+            **missing,
+        )
+
+
+def _count_rows(cells: Cells, text_numbers: list[int]) -> int:
+    """The number of rows without empty lines at the end. Raises DataError for an empty line above, and without rows."""
+    frame = cells.frame
+    if len(frame) and text_numbers and frame[text_numbers[0]].notna().all():
+        return len(frame)
     filled = frame.notna().any(axis=1).to_numpy()
     if not filled.any():
-        raise DataError(f"{path}: a header and no rows")
-    cells = Cells(path, frame, first_line)
+        raise DataError(f"{cells.path}: a header and no rows")
     rows = int(filled.nonzero()[0][-1]) + 1
     if not filled[:rows].all():
         raise cells.refuse("an empty line: delete it", row=int(filled.argmin()))
-    return Cells(path, _name_columns(path, frame.iloc[:rows], header, width, dated), first_line)
+    return rows
 
 
 def _name_columns(
     path: Location, frame: pd.DataFrame, header: list[str], width: int, dated: list[str]
 ) -> pd.DataFrame:
     """The columns by name, with the date columns joined. Raises DataError for a column of values without a name."""
-    columns = {}
-    for number, name in enumerate(header + [""] * (width - len(header))):
-        if name:
-            columns[name] = frame[number]
-        elif frame[number].notna().to_numpy().any():
+    names = header + [""] * (width - len(header))
+    for number, name in enumerate(names):
+        if not name and frame[number].notna().to_numpy().any():
             raise DataError(f"{path}, line 1: field {number + 1} has values and no name: name or delete it")
+    frame = frame[[number for number, name in enumerate(names) if name]].set_axis(
+        list(filter(None, names)), axis=1
+    )
     if len(dated) > 1:
-        texts = [_mark_quarters(name, columns.pop(name)) for name in dated]
-        columns = {date_name(dated): texts[0].str.cat(texts[1:], sep=" "), **columns}
-    return pd.DataFrame(columns)
+        texts = [_mark_quarters(name, frame.pop(name)) for name in dated]
+        frame.insert(0, date_name(dated), texts[0].str.cat(texts[1:], sep=" "))
+    return frame
 
 
 def _mark_quarters(name: str, texts: pd.Series) -> pd.Series:

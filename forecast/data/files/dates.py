@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from jaxtyping import Int32
 from pandas.tseries.api import guess_datetime_format
 
@@ -62,6 +64,8 @@ def read_dates(
     if texts.isna().any():
         raise cells.refuse("no date", row=int(texts.isna().argmax()), column=column)
     series = np.zeros(len(texts), dtype=np.int32) if series is None else series
+    if options.date_format is None and (plain := _read_plain(texts)) is not None:
+        return place_in_time(cells, column, plain, options, series)
     has_offset = texts.str.contains(_UTC_OFFSET.replace("(Z", "(?:Z")).any()  # faster than to extract them
     offsets = texts.str.extract(_UTC_OFFSET, expand=False) if has_offset else texts.mask(texts.notna())
     if options.date_format is None and offsets.notna().all():
@@ -84,6 +88,16 @@ def read_dates(
     if is_utc:
         return begin_steps(dates, series, options), Clock(0, options.timezone or "UTC")
     return place_in_time(cells, column, dates, options, series)
+
+
+def _read_plain(texts: pd.Series) -> pd.DatetimeIndex | None:
+    """Read dates such as 2024-05-01 or 2024-05-01 13:00:00 at once; None if any is of another kind or far away."""
+    try:
+        read = pc.cast(pa.array(texts, from_pandas=True), pa.timestamp("us"))  # type: ignore[arg-type]
+    except pa.ArrowInvalid:
+        return None
+    dates = pd.DatetimeIndex(read.to_numpy(zero_copy_only=False))
+    return dates if YEARS[0] <= dates.min().year and dates.max().year <= YEARS[1] else None
 
 
 def _parse(

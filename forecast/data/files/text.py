@@ -43,7 +43,7 @@ def read_text(path: Location, options: ReadOptions) -> bytes:
         raise DataError(f"{path}: cannot be read: {reason}") from None
     raw = raw.removeprefix(codecs.BOM_UTF8)
     check_text(path, raw)
-    if not raw.strip():
+    if raw.isspace() or not raw:
         raise DataError(f"{path}: empty")
     return raw
 
@@ -63,7 +63,8 @@ def decode(path: Location, raw: bytes, encoding: str | None) -> bytes:
 def check_text(path: Location, raw: bytes, first_line: int = 1) -> None:
     """Raise DataError if the bytes are not UTF-8 text; `first_line` is the line of the file at which they begin."""
     try:
-        raw.decode()
+        if not raw.isascii():  # which is ten times faster than decoding
+            raw.decode()
     except UnicodeDecodeError as error:
         line = line_at(raw, error.start) + first_line - 1
         advice = "set data.encoding, such as latin-1 or cp1252, or save the file as UTF-8"
@@ -86,25 +87,31 @@ def quote(text: object) -> str:
 
 def _read_whole(path: Location, file: io.BufferedIOBase, stream: io.BufferedIOBase, size: int) -> bytes:
     """Read the stream to its end. Stop early at content that no table has, so that no archive bomb is unpacked."""
-    room = available()
-    whole, lines = io.BytesIO(), 1
-    while chunk := stream.read(_CHUNK):
-        if whole.tell() == 0:
+    room, chunks, total = available(), [], 0
+    at_once = max(_CHUNK, size) if stream is file and _TABLE_PER_TEXT * size <= room else _CHUNK
+    while chunk := stream.read(at_once):
+        if not chunks:
             has_zeros = _encoding(chunk[:4096]) != "utf-8"
         if not has_zeros and b"\0" in chunk:
-            raise _zero_byte(path, lines + line_at(chunk, chunk.index(b"\0")) - 1)
-        if len(chunk) == _CHUNK and b"\n" not in chunk and b"\r" not in chunk:
-            raise DataError(f"{path}, line {lines}: longer than {_CHUNK >> 20} MiB: this is no table")
-        lines += line_at(chunk, len(chunk)) - 1
-        whole.write(chunk)
-        if stream is not file and whole.tell() > max(_BEFORE_RATIO, _MAX_RATIO * file.tell()):
+            raise _zero_byte(path, _lines(chunks) + line_at(chunk, chunk.index(b"\0")))
+        if len(chunk) >= _CHUNK and chunk.find(b"\n", 0, _CHUNK) < 0 and chunk.find(b"\r", 0, _CHUNK) < 0:
+            line = _lines(chunks) + 1
+            raise DataError(f"{path}, line {line}: longer than {_CHUNK >> 20} MiB: this is no table")
+        chunks.append(chunk)
+        total += len(chunk)
+        if stream is not file and total > max(_BEFORE_RATIO, _MAX_RATIO * file.tell()):
             raise DataError(f"{path}: unpacks to over {_MAX_RATIO} times its size: this is no table")
-        needed = _TABLE_PER_TEXT * max(size, whole.tell())
+        needed = _TABLE_PER_TEXT * max(size, total)
         if needed > room:
             raise DataError(
                 f"{path}: needs some {needed / 2**30:,.1f} GiB of memory, and {room / 2**30:,.1f} GiB are free"
             )
-    return whole.getvalue()
+    return b"".join(chunks)
+
+
+def _lines(chunks: list[bytes]) -> int:
+    """The number of line ends in these chunks."""
+    return sum(line_at(chunk, len(chunk)) - 1 for chunk in chunks)
 
 
 def _encoding(raw: bytes) -> str:
