@@ -13,7 +13,7 @@ from forecast.cli import allowed_targets, overrides
 from forecast.cli.traverse import flatten, is_resolvable
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
-from forecast.system.hydra_internals import VERSION_BASE
+from forecast.system.hydra_internals import VERSION_BASE, apply_values
 from forecast.system.identity import without_hydra
 from forecast.system.paths import CONF
 
@@ -38,9 +38,9 @@ def compose_config(*arguments: str, config_name: str = "train") -> DictConfig:
 def compose_command(config_name: str, arguments: Sequence[str]) -> DictConfig:
     """Check a command's overrides and compose its configuration, Hydra's part included.
 
-    Hydra composes the chosen options of groups first. The keys of this configuration are the valid keys, and its values
-    give the types of valid values. If there are other overrides, Hydra composes again with all of them. Of a sweep over
-    choices, the configuration has the first value.
+    Hydra composes the chosen options of groups. The keys of this configuration are the valid keys, and its values give
+    the types of valid values. Then the other overrides are applied. Of a sweep over choices, the configuration has the
+    first value.
 
     Raises:
         ConfigError: a key or option is unknown, a value has the wrong type or is out of range, an interpolation cannot
@@ -52,13 +52,11 @@ def compose_command(config_name: str, arguments: Sequence[str]) -> DictConfig:
         if not group.key_or_group.startswith("hydra/"):
             overrides.check_options(group)
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
-        defaults = compose_options(config_name, [overrides.first_of_sweep(group) for group in groups])
+        config = compose_options(config_name, [overrides.first_of_sweep(group) for group in groups])
         allowed_targets.check_search_path(arguments)
-        overrides.check_keys(parsed, defaults)
-        config = defaults
+        overrides.check_keys(parsed, config)
         if len(groups) < len(parsed):
-            first = overrides.first_of_sweeps(parsed)
-            config = compose(config_name, overrides=first, return_hydra_config=True)
+            apply_values(config, overrides.first_of_sweeps(parsed), overrides.is_group)
     check_resolves(config, {override.key_or_group for override in parsed})
     return config
 

@@ -59,7 +59,7 @@ def describe_overlap(model: TrainedModel, data: DataModule, split: str) -> list[
     notes = []
     if split == "test" and (note := model.note_on(first_test_dates(data))):
         notes.append(note)
-    if data.split != "test" and (now := data.trained_until) != model.trained_until:
+    if data.options.split != "test" and (now := data.trained_until) != model.trained_until:
         notes.append(
             f"trained on rows to {model.trained_until}; the training rows of these data end {now}, so their "
             f"{split} rows are not those of the run"
@@ -74,6 +74,6 @@ def describe_overlap(model: TrainedModel, data: DataModule, split: str) -> list[
 def first_test_dates(data: DataModule) -> pd.DatetimeIndex:
     """The first test date of each series; none for several series unless all their rows are the test split."""
     first, last = data.rows["test"]
-    if len(data.panel) > 1 and data.split != "test":
+    if len(data.panel) > 1 and data.options.split != "test":
         return pd.DatetimeIndex([])  # one series may be tested before another one's training ends
     return data.panel.dates(first[first < last])

@@ -1,5 +1,6 @@
 """A country's public holidays as time features, through the `holidays` package (the extra `holidays`)."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,16 @@ def holiday_features(dates: pd.DatetimeIndex, country: str) -> Float[np.ndarray,
         for ahead in NAMES.values()
     ]
     return np.stack(told, axis=1)[place] - 0.5
+
+
+def warn_of_utc_holidays(title: str, country: str, *, has_file: bool) -> None:
+    """Warn that the dates of the data called `title` are UTC, and so are the days that are marked."""
+    advice = "set data.timezone" if has_file else "give them in the country's zone (tz_convert)"
+    warnings.warn(
+        f"{title}: the dates are UTC, so data.holidays={country} marks days of UTC, which begin and end some hours "
+        f"before or after the country's: {advice}",
+        stacklevel=3,
+    )
 
 
 def _calendar(country: str):

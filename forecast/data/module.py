@@ -1,8 +1,8 @@
 """The Lightning data module: a source's panel, split, scaled and cut into windows."""
 
 import copy
-import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import lightning as L
@@ -13,13 +13,11 @@ from torch import Tensor
 from forecast.data.categories import Categories, encode_categories, fit_categories
 from forecast.data.clock import Clock, clock_of
 from forecast.data.columns import check_columns, choose_columns
-from forecast.data.domain import BoundSetting, TransformSetting, check_domain
-from forecast.data.future_covariates import KnownSteps, check_known_steps
+from forecast.data.holidays import warn_of_utc_holidays
 from forecast.data.loader import WindowLoader
-from forecast.data.missing import FillSetting, check_fill
-from forecast.data.options import AUTO, check_options, windows_an_epoch
+from forecast.data.options import DataOptions, windows_an_epoch
 from forecast.data.panel import Panel
-from forecast.data.scaled_panel import ScaledPanel, ScalingOptions
+from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.source import Source
 from forecast.data.split import Split, split_panel
 from forecast.data.time_features import season_candidates
@@ -37,23 +35,7 @@ class DataModule(L.LightningDataModule):
 
     Args:
         source: where the panel comes from.
-        name: what the data is called in results.
-        seq_len, pred_len: steps read and steps forecast.
-        split: see `forecast.data.split`. With `split="test"` a checkpoint's scaler is needed (`load_state_dict`).
-        features: `M` (all targets from all columns), `S` (the target from itself), `MS` (the target from all columns).
-        target: the column that `S` and `MS` forecast; default: the only one.
-        scaler, scale_by: see `forecast.data.scaling.fit_scaler`.
-        batch_size, eval_batch_size: windows of a batch, over all processes.
-        season: rows of a season; default: by the frequency. Then the seasonal naive may repeat another, see `seasons`.
-        fill, fill_limit: how missing values in the past of a window are completed, see `forecast.data.missing`.
-        known_steps: steps for which future covariates are known after a forecast origin, one number or by column; None:
-            over the whole horizon.
-        lower, upper, transform: bounds of the forecasts and transforms before scaling, see `forecast.data.domain`.
-        holidays: country whose public holidays are a calendar feature.
-        windows_per_epoch: training windows of an epoch, sampled anew each time; None: all; `auto`: by their number.
-        eval_stride: use every n-th window of validation and test, the last one always; None: at most
-            `EVALUATED_WINDOWS` windows of each split.
-        seed: of the order of the training windows.
+        options: keyword arguments of `DataOptions`.
 
     A series that is too short for a window in a split has none there, with a warning. A series without training rows
     has no scale, and so no window in any split.
@@ -68,51 +50,9 @@ class DataModule(L.LightningDataModule):
         DataError: a panel that cannot be used.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        *,
-        name: str,
-        seq_len: int,
-        pred_len: int,
-        split: Split,
-        features: str = "M",
-        target: str | None = None,
-        scaler: str = "standard",
-        scale_by: str = "series",
-        batch_size: int = 32,
-        eval_batch_size: int | None = None,
-        season: int | None = None,
-        holidays: str | None = None,
-        fill: FillSetting | None = None,
-        fill_limit: int | None = None,
-        known_steps: KnownSteps | None = None,
-        lower: BoundSetting | None = None,
-        upper: BoundSetting | None = None,
-        transform: TransformSetting | None = None,
-        windows_per_epoch: int | str | None = None,
-        eval_stride: int | None = 1,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, source: Source, **options: Any) -> None:
         super().__init__()
-        required = {"seq_len": seq_len, "pred_len": pred_len, "data.batch_size": batch_size}
-        optional = {
-            "data.eval_stride": eval_stride, "data.eval_batch_size": eval_batch_size, "data.season": season,
-            "data.windows_per_epoch": None if windows_per_epoch == AUTO else windows_per_epoch,
-        }  # fmt: skip
-        check_options(required, optional, seed, features=features, scaler=scaler, scale_by=scale_by)
-        self.name: str = name
-        self.source, self.seq_len, self.pred_len = source, seq_len, pred_len
-        self.features, self.target = features, target
-        self.split, self.scaler_kind, self.scale_by, self.seed = split, scaler, scale_by, seed
-        self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or batch_size
-        self._windows_per_epoch, self._eval_stride = windows_per_epoch, eval_stride
-        check_fill(fill, fill_limit)
-        check_known_steps(known_steps)
-        check_domain(lower, upper, transform)
-        self._season, self.holidays = season, holidays
-        self.fill, self.fill_limit, self.known_steps = fill, fill_limit, known_steps
-        self.lower, self.upper, self.transform = lower, upper, transform
+        self.source, self.options = source, DataOptions(**options)
         self.tested = "test"  # the split that `test_dataloader` serves
         self._is_set_up = False
         self._panel: Panel | None = None  # as the source gives it
@@ -120,15 +60,32 @@ class DataModule(L.LightningDataModule):
         self._saved_state: dict[str, Any] | None = None
 
     @property
+    def name(self) -> str:
+        return self.options.name
+
+    @property
+    def seq_len(self) -> int:
+        return self.options.seq_len
+
+    @property
+    def pred_len(self) -> int:
+        return self.options.pred_len
+
+    @property
     def title(self) -> str:
         """The name in tables and figures: the file's name where `name` only says what kind of source it is."""
         path = self.source.path
-        return path.name if path and self.name in GENERIC_NAMES else str(self.name)
+        return path.name if path and self.name in GENERIC_NAMES else self.name
 
     @property
     def windows_per_epoch(self) -> int:
         """Training windows of an epoch."""
-        return windows_an_epoch(self._windows_per_epoch, self.n_windows["train"])
+        return windows_an_epoch(self.options.windows_per_epoch, self.n_windows["train"])
+
+    @property
+    def eval_batch_size(self) -> int:
+        """Windows of a batch of validation and test, over all processes."""
+        return self.options.eval_batch_size or self.options.batch_size
 
     def prepare_data(self) -> None:
         self.source.prepare()
@@ -138,30 +95,27 @@ class DataModule(L.LightningDataModule):
             return
         panel = self._panel if self._panel is not None else self.source.read()
         panel = panel.on_clock(clock_of(self._saved_state))
-        choose_columns(self.name, panel, self.features, self.target)  # refuses options that name nothing
+        choose_columns(
+            self.name, panel, self.options.features, self.options.target
+        )  # refuses options that name nothing
         self._panel, self.freq = panel, panel.freq
-        self.season = self._season or panel.season
+        self.season = self.options.season or panel.season
         repeated = (self._saved_state or {}).get("repeated_season", self.season)
-        self.rows = split_panel(panel, self.split, seq_len=self.seq_len, season=repeated)
-        key = "data.season" if self._season else f"the season of {self.freq} data"
+        self.rows = split_panel(panel, self.options.split, seq_len=self.seq_len, season=repeated)
+        key = "data.season" if self.options.season else f"the season of {self.freq} data"
         check_season(self.name, self.season, key, self.rows, self.seq_len + self.pred_len)
-        self.eval_stride = self._eval_stride or choose_eval_stride(self.rows, self.pred_len, self.season)
-        if self.holidays and panel.clock == Clock(0, "UTC"):
-            advice = (
-                "set data.timezone" if self.source.path else "give them in the country's zone (tz_convert)"
-            )
-            warnings.warn(
-                f"{self.title}: the dates are UTC, so data.holidays={self.holidays} marks days of UTC, which begin "
-                f"and end some hours before or after the country's: {advice}",
-                stacklevel=2,
-            )
+        self.eval_stride = self.options.eval_stride or choose_eval_stride(
+            self.rows, self.pred_len, self.season
+        )
+        if self.options.holidays and panel.clock == Clock(0, "UTC"):
+            warn_of_utc_holidays(self.title, self.options.holidays, has_file=self.source.path is not None)
         self._scale()
         self._is_set_up = True
 
     @property
     def seasons(self) -> list[int]:
         """The seasons that the seasonal naive may repeat: data.season, or those of the step that training rows hold."""
-        if self._season or self.panel.calendar is not None:
+        if self.options.season or self.panel.calendar is not None:
             return [self.season]
         first, last = self.rows["train"]
         default, *longer = season_candidates(self.freq)
@@ -183,7 +137,7 @@ class DataModule(L.LightningDataModule):
             state,
             first,
             last,
-            self.scaling_options,
+            self.options.scaling(self.season, self.target_columns),
         )
         self.scaler = self.scaled.scaler
         self.target_scaler = self.scaler.select_columns(self.target_index)
@@ -209,7 +163,7 @@ class DataModule(L.LightningDataModule):
         if categories is None:
             categories = fit_categories(where, panel, *self.rows["train"])
         self.categories, self.panel = categories, encode_categories(where, panel, categories)
-        columns = choose_columns(self.name, self.panel, self.features, self.target)
+        columns = choose_columns(self.name, self.panel, self.options.features, self.options.target)
         self.columns, self.feature_columns = self.panel.targets, columns.features
         self.target_columns, self.target_index = columns.targets, columns.index
         self.n_features, self.n_targets = len(columns.features), len(columns.targets)
@@ -219,13 +173,6 @@ class DataModule(L.LightningDataModule):
         return self.scaled.windows(
             starts, seq_len=self.seq_len, pred_len=self.pred_len, target_index=self.target_index
         )
-
-    @property
-    def scaling_options(self) -> ScalingOptions:
-        return ScalingOptions(
-            self.scaler_kind, self.scale_by, self.holidays, self.fill, self.fill_limit, self.season,
-            self.target_columns, self.lower, self.upper, self.transform, self.known_steps,
-        )  # fmt: skip
 
     def describe(self) -> str:
         """The panel in one line."""
@@ -258,13 +205,14 @@ class DataModule(L.LightningDataModule):
     def resplit(self, split: Split, *, keep_categories: bool = False) -> "DataModule":
         """The same panel split in another way, with a scaler of its own, and categories of its own or the same."""
         other = copy.copy(self)
-        other.split, other.trainer, other._is_set_up, other._saved_state = split, None, False, None
+        other.options = replace(self.options, split=split)
+        other.trainer, other._is_set_up, other._saved_state = None, False, None
         other.categories = self.categories if keep_categories else None
         other.setup()
         return other
 
     def train_dataloader(self) -> WindowLoader:
-        return self._loader("train", self.batch_size, shuffle=True, per_epoch=self.windows_per_epoch)
+        return self._loader("train", self.options.batch_size, shuffle=True, per_epoch=self.windows_per_epoch)
 
     def val_dataloader(self) -> WindowLoader:
         return self._loader("val", self.eval_batch_size)
@@ -280,7 +228,7 @@ class DataModule(L.LightningDataModule):
             rank, world_size = self.trainer.global_rank, self.trainer.world_size
             device = self.trainer.strategy.root_device
             windows = self._on_device(split, device) if device.type == "cuda" else windows
-        return WindowLoader(windows, batch_size, shuffle, self.seed, rank, world_size, per_epoch)
+        return WindowLoader(windows, batch_size, shuffle, self.options.seed, rank, world_size, per_epoch)
 
     def _on_device(self, split: str, device: torch.device) -> Windows:
         """The windows of a split over one copy of the panel on the device, which all splits share."""

@@ -1,38 +1,98 @@
-"""Checks of the options that every data set has."""
+"""The options of a data module, the same for every source."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from forecast.data.domain import BoundSetting, TransformSetting, check_domain
+from forecast.data.future_covariates import KnownSteps, check_known_steps
+from forecast.data.missing import FillSetting, check_fill
+from forecast.data.scaled_panel import ScalingOptions
 from forecast.data.scaling import SCALE_BY, SCALERS
+from forecast.data.split import Split
 from forecast.system.errors import ConfigError
 
 FEATURES = ("M", "S", "MS")
 AUTO = "auto"
 
 
-def check_options(
-    required: Mapping[str, int],
-    optional: Mapping[str, int | None],
-    seed: int,
-    *,
-    features: str,
-    scaler: str,
-    scale_by: str,
-) -> None:
-    """Raises ConfigError for the first option that cannot be; numbers are whole and at least 1."""
-    given = {key: value for key, value in optional.items() if value is not None}
-    for key, value in {**required, **given}.items():
-        if type(value) is not int or value < 1:
-            raise ConfigError(f"{key}={value} must be a whole number of at least 1")
-    if type(seed) is not int or seed < 0:
-        raise ConfigError(f"seed={seed} must be a whole number of at least 0")
-    choices = {
-        "features": (features, FEATURES),
-        "data.scaler": (scaler, SCALERS),
-        "data.scale_by": (scale_by, SCALE_BY),
-    }
-    for key, (value, known) in choices.items():
-        if value not in known:
-            raise ConfigError(f"{key}={value} is not one of {', '.join(known)}")
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """How a data module splits, scales and cuts its panel.
+
+    Attributes:
+        name: what the data is called in results.
+        seq_len, pred_len: steps read and steps forecast.
+        split: see `forecast.data.split`. With `split="test"` a checkpoint's scaler is needed.
+        features: `M` (all targets from all columns), `S` (the target from itself), `MS` (the target from all columns).
+        target: the column that `S` and `MS` forecast; default: the only one.
+        scaler, scale_by: see `forecast.data.scaling.fit_scaler`.
+        batch_size, eval_batch_size: windows of a batch, over all processes.
+        season: rows of a season; default: by the frequency. Then the seasonal naive may repeat another.
+        fill, fill_limit: how missing values in the past of a window are completed, see `forecast.data.missing`.
+        known_steps: steps for which future covariates are known after a forecast origin, one number or by column; None:
+            over the whole horizon.
+        lower, upper, transform: bounds of the forecasts and transforms before scaling, see `forecast.data.domain`.
+        holidays: country whose public holidays are a calendar feature.
+        windows_per_epoch: training windows of an epoch, sampled anew each time; None: all; `auto`: by their number.
+        eval_stride: use every n-th window of validation and test, the last one always; None: at most
+            `EVALUATED_WINDOWS` windows of each split.
+        seed: of the order of the training windows.
+
+    Raises:
+        ConfigError: an option that cannot be; numbers are whole and at least 1.
+    """
+
+    name: str
+    seq_len: int
+    pred_len: int
+    split: Split
+    features: str = "M"
+    target: str | None = None
+    scaler: str = "standard"
+    scale_by: str = "series"
+    batch_size: int = 32
+    eval_batch_size: int | None = None
+    season: int | None = None
+    holidays: str | None = None
+    fill: FillSetting | None = None
+    fill_limit: int | None = None
+    known_steps: KnownSteps | None = None
+    lower: BoundSetting | None = None
+    upper: BoundSetting | None = None
+    transform: TransformSetting | None = None
+    windows_per_epoch: int | str | None = None
+    eval_stride: int | None = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        required = {"seq_len": self.seq_len, "pred_len": self.pred_len, "data.batch_size": self.batch_size}
+        keys = ("eval_stride", "eval_batch_size", "season", "windows_per_epoch")
+        optional = {
+            f"data.{key}": getattr(self, key) for key in keys if getattr(self, key) not in (None, AUTO)
+        }
+        for key, value in {**required, **optional}.items():
+            if type(value) is not int or value < 1:
+                raise ConfigError(f"{key}={value} must be a whole number of at least 1")
+        if type(self.seed) is not int or self.seed < 0:
+            raise ConfigError(f"seed={self.seed} must be a whole number of at least 0")
+        choices = {
+            "features": (self.features, FEATURES),
+            "data.scaler": (self.scaler, SCALERS),
+            "data.scale_by": (self.scale_by, SCALE_BY),
+        }
+        for key, (value, known) in choices.items():
+            if value not in known:
+                raise ConfigError(f"{key}={value} is not one of {', '.join(known)}")
+        check_fill(self.fill, self.fill_limit)
+        check_known_steps(self.known_steps)
+        check_domain(self.lower, self.upper, self.transform)
+
+    def scaling(self, season: int, targets: Sequence[str]) -> ScalingOptions:
+        """The options that scale and complete a panel with this season and these targets."""
+        return ScalingOptions(
+            self.scaler, self.scale_by, self.holidays, self.fill, self.fill_limit, season, targets,
+            self.lower, self.upper, self.transform, self.known_steps,
+        )  # fmt: skip
 
 
 def windows_an_epoch(asked: int | str | None, count: int) -> int:

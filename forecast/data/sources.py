@@ -11,6 +11,7 @@ from typing import Any
 from forecast.data.files.file_source import FileSource, LongSource
 from forecast.data.files.frame_source import FrameSource
 from forecast.data.module import DataModule
+from forecast.data.options import DataOptions
 from forecast.data.sets.download import DownloadedSource
 from forecast.data.sets.generated import GeneratedSource
 from forecast.data.sets.national_load import load_table
@@ -32,7 +33,7 @@ def make_factory(doc: str, source: type, *given: Any) -> Callable[..., DataModul
     }
     shared = {
         name: parameter
-        for name, parameter in inspect.signature(DataModule).parameters.items()
+        for name, parameter in inspect.signature(DataOptions).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
 

@@ -229,7 +229,7 @@ def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> t
     first, counts = origins.first_rows(len(panel))
     scaled = ScaledPanel.of(
         str(data.source.path or data.name), panel, state, panel.starts, np.where(counts > 0, first, panel.starts),
-        data.scaling_options,
+        data.options.scaling(data.season, data.target_columns),
     )  # fmt: skip
     begin = first - data.seq_len
     stop = np.where(counts > 0, begin + (counts - 1) * origins.stride + 1, begin)

@@ -62,21 +62,27 @@ class ProgressBar(LightningProgressBar):
         self._describe_epoch(**trainer.progress_bar_metrics)
         self._close()
 
-    def on_validation_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         batches = trainer.num_sanity_val_batches if trainer.sanity_checking else trainer.num_val_batches
         self.evaluation = self._bar(sum(batches), "validation")
 
-    def on_test_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+    def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.evaluation = self._bar(sum(trainer.num_test_batches), "test")
 
-    def on_validation_batch_end(self, *args: Any) -> None:
-        self._update(
-            self.evaluation, args[4] + 1
-        )  # trainer, module, outputs, batch, batch_idx, dataloader_idx
+    def on_validation_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        self._update(self.evaluation, batch_idx + 1)
 
     on_test_batch_end = on_validation_batch_end
 
-    def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.evaluation is not None:
             self.evaluation.close()
 

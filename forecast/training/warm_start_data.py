@@ -46,7 +46,7 @@ class WarmStartData(WarmStart):
 
     @property
     def time_feature_names(self) -> Sequence[str]:
-        return time_feature_names(self.data.freq, self.data.holidays)
+        return time_feature_names(self.data.freq, self.data.options.holidays)
 
     def linear_weight(self) -> Float[Tensor, "seq_len pred_len"]:
         return fit_linear(self.data, self.chosen_on, self.fitted.gram, covariates=False).own

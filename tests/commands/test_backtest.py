@@ -212,7 +212,9 @@ def test_later_rows_of_a_new_series_do_not_scale_it(long_run: Path, tmp_path: Pa
     assert not answers[0].equals(answers[1])
 
 
-@pytest.mark.parametrize("refit", [[], ["refit_every=20", "trainer.max_epochs=1"]])
+@pytest.mark.parametrize(
+    "refit", [[], pytest.param(["refit_every=20", "trainer.max_epochs=1"], marks=pytest.mark.long)]
+)
 def test_a_store_is_backtested_as_its_file(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refit: list[str]
 ) -> None:

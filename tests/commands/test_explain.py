@@ -31,6 +31,7 @@ from tests.support.browser import opened
 from tests.support.commands import answer, only, train_here, workplace
 from tests.support.csv_files import write_csv
 from tests.support.long_files import long_frame
+from tests.support.selection import every_nth
 
 PATCHES = ("model=residual_informer", "model.patch_len=4", "model.linear=false")
 """Without a linear model, after which a few batches of training would be worse than none."""
@@ -343,7 +344,7 @@ def test_the_pictures_positions_are_the_layers(run, place: Path, monkeypatch) ->
             assert [len(t) for t in places[call.name]] == [call.q.shape[2], call.k.shape[2]]
 
 
-@pytest.mark.parametrize("name", ["nystrom", "probsparse"])
+@pytest.mark.parametrize("name", every_nth(["nystrom", "probsparse"], 2))
 def test_the_page_in_a_browser(name: str, run, explained, tmp_path: Path) -> None:
     assert explained(f"checkpoint={run(name)}") == 0
     with opened(tmp_path / "why" / "index.html", tmp_path / "profile") as driver:

@@ -179,6 +179,7 @@ def test_the_printed_program_forecasts_without_this_package(
     assert np.abs(forecast - expected).max() < 1e-4
 
 
+@pytest.mark.long
 def test_quantiles_that_were_trained_are_exported_in_order(runs, tmp_path: Path, monkeypatch) -> None:
     quantile = (
         "attention=full",
@@ -263,6 +264,7 @@ def test_a_missing_package_is_named(runs, tmp_path: Path, monkeypatch, capsys) -
     assert "pip install -c constraints.txt -e '.[export]'" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_units_in_brackets_are_shown(tmp_path: Path, monkeypatch, capsys) -> None:
     folder = workplace(tmp_path)
     table = pd.read_csv(folder / "load.csv").rename(columns={"load": "rate [/h]", "temperature": "flow [m3]"})

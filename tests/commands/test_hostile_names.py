@@ -83,6 +83,7 @@ def test_every_command_takes_them(place: Path, monkeypatch: pytest.MonkeyPatch, 
     assert {path.name for path in run.glob("*.png")} == {"forecasts.png", "error_by_step.png"}
 
 
+@pytest.mark.long
 def test_the_page_of_an_explanation(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Of a run whose folder has such a name too."""
     folder = tmp_path / "<img src=x onerror=window.attacked=1>"

@@ -125,7 +125,7 @@ def test_past_forecasts_read_no_measured_future(
     assert found[0] != found[2]
 
 
-@pytest.mark.parametrize("command", ["export", "explain"])
+@pytest.mark.parametrize("command", [pytest.param("export", marks=pytest.mark.long), "explain"])
 def test_other_commands_read_it(
     command: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def test_forecasts_are_inverted_exactly_and_stay_inside(place: Path) -> None:
             assert (found["sales"].to_numpy() <= found["sales-hi-80"].to_numpy()).all()
 
 
+@pytest.mark.long
 def test_every_command_reads_it(
     place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

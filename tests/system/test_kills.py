@@ -230,7 +230,7 @@ def test_a_run_that_is_finished_is_not_run_again(unbroken: Unbroken) -> None:
             ("cosine", "on_validation_start", 3, "validate", "in validation"),
             ("cosine", "on_test_start", 3, "test", "in the test"),
         ],
-        4,
+        5,
     ),
 )
 def test_a_signal_outside_of_a_training_step_stops_the_run(

@@ -111,7 +111,7 @@ def _parse(
     width: int,
     options: ReadOptions,
     missing: dict[str, Any],
-    types: dict[int, type] | None = None,
+    types: Any = None,
 ) -> pd.DataFrame:
     """Parse lines below the header into columns numbered from 0; without a type, one gets what fits all its cells."""
     with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
@@ -132,7 +132,7 @@ def _parse(
 def _count_rows(cells: Cells, text_numbers: list[int]) -> int:
     """The number of rows without empty lines at the end. Raises DataError for an empty line above, and without rows."""
     frame = cells.frame
-    if len(frame) and text_numbers and frame[text_numbers[0]].notna().all():
+    if len(frame) and text_numbers and not frame.iloc[:, text_numbers[0]].hasnans:
         return len(frame)
     filled = frame.notna().any(axis=1).to_numpy()
     if not filled.any():
@@ -151,9 +151,8 @@ def _name_columns(
     for number, name in enumerate(names):
         if not name and frame[number].notna().to_numpy().any():
             raise DataError(f"{path}, line 1: field {number + 1} has values and no name: name or delete it")
-    frame = frame[[number for number, name in enumerate(names) if name]].set_axis(
-        list(filter(None, names)), axis=1
-    )
+    named = [number for number, name in enumerate(names) if name]
+    frame = frame.iloc[:, named].set_axis([names[number] for number in named], axis=1)
     if len(dated) > 1:
         texts = [_mark_quarters(name, frame.pop(name)) for name in dated]
         frame.insert(0, date_name(dated), texts[0].str.cat(texts[1:], sep=" "))

@@ -97,7 +97,8 @@ def _read_plain(texts: pd.Series) -> pd.DatetimeIndex | None:
     except pa.ArrowInvalid:
         return None
     dates = pd.DatetimeIndex(read.to_numpy(zero_copy_only=False))
-    return dates if YEARS[0] <= dates.min().year and dates.max().year <= YEARS[1] else None
+    years = dates.year.to_numpy()
+    return dates if YEARS[0] <= years.min() and years.max() <= YEARS[1] else None
 
 
 def _parse(

@@ -47,9 +47,10 @@ def read_file(
     raw = read_text(path, options)
     if date_column in DEFAULT_NAMES and options.start is None and options.given_names is None:
         header, _, _ = read_header(path, raw, options.separator)
-        dates = find_date_columns(raw, options.separator)
-        date_column = choose_date_column(path, str(date_column), header, dates)
-        roles = replace(roles, date=date_column)
+        if date_column not in header:
+            dates = find_date_columns(raw, options.separator)
+            date_column = choose_date_column(path, str(date_column), header, dates)
+            roles = replace(roles, date=date_column)
     texts = (*roles.keys, *roles.static)
     dated = date_column if options.start is None else ()
     cells = parse_cells(path, raw, dated, options, [name for name in texts if name != roles.date])
@@ -206,9 +207,8 @@ def read_targets(
 ) -> Float64[np.ndarray, "rows n_targets"]:
     """Return the targets as numbers. Raises DataError that names every column with text."""
     names = roles.targets or ()
-    chosen = cells.frame[list(names)]
-    if all(dtype.kind in "iufb" for dtype in chosen.dtypes):
-        return options.blank(np.ascontiguousarray(chosen.to_numpy(dtype=np.float64)))
+    if all(cells.frame[name].dtype.kind in "iufb" for name in names):
+        return options.blank(np.ascontiguousarray(cells.frame[list(names)].to_numpy(dtype=np.float64)))
     numbers = np.empty((len(cells.frame), len(names)))
     refused: dict[str, DataError] = {}
     for i, name in enumerate(names):

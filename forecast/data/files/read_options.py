@@ -90,7 +90,7 @@ class ReadOptions:
         """The missing values as texts of cells."""
         return [str(value) for value in self.na_values]
 
-    def blank(self, numbers: Float64[np.ndarray, "rows *columns"]) -> Float64[np.ndarray, "rows *columns"]:
+    def blank(self, numbers: Float64[np.ndarray, "*shape"]) -> Float64[np.ndarray, "*shape"]:
         """Replace the numbers that mean a missing value by NaN."""
         missing = [float(value) for value in self.na_values if isinstance(value, int | float)]
         return np.where(np.isin(numbers, missing), np.nan, numbers) if missing else numbers

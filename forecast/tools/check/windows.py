@@ -133,15 +133,7 @@ class PanelSource:
 
 def cut_windows(panel: Panel, data: DataModule, options: Mapping[str, Any]) -> DataModule:
     """The windows of `panel`, split and scaled as `data` would."""
-    made = DataModule(
-        PanelSource(panel),
-        name=data.name,
-        split=data.split,
-        scaler=data.scaler_kind,
-        scale_by=data.scale_by,
-        known_steps=data.known_steps,
-        **options,
-    )
+    made = DataModule(PanelSource(panel), **{**vars(data.options), **options})
     with warnings.catch_warnings(action="ignore"):  # of constant columns and short series, which are reported
         made.setup()
     return made

@@ -152,7 +152,7 @@ def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[st
     steps = torch.arange(-windows.seq_len, windows.pred_len)
     rows = (windows.origins(batch.index)[:, None] + steps).numpy()
     dates = clock_of(trained.data_state).local(panel.dates(rows.ravel()))
-    time = torch.from_numpy(time_features(dates, data.freq, data.holidays)).unflatten(0, rows.shape)
+    time = torch.from_numpy(time_features(dates, data.freq, data.options.holidays)).unflatten(0, rows.shape)
     inputs = {
         "past": replace_missing(
             panel.values[rows[:, : windows.seq_len]], scaled.scaler.inverse(batch.past, series)

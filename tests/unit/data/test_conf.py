@@ -36,11 +36,17 @@ def test_every_set_instantiates(name: str, tmp_path: Path):
     )
     data = instantiate(config(name, *(place if not generated else [])))
     assert isinstance(data, DataModule)
-    assert (data.name, data.seq_len, data.pred_len, data.features, data.seed) == (name, 48, 24, "M", 3)
+    assert (data.name, data.seq_len, data.pred_len, data.options.features, data.options.seed) == (
+        name,
+        48,
+        24,
+        "M",
+        3,
+    )
     assert data.title == ("a.csv" if name in ("csv", "long", "store") else name)
     data.name = "mine"
     assert data.title == "mine"
-    assert data.split == ([12, 4, 4] if name.startswith("ett") else [0.7, 0.1, 0.2])
+    assert data.options.split == ([12, 4, 4] if name.startswith("ett") else [0.7, 0.1, 0.2])
 
 
 @pytest.mark.parametrize("name", ["etth1", "etth2"])

@@ -117,7 +117,7 @@ def test_the_truth_stays_missing_and_the_past_is_complete() -> None:
 def test_a_complete_table_has_no_mask() -> None:
     data = ready(holes(0.0))
     assert data.scaled.fill is None
-    assert describe_missing(data.panel, data.fill) == []
+    assert describe_missing(data.panel, data.options.fill) == []
 
 
 def test_the_share_of_missing_values_is_said() -> None:
@@ -129,7 +129,7 @@ def test_the_share_of_missing_values_is_said() -> None:
         "past covariates": {},
         "future covariates": {},
     }
-    assert describe_missing(data.panel, data.fill) == [
+    assert describe_missing(data.panel, data.options.fill) == [
         "missing    targets: c0 10.0%; read as data.fill=auto says, and never scored"
     ]
 

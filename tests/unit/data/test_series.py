@@ -638,7 +638,7 @@ def test_missing_values_are_counted_by_role() -> None:
         "past covariates": {"temperature": 2 / n},
         "future covariates": {"price": np.isnan(frame["price"].to_numpy()[history]).sum() / n},
     }
-    assert [line.split(";")[1] for line in describe_missing(data.panel, data.fill)] == [
+    assert [line.split(";")[1] for line in describe_missing(data.panel, data.options.fill)] == [
         " read as data.fill=auto says",
         " read as the value before",
     ]
