@@ -12,6 +12,16 @@ KINDS = ("full", "probsparse", "linear", "nystrom", "fastformer")
 SEEDS = (1, 2, 3)
 HORIZONS = (96, 192, 336, 720)
 
+KNOWN_AHEAD = {
+    "epf-np": ("epf/NP.csv", "OT", "Grid load forecast,Wind power forecast"),
+    "epf-pjm": ("epf/PJM.csv", "OT", "System load forecast,Zonal COMED load foecast"),
+    "epf-be": ("epf/BE.csv", "OT", "Generation forecast,System load forecast"),
+    "epf-fr": ("epf/FR.csv", "OT", "Generation forecast,System load forecast"),
+    "epf-de": ("epf/DE.csv", "OT", "Wind power forecast,Ampirion zonal load forecast"),
+    "gefcom": ("GEFCom2014-E.csv", "load", "T"),
+}
+"""File below --root, target and future covariates of the data sets whose covariates are known a day ahead."""
+
 SETTINGS: dict[str, tuple[str, ...]] = {
     **{
         name: (f"data={name}", "data.root=ROOT", "seq_len=720", "features=M")
@@ -30,6 +40,14 @@ SETTINGS: dict[str, tuple[str, ...]] = {
         "model.d_model=64", "model.d_calendar=16", "model.dropout=0", "data.eval_batch_size=32",
         "trainer.max_epochs=10",
     ),
+    **{
+        name: (
+            "data=csv", f"data.name={name}", f"data.path=ROOT/{path}", f"data.target={target}", "features=S",
+            f"data.columns=[{target}]", f"data.future_covariates=[{covariates}]", "data.split=[0.7,0.1,0.2]",
+            "seq_len=168", "data.eval_stride=1", *(["data.date_column=[Date,Hour]"] if name == "gefcom" else []),
+        )
+        for name, (path, target, covariates) in KNOWN_AHEAD.items()
+    },
 }  # fmt: skip
 """Overrides for each data set. ROOT stands for the folder of --root."""
 
@@ -56,6 +74,8 @@ VARIANTS = (
 )
 """Rows of the ablation: overrides, separated by spaces, that replace those of "everything"."""
 
+WITHOUT = "data.future_covariates=null"
+"""Variant of a data set of `KNOWN_AHEAD`."""
 PAPER_HORIZONS = (24, 48, 168, 336, 720)
 
 
@@ -160,12 +180,20 @@ def informer2020() -> Iterator[Cell]:
                     yield Cell("informer2020", name, horizon, "probsparse", seed, overrides, features)
 
 
+def known_ahead() -> Iterator[Cell]:
+    """Yield the default model with full attention, with and without covariates that are known a day ahead."""
+    for name in KNOWN_AHEAD:
+        for variant in ("everything", WITHOUT):
+            yield cell("covariates", name, 24, "full", SEEDS[0], variant)
+
+
 TABLES: dict[str, tuple[Cell, ...]] = {
     "ett": tuple(horizons("ett", ("etth1", "etth2"))),
     "load": tuple(horizons("load", ("sample", "load", "load-without-holidays"), (24, 168))),
     "windows": tuple(windows()),
     "recall": tuple(recall()),
     "ablation": tuple(ablation()),
+    "covariates": tuple(known_ahead()),
     "informer2020": tuple(informer2020()),
     "ettm": tuple(horizons("ettm", ("ettm1", "ettm2"))),
     "electricity": tuple(horizons("electricity", ("electricity",))),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from forecast.data.sets.recall import WEEK, WEEKS, floors
+from results.cells import WITHOUT
 from results.published import INFORMER, PUBLISHED
 from results.result import MISSING, Result, emboldened, mean_over, per_cent, score
 from tables import markdown_table
@@ -127,6 +128,19 @@ def by_variant(result: Result) -> list[str]:
     return [*markdown_table(header, rows), ""]
 
 
+def with_and_without(result: Result) -> list[str]:
+    """One table: the linear baseline and the model by data set, without covariates and with them."""
+    rows = []
+    for data in result.has("data"):
+        without, known = (result.pick(data=data, variant=variant) for variant in (WITHOUT, "everything"))
+        linear = [group.mean("linear_mse") for group in (without, known)]
+        change = per_cent(known.mean(), without.mean())
+        epochs = [f"{row['best_epoch']:.0f}" for row in known.rows]
+        rows.append([data, *map(score, linear), without.text(), known.text(), change, *(epochs or [MISSING])])
+    columns = [f"{LINEAR}, without", "with", "default model, without", "with", "change", "best epoch, with"]
+    return [*markdown_table(["MSE", *columns], rows), ""]
+
+
 def beside_published(result: Result) -> list[str]:
     """One table: scores with the settings of the Informer paper, and the published scores."""
     rows = []
@@ -159,6 +173,7 @@ LAYOUTS: dict[str, Callable[[Result], list[str]]] = {
     "windows": lambda result: [*by_window(result), *untrained(result)],
     "recall": by_memory,
     "ablation": lambda result: [*by_variant(result), *untrained(result)],
+    "covariates": with_and_without,
     "informer2020": beside_published,
 }
 """Layouts of the tables that are not laid out by horizon."""
