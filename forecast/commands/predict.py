@@ -38,10 +38,16 @@ def predict(config: DictConfig) -> None:
         return
     with whole_file(file) as temporary:
         found.frame().to_csv(temporary, float_format="%.12g")
-    run = model.path.parent.parent.name
-    by = f"{run}, {found.forecaster}" if found.baseline else run
-    figures.save(figures.prediction_figure(found.plots(), f"{by}: {found.dates.shape[1]} steps"), picture)
+    title = f"{name_data(model, config)}: {found.dates.shape[1]} steps by {found.forecaster}"
+    figures.save(figures.prediction_figure(found.plots(), title), picture)
     console.print(f"saved      {file}, {picture}")
+
+
+def name_data(model: TrainedModel, config: DictConfig) -> str:
+    """The name of the file that is forecast, or of the data set."""
+    trained = model.config["data"]
+    path = config.data.get("path") or trained.get("path")
+    return Path(path).name if path else str(trained["name"])
 
 
 def make_forecast(model: TrainedModel, config: DictConfig) -> Forecast:

@@ -42,7 +42,7 @@ def _choose(where: str, name: str, texts: Sequence[str], counts: np.ndarray) -> 
     order = sorted(np.flatnonzero(counts).tolist(), key=lambda code: (-counts[code], texts[code]))
     if not order:
         raise DataError(
-            f"no value of {name} in the training rows: leave the column out (data.drop), or give another data.split"
+            f"no value of {name} in the training rows: leave the column out, or give another data.split"
         )
     if len(order) == 1:
         warnings.warn(f"{where}: column {quote(name)} has one category in the training rows", stacklevel=3)

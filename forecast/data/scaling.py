@@ -97,7 +97,7 @@ def _fit_rows(
     empty = np.isnan(values).all(axis=0)
     if empty.any():
         raise DataError(
-            f"no value of {columns[int(empty.argmax())]} in the training rows: leave the column out (data.drop), or "
+            f"no value of {columns[int(empty.argmax())]} in the training rows: leave the column out, or "
             "give another data.split"
         )
     fitted = {"standard": StandardScaler, "minmax": MinMaxScaler, "robust": RobustScaler}[kind]().fit(values)

@@ -74,7 +74,7 @@ VARIANTS = (
 )
 """Rows of the ablation: overrides, separated by spaces, that replace those of "everything"."""
 
-WITHOUT = "data.future_covariates=null"
+WITHOUT = "data.future_covariates=[]"
 """Variant of a data set of `KNOWN_AHEAD`."""
 PAPER_HORIZONS = (24, 48, 168, 336, 720)
 

@@ -69,7 +69,7 @@ def _dates(
         frame = column.to_pandas().astype(str).to_frame(name)
         return read_dates(Cells(cells.path, frame, first_line=0, unit="row"), name, options, codes)
     if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-        raise DataError(f"{cells.path}: column {quote(name)} is {kind}, not dates")
+        raise DataError(f"{cells.path}: column {quote(name)} is {describe_type(kind)}, not dates")
     try:
         dates = _copy(column, pa.timestamp("ns"), np.empty(len(column), dtype="datetime64[ns]"))
     except pa.ArrowInvalid:
@@ -101,7 +101,8 @@ def _numbers(
             continue
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
                 or pa.types.is_boolean(kind) or pa.types.is_null(kind)):  # fmt: skip
-            raise DataError(f"{cells.path}: column {quote(name)} is {kind}, not numbers")
+            what = f"column {quote(name)} is {describe_type(kind)}, not numbers"
+            raise DataError(f"{cells.path}: {what}: leave it out, or make it a covariate")
         column = table[name] if not pa.types.is_boolean(kind) else table[name].cast(pa.int8())
         _copy(column, pa.float64(), read[:, i])
         read[:, i] = options.blank(read[:, i])
@@ -124,6 +125,11 @@ def _categories(column: pa.ChunkedArray) -> tuple[Int32[np.ndarray, " rows"], pd
     codes = [pc.fill_null(chunk.indices, -1).to_numpy().astype(np.int32) for chunk in chunks]
     names = pd.Index(chunks[0].dictionary.to_pandas().astype(str), dtype=str)
     return np.concatenate(codes), names
+
+
+def describe_type(kind: pa.DataType) -> str:
+    """The type of a column in a message: text, or Arrow's name."""
+    return "text" if is_text(kind) else str(kind)
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -73,7 +73,9 @@ def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> None:
     if len(mine) and duplicates is None:
         _refuse_duplicate(rows, row, int(mine[0]))
     before = rows.date(row - 1)
-    message = f"{rows.subject(row)}comes after {before}: sort the rows by date, or set data.sort=true"
+    is_frame = rows.cells.path == FRAME
+    advice = "sort it (frame.sort_index())" if is_frame else "sort the rows by date, or set data.sort=true"
+    message = f"{rows.subject(row)}comes after {before}: {advice}"
     raise rows.refuse(message, row, rows.roles.date)
 
 

@@ -10,9 +10,15 @@ import pandas as pd
 from jaxtyping import Float64, Int32, Int64
 
 from forecast.data.clock import Clock
-from forecast.data.files.cells import Cells
+from forecast.data.files.cells import FRAME, Cells
 from forecast.data.files.text import quote
 from forecast.system.errors import ConfigError, DataError
+
+
+COLUMN_KEYS = (
+    " (data.id_column, date_column, target, columns, past_covariates, future_covariates, static_covariates and drop "
+    "name columns, data.static_path a file of static ones)"
+)
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,8 @@ class ColumnRoles:
         """
         for name in (*self.all, *self.drop):
             if name not in present:
-                raise DataError(f"{where}: no column {quote(name)}{_hint(name, present)}")
+                keys = "" if where == str(FRAME) else COLUMN_KEYS
+                raise DataError(f"{where}: no column {quote(name)}{_hint(name, present)}{keys}")
         if self.targets is not None:
             return self
         others = {*self.all, *self.drop}
@@ -105,10 +112,7 @@ def _hint(name: str, present: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, present, n=1)
     meant = f"; did you mean {quote(near[0])}?" if near else ""
     shown = ", ".join(map(quote, present[:12])) + (", ..." if len(present) > 12 else "")
-    return (
-        f"; there are {shown}{meant} (data.id_column, date_column, target, columns, past_covariates, "
-        "future_covariates, static_covariates and drop name columns, data.static_path a file of static ones)"
-    )
+    return f"; there are {shown}{meant}"
 
 
 @dataclass
