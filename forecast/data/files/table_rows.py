@@ -14,7 +14,6 @@ from forecast.data.files.cells import FRAME, Cells
 from forecast.data.files.text import quote
 from forecast.system.errors import ConfigError, DataError
 
-
 COLUMN_KEYS = (
     " (data.id_column, date_column, target, columns, past_covariates, future_covariates, static_covariates and drop "
     "name columns, data.static_path a file of static ones)"
