@@ -91,7 +91,7 @@ class ProgressBar(LightningProgressBar):
     def on_exception(self, *args: Any) -> None:
         self._close()  # ends the bar's line, so that the error message starts a new one
 
-    def _bar(self, batches: float, what: str, **options: Any) -> tqdm | None:
+    def _bar(self, batches: int | float, what: str, **options: Any) -> tqdm | None:
         total = None if math.isinf(batches) else int(batches)
         return bar(total, what, " batches", **options) if self.is_enabled else None
 
