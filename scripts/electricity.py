@@ -29,7 +29,7 @@ from forecast.data.files.cells import Cells, quote, read_numbers
 from forecast.data.files.dates import read_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import ConfigError, DataError, ForecastError
-from forecast.system.files import whole_file
+from forecast.system.files import atomic_file
 from forecast.system.progress import bar
 
 _QUARTER = np.timedelta64(15, "m")
@@ -76,7 +76,7 @@ def convert(
         raise ConfigError(f"--start {start} is not a day such as 2012-01-01") from None
     clients = _find_clients(source, first)
     rows = 0
-    with whole_file(target) as temporary, temporary.open("x", encoding="utf-8", newline="") as file:
+    with atomic_file(target) as temporary, temporary.open("x", encoding="utf-8", newline="") as file:
         for ends, readings in _read(source, "Writing"):
             after = ends > first
             if not after.any():

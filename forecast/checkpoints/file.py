@@ -8,7 +8,7 @@ import torch
 
 from forecast.checkpoints.safe_load import safe_load
 from forecast.system.errors import CheckpointError
-from forecast.system.files import whole_file
+from forecast.system.files import atomic_file
 
 LATEST, RUNS = "latest", "runs"
 """The name of the newest run, and the folder in which it is looked for."""
@@ -90,7 +90,7 @@ def save_checkpoint(content: Any, path: Path) -> None:
         CheckpointError: the file cannot be written, for example on a full disk. A former file at `path` is kept.
     """
     try:
-        with whole_file(path) as temporary, temporary.open("wb") as file:
+        with atomic_file(path) as temporary, temporary.open("wb") as file:
             torch.save(content, file)
     except (OSError, RuntimeError) as error:
         raise CheckpointError(

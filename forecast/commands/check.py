@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from forecast.cli.overrides import parse
 from forecast.system.errors import ConfigError
-from forecast.system.files import check_free, whole_file, write_json
+from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.progress import status
 from forecast.tools.check.content import collect_findings
 from forecast.tools.check.diagnosis import STAGES, Diagnosis, diagnose
@@ -28,7 +28,7 @@ def check(config: DictConfig) -> None:
     if path is not None:
         if path.suffix not in FIGURES:
             raise ConfigError(f"output={path}: the picture must end in {', '.join(FIGURES)}")
-        check_free(path, path.with_suffix(".json"), overwrite=config.overwrite)
+        check_output_files(path, path.with_suffix(".json"), overwrite=config.overwrite)
     typed = typed_about_data()
     data = instantiate(
         config.data,
@@ -71,7 +71,7 @@ def read_choices(config: DictConfig, typed: dict[str, Any]) -> Choices:
 def save(found: Diagnosis, typed: dict[str, Any], path: Path) -> None:
     """Save the figure as `path` and the findings next to it, both or neither."""
     findings = collect_findings(found, typed)
-    with whole_file(path.with_suffix(".json")) as json_file, whole_file(path) as figure_file:
+    with atomic_file(path.with_suffix(".json")) as json_file, atomic_file(path) as figure_file:
         save_figure(found, figure_file)
         write_json(json_file, findings)
 

@@ -12,7 +12,7 @@ from forecast.reports.compare.paper_tables import format_latex, format_markdown
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from forecast.reports.compare.terminal_tables import print_tables
 from forecast.system.errors import ConfigError
-from forecast.system.files import check_free, whole_file
+from forecast.system.files import atomic_file, check_output_files
 from forecast.system.progress import track
 
 TABLE_SUFFIXES = (".csv", ".md", ".tex")
@@ -30,7 +30,7 @@ def compare(config: DictConfig) -> None:
     if output.suffix != ".html":
         raise ConfigError(f"output={output}: the page is an HTML file; give a name that ends in .html")
     paths = [output, *(output.with_suffix(suffix) for suffix in TABLE_SUFFIXES)]
-    check_free(*paths, overwrite=config.overwrite)
+    check_output_files(*paths, overwrite=config.overwrite)
 
     places = [config.runs] if isinstance(config.runs, str) else [str(place) for place in config.runs]
     if not places:
@@ -49,6 +49,6 @@ def compare(config: DictConfig) -> None:
     ]
     with ExitStack() as files:
         for path, content in zip(paths, contents, strict=True):
-            files.enter_context(whole_file(path)).write_text(content, encoding="utf-8")
+            files.enter_context(atomic_file(path)).write_text(content, encoding="utf-8")
     print_tables(tasks, excluded)
     print(f"saved {output}; tables in {', '.join(path.name for path in paths[1:])}")

@@ -12,7 +12,7 @@ from forecast.data.store.csv_chunks import CsvChunks
 from forecast.data.store.format import PARTS
 from forecast.data.store.parquet_chunks import ParquetChunks
 from forecast.system.errors import ConfigError
-from forecast.system.files import check_free_folder
+from forecast.system.files import check_output_folder
 from forecast.system.progress import bar
 
 
@@ -22,7 +22,7 @@ def convert(config: DictConfig) -> None:
         raise ConfigError("data.path=FILE is needed: a CSV or Parquet file")
     file = Path(config.data.path).expanduser()
     output = Path(config.output).expanduser() if config.output else Path(f"{file.name.split('.')[0]}.store")
-    check_free_folder(output, marks=PARTS, suffix=".npy", overwrite=config.overwrite)
+    check_output_folder(output, marks=PARTS, suffix=".npy", overwrite=config.overwrite)
     options: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
     reading = ReadOptions(**{key: options[key] for key in ReadOptions.option_names() if key in options})
     kind = ParquetChunks if is_parquet(file) else CsvChunks

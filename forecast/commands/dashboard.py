@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 from wandb.sdk.lib.service.service_connection import WandbApiFailedError
 
 from forecast.system.errors import ConfigError, NotInstalled
-from forecast.system.files import check_free, write_json
+from forecast.system.files import check_output_files, write_json
 from forecast.system.progress import status
 
 
@@ -37,7 +37,7 @@ def write_specification(config: DictConfig) -> None:
     from forecast.tools.dashboard.workspace import RunFilter, make_specification
 
     path = Path(config.output)
-    check_free(path, overwrite=config.overwrite)
+    check_output_files(path, overwrite=config.overwrite)
     write_json(path, make_specification(config.entity, config.project, RunFilter(**config.runs)))
     print(f"nothing was sent; saved the specification of the workspace and the report in {path}")
     print(

@@ -13,7 +13,7 @@ from forecast.inference.model import TrainedModel, load_tested
 from forecast.reports.series import describe_series, tabulate_series
 from forecast.reports.terminal import print_scores, which_windows
 from forecast.system.errors import ConfigError
-from forecast.system.files import check_free, whole_file, write_json
+from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.training import lightning_warnings
 
 
@@ -24,7 +24,7 @@ def evaluate(config: DictConfig) -> None:
     if file:
         if file.suffix != ".json":
             raise ConfigError(f"output={config.output}: give a name that ends in .json")
-        check_free(file, by_series_file(file), overwrite=config.overwrite)
+        check_output_files(file, by_series_file(file), overwrite=config.overwrite)
     lightning_warnings.filter_messages()
     model = load_tested(config.checkpoint)
     data = model.data(config.data)
@@ -49,7 +49,7 @@ def by_series_file(file: Path) -> Path:
 
 def save_by_series(path: Path, data: DataModule, results: Results) -> None:
     """Write the scores of each series, and print where they are."""
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         tabulate_series(data, results).to_parquet(temporary, index=False)
     print(f"saved {path}")
 

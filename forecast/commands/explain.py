@@ -10,7 +10,7 @@ from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
 from forecast.inference.model import TrainedModel, load
 from forecast.system.errors import ConfigError
-from forecast.system.files import check_free_folder, whole_folder
+from forecast.system.files import atomic_folder, check_output_folder
 from forecast.system.formatting import plural
 from forecast.system.progress import track
 from forecast.tools.explain.attention_types import explain_layer
@@ -29,7 +29,7 @@ def explain(config: DictConfig) -> None:
     """Measure the inputs of the forecasts, draw the chosen attention layers on one window, write and print both."""
     check_options(config)
     output = Path(config.output).expanduser()
-    check_free_folder(output, marks={"index.html"}, suffix=(".png", ".csv"), overwrite=config.overwrite)
+    check_output_folder(output, marks={"index.html"}, suffix=(".png", ".csv"), overwrite=config.overwrite)
     trained = load(config.checkpoint)
     data = trained.data(config.data)
     window = choose_window(data, config.split, config.window)
@@ -45,7 +45,7 @@ def explain(config: DictConfig) -> None:
     of_series = f", series {window.series}" if window.series else ""
     title = f"Explanation of {window.name} of {data.title}, {window.split}{of_series}"
     facts = [*notes, *describe_window(trained, data, window, variable if layers else None)]
-    with whole_folder(output) as folder:
+    with atomic_folder(output) as folder:
         write_page(folder, title, facts, draw_window(trained, data, window, forecast), inputs, explained)
         files = sorted(path.name for path in folder.iterdir())
     print_numbers(title, notes, inputs, explained)

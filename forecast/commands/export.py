@@ -10,7 +10,7 @@ from forecast.cli.compose import check_checkpoint
 from forecast.data.even_spacing import spread
 from forecast.inference.model import load
 from forecast.system.errors import ConfigError
-from forecast.system.files import check_free, whole_file, write_json
+from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.progress import status, track
 from forecast.tools.export import onnx_file, torch_file
 from forecast.tools.export.difference import (
@@ -30,7 +30,7 @@ def export(config: DictConfig) -> None:
     """Trace the forecast, write it to a temporary file, compare that file with PyTorch, and move it into place."""
     path = check_options(config)
     beside = path.with_suffix(".json")
-    check_free(path, beside, overwrite=config.overwrite)
+    check_output_files(path, beside, overwrite=config.overwrite)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
     file = onnx_file if config.format == "onnx" else torch_file
     file.check_installed()
@@ -39,7 +39,7 @@ def export(config: DictConfig) -> None:
     count = len(data.windows["test"])
     chosen = torch.from_numpy(spread(count, config.check_windows or count))
     about = describe_model(trained)
-    with whole_file(beside) as temporary_beside, whole_file(path) as temporary:
+    with atomic_file(beside) as temporary_beside, atomic_file(path) as temporary:
         with status("Tracing the forecast"):
             program = trace_forecast(ForecastGraph.of_model(trained), about["inputs"])
         with status(f"Writing {path}"):

@@ -15,7 +15,7 @@ from forecast.inference.predict import predict as predict_panel
 from forecast.inference.tested import describe_test
 from forecast.reports import figures
 from forecast.system.errors import ConfigError
-from forecast.system.files import check_free, whole_file
+from forecast.system.files import atomic_file, check_output_files
 
 
 def predict(config: DictConfig) -> None:
@@ -27,7 +27,7 @@ def predict(config: DictConfig) -> None:
     if not to_screen:
         if file.suffix != ".csv":
             raise ConfigError(f"output={config.output}: give a name that ends in .csv, or -")
-        check_free(file, picture, overwrite=config.overwrite)
+        check_output_files(file, picture, overwrite=config.overwrite)
     console = Console(stderr=to_screen, soft_wrap=True, highlight=False, markup=False)
     model = load(config.checkpoint)
     found = make_forecast(model, config)
@@ -36,7 +36,7 @@ def predict(config: DictConfig) -> None:
     if to_screen:
         found.frame().to_csv(sys.stdout, float_format="%.12g")
         return
-    with whole_file(file) as temporary:
+    with atomic_file(file) as temporary:
         found.frame().to_csv(temporary, float_format="%.12g")
     title = f"{name_data(model, config)}: {found.dates.shape[1]} steps by {found.forecaster}"
     figures.save(figures.prediction_figure(found.plots(), title), picture)

@@ -11,7 +11,7 @@ from rich.table import Table
 from forecast.evaluation.backtest import Backtest
 from forecast.evaluation.names import LABELS, MODEL, labels
 from forecast.reports import figures
-from forecast.system.files import whole_file, write_json
+from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import format_column
 
 SCORES = ("mse", "mae", "rmse_raw", "mae_raw", "mase")
@@ -98,9 +98,9 @@ def save_backtest(folder: Path, found: Backtest) -> None:
     """Write the tables and the figure, and backtest.json last."""
     origins, steps = tabulate_origins(found), tabulate_steps(found)
     for name, table in {"errors_by_origin": origins, "errors_by_step": steps}.items():
-        with whole_file(folder / f"{name}.csv") as temporary:
+        with atomic_file(folder / f"{name}.csv") as temporary:
             table.to_csv(temporary, index=False)
-    with whole_file(folder / "forecasts.parquet") as temporary:
+    with atomic_file(folder / "forecasts.parquet") as temporary:
         tabulate_forecasts(found).to_parquet(temporary, index=False)
     figures.save(draw_backtest(found, origins, steps), folder / "backtest.png")
     write_json(folder / "backtest.json", summarize_backtest(found))

@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from forecast.system.files import whole_file
+from forecast.system.files import atomic_file
 
 MODEL_COLOUR = "#0b6e99"
 BASELINE_COLOURS = {"linear model": "#c2571a", "seasonal naive": "#7a7a7a", "naive": "#4b8b3b"}
@@ -214,5 +214,5 @@ def attention_colour(attention: str, number: int) -> str:
 
 def save(figure: Figure, path: Path) -> None:
     """Write a figure to a file, complete or not at all."""
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         figure.savefig(temporary, dpi=110)

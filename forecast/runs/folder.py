@@ -11,7 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from forecast.system.errors import ConfigError
-from forecast.system.files import whole_file
+from forecast.system.files import atomic_file
 
 UNREADABLE = (OSError, ValueError, YAMLError, OmegaConfBaseException)
 """Errors that reading a file of another program can raise."""
@@ -54,14 +54,14 @@ def is_running(folder: Path) -> bool:
 
 def write_config(folder: Path, config: DictConfig, overrides: Sequence[str]) -> None:
     """Write a run's configuration as `config.yaml` and its overrides as `overrides.yaml`."""
-    with whole_file(folder / "config.yaml") as temporary:
+    with atomic_file(folder / "config.yaml") as temporary:
         OmegaConf.save(config, temporary)
     write_overrides(folder / "overrides.yaml", overrides)
 
 
 def write_overrides(path: Path, overrides: Sequence[str]) -> None:
     """Write overrides as a YAML list."""
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         OmegaConf.save(OmegaConf.create(list(overrides)), temporary)
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from forecast.runs.folder import is_running, read_overrides
-from forecast.system.files import whole_file
+from forecast.system.files import atomic_file
 from forecast.system.identity import RUN_EFFECTS, effect_of_override
 
 SUMMARISED = {"mse": 3, "mae": 3, "skill": 3, "seconds": 1, "windows_per_second": 0, "peak_memory_mb": 0}
@@ -149,7 +149,7 @@ def report(folder: Path, runs: Sequence[Run]) -> None:
         show(rows, len(tested))
         if sentence := describe_linear_only(tested):
             print(sentence)
-        with whole_file(folder / "summary.csv") as temporary:
+        with atomic_file(folder / "summary.csv") as temporary:
             rows.to_csv(temporary, index=False)
         print(f"saved {folder / 'summary.csv'}")
     for run in runs:

@@ -12,7 +12,7 @@ from typing import Any
 from forecast.system.errors import ConfigError
 
 
-def check_free(*paths: Path, overwrite: bool) -> None:
+def check_output_files(*paths: Path, overwrite: bool) -> None:
     """Raise ConfigError if one of the paths exists and may not be overwritten."""
     for path in paths:
         if path.is_dir() or (path.exists() and not overwrite):
@@ -21,7 +21,7 @@ def check_free(*paths: Path, overwrite: bool) -> None:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` to write to. On success rename it to `path`, else delete it.
 
     The content is synced to the disk before the rename, so that even a power failure leaves no partial file at `path`.
@@ -48,14 +48,16 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def check_free_folder(path: Path, *, marks: set[str], suffix: str | tuple[str, ...], overwrite: bool) -> None:
+def check_output_folder(
+    path: Path, *, marks: set[str], suffix: str | tuple[str, ...], overwrite: bool
+) -> None:
     """Raise ConfigError if `path` exists and may not be replaced.
 
     An empty folder may be replaced. With `overwrite`, so may a folder that contains the files `marks` and otherwise
     only files whose names end in `suffix` (one of them, if there are several).
     """
     if not path.is_dir():
-        check_free(path, overwrite=False)
+        check_output_files(path, overwrite=False)
         return
     there = {entry.name for entry in path.iterdir()}
     ours = marks <= there and all(name.endswith(suffix) for name in there - marks)
@@ -65,7 +67,7 @@ def check_free_folder(path: Path, *, marks: set[str], suffix: str | tuple[str, .
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path` to fill. On success it replaces `path`, else it is deleted."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary, former = (path.with_name(f".{path.name}.{os.getpid()}{end}") for end in ("", ".former"))
@@ -82,7 +84,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 def write_json(path: Path, content: Any) -> None:
     """Write `content` as indented JSON. NaN and infinity, which JSON lacks, become null."""
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         temporary.write_text(json.dumps(without_nan(content), indent=2, allow_nan=False) + "\n")
 
 

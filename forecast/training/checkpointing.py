@@ -17,7 +17,7 @@ from torch import Tensor
 from forecast.checkpoints.file import load_checkpoint, save_checkpoint
 from forecast.data import DataModule
 from forecast.system import signals
-from forecast.system.files import whole_file
+from forecast.system.files import atomic_file
 from forecast.training.shrinkage import losses_by_date, set_shrinkage, shrinkage_and_error
 
 STEPS_BETWEEN_VOTES = 10
@@ -207,7 +207,7 @@ def copy_best(checkpoint: Path, folder: Path) -> bool:
     best = checkpoint.with_name("best.ckpt")
     if not best.exists():
         return False
-    with whole_file(folder / "checkpoints" / "best.ckpt") as temporary:
+    with atomic_file(folder / "checkpoints" / "best.ckpt") as temporary:
         shutil.copyfile(best, temporary)
     return True
 

@@ -12,7 +12,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 
-from forecast.system.files import whole_file
+from forecast.system.files import atomic_file
 from forecast.training.processes import gather
 
 
@@ -54,7 +54,7 @@ class EpochTable(Callback):
             metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
             seconds = time.perf_counter() - self.started
             self.rows.append({"epoch": trainer.current_epoch, "seconds": seconds, **metrics})
-            with whole_file(self.path) as temporary:
+            with atomic_file(self.path) as temporary:
                 pd.DataFrame(self.rows).to_csv(temporary, index=False)
 
     def on_save_checkpoint(self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict) -> None:

@@ -24,7 +24,7 @@ from forecast.reports import figures
 from forecast.reports.series import describe_series, tabulate_series
 from forecast.reports.terminal import print_scores, which_windows
 from forecast.system import signals
-from forecast.system.files import whole_file
+from forecast.system.files import atomic_file
 from forecast.system.formatting import plural
 from forecast.training.inputs import describe_inputs
 from forecast.training.inputs_used import find_linear, join_inputs, list_inputs
@@ -126,19 +126,19 @@ def save(folder: Path, results: Results, data: DataModule, shown: Examples) -> N
         for name, values in results.windows.items()
         for i, s in enumerate(("mse", "mae"))
     }
-    with whole_file(folder / "errors_by_step.csv") as temporary:
+    with atomic_file(folder / "errors_by_step.csv") as temporary:
         pd.DataFrame({"step": np.arange(1, data.pred_len + 1), **steps}).to_csv(temporary, index=False)
-    with whole_file(folder / "errors_by_variable.csv") as temporary:
+    with atomic_file(folder / "errors_by_variable.csv") as temporary:
         pd.DataFrame({"variable": data.target_columns, **variables}).to_csv(temporary, index=False)
-    with whole_file(folder / "errors_by_window.parquet") as temporary:
+    with atomic_file(folder / "errors_by_window.parquet") as temporary:
         index = torch.arange(len(test))
         ids = data.panel.id_columns(test.series(index).numpy())
         starts = data.panel.dates(test.origins(index).numpy())
         pd.DataFrame({**ids, "forecast_start": starts, **each}).to_parquet(temporary, index=False)
     if data.panel.has_ids:
-        with whole_file(folder / "errors_by_series.parquet") as temporary:
+        with atomic_file(folder / "errors_by_series.parquet") as temporary:
             tabulate_series(data, results).to_parquet(temporary, index=False)
-    with whole_file(folder / "forecasts.parquet") as temporary:
+    with atomic_file(folder / "forecasts.parquet") as temporary:
         table = shown.table(list(data.target_columns), spread(data.n_targets, TABLED_VARIABLES).tolist())
         table.to_parquet(temporary, index=False)
 

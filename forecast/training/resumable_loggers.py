@@ -13,7 +13,7 @@ from lightning.pytorch.loggers import CSVLogger, wandb
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.utilities import rank_zero_only
 
-from forecast.system.files import whole_file
+from forecast.system.files import atomic_file
 
 
 class CsvLogger(CSVLogger):
@@ -61,7 +61,7 @@ class WholeTable(ExperimentWriter):
             self._add(row)
         self.metrics = []
         if self._rows:
-            with whole_file(Path(self.metrics_file_path)) as temporary:
+            with atomic_file(Path(self.metrics_file_path)) as temporary:
                 pd.DataFrame(self._rows.values()).to_csv(temporary, index=False)
 
 
@@ -89,7 +89,7 @@ class WandbLogger(wandb.WandbLogger):
     def save_rows(self) -> None:
         """Save the rows for the next part of the run; called at every checkpoint."""
         if self.is_offline:
-            with whole_file(self._rows_file) as temporary:
+            with atomic_file(self._rows_file) as temporary:
                 temporary.write_text(json.dumps(self._rows))
 
     def attempt(self, call: Callable[[], Any]) -> Any:

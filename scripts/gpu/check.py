@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from forecast.system.files import whole_file, write_json
+from forecast.system.files import atomic_file, write_json
 
 from . import environment, page, parts
 from .runner import ROOT, NoTimeLeft, Runner
@@ -87,7 +87,7 @@ def check(options: argparse.Namespace, scratch: Path) -> int:
     for name, work in PARTS.items():
         report["parts"][name] = outcome(name, work, runner)
         write_json(stem.with_suffix(".json"), report)
-        with whole_file(stem.with_suffix(".md")) as temporary:
+        with atomic_file(stem.with_suffix(".md")) as temporary:
             temporary.write_text(page.markdown(report), encoding="utf-8")
     print(f"saved in {stem.with_suffix('.md')} and {stem.with_suffix('.json')}")
     failed = [name for name, part in report["parts"].items() if part["status"] == "failed"]

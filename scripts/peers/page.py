@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from forecast.system.files import whole_file, write_json
+from forecast.system.files import atomic_file, write_json
 from tables import markdown_table
 
 WIDTH = 100  # least width of the printed tables, so that no cell is cut
@@ -117,7 +117,7 @@ def save(folder: Path, results: dict[str, Any]) -> None:
     """Write peers.json and peers.md, or peers-trained.json and peers-trained.md, each atomically."""
     stem = "peers-trained" if results["accuracy"] else "peers"
     write_json(folder / f"{stem}.json", results)
-    with whole_file(folder / f"{stem}.md") as temporary:
+    with atomic_file(folder / f"{stem}.md") as temporary:
         temporary.write_text(page(results))
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from forecast.system.files import whole_file
+from forecast.system.files import atomic_file
 from results import pictures
 from results.cells import TABLES
 from results.progress import duration
@@ -109,7 +109,7 @@ def save(docs: Path) -> None:
         result = Result.of(TABLES[table], Store(docs / "results", table))
         if result.rows:
             pictures.save(docs / "results", table, result)
-    with whole_file(docs / "results.md") as temporary:
+    with atomic_file(docs / "results.md") as temporary:
         temporary.write_text(page(docs / "results"))
 
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from forecast.evaluation.names import LABELS
 from forecast.reports.figures import BASELINE_COLOURS, MODEL_COLOUR, TRUTH_COLOUR, attention_colour, subplots
-from forecast.system.files import whole_file
+from forecast.system.files import atomic_file
 from results.cells import KINDS
 from results.result import Result, score
 from results.sections import least_errors
@@ -130,5 +130,5 @@ def save(folder: Path, table: str, result: Result) -> None:
     path, wanted = folder / f"{table}.png", digest(result)
     if drawn_from(path) == wanted:
         return
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         PICTURES[table](result).savefig(temporary, format="png", dpi=110, metadata={DRAWN_FROM: wanted})

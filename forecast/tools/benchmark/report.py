@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from forecast.reports import figures
-from forecast.system.files import whole_file, write_json
+from forecast.system.files import atomic_file, write_json
 from forecast.tools.benchmark.figure import growth_figure
 from forecast.tools.benchmark.measurement import REFERENCE, Row, describe_hardware, fit_growth
 from forecast.tools.benchmark.workloads import NO_MIXING
@@ -22,7 +22,7 @@ def save_results(folder: Path, config: DictConfig, rows: list[Row], device: str)
     content = {
         "hardware": describe_hardware(device), "rows": rows, "growth": fit_growth(rows), "config": settings,
     }  # fmt: skip
-    with whole_file(folder / "benchmark.csv") as temporary:
+    with atomic_file(folder / "benchmark.csv") as temporary:
         pd.DataFrame(rows).to_csv(temporary, index=False)
     figure = growth_figure(pd.DataFrame(rows), make_title(config, device))
     figures.save(figure, folder / "benchmark.png")
