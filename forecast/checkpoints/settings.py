@@ -44,7 +44,7 @@ def check_settings(path: Path, settings: Any, allowed: frozenset[str] | None = M
             )
 
 
-def shipped_download(saved: dict[str, Any], root: str | None) -> dict[str, Any]:
+def replace_download_address(saved: dict[str, Any], root: str | None) -> dict[str, Any]:
     """Replace the address and hash of a downloaded data set in a checkpoint's settings by those in conf/data.
 
     The checkpoint does not choose the folder of a download either. Unless the user gives `root`, a file is downloaded

@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.checkpoints.settings import shipped_download
+from forecast.checkpoints.settings import replace_download_address
 from forecast.data.calendars import choose_days
 from forecast.data.files.location import locate
 from forecast.data.store.format import is_store
@@ -75,7 +75,7 @@ def choose_data_config(
         kept = {key: saved[key] for key in OF_THE_MODEL}
         return {"windows_per_epoch": saved["windows_per_epoch"], **own, **kept}
     if saved["_target_"] == "forecast.data.downloaded_data":
-        saved = shipped_download(saved, chosen.get("root"))
+        saved = replace_download_address(saved, chosen.get("root"))
     if "path" in chosen:
         root = chosen.pop("root", "")
         if isinstance(locate(chosen["path"]), Path):
