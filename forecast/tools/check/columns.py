@@ -11,7 +11,7 @@ from forecast.data import Panel
 from forecast.data.row_ranges import ranges
 from forecast.tools.check.codes import find_sentinel
 from forecast.tools.check.gaps import all_columns, all_values, date_at, runs
-from forecast.tools.check.windows import Part
+from forecast.tools.check.windows import SplitPart
 
 OUTLIER = 10
 """A number is an outlier if it lies more than this many interquartile ranges beyond the quartiles."""
@@ -121,7 +121,9 @@ def format_date(date: pd.Timestamp) -> str:
     return f"{date:%Y-%m-%d %H:%M}" if date == date.floor("min") else str(date)
 
 
-def measure_columns(panel: Panel, parts: Sequence[Part]) -> tuple[list[Column], list[list[SeriesColumn]]]:
+def measure_columns(
+    panel: Panel, parts: Sequence[SplitPart]
+) -> tuple[list[Column], list[list[SeriesColumn]]]:
     """Return the facts about each column, and about each column of each series (columns, series)."""
     names, values = all_columns(panel), all_values(panel)
     has_row = np.logical_or.reduce(~np.isnan(values), axis=1)

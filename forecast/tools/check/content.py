@@ -11,7 +11,7 @@ from forecast.data.panel import TABLE_ID
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.gaps import Gaps
 from forecast.tools.check.settings import write_command
-from forecast.tools.check.windows import Part
+from forecast.tools.check.windows import SplitPart
 
 
 def collect_findings(found: Diagnosis, typed: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def gaps_to_dict(gaps: Gaps) -> dict[str, Any]:
     return content | {"places": [[part for part in place if part != TABLE_ID] for place in places]}
 
 
-def part_to_dict(part: Part, seq_len: int, pred_len: int) -> dict[str, Any]:
+def part_to_dict(part: SplitPart, seq_len: int, pred_len: int) -> dict[str, Any]:
     return {
         "first": part.begins,
         "last": part.ends,

@@ -23,7 +23,7 @@ from forecast.tools.check.series import (
     training_rows,
 )
 from forecast.tools.check.settings import Choices, Setting
-from forecast.tools.check.windows import BaselineScores, Part, cut_windows, score_baselines, split_parts
+from forecast.tools.check.windows import BaselineScores, SplitPart, cut_windows, score_baselines, split_parts
 
 STAGES = ("reading", "columns", "seasons", "baselines")
 
@@ -56,7 +56,7 @@ class Diagnosis:
     seasons: list[Season]
     season_rows: int
     season: int
-    parts: list[Part]
+    parts: list[SplitPart]
     lengths: tuple[int, int]
     settings: list[Setting]
     baselines: BaselineScores | None

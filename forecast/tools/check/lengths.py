@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from forecast.tools.check.seasons import Season
 from forecast.tools.check.settings import Choices, Setting
-from forecast.tools.check.windows import Part
+from forecast.tools.check.windows import SplitPart
 
 LONGEST_PAST, LONGEST_HORIZON = 720, 96
 """Largest seq_len and pred_len that are suggested unless the user gives others."""
@@ -17,7 +17,7 @@ ENOUGH = 16
 
 
 def suggest_lengths(
-    parts: Sequence[Part], seasons: Sequence[Season], usual: int, choices: Choices
+    parts: Sequence[SplitPart], seasons: Sequence[Season], usual: int, choices: Choices
 ) -> list[Setting]:
     """Suggest seq_len, label_len and pred_len that leave windows in every split; empty if no lengths do.
 
@@ -45,7 +45,7 @@ def suggest_lengths(
 
 
 def _suggest_horizon(
-    parts: Sequence[Part], strongest: Season | None, usual: int, choices: Choices
+    parts: Sequence[SplitPart], strongest: Season | None, usual: int, choices: Choices
 ) -> Setting | None:
     """pred_len; None if no horizon leaves a window in every split."""
     train, val, test = parts
@@ -68,7 +68,7 @@ def _suggest_horizon(
     return Setting("pred_len", horizon, why)
 
 
-def _describe_rows(name: str, part: Part) -> str:
+def _describe_rows(name: str, part: SplitPart) -> str:
     """The number of rows of a split in a typical series."""
     per_series = " per series (median)" if len(part.lengths) > 1 else ""
     return f"the {name} part has {part.typical:,} rows{per_series}"

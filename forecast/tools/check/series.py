@@ -9,7 +9,7 @@ from jaxtyping import Float64, Int64
 from forecast.data import Panel
 from forecast.tools.check.columns import SeriesColumn
 from forecast.tools.check.gaps import Gaps
-from forecast.tools.check.windows import Part
+from forecast.tools.check.windows import SplitPart
 
 SAMPLED = 8
 """Number of series, the longest, in which seasons are searched."""
@@ -45,7 +45,7 @@ def measure_series(
     panel: Panel,
     gaps: Gaps,
     by_series: Sequence[Sequence[SeriesColumn]],
-    parts: Sequence[Part],
+    parts: Sequence[SplitPart],
     lengths: tuple[int, int],
 ) -> SeriesFacts:
     """The facts about the series of `panel`.
@@ -94,7 +94,7 @@ def last_rows(
 
 
 def training_rows(
-    panel: Panel, series: Int64[np.ndarray, " chosen"], columns: Sequence[int], train: Part
+    panel: Panel, series: Int64[np.ndarray, " chosen"], columns: Sequence[int], train: SplitPart
 ) -> list[Float64[np.ndarray, "_ columns"]]:
     """These columns in the training rows of each of these series; series without training rows are left out."""
     values = np.asarray(panel.values)

@@ -24,7 +24,7 @@ CELLS = 8_000_000
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitPart:
     """One split: the rows first[s] … last[s] − 1 of each series s of a panel.
 
     Attributes:
@@ -65,7 +65,7 @@ class Part:
         return np.where(self.has_scale, np.maximum(0, self.lengths - own + 1), 0)
 
 
-def split_parts(panel: Panel, split: Split, scale_by: str = "series") -> list[Part]:
+def split_parts(panel: Panel, split: Split, scale_by: str = "series") -> list[SplitPart]:
     """Split each series into training, validation and test rows; `scale_by` as in `DataModule`.
 
     Raises:
@@ -85,7 +85,7 @@ def split_parts(panel: Panel, split: Split, scale_by: str = "series") -> list[Pa
             )
         begins = date_at(panel.local_dates(first[used]).sort_values(), 0)
         ends = date_at(panel.local_dates(last[used] - 1).sort_values(), -1)
-        parts.append(Part(name, first, last, first - panel.starts, has_scale, begins, ends))
+        parts.append(SplitPart(name, first, last, first - panel.starts, has_scale, begins, ends))
     return parts
 
 
