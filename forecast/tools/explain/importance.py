@@ -19,7 +19,7 @@ from torch import Tensor
 from forecast.data import Batch, DataModule, Windows
 from forecast.inference.model import BATCH_SIZE
 from forecast.system.progress import track
-from forecast.tools.explain.inputs import InputGroup, Part, list_inputs, list_lags, name_together
+from forecast.tools.explain.inputs import InputGroup, InputKind, list_inputs, list_lags, name_together
 
 LAGGED_COLUMNS = 3
 """Number of columns, those with the most important history, whose lag blocks are measured one by one."""
@@ -118,7 +118,7 @@ def measure_importance(forecast: Forecast, sample: WindowSample, repeats: int) -
     found = list(measure(list_inputs(sample.data), "Permuting inputs"))
     data = sample.data
     lagged = [
-        one for one in found if one.group.part == Part.HISTORY and one.group.name != name_together(data)
+        one for one in found if one.group.kind == InputKind.HISTORY and one.group.name != name_together(data)
     ]
     lagged.sort(key=lambda one: -one.mse)
     groups = [one.group for one in lagged[:LAGGED_COLUMNS]]

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from forecast.reports.figures import TRUTH_COLOUR, style_axis, subplots
 from forecast.tools.explain.figures import DIFFERENCES, FIRST
 from forecast.tools.explain.importance import Importance
-from forecast.tools.explain.inputs import Part, format_lags
+from forecast.tools.explain.inputs import InputKind, format_lags
 from forecast.tools.explain.time_axis import mark_time
 from forecast.tools.explain.timeline import Timeline
 
@@ -23,22 +23,22 @@ TITLE_ROWS = 2
 """Height of the title of a panel, in bars."""
 
 TITLES = {
-    Part.HISTORY: "history: values around the mean of the past",
-    Part.LEVEL: "level: mean of the past",
-    Part.COVARIATE: "future covariates",
-    Part.CALENDAR: "calendar",
-    Part.STATIC: "static covariates",
+    InputKind.HISTORY: "history: values around the mean of the past",
+    InputKind.LEVEL: "level: mean of the past",
+    InputKind.COVARIATE: "future covariates",
+    InputKind.CALENDAR: "calendar",
+    InputKind.STATIC: "static covariates",
 }
 
 
 def importance_figure(found: Sequence[Importance], title: str) -> Figure:
     """Bars of the increase of MSE with its standard deviation: lags on the right, all other inputs on the left."""
-    parts = {
-        name: select_important([one for one in found if one.group.part == part])
-        for part, name in TITLES.items()
+    by_kind = {
+        name: select_important([one for one in found if one.group.kind == kind])
+        for kind, name in TITLES.items()
     }
-    lags = [one for one in found if one.group.part == Part.LAGS]
-    left = {name: bars for name, bars in parts.items() if bars}
+    lags = [one for one in found if one.group.kind == InputKind.LAGS]
+    left = {name: bars for name, bars in by_kind.items() if bars}
     right = {
         f"lags of {name}": [one for one in lags if one.group.name == name]
         for name in dict.fromkeys(one.group.name for one in lags)
@@ -72,7 +72,7 @@ def find_limits(bars: Sequence[Importance]) -> tuple[float, float]:
 
 
 def select_important(bars: Sequence[Importance]) -> list[Importance]:
-    """The most important groups of a part, the most important first."""
+    """The most important groups of a kind, the most important first."""
     return sorted(bars, key=lambda one: -one.mse)[:MOST_BARS]
 
 

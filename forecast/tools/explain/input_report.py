@@ -128,8 +128,8 @@ class InputStudy:
 
 
 def tabulate_groups(groups: Sequence[InputGroup]) -> pd.DataFrame:
-    """One row for each group: its part, its name, and its first and last lag if it is a block of lags."""
-    rows = [(group.part.value, group.name, *(group.lags or (None, None))) for group in groups]
+    """One row for each group: its kind, its name, and its first and last lag if it is a block of lags."""
+    rows = [(group.kind.value, group.name, *(group.lags or (None, None))) for group in groups]
     table = pd.DataFrame(rows, columns=["part", "input", "first_lag", "last_lag"])
     return table.astype({"first_lag": "Int64", "last_lag": "Int64"})
 

@@ -24,8 +24,8 @@ SINGLE_SEASONS = 7
 """Number of lag blocks of one season each; older blocks are as long as all blocks after them together."""
 
 
-class Part(StrEnum):
-    """The part of the inputs that a group belongs to."""
+class InputKind(StrEnum):
+    """What a group of inputs replaces."""
 
     HISTORY = "history"
     LEVEL = "level"
@@ -40,23 +40,23 @@ class InputGroup:
     """Inputs that are replaced together.
 
     Attributes:
-        part: the values around the mean of the past (history, or lags for a block of steps), the mean (level), or
+        kind: the values around the mean of the past (history, or lags for a block of steps), the mean (level), or
             features that are known ahead of time.
         name: name of the column, the covariate or the calendar feature.
         columns: numbers of the columns of `Batch.past`; of the time features if they are known ahead of time.
         lags: first and last step of the block, counted back from the first forecast step; None: the whole past.
     """
 
-    part: Part
+    kind: InputKind
     name: str
     columns: tuple[int, ...]
     lags: tuple[int, int] | None = None
 
     @property
     def label(self) -> str:
-        """The name, and the lags or the part."""
+        """The name, and the lags or the kind."""
         return (
-            f"{self.name}, {self.part}"
+            f"{self.name}, {self.kind}"
             if self.lags is None
             else f"{self.name}, lags {format_lags(self.lags)}"
         )
@@ -64,14 +64,14 @@ class InputGroup:
     def replace(self, batch: Batch, donors: Batch) -> Batch:
         """Replace the group in each window of `batch` by that of the same window of `donors`."""
         columns = list(self.columns)
-        if self.part not in (Part.HISTORY, Part.LEVEL, Part.LAGS):
+        if self.kind not in (InputKind.HISTORY, InputKind.LEVEL, InputKind.LAGS):
             return batch._replace(
                 past_time=_replace_columns(batch.past_time, donors.past_time[..., columns], columns),
                 future_time=_replace_columns(batch.future_time, donors.future_time[..., columns], columns),
             )
         own, other = batch.past[..., columns], donors.past[..., columns]
         mean, other_mean = own.mean(1, keepdim=True), other.mean(1, keepdim=True)
-        if self.part == Part.LEVEL:
+        if self.kind == InputKind.LEVEL:
             return batch._replace(past=_replace_columns(batch.past, own - mean + other_mean, columns))
         changed = mean + other - other_mean
         if self.lags is not None:
@@ -97,11 +97,11 @@ def list_inputs(data: DataModule) -> list[InputGroup]:
     """List the groups of a data module: history and level of each column, lag blocks of all, known inputs."""
     columns = columns_of(data.feature_columns, data)
     groups: list[InputGroup] = []
-    for part in (Part.HISTORY, Part.LEVEL):
+    for kind in (InputKind.HISTORY, InputKind.LEVEL):
         shown = [list(columns.items())[i] for i in spread(len(columns), MOST_COLUMNS).tolist()]
-        groups += [InputGroup(part, name, places) for name, places in shown]
+        groups += [InputGroup(kind, name, places) for name, places in shown]
         if len(columns) > 1:
-            groups.append(InputGroup(part, name_together(data), tuple(range(data.n_features))))
+            groups.append(InputGroup(kind, name_together(data), tuple(range(data.n_features))))
     together = list_lags(name_together(data), tuple(range(data.n_features)), data)
     return [*groups, *together, *list_known_inputs(data)]
 
@@ -122,7 +122,7 @@ def columns_of(names: Sequence[str], data: DataModule) -> dict[str, tuple[int, .
 
 def list_lags(name: str, columns: tuple[int, ...], data: DataModule) -> list[InputGroup]:
     """List the lag blocks of these columns."""
-    return [InputGroup(Part.LAGS, name, columns, lags) for lags in lag_blocks(data.seq_len, data.season)]
+    return [InputGroup(InputKind.LAGS, name, columns, lags) for lags in lag_blocks(data.seq_len, data.season)]
 
 
 def lag_blocks(seq_len: int, season: int) -> list[tuple[int, int]]:
@@ -145,12 +145,12 @@ def list_known_inputs(data: DataModule) -> list[InputGroup]:
     """List calendar features, with those of holidays together, then covariates and static columns."""
     calendar = time_feature_names(data.freq)
     n_calendar = data.scaled.time.calendar.n_columns
-    groups = [InputGroup(Part.CALENDAR, name, (i,)) for i, name in enumerate(calendar)]
+    groups = [InputGroup(InputKind.CALENDAR, name, (i,)) for i, name in enumerate(calendar)]
     if n_calendar > len(calendar):
-        groups.append(InputGroup(Part.CALENDAR, "holidays", tuple(range(len(calendar), n_calendar))))
+        groups.append(InputGroup(InputKind.CALENDAR, "holidays", tuple(range(len(calendar), n_calendar))))
     covariates = data.panel.future_covariates
     for name, places in columns_of(covariates, data).items():
-        groups.append(InputGroup(Part.COVARIATE, name, tuple(n_calendar + i for i in places)))
+        groups.append(InputGroup(InputKind.COVARIATE, name, tuple(n_calendar + i for i in places)))
     return groups + _list_static(data, n_calendar + len(covariates))
 
 
@@ -159,6 +159,6 @@ def _list_static(data: DataModule, first: int) -> list[InputGroup]:
     groups = []
     for name, encoding in data.scaled.static.items():
         width = len(feature_names({name: encoding}))
-        groups.append(InputGroup(Part.STATIC, name, tuple(range(first, first + width))))
+        groups.append(InputGroup(InputKind.STATIC, name, tuple(range(first, first + width))))
         first += width
     return groups

@@ -15,7 +15,7 @@ from forecast.tools.explain.importance import (
     contributions,
     measure_importance,
 )
-from forecast.tools.explain.inputs import InputGroup, Part, lag_blocks, list_inputs, list_known_inputs
+from forecast.tools.explain.inputs import InputGroup, InputKind, lag_blocks, list_inputs, list_known_inputs
 from forecast.tools.explain.window import windows_at_every_step
 from tests.support.long_files import long_frame, long_frame_data
 
@@ -132,13 +132,13 @@ def batches() -> tuple[Batch, Batch]:
 def test_history_and_level_replace_the_two_parts_of_a_past() -> None:
     batch, donors = batches()
     before = batch.past.clone()
-    history = InputGroup(Part.HISTORY, "y", (1,)).replace(batch, donors)
-    level = InputGroup(Part.LEVEL, "y", (1,)).replace(batch, donors)
+    history = InputGroup(InputKind.HISTORY, "y", (1,)).replace(batch, donors)
+    level = InputGroup(InputKind.LEVEL, "y", (1,)).replace(batch, donors)
     torch.testing.assert_close(history.past.mean(1), batch.past.mean(1))
     torch.testing.assert_close(history.past.diff(dim=1)[..., 1], donors.past.diff(dim=1)[..., 1])
     torch.testing.assert_close(level.past.mean(1)[:, 1], donors.past.mean(1)[:, 1])
     torch.testing.assert_close(level.past.diff(dim=1), batch.past.diff(dim=1))
-    both = InputGroup(Part.LEVEL, "y", (1,)).replace(history, donors)
+    both = InputGroup(InputKind.LEVEL, "y", (1,)).replace(history, donors)
     torch.testing.assert_close(both.past[..., 1], donors.past[..., 1])
     assert torch.equal(batch.past, before)
     for changed in (history, level):
@@ -149,7 +149,7 @@ def test_history_and_level_replace_the_two_parts_of_a_past() -> None:
 
 def test_lags_replace_their_steps_alone() -> None:
     batch, donors = batches()
-    changed = InputGroup(Part.LAGS, "both", (0, 1), (2, 5)).replace(batch, donors).past
+    changed = InputGroup(InputKind.LAGS, "both", (0, 1), (2, 5)).replace(batch, donors).past
     steps = torch.arange(12)
     inside = (steps >= 12 - 5) & (steps <= 12 - 2)
     assert torch.equal(changed[:, ~inside], batch.past[:, ~inside])
@@ -159,7 +159,7 @@ def test_lags_replace_their_steps_alone() -> None:
 
 def test_known_inputs_are_replaced_in_past_and_horizon() -> None:
     batch, donors = batches()
-    changed = InputGroup(Part.STATIC, "region", (0, 2)).replace(batch, donors)
+    changed = InputGroup(InputKind.STATIC, "region", (0, 2)).replace(batch, donors)
     assert torch.equal(changed.past, batch.past)
     assert torch.equal(changed.future, batch.future)
     for mine, own, other in (
@@ -199,7 +199,7 @@ def test_every_time_feature_belongs_to_one_group() -> None:
     )
     data.setup()
     groups = list_known_inputs(data)
-    assert [(group.part.value, group.name) for group in groups] == [
+    assert [(group.kind.value, group.name) for group in groups] == [
         ("calendar", "day of week"),
         ("calendar", "day of month"),
         ("calendar", "day of year"),
@@ -213,7 +213,7 @@ def test_every_time_feature_belongs_to_one_group() -> None:
     assert columns == list(range(data.n_time_features))
     width = {group.name: len(group.columns) for group in groups}
     assert width == {**dict.fromkeys(width, 1), "holidays": 3, "weather": 3, "region": 2}
-    history = [group for group in list_inputs(data) if group.part == Part.HISTORY]
+    history = [group for group in list_inputs(data) if group.kind == InputKind.HISTORY]
     assert [(group.name, group.columns) for group in history] == [
         ("y", (0,)),
         ("shift", (1, 2)),
@@ -229,7 +229,7 @@ def test_of_many_columns_some_are_listed_and_all_together() -> None:
     frame.index = pd.date_range("2024-01-01", periods=60, freq="D")
     data = frame_data(frame, seq_len=7, pred_len=2, split=[0.6, 0.2, 0.2], name="wide")
     data.setup()
-    history = [group for group in list_inputs(data) if group.part == Part.HISTORY]
+    history = [group for group in list_inputs(data) if group.kind == InputKind.HISTORY]
     assert len(history) == 33
     assert (history[0].name, history[31].name) == ("c0", "c39")
     assert (history[-1].name, history[-1].columns) == ("all 40 columns", tuple(range(40)))

@@ -5,21 +5,21 @@ import pandas as pd
 
 from forecast.tools.explain.importance import Importance
 from forecast.tools.explain.input_figures import MOST_BARS, contribution_figure, importance_figure
-from forecast.tools.explain.inputs import InputGroup, Part
+from forecast.tools.explain.inputs import InputGroup, InputKind
 
 
-def importance(part: Part, name: str, mse: float, lags: tuple[int, int] | None = None) -> Importance:
-    return Importance(InputGroup(part, name, (0,), lags), mse, 0.1, mse, 0.1)
+def importance(kind: InputKind, name: str, mse: float, lags: tuple[int, int] | None = None) -> Importance:
+    return Importance(InputGroup(kind, name, (0,), lags), mse, 0.1, mse, 0.1)
 
 
 def test_every_bar_lies_inside_its_panel() -> None:
     """Also where a later panel has the longest bar, and where an input harms."""
     found = [
-        importance(Part.HISTORY, "y", 0.5),
-        importance(Part.LEVEL, "y", 3.0),
-        *(importance(Part.CALENDAR, f"part {i}", 0.01 * i) for i in range(MOST_BARS + 5)),
-        importance(Part.LAGS, "y", 0.4, (1, 24)),
-        importance(Part.LAGS, "y", -0.6, (25, 48)),
+        importance(InputKind.HISTORY, "y", 0.5),
+        importance(InputKind.LEVEL, "y", 3.0),
+        *(importance(InputKind.CALENDAR, f"part {i}", 0.01 * i) for i in range(MOST_BARS + 5)),
+        importance(InputKind.LAGS, "y", 0.4, (1, 24)),
+        importance(InputKind.LAGS, "y", -0.6, (25, 48)),
     ]
     figure = importance_figure(found, "title")
     panels = [axis for axis in figure.axes if axis.get_visible()]
