@@ -92,11 +92,9 @@ class Calendar:
         """The `steps` dates that follow `last`."""
         if self.step is not None:
             offset = parse_frequency(self.step)
-            begins = self.step.endswith("S")
-            of_last = (
-                offset.rollback(last) if begins else offset.rollforward(last)
-            )  # last may be a business day
-            return pd.date_range(of_last, periods=steps + 1, freq=offset)[1:]
+            # `last` may be any day of its period, such as its last business day
+            move = offset.rollback if self.step.endswith("S") else offset.rollforward
+            return pd.date_range(move(last), periods=steps + 1, freq=offset)[1:]
         begin, weeks = _second_of(last), -(-steps // len(self.slots)) + 1
         while True:
             dates = self._between(begin, begin + weeks * _WEEK)

@@ -95,9 +95,8 @@ class DataModule(L.LightningDataModule):
             return
         panel = self._panel if self._panel is not None else self.source.read()
         panel = panel.on_clock(clock_of(self._saved_state))
-        choose_columns(
-            self.name, panel, self.options.features, self.options.target
-        )  # refuses options that name nothing
+        # refuses a target that is not there before anything is computed
+        choose_columns(self.name, panel, self.options.features, self.options.target)
         self._panel, self.freq = panel, panel.freq
         self.season = self.options.season or panel.season
         repeated = (self._saved_state or {}).get("repeated_season", self.season)

@@ -131,7 +131,6 @@ def slide(table: Float[Tensor, "rows columns"], length: int) -> Float[Tensor, "s
 
 def tensor_of(values: Float[np.ndarray, "rows columns"]) -> Float[Tensor, "rows columns"]:
     """A read-only array as a tensor, without a copy."""
-    with warnings.catch_warnings(
-        action="ignore", category=UserWarning
-    ):  # PyTorch warns that it cannot be written
+    # PyTorch warns that the array is read-only
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         return torch.from_numpy(values)

@@ -87,9 +87,8 @@ def split_panel(
             for name in longest
         }
     if split == "test":
-        has_season = (len(panel) == 1) & (
-            lengths > season
-        )  # among several series, short ones repeat their last value
+        # among several series, the seasonal naive repeats the last value of a short one
+        has_season = (len(panel) == 1) & (lengths > season)
         history = np.where(has_season, max(seq_len, season), seq_len)
         rows["test"] = np.minimum(history, lengths), lengths
     return {

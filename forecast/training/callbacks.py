@@ -38,9 +38,8 @@ class ProgressBar(LightningProgressBar):
         self.is_enabled = self.refresh_rate > 0
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        self.on_train_epoch_start(
-            trainer, module
-        )  # not called by Lightning when training resumes within an epoch
+        # Lightning does not call it when training resumes within an epoch
+        self.on_train_epoch_start(trainer, module)
 
     def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         self._close()

@@ -14,8 +14,7 @@ def predict(forecaster: Forecaster, batch: Batch) -> Tensor:
     weights = next(forecaster.parameters())
     device = batch.past.device
     past, past_time, future, future_time = (part.to(weights) for part in batch[:4])
-    with torch.compiler.set_stance(
-        "force_eager"
-    ):  # too few windows to compile for, possibly on another device
+    # not compiled: there are too few windows, and they may be on another device
+    with torch.compiler.set_stance("force_eager"):
         batch = Batch(past, past_time, future, future_time, batch.index, batch.series)
         return forecaster.point(forecaster(batch)).to(device)
