@@ -38,7 +38,7 @@ def wait_for_all(are_done: Callable[[], bool]) -> None:
         SystemExit: this process was told to stop.
     """
     while not are_done():
-        signals.leave_if_received(", and so were the jobs of its sweep")
+        signals.exit_if_received(", and so were the jobs of its sweep")
         time.sleep(LOOK_EVERY)
 
 

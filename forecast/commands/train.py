@@ -111,11 +111,11 @@ class Saved:
 
 def prepare_data(config: DictConfig, data: DataModule | None) -> tuple[DataModule, FittedBaselines]:
     """Read the data, unless a data module is given, and fit the baselines on its training rows."""
-    signals.leave_if_received(" before it read data")
+    signals.exit_if_received(" before it read data")
     data = make_data(config) if data is None else data
-    signals.leave_if_received(" before it fitted baselines")
+    signals.exit_if_received(" before it fitted baselines")
     baselines = FittedBaselines.fit(data)
-    signals.leave_if_received(" before training started")
+    signals.exit_if_received(" before training started")
     return data, baselines
 
 
@@ -155,9 +155,8 @@ def calibrate_and_test(
         for name, calibration in calibrate_baselines(baselines, data, config.levels).items()
     }
     content["test"] = forecaster.results().content()
-    content["hyper_parameters"] = plain_settings(
-        config
-    )  # the checkpoint may be copied from the run that is continued
+    # the checkpoint may be a copy of that of the run that is continued, with the settings of that run
+    content["hyper_parameters"] = plain_settings(config)
     return Best(path, content, validation_mse)
 
 
@@ -176,7 +175,7 @@ def save_results(
         forecaster.model = load_whole(make_forecaster(config, data, baselines).model, best.content)
     save_checkpoint(best.content, best.path)
     results = forecaster.results()
-    signals.leave_if_received(" after the test")
+    signals.exit_if_received(" after the test")
     facts = {**describe_run(config, trainer, forecaster, data, best, memory), "season": baselines.season}
     metrics = {**results.content(), "n_windows": data.n_windows, **facts}
     shown = report.examples(forecaster, data, results)

@@ -63,7 +63,7 @@ def track(items: Sequence[Item], what: str) -> Iterator[Item]:
         for item in items:
             yield item
             shown.update()
-            signals.leave_if_received()
+            signals.exit_if_received()
 
 
 @contextmanager

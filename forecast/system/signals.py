@@ -4,7 +4,7 @@ The handler raises no exception. Python calls it between any two bytecodes, wher
 calls back into Python replaces it (matplotlib raises `ValueError: Invalid bounding box`), finalizers and weak reference
 callbacks print and drop it, and an `except BaseException` around the interrupted line catches it.
 
-The safe points, where `leave_if_received` or `leave` raises SystemExit, are
+The safe points, where `exit_if_received` or `exit_to_resume` raises SystemExit, are
 
 * the end of a training step or epoch, after its state is saved (`training.checkpointing`);
 * the end of training (`deferred`);
@@ -57,21 +57,22 @@ def listening() -> Iterator[None]:
         return
     former = {number: signal.signal(number, _note) for number in SIGNALS}
     try:
-        leave_if_received(" before the next run")
+        exit_if_received(" before the next run")
         yield
     except Exception:
         if received() and not distributed.is_first():  # the first process left and closed the connection
-            leave()
+            exit_to_resume()
         raise
     finally:
         for number, handler in former.items():
-            if signal.getsignal(number) != signal.SIG_IGN:  # as `leave` sets it, until the process ends
+            # `exit_to_resume` ignores further signals until the process ends
+            if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, handler)
 
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Turn `leave_if_received` off during training, which saves its state before it calls `leave`.
+    """Turn `exit_if_received` off during training, which saves its state before it calls `exit_to_resume`.
 
     Raises:
         SystemExit: at the end, if a signal was received since the last state was saved.
@@ -82,11 +83,11 @@ def deferred() -> Iterator[None]:
         yield
     except SystemExit as stop:
         if received() and stop.code != STATUS:  # Lightning's SIGTERMException has status 0
-            leave(" before training started")
+            exit_to_resume(" before training started")
         raise
     finally:
         _is_deferred = False
-    leave_if_received(" after training, whose state is saved")
+    exit_if_received(" after training, whose state is saved")
 
 
 def in_main_thread() -> bool:
@@ -99,17 +100,17 @@ def received() -> bool:
     return _received is not None
 
 
-def leave_if_received(where: str = "") -> None:
-    """Mark a safe point of the main thread: leave if a signal was received and training has no state to save first.
+def exit_if_received(where: str = "") -> None:
+    """Mark a safe point of the main thread: exit if a signal was received and training has no state to save first.
 
     Raises:
         SystemExit: with status 75.
     """
     if received() and not _is_deferred and in_main_thread():
-        leave(where)
+        exit_to_resume(where)
 
 
-def leave(where: str = "") -> None:
+def exit_to_resume(where: str = "") -> None:
     """Print how to resume, requeue the Slurm job if there is one, once for all processes of a run, and exit.
 
     Raises:

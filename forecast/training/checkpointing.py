@@ -139,7 +139,7 @@ class Checkpointing(Checkpoint):
                 return  # no state to resume from; StopOnNonFiniteLoss reports it
             self._save(trainer)
             if self._vote(trainer, signals.received(), STEPS_BETWEEN_VOTES):
-                signals.leave(f" after step {trainer.global_step:,}, whose state is saved")
+                signals.exit_to_resume(f" after step {trainer.global_step:,}, whose state is saved")
 
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         if self.keep_best and trainer.state.fn == TrainerFn.FITTING:
@@ -160,7 +160,7 @@ class Checkpointing(Checkpoint):
             self._save(trainer)
             self._is_between_epochs = False
             if self._vote(trainer, signals.received(), STEPS_BETWEEN_VOTES):
-                signals.leave(f" after epoch {trainer.current_epoch}, whose state is saved")
+                signals.exit_to_resume(f" after epoch {trainer.current_epoch}, whose state is saved")
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         # otherwise Lightning does not give the score of a resumed epoch to schedule=plateau

@@ -58,7 +58,7 @@ def refit(
     Returns:
         What metrics.json says of the refit.
     """
-    signals.leave_if_received(" before the refit")
+    signals.exit_if_received(" before the refit")
     whole, epochs = data.resplit("train", keep_categories=True), completed_epochs(tested)
     L.seed_everything(config.seed, workers=True, verbose=False)
     forecaster = make_forecaster(config, whole, fitted, chosen_on=data)

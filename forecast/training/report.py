@@ -195,7 +195,7 @@ def pictures(
     paths = {name: folder / f"{name}.png" for name in drawn}
     for name, figure in drawn.items():
         figures.save(figure, paths[name])
-        signals.leave_if_received(" while it drew figures")
+        signals.exit_if_received(" while it drew figures")
     return paths
 
 

@@ -35,10 +35,10 @@ class SafePoints(Callback):
 
     def on_validation_batch_end(self, trainer: L.Trainer, *args: Any, **kwargs: Any) -> None:
         if trainer.state.fn != TrainerFn.FITTING:
-            leave_together(trainer, " in validation")
+            exit_together(trainer, " in validation")
 
     def on_test_batch_end(self, trainer: L.Trainer, *args: Any, **kwargs: Any) -> None:
-        leave_together(trainer, " in the test")
+        exit_together(trainer, " in the test")
 
     def _restore_handlers(self) -> None:
         if signals.in_main_thread():
@@ -46,7 +46,7 @@ class SafePoints(Callback):
                 signal.signal(number, handler)
 
 
-def leave_together(trainer: L.Trainer, where: str) -> None:
+def exit_together(trainer: L.Trainer, where: str) -> None:
     """Leave if a signal was received, and pass it on to the processes that Lightning started.
 
     Raises:
@@ -55,4 +55,4 @@ def leave_together(trainer: L.Trainer, where: str) -> None:
     if signals.received():
         if trainer.strategy.launcher is not None:
             trainer.strategy.launcher.kill(signal.SIGTERM)
-        signals.leave_if_received(where)
+        signals.exit_if_received(where)

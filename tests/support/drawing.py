@@ -48,7 +48,7 @@ def _run(folder: Path, signal_in_callback: int | None) -> None:
     def draw(config: DictConfig) -> None:
         while True:
             figures.save(figures.step_figure({"model": np.arange(24.0)}, "error"), Path("figure.png"))
-            signals.leave_if_received(" while it drew figures")
+            signals.exit_if_received(" while it drew figures")
 
     BboxBase.__array__ = array
     sys.argv = ["train", "logger=[]"]

@@ -64,12 +64,12 @@ def told() -> None:
 def test_the_handler_raises_nothing_and_the_safe_point_does(
     listening: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    signals.leave_if_received()
+    signals.exit_if_received()
     told()
     told()
     assert signals.received()
     with pytest.raises(SystemExit) as stop:
-        signals.leave_if_received(" here")
+        signals.exit_if_received(" here")
     assert stop.value.code == signals.STATUS
     assert capsys.readouterr().err.startswith("stopped by SIGTERM here; ")
 
@@ -80,7 +80,7 @@ def test_training_saves_its_state_before_the_run_stops(listening: None) -> None:
     def train() -> None:
         with signals.deferred():
             told()
-            signals.leave_if_received()
+            signals.exit_if_received()
             saved.append("state")
 
     with pytest.raises(SystemExit) as stop:
@@ -102,7 +102,7 @@ def test_an_exit_of_lightnings_own_keeps_the_status(listening: None) -> None:
 def test_a_thread_never_stops_the_run(listening: None) -> None:
     told()
     passed = []
-    thread = threading.Thread(target=lambda: (signals.leave_if_received(), passed.append(True)))
+    thread = threading.Thread(target=lambda: (signals.exit_if_received(), passed.append(True)))
     thread.start()
     thread.join()
     assert passed
