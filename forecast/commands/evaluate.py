@@ -7,7 +7,6 @@ from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
-from forecast.evaluation.results import Results
 from forecast.inference.evaluate import evaluate as evaluate_model
 from forecast.inference.model import TrainedModel, load_tested
 from forecast.reports.series import describe_series, tabulate_series
@@ -31,15 +30,16 @@ def evaluate(config: DictConfig) -> None:
     content, results = evaluate_model(model, data, config.split)
     title = f"{config.split}: {data.title}, {which_windows(data, config.split)}"
     print_scores(title, model.config["model"]["attention"]["name"], results)
-    for line in describe_series(data, results):
-        print(line)
+    by_series = tabulate_series(data, results)
+    if by_series is not None:
+        print(*describe_series(by_series, results.best_baseline), sep="\n")
     for note in describe_overlap(model, data, config.split):
         print(f"note: {note}")
     if file:
         write_json(file, content)
         print(f"saved {file}")
-        if data.panel.has_ids:
-            save_by_series(by_series_file(file), data, results)
+        if by_series is not None:
+            save_by_series(by_series_file(file), by_series)
 
 
 def by_series_file(file: Path) -> Path:
@@ -47,10 +47,10 @@ def by_series_file(file: Path) -> Path:
     return file.with_name(f"{file.stem}_by_series.parquet")
 
 
-def save_by_series(path: Path, data: DataModule, results: Results) -> None:
+def save_by_series(path: Path, table: pd.DataFrame) -> None:
     """Write the scores of each series, and print where they are."""
     with atomic_file(path) as temporary:
-        tabulate_series(data, results).to_parquet(temporary, index=False)
+        table.to_parquet(temporary, index=False)
     print(f"saved {path}")
 
 

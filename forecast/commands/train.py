@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+import pandas as pd
 from omegaconf import DictConfig
 
 from forecast.checkpoints.contents import completed_epochs, is_untrained
@@ -15,6 +16,7 @@ from forecast.evaluation.baselines import FittedBaselines, describe_season
 from forecast.evaluation.conformal import calibrate_baselines
 from forecast.evaluation.names import MODEL
 from forecast.evaluation.results import Results
+from forecast.reports.series import tabulate_series
 from forecast.system import signals
 from forecast.system.files import write_json
 from forecast.system.memory import PeakMemory, keep_freed_memory
@@ -82,7 +84,7 @@ def train(config: DictConfig, data: DataModule | None = None) -> float:
     refitted = refit(config, data, baselines, best.path, best.content) if config.refit else None
     if saved is not None:
         saved.write_metrics(refitted)
-        report.show(saved.metrics, saved.results, data, folder)
+        report.show(saved.metrics, saved.results, data, folder, saved.by_series)
     return best.validation_mse
 
 
@@ -97,11 +99,19 @@ class Best:
 
 @dataclass(frozen=True)
 class Saved:
-    """The saved results of a run: `metrics` is the content of metrics.json."""
+    """The saved results of a run.
+
+    Attributes:
+        folder: the run folder.
+        metrics: the content of metrics.json.
+        results: the results of the test.
+        by_series: the scores of each series; None if the data have no ids.
+    """
 
     folder: Path
     metrics: dict[str, Any]
     results: Results
+    by_series: pd.DataFrame | None
 
     def write_metrics(self, refitted: dict[str, Any] | None = None) -> None:
         """Write metrics.json, with an entry for the refit if there was one."""
@@ -181,8 +191,9 @@ def save_results(
     shown = report.examples(forecaster, data, results)
     images = report.pictures(folder, forecaster, data, results, shown) if config.pictures else {}
     loggers.log_results(trainer.loggers, metrics, results, images, trainer.global_step)
-    report.save(folder, results, data, shown)
-    return Saved(folder, metrics, results)
+    by_series = tabulate_series(data, results)
+    report.save(folder, results, data, shown, by_series)
+    return Saved(folder, metrics, results, by_series)
 
 
 def describe_run(

@@ -12,8 +12,13 @@ WORST = 5
 """Number of series with the highest MASE that the terminal names."""
 
 
-def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame:
-    """One row for each tested series: its number of windows, and columns such as `model_mse` of each score."""
+def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame | None:
+    """One row for each tested series: its number of windows, and columns such as `model_mse` of each score.
+
+    None if the data have no ids.
+    """
+    if not data.panel.has_ids:
+        return None
     windows = [len(starts) for starts in data.windows[data.tested].starts]
     table: dict[str, object] = {"unique_id": data.panel.ids, "windows": windows}
     for name, errors in results.errors.items():
@@ -23,11 +28,11 @@ def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame:
     return frame.dropna(subset=f"{MODEL}_mse").reset_index(drop=True)
 
 
-def describe_series(data: DataModule, results: Results) -> list[str]:
-    """Describe the differences between series, and name the worst ones. A table without ids gives no lines."""
-    if not data.panel.has_ids:
-        return []
-    table, baseline = tabulate_series(data, results), results.best_baseline
+def describe_series(table: pd.DataFrame, baseline: str) -> list[str]:
+    """Compare the model with a baseline by series, and name the series with the highest MASE.
+
+    `table` is that of `tabulate_series`.
+    """
     better = np.count_nonzero(table[f"{MODEL}_mse"] < table[f"{baseline}_mse"])
     lines = [
         f"series     {len(table):,} tested; the model has less squared error than {LABELS[baseline]} in {better:,} "

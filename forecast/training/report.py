@@ -21,7 +21,7 @@ from forecast.evaluation.names import MODEL, labels
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.reports import figures
-from forecast.reports.series import describe_series, tabulate_series
+from forecast.reports.series import describe_series
 from forecast.reports.terminal import print_scores, which_windows
 from forecast.system import signals
 from forecast.system.files import atomic_file
@@ -116,8 +116,10 @@ def introduce(config: DictConfig, data: DataModule, model: ForecastModel, traine
     )
 
 
-def save(folder: Path, results: Results, data: DataModule, shown: Examples) -> None:
-    """Write the tables: errors by step, variable, window and series, and the example forecasts."""
+def save(
+    folder: Path, results: Results, data: DataModule, shown: Examples, by_series: pd.DataFrame | None
+) -> None:
+    """Write the tables: errors by step, variable, window and series (if there are ids), and the example forecasts."""
     steps = {f"{n}_{s}": e.by_step()[s].numpy() for n, e in results.errors.items() for s in ("mse", "mae")}
     variables = {f"{n}_{s}": e.by_variable()[s].numpy() for n, e in results.errors.items() for s in SCORES}
     test = data.windows["test"]
@@ -135,9 +137,9 @@ def save(folder: Path, results: Results, data: DataModule, shown: Examples) -> N
         ids = data.panel.id_columns(test.series(index).numpy())
         starts = data.panel.dates(test.origins(index).numpy())
         pd.DataFrame({**ids, "forecast_start": starts, **each}).to_parquet(temporary, index=False)
-    if data.panel.has_ids:
+    if by_series is not None:
         with atomic_file(folder / "errors_by_series.parquet") as temporary:
-            tabulate_series(data, results).to_parquet(temporary, index=False)
+            by_series.to_parquet(temporary, index=False)
     with atomic_file(folder / "forecasts.parquet") as temporary:
         table = shown.table(list(data.target_columns), spread(data.n_targets, TABLED_VARIABLES).tolist())
         table.to_parquet(temporary, index=False)
@@ -199,11 +201,17 @@ def pictures(
     return paths
 
 
-def show(content: dict[str, Any], results: Results, data: DataModule, folder: Path) -> None:
+def show(
+    content: dict[str, Any],
+    results: Results,
+    data: DataModule,
+    folder: Path,
+    by_series: pd.DataFrame | None,
+) -> None:
     """Print the test scores, the tested model, the cost of the run and its folder."""
     print_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], results)
     console = Console(markup=False)
-    for line in describe_series(data, results):
+    for line in [] if by_series is None else describe_series(by_series, results.best_baseline):
         console.print(line, soft_wrap=True)
     epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["shrinkage_weight"]
     if content["best_epoch"] == 0:
