@@ -19,6 +19,7 @@ from forecast.tools.explain.layer import Explanation, Layer
 from forecast.tools.explain.page import write_page
 from forecast.tools.explain.record import Call, record_calls
 from forecast.tools.explain.timeline import timelines
+from forecast.tools.explain.wandb_run import check_mode, log_folder
 from forecast.tools.explain.window import Window, choose_window, draw_window
 from forecast.training.shrinkage import FULL_WEIGHT
 
@@ -47,6 +48,8 @@ def explain(config: DictConfig) -> None:
     facts = [*notes, *describe_window(trained, data, window, variable if layers else None)]
     with atomic_folder(output) as folder:
         write_page(folder, title, facts, draw_window(trained, data, window, forecast), inputs, explained)
+        if config.wandb:
+            log_folder(folder, title, config.wandb, trained.config)
         files = sorted(path.name for path in folder.iterdir())
     print_numbers(title, notes, inputs, explained)
     print(f"saved in {output}: {describe_files(files)}")
@@ -55,6 +58,7 @@ def explain(config: DictConfig) -> None:
 def check_options(config: DictConfig) -> None:
     """Raise ConfigError for an invalid option."""
     check_checkpoint(config)
+    check_mode(config.wandb)
     if config.slot != "all" and config.slot not in SLOTS:
         raise ConfigError(f"slot={config.slot}: choose all, {', '.join(SLOTS)}")
     if config.importance_windows == 1:

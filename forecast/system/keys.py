@@ -174,6 +174,7 @@ COMMAND_KEYS = (
     *(Key(name, RESULT) for name in ("horizon", "intervals", "baseline", "split", "slot", "layer", "head")),
     *(Key(name, RESULT) for name in ("tolerance", "check_windows")),
     Key("importance_windows", RESULT, limits=COUNT_FROM_0),
+    Key("wandb", LOG),
     # compare, dashboard: which runs, and where they were logged
     Key("runs", SOURCE),
     Key("runs.group", SOURCE, text=True),

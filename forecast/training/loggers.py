@@ -60,11 +60,18 @@ def running(loggers: list[Logger]) -> Iterator[None]:
 
 
 def start_wandb(logger: WandbLogger) -> None:
+    with starting_wandb():
+        logger.begin()
+
+
+@contextmanager
+def starting_wandb() -> Iterator[None]:
+    """Start a W&B run without its messages. Raises ConfigError if W&B cannot be reached."""
     import wandb
 
     wandb.setup(wandb.Settings(silent=True))  # the settings of a run take effect too late
     try:
-        logger.begin()
+        yield
     except wandb.Error as error:
         first_line = str(error).splitlines()[0]
         raise ConfigError(
@@ -79,9 +86,14 @@ def finish_wandb(logger: WandbLogger, exit_code: int) -> None:
     run = wandb.run
     if run is None:  # not the first process, or W&B could not be started
         return
-    where = run.url or f"offline run; upload it with: wandb sync {Path(run.dir).parent}"
+    where = describe_wandb(run)
     logger.attempt(lambda: run.finish(exit_code=exit_code))
-    print(f"W&B: {where}")
+    print(where)
+
+
+def describe_wandb(run: Any) -> str:
+    """Where a W&B run is to be found, as a line."""
+    return f"W&B: {run.url or f'offline run; upload it with: wandb sync {Path(run.dir).parent}'}"
 
 
 def log_results(

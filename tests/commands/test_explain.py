@@ -2,6 +2,7 @@
 
 import csv
 import html
+import json
 import math
 import sys
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from tests.support.commands import answer, only, train_here, workplace
 from tests.support.csv_files import write_csv
 from tests.support.long_files import long_frame
 from tests.support.selection import every_nth
+from tests.support.wandb_file import WandbRun
 
 PATCHES = ("model=residual_informer", "model.patch_len=4", "model.linear=false")
 """Without a linear model, after which a few batches of training would be worse than none."""
@@ -181,6 +183,20 @@ def test_negative_weights_are_said(run, explained, tmp_path: Path) -> None:
     }
     assert set(found) == {layer for layer, *_ in numbers(tmp_path / "why")}
     assert max(found.values()) > 0
+
+
+def test_the_output_is_logged_to_wandb(run, explained, place: Path) -> None:
+    checkpoint = run("untrained")
+    assert explained(f"checkpoint={checkpoint}", "importance_windows=4", "repeats=2", "wandb=offline") == 0
+    logged = WandbRun(only(place, "wandb/offline-run-*/*.wandb"))
+    assert logged.run.job_type == "explain"
+    settings = {item.key: json.loads(item.value_json) for item in logged.run.config.update}
+    assert settings["seq_len"] == 12
+    named = {key for row in logged.history for key in row}
+    assert named >= {"importance", "contributions", "pictures/importance", "pictures/window"}
+    table = only(place, "wandb/offline-run-*/files/media/table/importance_*.json")
+    columns = json.loads(table.read_text())["columns"]
+    assert columns[:2] == ["part", "input"]
 
 
 def test_layers_that_add_nothing_are_said_first_and_not_drawn(run, explained, tmp_path: Path, capsys) -> None:
