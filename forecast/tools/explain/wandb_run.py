@@ -1,7 +1,7 @@
 """An explanation as a run of Weights & Biases."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -17,7 +17,9 @@ def check_mode(mode: str | None) -> None:
         raise ConfigError(f"wandb={mode} must be null, offline or online")
 
 
-def log_folder(folder: Path, title: str, mode: str, settings: dict[str, Any]) -> None:
+def log_folder(
+    folder: Path, title: str, mode: Literal["offline", "online"], settings: dict[str, Any]
+) -> None:
     """Log the tables and the pictures of an explanation in a new run of the type `explain`.
 
     Args:
