@@ -19,34 +19,35 @@ from forecast.data.sets.recall import recall_table
 from forecast.data.sets.sample import sample_table
 from forecast.data.store.source import StoreSource
 
+MODULE_OPTIONS = inspect.signature(DataOptions).parameters
 
-def make_factory(doc: str, source: type, *given: Any) -> Callable[..., DataModule]:
-    """A function that makes a data module of `source(*given, ...)`; source and data module each take their own options.
 
-    An option that both have, such as `target`, goes to both.
+def make_factory(doc: str, source_class: type, *arguments: Any) -> Callable[..., DataModule]:
+    """A function that creates a data module whose source is `source_class(*arguments, ...)`.
+
+    The function takes the options of the source and those of the data module (`DataOptions`) by keyword. A table and
+    the data module share the option `target`.
     """
-    own = {
+    source_options = {
         name: parameter
-        for kind in reversed(source.__mro__[:-1])
-        for name, parameter in inspect.signature(kind.__init__).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    }
-    shared = {
-        name: parameter
-        for name, parameter in inspect.signature(DataOptions).parameters.items()
+        for name, parameter in inspect.signature(source_class).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
 
-    both = {name: own[name].default for name in own.keys() & shared.keys()}
-
-    def make(*first: Any, **options: Any) -> DataModule:
-        options = {**both, **options}
-        made = source(*given, *first, **{key: value for key, value in options.items() if key in own})
-        rest = {key: value for key, value in options.items() if key in shared or key not in own}
-        return DataModule(made, **rest)
+    def make(*frame: Any, **options: Any) -> DataModule:
+        of_module = {name: value for name, value in options.items() if name in MODULE_OPTIONS}
+        of_source = {
+            name: value
+            for name, value in options.items()
+            if name in source_options or name not in MODULE_OPTIONS
+        }
+        source = source_class(*arguments, *frame, **of_source)
+        if "target" in source_options:
+            of_module["target"] = source.target  # its default depends on the source
+        return DataModule(source, **of_module)
 
     make.__doc__ = doc
-    make.__signature__ = inspect.Signature([*{**shared, **own}.values()])  # type: ignore[attr-defined]
+    make.__signature__ = inspect.Signature([*{**MODULE_OPTIONS, **source_options}.values()])  # type: ignore[attr-defined]
     return make
 
 

@@ -1,8 +1,8 @@
 """Published CSV files: used from the folder `root` if the hash is correct, else downloaded and checked."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pooch
 import requests
@@ -16,36 +16,39 @@ from forecast.system.errors import ConfigError, DataError
 _TIMEOUT = 30  # seconds without an answer of the server
 
 
+@dataclass(kw_only=True)
 class DownloadedSource(FileSource):
     """The table in the file `path` below `root`.
 
-    `hash` is the file's SHA-256, or `md5:…`; with null the file is not checked. A file that is missing or has another
-    hash is downloaded from `url` to a temporary place, checked, and moved to `path`, once for all processes. `by_hand`
-    says in error messages where the file comes from (default: `url`).
+    A file that is missing or has another hash is downloaded to a temporary place, checked, and moved to `path`, once
+    for all processes.
+
+    Args:
+        root: folder of the downloaded files.
+        url: address of the file; None: the file is not downloaded.
+        hash: SHA-256 of the file, or `md5:…`; None: the file is not checked.
+        by_hand: where to find the file, for error messages; None: at `url`.
 
     Raises:
         ConfigError: `path` is outside of `root`, where a download could replace other files.
         DataError: the download failed; the message says where to place the file by hand.
     """
 
-    def __init__(
-        self,
-        *,
-        root: str | Path,
-        path: str | Path,
-        url: str | None,
-        hash: str | None,
-        by_hand: str | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(path=Path(root) / path, **options)
-        below = Path(os.path.abspath(self.path)).is_relative_to(os.path.abspath(Path(root).expanduser()))
-        if url is not None and not below:
+    root: str | Path
+    url: str | None
+    hash: str | None
+    by_hand: str | None = None
+
+    def __post_init__(self) -> None:
+        path, self.path = self.path, Path(self.root) / self.path
+        super().__post_init__()
+        below = Path(os.path.abspath(self.path)).is_relative_to(os.path.abspath(Path(self.root).expanduser()))
+        if self.url is not None and not below:
             raise ConfigError(
-                f"data.path={path}: not below data.root={root}, where a downloaded set lies; a file of your own is "
-                f"data=csv data.path={path}"
+                f"data.path={path}: not below data.root={self.root}, where a downloaded set lies; a file of your own "
+                f"is data=csv data.path={path}"
             )
-        self.url, self.hash, self.by_hand = url, hash, by_hand or f"from {url}"
+        self.by_hand = self.by_hand or f"from {self.url}"
 
     def prepare(self) -> None:
         if self._is_right():

@@ -1,5 +1,6 @@
 """The data files of the configuration, composed as the entry points compose them and instantiated."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_every_set_instantiates(name: str, tmp_path: Path):
         3,
     )
     assert data.title == ("a.csv" if name in ("csv", "long", "store") else name)
-    data.name = "mine"
+    data.options = replace(data.options, name="mine")
     assert data.title == "mine"
     assert data.options.split == ([12, 4, 4] if name.startswith("ett") else [0.7, 0.1, 0.2])
 
