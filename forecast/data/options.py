@@ -90,9 +90,18 @@ class DataOptions:
     def scaling(self, season: int, targets: Sequence[str]) -> ScalingOptions:
         """The options that scale and complete a panel with this season and these targets."""
         return ScalingOptions(
-            self.scaler, self.scale_by, self.holidays, self.fill, self.fill_limit, season, targets,
-            self.lower, self.upper, self.transform, self.known_steps,
-        )  # fmt: skip
+            kind=self.scaler,
+            by=self.scale_by,
+            holidays=self.holidays,
+            fill=self.fill,
+            fill_limit=self.fill_limit,
+            season=season,
+            targets=targets,
+            lower=self.lower,
+            upper=self.upper,
+            transform=self.transform,
+            known_steps=self.known_steps,
+        )
 
 
 def windows_an_epoch(asked: int | str | None, count: int) -> int:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
@@ -20,17 +20,17 @@ from forecast.data.future_covariates import (
 from forecast.data.known_features import TimeFeatures, calendar_rows
 from forecast.data.missing import Fill, FillSetting, choose_methods, has_values
 from forecast.data.panel import Panel
+from forecast.data.panel_scaler import find_places, make_scaler
 from forecast.data.row_ranges import PerSeries
 from forecast.data.rows import DiskRows, Rows, TensorRows
 from forecast.data.scaler import Scaler
-from forecast.data.scaling import fit_scaler
 from forecast.data.static_features import Encoding, encode_static, feature_names, fit_static
 from forecast.data.stored_values import StoredValues
 from forecast.data.windows import Windows, read_past
 from forecast.system.errors import DataError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScalingOptions:
     """How a panel is scaled and completed.
 
@@ -104,43 +104,42 @@ class ScaledPanel:
         known_steps = resolve_known_steps(options.known_steps, panel)
         if state is not None:
             check_known_as_trained(name, panel, known_steps, state)
-        place = np.full(len(panel), -1)
-        if state is not None:
-            place = pd.Index(state["ids"]).get_indexer(panel.ids).astype(np.int64)
-            place[(place >= 0) & ~np.array(state["has_scale"])[place]] = -1
+        place = find_places(panel, state)
         if len(panel) > 1:  # a series without any value of a column has no scale
             last = np.where(has_values(panel.values, first, last), last, first)
         measured = np.empty((len(panel.values), 0))
         if panel.future is not None:
             measured = panel.future if not panel.as_of else panel.future[:, : len(panel.future_covariates)]
-        rows = options.kind, options.by, first, last, place
+        fit = partial(
+            make_scaler, panel=panel, kind=options.kind, by=options.by, first=first, last=last, place=place
+        )
         saved = None if state is None else Scaler.from_state_dict(state["scaler"])
         domain = options.domain(panel.columns) if saved is None else saved.domain
         check_values(name, panel, domain)
-        scaler = _scaler(panel.values, panel.columns, panel, domain, saved, *rows)
+        scaler = fit(panel.values, panel.columns, domain=domain, saved=saved)
         saved = None if state is None else Scaler.from_state_dict(state["future_scaler"])
         unlimited = Domain.unlimited(len(panel.future_covariates))
-        future_scaler = _scaler(measured, panel.future_covariates, panel, unlimited, saved, *rows)
+        future_scaler = fit(measured, panel.future_covariates, domain=unlimited, saved=saved)
         encoding = fit_static(panel.static) if state is None else state["static"]
         future = None
         if panel.future_covariates:
             future = FutureCovariates.of(panel, future_scaler, known_steps)
         return cls(
-            panel,
-            _scaled_rows(name, panel, scaler),
-            TimeFeatures(
-                calendar_rows(panel, state, options.holidays),
-                torch.from_numpy(panel.grid_starts - panel.starts),
-                future,
-                torch.from_numpy(encode_static(name, panel.static, encoding)),
+            panel=panel,
+            values=_scaled_rows(name, panel, scaler),
+            time=TimeFeatures(
+                calendar=calendar_rows(panel, state, options.holidays),
+                shifts=torch.from_numpy(panel.grid_starts - panel.starts),
+                future=future,
+                static=torch.from_numpy(encode_static(name, panel.static, encoding)),
             ),
-            scaler,
-            future_scaler,
-            encoding,
-            known_steps,
-            place,
-            (place >= 0) | (last > first) | (options.by == "all"),
-            make_fill(panel, scaler, options),
+            scaler=scaler,
+            future_scaler=future_scaler,
+            static=encoding,
+            known_steps=known_steps,
+            place=place,
+            has_scale=(place >= 0) | (last > first) | (options.by == "all"),
+            fill=make_fill(panel, scaler, options),
         )
 
     def past(
@@ -188,43 +187,6 @@ def make_fill(panel: Panel, scaler: Scaler, options: ScalingOptions) -> Fill | N
     zeros = torch.zeros(len(scaler), 1, len(panel.columns))
     zero = scaler.transform(zeros, torch.arange(len(scaler)))[:, 0].float()
     return Fill(methods, options.season, options.fill_limit, zero)
-
-
-def _scaler(
-    values: Float[np.ndarray, "rows columns"] | StoredValues,
-    columns: tuple[str, ...],
-    panel: Panel,
-    domain: Domain,
-    saved: Scaler | None,
-    kind: str,
-    by: str,
-    first: PerSeries,
-    last: PerSeries,
-    place: Int64[np.ndarray, " series"],
-) -> Scaler:
-    """The scaler of all series; identity for indicators, and for a series without a place in `saved` and rows."""
-    zeros = torch.zeros(len(place), len(columns), dtype=torch.float64)
-    scaler = Scaler(zeros, zeros + 1, domain)
-    if by == "all" and saved is not None:
-        place = np.zeros_like(place)  # all series had the same scale
-    if saved is not None:
-        old = np.flatnonzero(place >= 0)
-        scaler.put(torch.from_numpy(old), saved, torch.from_numpy(place[old]))
-    new = np.flatnonzero((place < 0) & (last > first))
-    if len(new):
-        others = None if saved is None else saved.scale
-        index = [i for i, name in enumerate(columns) if name not in panel.indicators]
-        if len(index) < len(columns):
-            values = values.select(index) if isinstance(values, StoredValues) else values[:, index]
-            columns, others = tuple(columns[i] for i in index), None if others is None else others[:, index]
-        domain = domain.select_columns(index)
-        fitted = fit_scaler(kind, by, values, columns, first[new], last[new], others, domain)
-        if by == "all":
-            new, source = np.arange(len(place)), np.zeros_like(place)
-        else:
-            source = np.arange(len(new))
-        scaler.put(torch.from_numpy(new), fitted, torch.from_numpy(source), index)
-    return scaler
 
 
 def _scaled_rows(name: str, panel: Panel, scaler: Scaler) -> Rows:

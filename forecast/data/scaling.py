@@ -26,22 +26,25 @@ PerColumn = Float64[np.ndarray, " columns"]
 
 
 def fit_scaler(
-    kind: str,
-    by: str,
     values: Float[np.ndarray, "rows columns"] | StoredValues,
     columns: Sequence[str],
     first: PerSeries,
     last: PerSeries,
+    *,
+    kind: str,
+    by: str = "series",
     others: Float64[Tensor, "others columns"] | None = None,
     domain: Domain | None = None,
 ) -> Scaler:
     """A scaler fitted to the rows first[s] … last[s] − 1 of each series. Missing values (NaN) do not count.
 
     Args:
+        values: the columns to scale, of all rows of a panel.
+        columns: their names, for messages.
+        first, last: row numbers, see above.
         kind: `standard` (mean and standard deviation), `minmax` (to [0, 1]), `robust` (median and interquartile range,
             or the standard deviation where that range is zero, as for demand that is mostly zero) or `none`.
         by: `series`, each series by its own rows; `all`, every series by the rows of all.
-        values: the columns to scale, of all rows of a panel.
         others: scales of other series, for columns that are constant.
         domain: the transform of each column, whose parameters are fitted to the same rows; None: no transforms.
 

@@ -138,9 +138,15 @@ def scale_part(model: TrainedModel, part: Panel, rows: Int64[np.ndarray, " chose
     """Scale a panel as in training; a new series by its rows before its origin, `rows[s]`."""
     saved = model.config["data"]
     options = ScalingOptions(
-        saved["scaler"], saved.get("scale_by", "series"), model.holidays, saved.get("fill"),
-        saved.get("fill_limit"), model.season, model.target_columns, known_steps=saved.get("known_steps"),
-    )  # fmt: skip
+        kind=saved["scaler"],
+        by=saved.get("scale_by", "series"),
+        holidays=model.holidays,
+        fill=saved.get("fill"),
+        fill_limit=saved.get("fill_limit"),
+        season=model.season,
+        targets=model.target_columns,
+        known_steps=saved.get("known_steps"),
+    )
     return ScaledPanel.of("the data", part, model.data_state, part.starts, rows, options)
 
 

@@ -25,7 +25,7 @@ from forecast import load
 from forecast.attention import FullAttention
 from forecast.checkpoints.safe_load import safe_load
 from forecast.cli.compose import compose_config
-from forecast.data import Windows, module, scaled_panel
+from forecast.data import Windows, module, panel_scaler
 from forecast.data.missing import FILLS
 from forecast.data.scaler import Scaler
 from forecast.data.scaling import fit_scaler
@@ -230,10 +230,8 @@ def planted(leak: str) -> Iterator[None]:
         yield
 
 
-def scaled_by_all_rows(
-    kind: str, by: str, values: Any, columns: Any, first: Any, last: Any, others: Any, domain: Any
-) -> Scaler:
-    return fit_scaler(kind, by, values, columns, first, np.full_like(last, len(values)), others, domain)
+def scaled_by_all_rows(values: Any, columns: Any, first: Any, last: Any, **options: Any) -> Scaler:
+    return fit_scaler(values, columns, first, np.full_like(last, len(values)), **options)
 
 
 def longer(split: str, rows: int) -> Callable[..., dict[str, list[range]]]:
@@ -273,7 +271,7 @@ def centred_by_the_horizon(windows: Windows, index: torch.Tensor) -> Any:
 
 
 PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "a scaler of all rows": lambda patch: patch.setattr(scaled_panel, "fit_scaler", scaled_by_all_rows),
+    "a scaler of all rows": lambda patch: patch.setattr(panel_scaler, "fit_scaler", scaled_by_all_rows),
     "centred by the whole table": lambda patch: patch.setattr(Scaler, "transform_panel", by_the_whole_table),
     "completed with the horizon": lambda patch: patch.setattr(Windows, "gather", completed_with_the_horizon),
     "completed with its level": lambda patch: patch.setattr(Windows, "gather", centred_by_the_horizon),

@@ -15,7 +15,7 @@ COLUMNS = ("a", "b", "c")
 
 def fit(kind: str, values: np.ndarray, columns: tuple[str, ...] = COLUMNS) -> Scaler:
     """The scaler of one series, fitted to all rows."""
-    return fit_scaler(kind, "series", values, columns, np.array([0]), np.array([len(values)]))
+    return fit_scaler(values, columns, np.array([0]), np.array([len(values)]), kind=kind)
 
 
 @pytest.mark.parametrize(
@@ -74,5 +74,5 @@ def test_demand_that_is_mostly_none_is_scaled_by_its_deviation() -> None:
     scaler = fit("robust", values, ("y",))
     assert scaler.scale.item() == pytest.approx(values.std())
     first, last = np.array([0, 100]), np.array([100, 200])
-    two = fit_scaler("robust", "series", np.concatenate([values, 2 * values]), ("y",), first, last)
+    two = fit_scaler(np.concatenate([values, 2 * values]), ("y",), first, last, kind="robust")
     assert two.scale[:, 0].tolist() == pytest.approx([values.std(), 2 * values.std()])
