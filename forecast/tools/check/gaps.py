@@ -79,7 +79,7 @@ def all_values(panel: Panel) -> Float[np.ndarray, "rows columns"]:
     values = np.asarray(panel.values)
     if panel.future is not None:
         values = np.hstack([values, panel.future])
-    is_number = [name not in panel.texts for name in (*panel.columns, *panel.future_covariates)]
+    is_number = [name not in panel.texts for name in (*panel.columns, *panel.future_columns)]
     return values if all(is_number) else values[:, is_number]
 
 

@@ -1,6 +1,7 @@
 """The parts of `forecast.check`, each against a slow or closed form."""
 
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,13 +12,13 @@ from hypothesis import strategies as st
 from forecast.cli.compose import compose_config
 from forecast.cli.overrides import parse
 from forecast.cli.quoting import quote
-from forecast.data import Panel
+from forecast.data import Panel, read_table
 from forecast.data.options import AUTO
 from forecast.tools.check import advice, lengths
 from forecast.tools.check.advice import suggest_training
 from forecast.tools.check.columns import find_longest_run, measure_columns
 from forecast.tools.check.figure import average_by, envelope, shorten
-from forecast.tools.check.gaps import runs
+from forecast.tools.check.gaps import find_gaps, runs
 from forecast.tools.check.lengths import suggest_lengths
 from forecast.tools.check.seasons import (
     Season,
@@ -51,6 +52,25 @@ def test_the_longest_run(values: list[int]) -> None:
 
 def test_missing_values_are_no_run() -> None:
     assert find_longest_run(np.array([1.0, np.nan, np.nan, np.nan, 2.0, 2.0])) == (2, 4)
+
+
+def test_gaps_of_numbers_beside_columns_of_text(tmp_path: Path) -> None:
+    dates = pd.date_range("2024-01-01", periods=30, freq="h")
+    table = pd.DataFrame({"date": dates, "y": np.arange(30.0), "temperature": 1.0, "expected": 2.0})
+    table["sky"] = ["clear", "rain"] * 15
+    table.loc[4, "expected"] = np.nan
+    table.to_csv(tmp_path / "a.csv", index=False)
+    panel = read_table(
+        tmp_path / "a.csv",
+        target="y",
+        columns=["y"],
+        past_covariates=["sky"],
+        future_covariates=["temperature"],
+        as_of={"temperature": "expected"},
+    )
+    found = find_gaps(panel)
+    assert (found.missing_rows, found.missing_numbers) == (0, 1)
+    assert (found.places[0].column, found.places[0].date) == ("expected", dates[4])
 
 
 def test_a_column_without_values_in_a_split_is_left_out() -> None:
