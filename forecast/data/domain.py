@@ -1,7 +1,7 @@
 """The transform and the bounds of each column, and the check that all values are within them."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,7 +121,7 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
         # in the precision of the values: 0.3 in float32 is above 0.3 in float64
         low, high = (float(stored.dtype.type(bound[i])) for bound in (domain.lower, domain.upper))
         above = ABOVE.get(kind, -math.inf)
-        row = _find(panel, i, lambda x, a=(low, high, above): (x < a[0]) | (x > a[1]) | (x <= a[2]))
+        row = _find_outside(panel, i, low, high, above)
         if row is None:
             continue
         value, series = float(panel.values[row : row + 1][0, i]), panel.series_of(np.array([row]))
@@ -142,10 +142,15 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
         raise DataError(f"{name}: {panel.columns[i]} is {value:g} at {where}, {reason}")
 
 
-def _find(
-    panel: Panel, column: int, is_outside: Callable[[Float[np.ndarray, " rows"]], Bool[np.ndarray, " rows"]]
-) -> int | None:
-    """The first row whose value is outside; None if there is none. Missing values (NaN) are inside."""
+def _find_outside(panel: Panel, column: int, low: float, high: float, above: float) -> int | None:
+    """The first row whose value is not in [low, high] or not above `above`; None if there is none.
+
+    Missing values (NaN) are inside.
+    """
+
+    def is_outside(x: Float[np.ndarray, " rows"]) -> Bool[np.ndarray, " rows"]:
+        return (x < low) | (x > high) | (x <= above)
+
     values = panel.values
     if isinstance(values, StoredValues):
         if not is_outside(np.array([values.minimum[column], values.maximum[column]])).any():
