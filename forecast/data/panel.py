@@ -78,8 +78,8 @@ class Panel:
         ids, rows = pd.Index([TABLE_ID]), np.array([len(grid)])
         first = np.zeros_like(rows)
         return cls(
-            ids, grid, freq, first, first, rows, rows, tuple(columns), values, pd.DataFrame(index=ids),
-            clock=clock or Clock(),
+            ids=ids, grid=grid, freq=freq, grid_starts=first, starts=first, ends=rows, stops=rows,
+            targets=tuple(columns), values=values, static=pd.DataFrame(index=ids), clock=clock or Clock(),
         )  # fmt: skip
 
     def __len__(self) -> int:

@@ -46,16 +46,16 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
             static[name] = pd.Series(_numbers(cells, table, [name], roles, options, {})[:, 0])
     texts: Texts = {}
     return TableRows(
-        cells,
-        roles,
-        ids,
-        codes,
-        dates.to_numpy("datetime64[ns]"),
-        _numbers(cells, table, roles.values, roles, options, texts),
-        _numbers(cells, table, roles.future, roles, options, texts),
-        static,
-        clock,
-        "ns" if unit == "ns" else "us",
+        cells=cells,
+        roles=roles,
+        ids=ids,
+        codes=codes,
+        dates=dates.to_numpy("datetime64[ns]"),
+        values=_numbers(cells, table, roles.values, roles, options, texts),
+        future=_numbers(cells, table, roles.future, roles, options, texts),
+        static=static,
+        clock=clock,
+        unit="ns" if unit == "ns" else "us",
         texts=texts,
     )
 

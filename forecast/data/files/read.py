@@ -177,16 +177,16 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
     past, texts = read_covariates(cells, roles.past, options)
     future, texts_of_future = read_covariates(cells, roles.future, options)
     return TableRows(
-        cells,
-        roles,
-        ids,
-        codes,
-        dates.to_numpy("datetime64[ns]"),
-        np.hstack([targets, past]) if roles.past else targets,
-        future,
-        static,
-        clock,
-        "ns" if dates.unit == "ns" else "us",
+        cells=cells,
+        roles=roles,
+        ids=ids,
+        codes=codes,
+        dates=dates.to_numpy("datetime64[ns]"),
+        values=np.hstack([targets, past]) if roles.past else targets,
+        future=future,
+        static=static,
+        clock=clock,
+        unit="ns" if dates.unit == "ns" else "us",
         texts=texts | texts_of_future,
     )
 

@@ -38,7 +38,7 @@ class StoreSource:
             raise ConfigError("data.columns=[] must name columns, each once")
         targets = None if columns is None else tuple(map(str, columns))
         past, future = (tuple(map(str, names)) for names in (past_covariates, future_covariates))
-        self.roles = ColumnRoles(None, "", targets, past, future)
+        self.roles = ColumnRoles(id=None, date="", targets=targets, past=past, future=future)
         self.roles.check()
 
     def prepare(self) -> None:
