@@ -12,8 +12,8 @@ from forecast.data.categories import find_indicators
 from forecast.data.files.cells import quote
 from forecast.system.errors import ConfigError, DataError
 
-MOST = 1_000
-"""Features at most: a text that is another in every series says nothing that a model could use for new ones."""
+MAX_FEATURES = 1_000
+"""Largest number of features. A text that differs in every series says nothing that a model could use for new ones."""
 
 Encoding = dict[str, Any]
 """By column, the texts that have a feature each, or the mean and the deviation of its numbers (infinite where all are
@@ -36,11 +36,11 @@ def fit_static(static: pd.DataFrame) -> Encoding:
         else:
             encoding[str(name)] = {"texts": sorted(map(str, column.unique()))}
     width = len(feature_names(encoding))
-    if width > MOST:
+    if width > MAX_FEATURES:
         widest = max(encoding, key=lambda name: len(encoding[name].get("texts", ())))
         raise ConfigError(
-            f"data.static_covariates: {width:,} features, a feature a text of {widest!r} among them, and {MOST:,} are "
-            "taken: leave it out"
+            f"data.static_covariates: {width:,} features, with one for each text of {widest!r}, and at most "
+            f"{MAX_FEATURES:,} are read: leave it out"
         )
     return encoding
 
