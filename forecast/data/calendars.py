@@ -22,10 +22,10 @@ RECENT = pd.Timedelta(weeks=8)
 """The last part of the dates, which shows the calendar."""
 SESSIONS = 20
 """Number of the last days whose times of day are the times of a session."""
-FITS = 0.75
+MIN_MATCH = 0.75
 """Least share of the recent dates that lie on the calendar, and of the calendar's dates that are there."""
 
-Asked = str | Sequence[str] | Mapping[str, Any] | None
+CalendarSetting = str | Sequence[str] | Mapping[str, Any] | None
 
 _CODE = r"[A-Z]{2,5}(-[A-Z0-9]+)?"
 _DAY, _WEEK = 86_400, 7 * 86_400  # seconds
@@ -122,7 +122,7 @@ class Calendar:
         recent = _recent(dates)
         expected = self.between(recent)
         there = recent.isin(expected).sum()
-        return bool(there >= FITS * len(recent) and there >= FITS * len(expected))
+        return bool(there >= MIN_MATCH * len(recent) and there >= MIN_MATCH * len(expected))
 
     def moved(self, move: np.timedelta64) -> "Calendar":
         """The calendar of dates that are later by `move`."""
@@ -136,7 +136,7 @@ class Calendar:
         return {**asdict(self), "slots": list(self.slots)}
 
 
-def find_calendar(where: str, dates: pd.DatetimeIndex, asked: Asked) -> Calendar:
+def find_calendar(where: str, dates: pd.DatetimeIndex, asked: CalendarSetting) -> Calendar:
     """Return the calendar that was asked for (`data.calendar`), else that of the recent dates.
 
     Args:
@@ -166,7 +166,7 @@ def find_calendar(where: str, dates: pd.DatetimeIndex, asked: Asked) -> Calendar
     return found
 
 
-def choose_days(trained: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
+def choose_days(trained: Mapping[str, Any], asked: CalendarSetting) -> Mapping[str, Any]:
     """Return the `state_dict` of the calendar of training, on the days that were asked for, at the same times."""
     if asked is None:
         return trained

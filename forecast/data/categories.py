@@ -17,8 +17,8 @@ from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, parts, ranges
 from forecast.system.errors import ConfigError, DataError
 
-MOST = 100
-"""Indicators of a column at most: its most frequent categories."""
+MAX_INDICATORS = 100
+"""Largest number of indicators of a column: those of its most frequent categories."""
 
 Categories = Mapping[str, Sequence[str]]
 """By column, the categories that have an indicator each."""
@@ -27,7 +27,8 @@ Categories = Mapping[str, Sequence[str]]
 def fit_categories(where: str, panel: Panel, first: PerSeries, last: PerSeries) -> dict[str, list[str]]:
     """The categories of the covariates in the rows first[s] … last[s] − 1 of each series, sorted by name.
 
-    Of more than `MOST`, the most frequent ones, with a warning. Raises DataError for a column that has none there.
+    Of more than `MAX_INDICATORS`, the most frequent ones, with a warning. Raises DataError for a column that has none
+    there.
     """
     found: dict[str, list[str]] = {}
     for block, names in _blocks(panel) if panel.texts else ():
@@ -46,13 +47,13 @@ def _choose(where: str, name: str, texts: Sequence[str], counts: np.ndarray) -> 
         )
     if len(order) == 1:
         warnings.warn(f"{where}: column {quote(name)} has one category in the training rows", stacklevel=3)
-    if len(order) > MOST:
+    if len(order) > MAX_INDICATORS:
         warnings.warn(
-            f"{where}: column {quote(name)} has {len(order):,} categories in the training rows: the {MOST} most "
-            "frequent are read, all others as unknown",
+            f"{where}: column {quote(name)} has {len(order):,} categories in the training rows: the "
+            f"{MAX_INDICATORS} most frequent are read, all others as unknown",
             stacklevel=3,
         )
-    return sorted(texts[code] for code in order[:MOST])
+    return sorted(texts[code] for code in order[:MAX_INDICATORS])
 
 
 def _count(

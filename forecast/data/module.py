@@ -15,7 +15,7 @@ from forecast.data.clock import Clock, clock_of
 from forecast.data.columns import check_columns, choose_columns
 from forecast.data.holidays import warn_of_utc_holidays
 from forecast.data.loader import WindowLoader
-from forecast.data.options import DataOptions, windows_an_epoch
+from forecast.data.options import DataOptions, count_windows_per_epoch
 from forecast.data.panel import Panel
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.source import Source
@@ -80,7 +80,7 @@ class DataModule(L.LightningDataModule):
     @property
     def windows_per_epoch(self) -> int:
         """Training windows of an epoch."""
-        return windows_an_epoch(self.options.windows_per_epoch, self.n_windows["train"])
+        return count_windows_per_epoch(self.options.windows_per_epoch, self.n_windows["train"])
 
     @property
     def eval_batch_size(self) -> int:

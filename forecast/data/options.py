@@ -104,7 +104,7 @@ class DataOptions:
         )
 
 
-def windows_an_epoch(asked: int | str | None, count: int) -> int:
+def count_windows_per_epoch(asked: int | str | None, count: int) -> int:
     """The number of `count` training windows that an epoch trains on; None: all.
 
     `auto` is a seventh of them, at least 4,096 and at most 100,000. Neighbouring windows are almost equal, so a model

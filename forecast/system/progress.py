@@ -23,8 +23,8 @@ class ProgressLines(tqdm):
     monitor_interval = 0  # the monitor would write further lines
 
     def __init__(self, **settings: Any) -> None:
-        barred = {"mininterval": BETWEEN_LINES, "delay": BETWEEN_LINES}
-        super().__init__(**{"bar_format": LINE if settings.get("total") else None, **settings, **barred})
+        intervals = {"mininterval": BETWEEN_LINES, "delay": BETWEEN_LINES}
+        super().__init__(**{"bar_format": LINE if settings.get("total") else None, **settings, **intervals})
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
         text = str(self) if msg is None else msg
@@ -50,8 +50,8 @@ def bar(
         leave: keep the bar's last state when it is closed.
         initial: units that are done already.
     """
-    shape = tqdm if sys.stderr.isatty() else ProgressLines
-    return shape(
+    bar_class = tqdm if sys.stderr.isatty() else ProgressLines
+    return bar_class(
         total=total, desc=what, unit=unit, unit_scale=(total or 0) > 99_999, delay=delay, leave=leave, initial=initial,
         file=sys.stderr, dynamic_ncols=True,
     )  # fmt: skip

@@ -17,8 +17,7 @@ class FrameSource(TableSource):
     """A DataFrame; ids and dates are columns or its index.
 
     Without `id_column`, the dates are its DatetimeIndex, or the beginnings of its PeriodIndex, whatever `date_column`
-    says. The rows of `future`, which is
-    laid out in the same way, follow those of `frame`.
+    says. The rows of `future`, which is laid out as `frame`, follow those of `frame`.
     """
 
     frame: pd.DataFrame | pd.Series

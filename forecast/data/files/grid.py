@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int64
 
-from forecast.data.calendars import WEEKDAYS, Asked, Calendar, find_calendar
+from forecast.data.calendars import WEEKDAYS, Calendar, CalendarSetting, find_calendar
 from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import find_skipping_zone
@@ -15,8 +15,8 @@ from forecast.data.row_ranges import PerSeries
 from forecast.data.time_features import infer_frequency, name_step, parse_frequency
 from forecast.system.errors import ConfigError, DataError
 
-ASKED = 20
-"""Series whose dates tell the step, the longest ones."""
+EXAMINED_SERIES = 20
+"""Largest number of series, the longest ones, from which the step is inferred."""
 
 SKIPPED_HOURS = 100
 """Gaps are examined for changes of the clocks if there are no more."""
@@ -43,7 +43,7 @@ class Spacing:
 
     freq: str | None = None
     steps: str = "dates"
-    calendar: Asked = None
+    calendar: CalendarSetting = None
 
     def __post_init__(self) -> None:
         if self.steps not in STEPS:
@@ -112,7 +112,7 @@ def _even_dates(
 
 def _infer_step(rows: TableRows, starts: PerSeries, ends: PerSeries) -> str:
     """Infer the step from one of the longest series or its beginning, else take the most common step."""
-    longest = np.argsort(starts - ends, kind="stable")[:ASKED]
+    longest = np.argsort(starts - ends, kind="stable")[:EXAMINED_SERIES]
     if ends[longest[0]] - starts[longest[0]] < 3:
         series = "" if rows.roles.id is None else " in any series"
         count = int(ends[longest[0]] - starts[longest[0]])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pandas as pd
 
-from forecast.data.calendars import Asked
+from forecast.data.calendars import CalendarSetting
 from forecast.data.files.align import align
 from forecast.data.files.cells import date_name
 from forecast.data.files.grid import Spacing
@@ -59,7 +59,7 @@ class TableSource:
     ids: Sequence[str] | None = None
     freq: str | None = None
     steps: str = "dates"
-    calendar: Asked = None
+    calendar: CalendarSetting = None
     sort: bool | None = None
     duplicates: str | None = None
 

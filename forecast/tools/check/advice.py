@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from forecast.data import Panel
-from forecast.data.options import AUTO, FEATURES, windows_an_epoch
+from forecast.data.options import AUTO, FEATURES, count_windows_per_epoch
 from forecast.system.errors import ConfigError
 from forecast.tools.check.columns import Column
 from forecast.tools.check.lengths import PATCH
@@ -69,7 +69,7 @@ def suggest_training(n_windows: int, lengths: Sequence[Setting], choices: Choice
     elif longest <= NYSTROM:
         attention, why = "nystrom", f"close to softmax, and faster beyond {FULL:,} steps"
     batch = choices.batch_size or (16 if n_windows < 1_000 else 32)
-    steps = -(-windows_an_epoch(AUTO, n_windows) // batch)
+    steps = -(-count_windows_per_epoch(AUTO, n_windows) // batch)
     epochs = min(50, max(EPOCHS, -(-STEPS // steps)))
     settings = [Setting("attention", attention, why)]
     if choices.batch_size is None:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.data import Panel
-from forecast.data.calendars import FITS, Calendar, find_calendar
+from forecast.data.calendars import MIN_MATCH, Calendar, find_calendar
 from forecast.data.row_ranges import ranges
 from forecast.data.time_features import parse_frequency, rows_in
 from forecast.system.errors import DataError
@@ -37,7 +37,7 @@ def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
     expected = calendar.between(dates)
     lacking = ~expected.isin(dates)
     _, lengths = runs(lacking)
-    fits = dates.isin(expected).mean() >= FITS and lacking.mean() <= 1 - FITS
+    fits = dates.isin(expected).mean() >= MIN_MATCH and lacking.mean() <= 1 - MIN_MATCH
     return calendar if fits and max(lengths, default=0) <= len(calendar.slots) else None
 
 

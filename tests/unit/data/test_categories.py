@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from forecast.data import DataModule, csv_data, frame_data, long_data, read_frame, read_table
-from forecast.data.categories import MOST, encode_categories
+from forecast.data.categories import MAX_INDICATORS, encode_categories
 from forecast.system.errors import DataError
 
 ROWS, SEQ_LEN, PRED_LEN = 60, 6, 3
@@ -138,8 +138,8 @@ def test_categories_of_numbers_are_matched_as_numbers(tmp_path: Path) -> None:
 
 
 def test_only_the_most_frequent_categories_are_read() -> None:
-    rows = 3 * MOST
-    names = [f"sku {i}" for i in [*range(MOST)] * 2 + [*range(MOST, 2 * MOST)]]
+    rows = 3 * MAX_INDICATORS
+    names = [f"sku {i}" for i in [*range(MAX_INDICATORS)] * 2 + [*range(MAX_INDICATORS, 2 * MAX_INDICATORS)]]
     dates = pd.date_range("2024-01-01", periods=rows, freq="h", name="date")
     frame = pd.DataFrame({"load": np.arange(rows) % 7, "promo": names}, dates)
     options = {
@@ -149,10 +149,12 @@ def test_only_the_most_frequent_categories_are_read() -> None:
         "split": [0.9, 0.05, 0.05],
     }
     data = frame_data(frame, **{**SIZES, **options})
-    with pytest.warns(UserWarning, match=rf"column 'promo' has \d+ categories .* the {MOST} most frequent"):
+    with pytest.warns(
+        UserWarning, match=rf"column 'promo' has \d+ categories .* the {MAX_INDICATORS} most frequent"
+    ):
         data.setup()
     assert data.categories is not None
-    assert sorted(data.categories["promo"]) == sorted({*names[:MOST]})
+    assert sorted(data.categories["promo"]) == sorted({*names[:MAX_INDICATORS]})
 
 
 def test_duplicate_rows_keep_the_first_category(tmp_path: Path) -> None:

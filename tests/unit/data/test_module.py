@@ -7,7 +7,7 @@ import torch
 
 from forecast.data import DataModule, csv_data, downloaded_data
 from forecast.data.files.file_source import read_table
-from forecast.data.options import windows_an_epoch
+from forecast.data.options import count_windows_per_epoch
 from forecast.system.errors import ConfigError, DataError
 from tests.support.csv_files import numbers, real_file
 
@@ -253,4 +253,4 @@ def test_numbers_that_float32_cannot_hold_are_refused(tmp_path: Path, scaler: st
      ("auto", 70_000, 10_000), ("auto", 9_000_000, 100_000)],
 )  # fmt: skip
 def test_an_epoch_takes_so_many_windows(asked: int | str | None, count: int, taken: int) -> None:
-    assert windows_an_epoch(asked, count) == taken
+    assert count_windows_per_epoch(asked, count) == taken
