@@ -106,14 +106,19 @@ class Backtest:
         return self.panel.dates(self.origins.rows)
 
     @property
+    def zoned_dates(self) -> pd.DatetimeIndex:
+        """`dates` in the time zone of the data."""
+        return self.panel.clock.zoned(self.dates)
+
+    @property
     def training_dates(self) -> pd.DatetimeIndex:
         """The first date after the known rows, of each training."""
         return self.panel.grid[np.array(self.trainings, dtype=np.int64)]
 
     @property
     def known_until(self) -> pd.DatetimeIndex:
-        """The last date of the known rows, of each training."""
-        return self.panel.grid[np.array(self.trainings, dtype=np.int64) - 1]
+        """The last date of the known rows, of each training, in the time zone of the data."""
+        return self.panel.clock.zoned(self.panel.grid[np.array(self.trainings, dtype=np.int64) - 1])
 
     @property
     def latest_training(self) -> PerOrigin:

@@ -25,7 +25,8 @@ def tabulate_scores(found: Backtest) -> dict[str, dict[str, float]]:
 
 def tabulate_origins(found: Backtest) -> pd.DataFrame:
     """One row for each origin with a true value: its date, the last training date, scaled errors of all forecasts."""
-    columns: dict[str, Any] = {**found.panel.id_columns(found.origins.series), "forecast_start": found.dates}
+    ids = found.panel.id_columns(found.origins.series)
+    columns: dict[str, Any] = {**ids, "forecast_start": found.zoned_dates}
     if found.trainings:
         columns["trained_until"] = found.known_until[found.latest_training]
     for name in found.forecasts:
@@ -55,8 +56,8 @@ def tabulate_forecasts(found: Backtest) -> pd.DataFrame:
     return pd.DataFrame(
         {
             **found.panel.id_columns(np.repeat(found.origins.series, steps * targets)),
-            "forecast_start": np.repeat(found.dates.to_numpy(), steps * targets),
-            "date": np.repeat(found.panel.dates(rows).to_numpy(), targets),
+            "forecast_start": found.zoned_dates.repeat(steps * targets),
+            "date": found.panel.clock.zoned(found.panel.dates(rows)).repeat(targets),
             "variable": pd.Categorical.from_codes(np.tile(np.arange(targets), n * steps), found.columns),
             "truth": found.truth.ravel(),
             **{name: values.ravel() for name, values in found.forecasts.items()},
@@ -72,8 +73,8 @@ def summarize_backtest(found: Backtest) -> dict[str, Any]:
         "attention": found.attention,
         "series": found.n_series,
         "origins": len(found.origins),
-        "first_origin": str(found.dates.min()),
-        "last_origin": str(found.dates.max()),
+        "first_origin": str(found.zoned_dates.min()),
+        "last_origin": str(found.zoned_dates.max()),
         "trainings": [str(date) for date in found.known_until],
         "model": scores.pop(MODEL),
         "baselines": scores,
@@ -83,13 +84,14 @@ def summarize_backtest(found: Backtest) -> dict[str, Any]:
 
 
 def draw_backtest(found: Backtest, origins: pd.DataFrame, steps: pd.DataFrame) -> figures.Figure:
-    """Draw the figure of a backtest, with errors averaged over the series of each date."""
+    """Draw the figure of a backtest in local time, with errors averaged over the series of each date."""
     scores = [f"{name}_mse" for name in found.forecasts]
+    by_date = origins.pivot_table(values=scores, index="forecast_start").reset_index()
     return figures.backtest_figure(
-        origins.pivot_table(values=scores, index="forecast_start").reset_index(),
+        by_date.assign(forecast_start=by_date["forecast_start"].dt.tz_localize(None)),
         steps,
         labels(found.attention),
-        [*found.training_dates[1:]],
+        [*found.panel.clock.local(found.training_dates[1:])],
         f"{found.title}: {count_origins(found)}",
     )
 
@@ -108,7 +110,7 @@ def save_backtest(folder: Path, found: Backtest) -> None:
 
 def print_backtest(folder: Path, found: Backtest) -> None:
     """Print the scores of the model and of the baselines, the scores of the intervals, and where the files are."""
-    title = f"{found.title}, {count_origins(found)}, {found.dates.min()} to {found.dates.max()}"
+    title = f"{found.title}, {count_origins(found)}, {found.zoned_dates.min()} to {found.zoned_dates.max()}"
     table = Table(title=f"backtest: {title}")
     table.add_column("attention,\nor baseline")
     for heading in ("MSE\nscaled", "MAE\nscaled", "RMSE\nunits", "MAE\nunits", "MASE", "best at"):

@@ -38,14 +38,17 @@ class ProgressBar(LightningProgressBar):
         self.is_enabled = self.refresh_rate > 0
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        # Lightning does not call it when training resumes within an epoch
-        self.on_train_epoch_start(trainer, module)
+        done = trainer.fit_loop.epoch_loop.batch_progress.current.completed
+        if 0 < done < self.total_train_batches:
+            # training resumes within an epoch, whose start Lightning does not announce again
+            self._start_epoch(done)
 
     def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        self._close()
+        self._start_epoch(0)
+
+    def _start_epoch(self, done: int) -> None:
         self.windows, self.loss, self.started = 0, torch.tensor(math.nan), time.perf_counter()
-        done = trainer.fit_loop.epoch_loop.batch_progress.current.completed
-        what = f"epoch {trainer.current_epoch + 1}"
+        what = f"epoch {self.trainer.current_epoch + 1}"
         self.epoch = self._bar(self.total_train_batches, what, delay=0, leave=True, initial=done)
 
     def on_train_batch_end(

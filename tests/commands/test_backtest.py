@@ -15,7 +15,7 @@ from forecast import load
 from forecast.cli.main import main_with_run_folder
 from forecast.commands.backtest import backtest as task
 from forecast.evaluation.adaptive import adapt
-from tests.support.commands import SMALL, TINY, answer, finish, only, start, train_here
+from tests.support.commands import SMALL, TINY, answer, finish, only, start, train_here, workplace
 from tests.support.csv_files import write_csv
 from tests.support.long_files import LENGTHS, long_frame
 
@@ -54,6 +54,16 @@ def test_a_checkpoint_forecasts_from_every_origin(run: Path, tmp_path: Path) -> 
     assert content["model"]["mse"] == pytest.approx(errors["model_mse"].mean())
     assert content["trainings"] == []
     assert (folder / "backtest.png").stat().st_size > 10_000
+
+
+def test_dates_are_those_of_the_files_time_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zone = "data.timezone=Europe/Berlin"
+    assert train_here(monkeypatch, workplace(tmp_path), "trainer.max_epochs=1", "logger=[]", zone) == 0
+    content, _, forecasts = read(backtest_here(tmp_path, "checkpoint=latest", "steps=20", "stride=5"))
+    written = pd.read_csv(tmp_path / "load.csv", parse_dates=["date"])["date"]
+    expected = written.iloc[-20::5].dt.tz_localize("Europe/Berlin")
+    assert forecasts["forecast_start"].unique().tolist() == expected.tolist()[:4]
+    assert content["first_origin"] == str(expected.iloc[0])
 
 
 def test_a_model_trained_on_the_way_knows_no_later_row(tmp_path: Path) -> None:
