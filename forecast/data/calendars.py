@@ -82,10 +82,9 @@ class Calendar:
         if self.step is not None:
             return f"one row every {self.step}"
         days = [WEEKDAYS[day] for day in self._weekdays]
-        named = "business days" if self.freq == "B" else ", ".join(days)
+        named = "business days" if self._weekdays == (0, 1, 2, 3, 4) else ", ".join(days)
         if len(self.slots) == len(days):
             return named + without
-        named = "business days" if self._weekdays == (0, 1, 2, 3, 4) else named
         return f"sessions of {self.season} rows every {self.freq} on {named}{without}"
 
     def after(self, last: pd.Timestamp, steps: int) -> pd.DatetimeIndex:

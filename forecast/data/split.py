@@ -68,24 +68,8 @@ def split_panel(
         raise ConfigError(
             f"data.split={split} counts months of 30 days, which data.steps=rows has not: give parts"
         )
-    if isinstance(split, Sequence) and not isinstance(split, str) and len(split) == 2:
-        of_grid = split_rows(panel.grid, panel.freq, split, panel.clock)
-        rows = {
-            name: (part.start - panel.grid_starts, part.stop - panel.grid_starts)
-            for name, part in of_grid.items()
-        }
-        rows["test"] = rows["test"][0], lengths
-    else:
-        each, number = np.unique(lengths, return_inverse=True)
-        longest = split_rows(panel.grid[: each[-1]], panel.freq, split)
-        found = [*(_split_if_long_enough(panel, int(length), split) for length in each[:-1]), longest]
-        rows = {
-            name: (
-                np.array([part[name].start for part in found])[number],
-                np.array([part[name].stop for part in found])[number],
-            )
-            for name in longest
-        }
+    has_dates = isinstance(split, Sequence) and not isinstance(split, str) and len(split) == 2
+    rows = _split_at_dates(panel, split) if has_dates else _split_each_length(panel, split)
     if split == "test":
         # among several series, the seasonal naive repeats the last value of a short one
         has_season = (len(panel) == 1) & (lengths > season)
@@ -94,6 +78,30 @@ def split_panel(
     return {
         name: (panel.starts + first.clip(0, lengths), panel.starts + last.clip(0, lengths))
         for name, (first, last) in rows.items()
+    }
+
+
+def _split_at_dates(panel: Panel, split: Split) -> dict[str, tuple[PerSeries, PerSeries]]:
+    """The first row and the row after the last one of each series and split, counted from the start of the series."""
+    rows = {
+        name: (part.start - panel.grid_starts, part.stop - panel.grid_starts)
+        for name, part in split_rows(panel.grid, panel.freq, split, panel.clock).items()
+    }
+    rows["test"] = rows["test"][0], panel.lengths
+    return rows
+
+
+def _split_each_length(panel: Panel, split: Split) -> dict[str, tuple[PerSeries, PerSeries]]:
+    """As `_split_at_dates`, for splits that depend only on the length of a series: each length is split once."""
+    lengths, number = np.unique(panel.lengths, return_inverse=True)
+    longest = split_rows(panel.grid[: lengths[-1]], panel.freq, split)
+    found = [*(_split_if_long_enough(panel, int(length), split) for length in lengths[:-1]), longest]
+    return {
+        name: (
+            np.array([part[name].start for part in found])[number],
+            np.array([part[name].stop for part in found])[number],
+        )
+        for name in longest
     }
 
 
