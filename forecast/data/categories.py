@@ -137,7 +137,7 @@ def _encode(
             columns.append(column)
             continue
         codes, texts = _codes(column, panel.texts.get(name))
-        found = find_indicators(where, name, codes, texts, categories[name], "rows")
+        found = find_indicators(codes, texts, categories[name], where=where, name=name, unit="rows")
         columns += list(np.where(np.isnan(codes), np.nan, found.T.astype(np.float64)))
     return np.stack(columns, axis=1) if columns else block
 
@@ -155,14 +155,21 @@ def _codes(
 
 
 def find_indicators(
-    where: str, name: str, codes: Num[np.ndarray, " rows"], texts: pd.Index, known: Sequence[str], of: str
+    codes: Num[np.ndarray, " rows"],
+    texts: pd.Index,
+    known: Sequence[str],
+    *,
+    where: str,
+    name: str,
+    unit: str,
 ) -> Bool[np.ndarray, "rows known"]:
     """Whether a row has each of the `known` categories. Warns of other categories.
 
     Args:
         codes: of the category of each row, the position in `texts`; below 0 where it is empty.
         texts: texts, or numbers where all categories of the file look like numbers.
-        of: what the rows are, for the warning.
+        known: the categories of training.
+        where, name, unit: the file, the column and what a row is (rows or series), for the warning.
     """
     wanted = pd.Index(known)
     if pd.api.types.is_numeric_dtype(texts.dtype):
@@ -174,7 +181,7 @@ def find_indicators(
         unknown = texts[np.unique(codes[new]).astype(np.int64)]
         listed = ", ".join(map(quote, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
         warnings.warn(
-            f"{where}: column {quote(name)} has {listed} in {new.sum():,} of {len(new):,} {of}, not among the "
+            f"{where}: column {quote(name)} has {listed} in {new.sum():,} of {len(new):,} {unit}, not among the "
             "categories that training knew: read as unknown",
             stacklevel=2,
         )

@@ -63,7 +63,10 @@ def encode_static(
         if "texts" in how:
             is_numeric = pd.api.types.is_numeric_dtype(column)
             codes, texts = pd.factorize(column if is_numeric else column.astype(str))
-            features += list(find_indicators(where, name, codes, pd.Index(texts), how["texts"], "series").T)
+            found = find_indicators(
+                codes, pd.Index(texts), how["texts"], where=where, name=name, unit="series"
+            )
+            features += list(found.T)
         elif pd.api.types.is_numeric_dtype(column):
             features.append((column.to_numpy(dtype=np.float64) - how["mean"]) / how["deviation"])
         else:
