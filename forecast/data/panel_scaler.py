@@ -48,7 +48,7 @@ def make_scaler(
         place = np.zeros_like(place)  # all series had the same scale
     if saved is not None:
         old = np.flatnonzero(place >= 0)
-        scaler.put(torch.from_numpy(old), saved, torch.from_numpy(place[old]))
+        scaler.copy_scales(saved, series=torch.from_numpy(old), source=torch.from_numpy(place[old]))
     new = np.flatnonzero((place < 0) & (last > first))
     if not len(new):
         return scaler
@@ -65,5 +65,5 @@ def make_scaler(
         new, source = np.arange(len(place)), np.zeros_like(place)
     else:
         source = np.arange(len(new))
-    scaler.put(torch.from_numpy(new), fitted, torch.from_numpy(source), index)
+    scaler.copy_scales(fitted, series=torch.from_numpy(new), source=torch.from_numpy(source), columns=index)
     return scaler

@@ -153,21 +153,26 @@ class Scaler:
         center, scale, *parameters = (part.to(device) for part in self.tensors)
         return Scaler(center, scale, self.domain, *parameters)
 
-    def put(
+    def copy_scales(
         self,
-        series: Int64[Tensor, " some"],
         other: "Scaler",
-        place: Int64[Tensor, " some"],
+        *,
+        series: Int64[Tensor, " some"],
+        source: Int64[Tensor, " some"],
         columns: Sequence[int] | None = None,
     ) -> None:
-        """Scale these series as `other` scales its series with the numbers `place`.
+        """Scale series as another scaler does, in place.
 
-        `columns` are the columns that `other` has; None: all.
+        Args:
+            other: the scaler whose parameters are copied.
+            series: numbers of the series here that change.
+            source: the number in `other` of each of these series.
+            columns: the columns here that `other` has; None: all.
         """
         chosen = list(range(self.center.shape[1]) if columns is None else columns)
         cells = series[:, None], torch.tensor(chosen, dtype=torch.int64)
         for mine, theirs in zip(self.tensors, other.tensors, strict=True):
-            mine[cells] = theirs[place]
+            mine[cells] = theirs[source]
 
     def state_dict(self) -> dict[str, Any]:
         names = ("center", "scale", "location", "shape")

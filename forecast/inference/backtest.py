@@ -194,7 +194,7 @@ def forecast_origins(
     windows, scaler = scale_before(data, state, origins)
     series = np.unique(origins.series)
     new = torch.from_numpy(series[found.scaler.scale[series].isnan().any(1).numpy()])
-    found.scaler.put(new, scaler, new)
+    found.scaler.copy_scales(scaler, series=new, source=new)
     found.naive_mae[new] = fitted.naive_mae_of(data.panel.ids)[new].double()
     baselines, numbers = fitted.baselines(), torch.arange(len(windows))
 
