@@ -49,7 +49,7 @@ class ProgressBar(LightningProgressBar):
     def _start_epoch(self, done: int) -> None:
         self.windows, self.loss, self.started = 0, torch.tensor(math.nan), time.perf_counter()
         what = f"epoch {self.trainer.current_epoch + 1}"
-        self.epoch = self._bar(self.total_train_batches, what, delay=0, leave=True, initial=done)
+        self.epoch = self._bar(self.total_train_batches, what, delay=0.0, leave=True, initial=done)
 
     def on_train_batch_end(
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
