@@ -153,7 +153,9 @@ def calibrate_and_test(
     path = find_checkpoint(config.output_dir)
     content = load_checkpoint(path)
     forecaster.is_untrained = is_untrained(content)
-    restored = preload(trainer, path, content)
+    # the data module has the state that the checkpoint has of it, and need not scale its panel again
+    to_restore = {key: value for key, value in content.items() if key != type(data).__qualname__}
+    restored = preload(trainer, path, to_restore)
     trainer.validate(forecaster, datamodule=data, ckpt_path=restored, weights_only=True, verbose=False)
     validation_mse = forecaster.errors[MODEL].scores()["mse"]
     trainer.test(forecaster, datamodule=data, verbose=False)

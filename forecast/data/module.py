@@ -96,13 +96,13 @@ class DataModule(L.LightningDataModule):
         panel = self._panel if self._panel is not None else self.source.read()
         panel = panel.on_clock(clock_of(self._saved_state))
         # refuses a target that is not there before anything is computed
-        choose_columns(self.name, panel, self.options.features, self.options.target)
+        choose_columns(self.title, panel, self.options.features, self.options.target)
         self._panel, self.freq = panel, panel.freq
         self.season = self.options.season or panel.season
         repeated = (self._saved_state or {}).get("repeated_season", self.season)
         self.rows = split_panel(panel, self.options.split, seq_len=self.seq_len, season=repeated)
         key = "data.season" if self.options.season else f"the season of {self.freq} data"
-        check_season(self.name, self.season, key, self.rows, self.seq_len + self.pred_len)
+        check_season(self.title, self.season, key, self.rows, self.seq_len + self.pred_len)
         self.eval_stride = self.options.eval_stride or choose_eval_stride(
             self.rows, self.pred_len, self.season
         )
@@ -127,7 +127,7 @@ class DataModule(L.LightningDataModule):
             raise ConfigError("data.split=test has no training rows to fit a scaler on: use a checkpoint's")
         self._encode(state)
         if state is not None:
-            check_columns(self.name, state, self.feature_columns, self.target_columns)
+            check_columns(self.title, state, self.feature_columns, self.target_columns)
         # a series that is not in the checkpoint is scaled by its rows before the first forecast
         first, last = self.rows.get("train") or (self.panel.starts, self.rows["test"][0])
         self.scaled = ScaledPanel.of(
@@ -143,7 +143,7 @@ class DataModule(L.LightningDataModule):
         self.n_time_features = self.scaled.time.n_features
         self._device_windows: dict[str, Windows] = {}
         starts = find_window_starts(
-            self.name,
+            self.title,
             self.panel,
             self.rows,
             self.scaled.has_scale,
@@ -162,7 +162,7 @@ class DataModule(L.LightningDataModule):
         if categories is None:
             categories = fit_categories(where, panel, *self.rows["train"])
         self.categories, self.panel = categories, encode_categories(where, panel, categories)
-        columns = choose_columns(self.name, self.panel, self.options.features, self.options.target)
+        columns = choose_columns(self.title, self.panel, self.options.features, self.options.target)
         self.columns, self.feature_columns = self.panel.targets, columns.features
         self.target_columns, self.target_index = columns.targets, columns.index
         self.n_features, self.n_targets = len(columns.features), len(columns.targets)

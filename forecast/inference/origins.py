@@ -58,18 +58,28 @@ def choose_origins(
 
 def find_date(panel: Panel, start: str | pd.Timestamp) -> int:
     """Return the position of a date in the grid, or right after its end; a position far outside for any other date."""
-    try:
-        date = pd.Timestamp(start)
-    except ValueError:
-        raise ConfigError(
-            f"start={start} is not a date: write it as 2018-01-01 or 2018-01-01T06:00"
-        ) from None
+    date = read_date("start", start)
     try:
         wanted = pd.DatetimeIndex([panel.clock.read(date)])  # type: ignore[arg-type]
     except ValueError as error:
         raise ConfigError(f"start={start}: leave the UTC offset out: {error}") from None
     place = panel.with_dates_after_ends(1).grid.get_indexer(wanted)[0]
     return int(place) if place >= 0 else -len(panel.grid) - panel.n_rows
+
+
+def read_date(key: str, text: str | pd.Timestamp) -> pd.Timestamp:
+    """Read a user's date. Raises ConfigError for a text that is no date, or in which day and month could be swapped."""
+    write = "write it as 2018-01-31 or 2018-01-31T06:00"
+    iso = pd.to_datetime(text, format="ISO8601", errors="coerce")
+    if not pd.isna(iso):
+        return iso
+    try:
+        dates = [pd.to_datetime(text, dayfirst=dayfirst) for dayfirst in (False, True)]
+    except ValueError:
+        raise ConfigError(f"{key}={text} is not a date: {write}") from None
+    if dates[0] != dates[1]:
+        raise ConfigError(f"{key}={text}: day or month first? {write}")
+    return dates[0]
 
 
 def carry_into(panel: Panel, first: Int64[np.ndarray, " chosen"]) -> Panel:

@@ -39,8 +39,8 @@ def print_scores(title: str, attention: str, results: Results) -> None:
     columns = [format_column(scores[s] for scores in results.scores.values()) for s in SCORES]
     for name, *row in zip(results.scores, *columns, strict=True):
         table.add_row(LABELS.get(name, attention), *row, style="bold" if name == MODEL else None)
-    console = Console(markup=False)
-    console.print(table)
+    Console(markup=False).print(table)
+    console = Console(markup=False, soft_wrap=True)
     console.print(describe_skill(results.skill, LABELS[results.best_baseline]))
     for method, scores in results.intervals.items():
         levels = "; ".join(

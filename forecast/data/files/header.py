@@ -1,6 +1,7 @@
 """The header of a CSV file: the names of the columns, checked, and hints on a name that is missing."""
 
 import csv
+import difflib
 import io
 import re
 from collections.abc import Sequence
@@ -71,7 +72,7 @@ def hint_on_names(header: list[str], raw: bytes, wanted: str, separator: str) ->
     """Return the end of the message for a missing date column: the likely cause and what to set."""
     if header and header[0][:1] in ("{", "[", "<"):
         return "in line 1, which looks like JSON or HTML: give a CSV file"
-    if len(header) == 1:
+    if len(list(filter(None, header))) == 1:
         if header[0].lower().startswith("sep="):
             return (
                 f"in line 1, which names a separator: delete that line and set data.separator={header[0][4:]}"
@@ -82,8 +83,13 @@ def hint_on_names(header: list[str], raw: bytes, wanted: str, separator: str) ->
     for number, line in enumerate(raw[:65_536].decode(errors="replace").splitlines()[1:], start=2):
         if wanted in [name.strip(" \"'") for name in line.split(separator)]:
             return f"in line 1, but in line {number}: delete the lines above the header"
-    names = ", ".join(quote(name) for name in header[:8]) + (", ..." if len(header) > 8 else "")
+    names = ", ".join(quote(name) for name in header[:20]) + (", ..." if len(header) > 20 else "")
     if any(_NUMBER.fullmatch(name) for name in header):
         return f"in line 1 ({names}): for a file without a header set data.header=none"
+    parts = [name for name in header if name.lower() in ("year", "month", "day", "hour")]
+    if len(parts) > 1:
+        return f"in line 1 ({names}): set data.date_column=[{','.join(parts)}]"
+    if near := difflib.get_close_matches(wanted, header, n=1):
+        return f"in line 1 ({names}): did you mean data.date_column={near[0]}?"
     dates = "set data.date_column to the name of the dates"
     return f"in line 1 ({names}): {dates}, or data.start=2010-01-01 data.freq=D if there are none"

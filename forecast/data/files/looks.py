@@ -95,4 +95,4 @@ def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
 
 def _are_times(column: pd.Series) -> bool:
     """Whether a column begins with a time of day."""
-    return bool(re.match(r"\s*\d{1,2}:\d\d", str(column.iloc[0])))
+    return bool(re.match(r"\s*\d{1,2}(:\d\d|[.h]\d\d[.m]\d\d)", str(column.iloc[0])))

@@ -1,5 +1,6 @@
 """Order of the rows of a table: each series together, by date, one row per date."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -40,6 +41,12 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> tuple[
     if same.any():
         if duplicates is None:
             _refuse_duplicate(rows, int(same.argmax()) + 1, int(same.argmax()))
+        texts = "" if not rows.texts or duplicates in ("first", "last") else ", of texts the first"
+        warnings.warn(
+            f"{rows.cells.path}: {same.sum():,} rows have the date of the row before: merged "
+            f"(data.duplicates={duplicates}{texts})",
+            stacklevel=2,
+        )
         rows = _merge(rows, np.concatenate([[True], ~same]), str(duplicates))
     return rows, _starts(rows)
 

@@ -72,7 +72,7 @@ def describe_gaps(found: Diagnosis) -> list[str]:
     if gaps.missing_numbers:
         places = ", ".join(map(describe_place, gaps.places))
         places = abbreviate(places, gaps.missing_numbers, len(gaps.places))
-        lines.append(f"{gaps.missing_numbers:,} numbers are missing or infinite: {places}")
+        lines.append(f"{gaps.missing_numbers:,} numbers are missing: {places}")
     lines.append(
         f"missing values are never scored; in the past of a window they are completed (data.fill={FILLS[0]})"
     )
