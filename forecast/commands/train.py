@@ -217,7 +217,7 @@ def describe_run(
         "attention": config.model.attention.name,
         "data": config.data.name,
         "eval_stride": data.eval_stride,
-        "missing": missing_shares(data.panel),
+        "missing": missing_shares(data.panel, data.feature_columns, data.target_columns),
         "validation_mse": best.validation_mse,
         **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
         "epochs": trainer.current_epoch,

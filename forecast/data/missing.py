@@ -141,8 +141,12 @@ def choose_methods(fill: FillSetting | None, columns: Sequence[str]) -> tuple[st
     return tuple(by_column("data.fill", fill, columns, FILLS[0]).values())
 
 
-def missing_shares(panel: Panel) -> dict[str, dict[str, float]]:
-    """The share of missing values of each column that has any, before the ends of the series, by role."""
+def missing_shares(panel: Panel, read: Sequence[str], targets: Sequence[str]) -> dict[str, dict[str, float]]:
+    """The share of missing values of each column that has any, before the ends of the series, by role.
+
+    Args:
+        read, targets: columns of the panel that a model reads, and those that it forecasts.
+    """
     counts = dict(zip(panel.columns, panel.missing.tolist(), strict=True))
     if isinstance(panel.future, StoredValues):
         counts |= dict(zip(panel.future_columns, panel.future.missing, strict=True))
@@ -150,27 +154,32 @@ def missing_shares(panel: Panel) -> dict[str, dict[str, float]]:
         missing = np.isnan(panel.future[ranges(panel.starts, panel.ends)]).sum(axis=0)
         counts |= dict(zip(panel.future_columns, missing.tolist(), strict=True))
     roles = {
-        "targets": panel.targets,
-        "past covariates": panel.past_covariates,
+        "targets": targets,
+        "past covariates": [name for name in read if name not in targets],
         "future covariates": panel.future_columns,
     }
     return {
-        role: {name: counts[name] / panel.n_rows for name in names if counts[name]}
+        # the indicators of a column are missing together
+        role: {
+            panel.indicators.get(name, name): counts[name] / panel.n_rows for name in names if counts[name]
+        }
         for role, names in roles.items()
     }
 
 
-def describe_missing(panel: Panel, fill: FillSetting | None) -> list[str]:
-    """Describe the missing values of each role, and how the model reads them."""
+def describe_missing(
+    panel: Panel, read: Sequence[str], targets: Sequence[str], fill: FillSetting | None
+) -> list[str]:
+    """Describe the missing values of each role (see `missing_shares`), and how the model reads them."""
     lines, method = [], fill if isinstance(fill, str) else FILLS[0] if fill is None else "by column"
-    for role, shares in missing_shares(panel).items():
+    for role, shares in missing_shares(panel, read, targets).items():
         if shares:
             worst = sorted(shares, key=lambda name: -shares[name])[:SHOWN]
             named = ", ".join(f"{name} {shares[name]:.1%}" for name in worst)
             more = ", ..." if len(shares) > SHOWN else ""
-            read = "the value before" if role == "future covariates" else f"data.fill={method} says"
+            how = "the value before" if role == "future covariates" else f"data.fill={method} says"
             scored = ", and never scored" if role == "targets" else ""
-            lines.append(f"missing    {role}: {named}{more}; read as {read}{scored}")
+            lines.append(f"missing    {role}: {named}{more}; read as {how}{scored}")
     return lines
 
 

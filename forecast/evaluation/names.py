@@ -1,7 +1,7 @@
 """Names of the forecasters that a test measures, and their labels. Imports no torch: pages of results use them too."""
 
 MODEL = "model"
-LABELS = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linear model"}
+LABELS = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linear baseline"}
 """Labels of the baselines in tables and figures."""
 
 

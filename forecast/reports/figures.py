@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from forecast.system.files import atomic_file
 
 MODEL_COLOUR = "#0b6e99"
-BASELINE_COLOURS = {"linear model": "#c2571a", "seasonal naive": "#7a7a7a", "naive": "#4b8b3b"}
+BASELINE_COLOURS = {"linear baseline": "#c2571a", "seasonal naive": "#7a7a7a", "naive": "#4b8b3b"}
 TRUTH_COLOUR = "#222222"
 
 

@@ -20,7 +20,7 @@ def describe_inputs(data: DataModule) -> list[str]:
     known = describe_known(panel.future_covariates, panel.as_of, data.scaled.known_steps)
     if limited := sorted(set(known) - set(panel.future_covariates)):
         lines.append(f"known      {', '.join(limited)}")
-    lines += describe_missing(panel, data.options.fill)
+    lines += describe_missing(panel, data.feature_columns, data.target_columns, data.options.fill)
     domain = data.target_scaler.domain
     if words := domain.describe(data.target_columns):
         note = "; scaled scores are errors of transformed values" if domain.has_transforms else ""

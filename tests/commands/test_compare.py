@@ -47,7 +47,7 @@ def test_the_page_and_the_tables_are_written_and_named(pair: Path, tmp_path: Pat
     for text in (
         "sample, 24 steps ahead",
         "full",
-        "linear model",
+        "linear baseline",
         "0.415 ± 0.007",
         "excluded: stopped: did not finish",
     ):
@@ -118,7 +118,7 @@ def test_the_csv_contains_scores_costs_and_tests(pair: Path, tmp_path: Path) -> 
     compare(tmp_path, "runs")
     table = pd.read_csv(tmp_path / "comparison.csv").set_index("name")
     (task,) = group_into_tasks(read_runs(find_run_folders([str(pair)]))[0])
-    assert list(table.index) == ["full", "linear", "linear model", "seasonal naive", "naive"]
+    assert list(table.index) == ["full", "linear", "linear baseline", "seasonal naive", "naive"]
     for entry in (*task.variants, *task.baselines):
         assert table.loc[entry.name, "mse"] == pytest.approx(entry.mean("mse"))
         assert table.loc[entry.name, "kind"] == ("baseline" if entry.is_baseline else "variant")
@@ -133,7 +133,7 @@ def test_the_paper_tables(pair: Path) -> None:
     table = [line for line in markdown if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {len(HEADINGS) + 1}
     assert table[2].startswith("| full | 2 | **0.415 ± 0.007** |")
-    assert table[4].startswith("| *linear model* | – | 0.500 |")
+    assert table[4].startswith("| *linear baseline* | – | 0.500 |")
     latex = format_latex([task])
     body = latex[latex.index(r"\midrule") : latex.index(r"\bottomrule")].splitlines()[1:-1]
     assert {line.count(" & ") for line in body} == {len(HEADINGS) - 1}

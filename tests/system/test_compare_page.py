@@ -108,7 +108,13 @@ def test_every_chart_is_drawn_without_errors_or_requests(browser: Browser, path:
     assert browser.run("return performance.getEntriesByType('resource').map((e) => e.name)") == []
     assert all(figure.find_element(By.TAG_NAME, "figcaption").text for figure in browser.all("figure"))
     legend = browser.all("figure[data-task='1'][data-chart='forecasts'] .legend li")
-    assert [item.text[1:] for item in legend] == ["true values", "full", "linear", "nystrom", "linear model"]
+    assert [item.text[1:] for item in legend] == [
+        "true values",
+        "full",
+        "linear",
+        "nystrom",
+        "linear baseline",
+    ]
 
 
 def test_the_charts_show_the_numbers(browser: Browser, path: Path) -> None:
@@ -120,7 +126,7 @@ def test_the_charts_show_the_numbers(browser: Browser, path: Path) -> None:
     ]  # fmt: skip
     assert front["x"] == [1, 3]  # nystrom is beaten by linear in both
     truth, *forecasts = browser.run(traces % "forecasts")
-    assert [f["name"] for f in forecasts] == ["full", "linear", "nystrom", "linear model"]
+    assert [f["name"] for f in forecasts] == ["full", "linear", "nystrom", "linear baseline"]
     assert len(truth["x"]) == 72 + 24
     assert {len(f["x"]) for f in forecasts} == {24}
     curves = browser.run(traces % "curves")
@@ -143,7 +149,7 @@ def test_choices_redraw_the_chart(browser: Browser, path: Path) -> None:
     chip = next(chip for chip in browser.all(".chips[data-task='1'] button") if chip.text.endswith(" linear"))
     chip.click()
     assert chip.get_attribute("aria-pressed") == "false"
-    assert [trace["name"] for trace in drawn("steps", "data")] == ["full", "nystrom", "linear model"]
+    assert [trace["name"] for trace in drawn("steps", "data")] == ["full", "nystrom", "linear baseline"]
     chip.click()
     assert len(drawn("steps", "data")) == 4
 
@@ -162,7 +168,7 @@ def test_tables_are_sorted_by_clicking_a_heading(browser: Browser, path: Path) -
         browser.run("arguments[0].click()", button)
         return button.find_element(By.XPATH, "..").get_attribute("aria-sort")
 
-    by_mse = ["full", "linear", "linear model", "nystrom", "seasonal naive", "naive"]
+    by_mse = ["full", "linear", "linear baseline", "nystrom", "seasonal naive", "naive"]
     assert order() == by_mse
     assert press("MSE") == "descending"
     assert order() == by_mse[::-1]
@@ -171,9 +177,9 @@ def test_tables_are_sorted_by_clicking_a_heading(browser: Browser, path: Path) -
     assert press("skill") == "ascending"
     assert order() == by_mse[::-1]
     press("seeds")  # baselines have none: they come last, both ways
-    assert set(order()[3:]) == {"linear model", "seasonal naive", "naive"}
+    assert set(order()[3:]) == {"linear baseline", "seasonal naive", "naive"}
     assert press("seeds") == "descending"
-    assert set(order()[3:]) == {"linear model", "seasonal naive", "naive"}
+    assert set(order()[3:]) == {"linear baseline", "seasonal naive", "naive"}
     press("variant")
     assert order() == sorted(by_mse)
     assert len(table.find_elements(By.CSS_SELECTOR, "[aria-sort]")) == 1
@@ -189,7 +195,7 @@ def test_a_variant_without_forecasts_is_named_in_the_caption(
     traces = browser.run(
         "return document.querySelector('figure[data-chart=forecasts] .plot').data.map((t) => t.name)"
     )
-    assert traces == ["true values", "linear", "linear model"]
+    assert traces == ["true values", "linear", "linear baseline"]
     figure = browser.one("figure[data-chart=forecasts]")
     assert [item.text[1:] for item in figure.find_elements(By.CSS_SELECTOR, ".legend li")] == traces
     assert figure.find_element(By.TAG_NAME, "figcaption").text.endswith(
@@ -301,4 +307,4 @@ def test_a_chart_is_saved_with_its_legend(browser: Browser, path: Path, tmp_path
         time.sleep(0.05)
     drawing = saved.read_text()
     assert drawing.startswith("<svg")
-    assert all(f">{name}<" in drawing for name in ("full", "linear", "nystrom", "linear model"))
+    assert all(f">{name}<" in drawing for name in ("full", "linear", "nystrom", "linear baseline"))

@@ -117,19 +117,19 @@ def test_the_truth_stays_missing_and_the_past_is_complete() -> None:
 def test_a_complete_table_has_no_mask() -> None:
     data = ready(holes(0.0))
     assert data.scaled.fill is None
-    assert describe_missing(data.panel, data.options.fill) == []
+    assert describe_missing(data.panel, data.feature_columns, data.target_columns, data.options.fill) == []
 
 
 def test_the_share_of_missing_values_is_said() -> None:
     frame = holes(0.0)
     frame.iloc[10:70, 0] = np.nan
     data = ready(frame)
-    assert missing_shares(data.panel) == {
+    assert missing_shares(data.panel, data.feature_columns, data.target_columns) == {
         "targets": {"c0": 0.1},
         "past covariates": {},
         "future covariates": {},
     }
-    assert describe_missing(data.panel, data.options.fill) == [
+    assert describe_missing(data.panel, data.feature_columns, data.target_columns, data.options.fill) == [
         "missing    targets: c0 10.0%; read as data.fill=auto says, and never scored"
     ]
 

@@ -633,12 +633,15 @@ def test_missing_values_are_counted_by_role() -> None:
     frame.loc[[3, 8], "temperature"] = np.nan
     data = ready(frame, past_covariates=["temperature"], future_covariates=["price"])
     n = int(history.sum())  # type: ignore
-    assert missing_shares(data.panel) == {
+    assert missing_shares(data.panel, data.feature_columns, data.target_columns) == {
         "targets": {},
         "past covariates": {"temperature": 2 / n},
         "future covariates": {"price": np.isnan(frame["price"].to_numpy()[history]).sum() / n},
     }
-    assert [line.split(";")[1] for line in describe_missing(data.panel, data.options.fill)] == [
+    assert [
+        line.split(";")[1]
+        for line in describe_missing(data.panel, data.feature_columns, data.target_columns, data.options.fill)
+    ] == [
         " read as data.fill=auto says",
         " read as the value before",
     ]

@@ -53,7 +53,7 @@ def test_the_forecasts_are_those_of_the_runs(pair: Path) -> None:
     assert [entry["name"] for entry in drawn["entries"]] == [
         "full",
         "linear",
-        "linear model",
+        "linear baseline",
         "seasonal naive",
         "naive",
     ]

@@ -69,7 +69,7 @@ def test_another_seq_len_makes_a_variant_of_the_same_task(tmp_path: Path) -> Non
     (task,) = compared(tmp_path)
     assert [entry.name for entry in task.variants] == ["seq_len=336", "seq_len=720"]
     assert [entry.name for entry in task.baselines] == [
-        "linear model (seq_len=720)", "linear model (seq_len=336)", "seasonal naive", "naive",
+        "linear baseline (seq_len=720)", "linear baseline (seq_len=336)", "seasonal naive", "naive",
     ]  # fmt: skip
     assert task.best_baseline.mean("mse") == 0.45
 

@@ -23,11 +23,11 @@ def compared(root: Path) -> list[Task]:
 
 def test_baselines_are_rows_of_the_table(pair: Path) -> None:
     (task,) = compared(pair)
-    assert [entry.name for entry in task.baselines] == ["linear model", "seasonal naive", "naive"]
+    assert [entry.name for entry in task.baselines] == ["linear baseline", "seasonal naive", "naive"]
     assert task.skill(task.best) == pytest.approx([1 - 0.41 / 0.5, 1 - 0.42 / 0.5])
     table = {row["name"]: row for row in make_rows(task)}
-    assert list(table) == ["full", "linear", "linear model", "seasonal naive", "naive"]
-    assert table["linear model"]["mse"] == 0.5
+    assert list(table) == ["full", "linear", "linear baseline", "seasonal naive", "naive"]
+    assert table["linear baseline"]["mse"] == 0.5
     assert table["full"]["verdict"] == "best"
     assert table["naive"]["verdict"] == "worse"
     assert table["naive"]["p_adjusted"] == min(1, 3 * table["naive"]["p_value"])
