@@ -24,7 +24,6 @@ from forecast.data.time_features import season_candidates
 from forecast.data.window_starts import check_season, choose_eval_stride, find_window_starts
 from forecast.data.windows import Windows
 from forecast.system.errors import ConfigError
-from forecast.system.formatting import plural
 
 GENERIC_NAMES = ("csv", "long", "store")
 """Names that say no more than the kind of source; the file's name says more."""
@@ -53,6 +52,7 @@ class DataModule(L.LightningDataModule):
     def __init__(self, source: Source, **options: Any) -> None:
         super().__init__()
         self.source, self.options = source, DataOptions(**options)
+        self.seq_len, self.pred_len = self.options.seq_len, self.options.pred_len
         self.tested = "test"  # the split that `test_dataloader` serves
         self._is_set_up = False
         self._panel: Panel | None = None  # as the source gives it
@@ -62,14 +62,6 @@ class DataModule(L.LightningDataModule):
     @property
     def name(self) -> str:
         return self.options.name
-
-    @property
-    def seq_len(self) -> int:
-        return self.options.seq_len
-
-    @property
-    def pred_len(self) -> int:
-        return self.options.pred_len
 
     @property
     def title(self) -> str:
@@ -172,16 +164,6 @@ class DataModule(L.LightningDataModule):
         return self.scaled.windows(
             starts, seq_len=self.seq_len, pred_len=self.pred_len, target_index=self.target_index
         )
-
-    def describe(self) -> str:
-        """The panel in one line."""
-        panel = self.panel
-        dates = f"{panel.steps}, {panel.first_date} to {panel.last_date}"
-        if not panel.has_ids:
-            return f"{panel.n_rows:,} rows × {plural(len(panel.columns), 'column')}, {dates}"
-        shortest, longest = int(panel.lengths.min()), int(panel.lengths.max())
-        rows = f"{shortest:,} to {longest:,}" if shortest < longest else f"{longest:,}"
-        return f"{len(panel):,} series, {panel.n_rows:,} rows ({rows} each), {dates}"
 
     def unscale_targets(
         self, values: Float[Tensor, "batch steps n_targets"], series: Int64[Tensor, " batch"]

@@ -26,7 +26,7 @@ from forecast.reports.terminal import print_scores, which_windows
 from forecast.system import signals
 from forecast.system.files import atomic_file
 from forecast.system.formatting import plural
-from forecast.training.inputs import describe_inputs
+from forecast.training.inputs import describe_inputs, describe_panel
 from forecast.training.inputs_used import find_linear, join_inputs, list_inputs
 from forecast.training.module import Forecaster
 from forecast.training.point_forecast import predict
@@ -94,7 +94,7 @@ def introduce(config: DictConfig, data: DataModule, model: ForecastModel, traine
     }
     windows = ", ".join(f"{count:,} {split}" for split, count in data.n_windows.items())
     console = Console(soft_wrap=True, highlight=False, markup=False)
-    console.print(f"data       {data.title}: {data.describe()}")
+    console.print(f"data       {data.title}: {describe_panel(data.panel)}")
     shown = ", ".join(data.target_columns[:8]) + (", ..." if data.n_targets > 8 else "")
     console.print(f"forecast   {shown} from {plural(data.n_features, 'column')} (features={config.features})")
     if data.windows_per_epoch < data.n_windows["train"]:
