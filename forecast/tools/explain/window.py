@@ -12,7 +12,7 @@ from torch import Tensor
 from forecast.data import Batch, DataModule, Panel, Windows
 from forecast.inference.model import TrainedModel
 from forecast.models.quantile_head import arrange_quantiles
-from forecast.reports.figures import TRUTH_COLOUR, subplots
+from forecast.reports.figures import TRUTH_COLOUR, format_dates, style_axis, subplots
 from forecast.system.errors import ConfigError
 from forecast.tools.explain.figures import FIRST
 from forecast.tools.explain.layer import Picture
@@ -144,11 +144,12 @@ def draw_window(
         band_name = f"{100 * (trained.quantiles[-1] - trained.quantiles[0]):g}% interval"
     past = window.batch.past[..., data.target_index]
     truth = unscale(torch.cat([past, window.batch.future], dim=1))
-    columns, label_len = list(data.target_columns), trained.network.label_len
+    columns = list(data.target_columns)
+    label_len = 0 if trained.is_untrained else trained.network.label_len
     figure = window_figure(window, truth, unscale(forecast), band, columns, label_len, band_name)
     caption = (
-        "The window in the units of the data. The dashed line marks the origin: the model did not read the truth "
-        "after it."
+        "The window in the units of the data. The dotted line marks the last step that the model read: it did not read "
+        "the truth after it."
     )
     return Picture("window", figure, caption)
 
@@ -186,12 +187,13 @@ def window_figure(
             low, high = (np.append(known, side[:, column]) for side in band)
             axis.fill_between(ahead, low, high, color=FIRST, alpha=0.2, linewidth=0, label=band_name)
         if label_len:
-            label_steps = (when[-pred_len - label_len], window.origin)
+            label_steps = (when[-pred_len - label_len], ahead[0])
             axis.axvspan(*label_steps, color="#eeeeee", zorder=0, label="history read by the decoder")  # type: ignore[arg-type]
-        axis.axvline(window.origin, color="black", linewidth=1, linestyle="--", label="origin")  # type: ignore[arg-type]
+        axis.axvline(ahead[0], color="#999999", linewidth=0.8, linestyle=":")
+        format_dates(axis, 3, 10)
         axis.set_ylabel(columns[column], parse_math=False)
         axis.margins(x=0.01)
-        axis.spines[["top", "right"]].set_visible(False)
+        style_axis(axis)
     handles, labels = table[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
     if window.series:
