@@ -201,7 +201,7 @@ def count_known(
         where = f"series {quote(part.ids[s])}: " if part.has_ids else ""
         raise DataError(
             f"{where}{part.indicators.get(name, name)} is not known for {date}: this forecast needs future covariates "
-            f"for {steps} steps after its start: add such rows, their values empty, or give future=FILE; a "
-            "model trained with data.known_steps needs fewer"
+            f"for {steps} steps after its start: add rows with these covariates and empty targets, or give future=FILE;"
+            " a model trained with data.known_steps needs fewer"
         )
     return (is_known & (np.arange(steps)[:, None] < limits)).sum(axis=1)

@@ -181,4 +181,5 @@ def check_sizes(**sizes: int) -> None:
 def check_label_len(seq_len: int, label_len: int) -> None:
     """Raise ValueError for a negative `label_len`, or one beyond the window."""
     if not 0 <= label_len <= seq_len:
-        raise ValueError(f"label_len={label_len} must lie between 0 and seq_len={seq_len}")
+        advice = f"set label_len={seq_len // 2}"
+        raise ValueError(f"label_len={label_len} must lie between 0 and seq_len={seq_len}: {advice}")

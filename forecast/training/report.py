@@ -153,16 +153,19 @@ def examples(forecaster: Forecaster, data: DataModule, results: Results) -> Exam
     scaled = {MODEL: predict(forecaster, batch)}
     scaled |= {name: baseline(test, batch) for name, baseline in results.baselines.items()}
     shown = min(test.seq_len, max(test.pred_len, min(3 * test.pred_len, MAX_HISTORY)))
-    rows = test.origins(chosen)[:, None] + torch.arange(-shown, test.pred_len, device=chosen.device)
-    series = test.series(chosen)
+    origins, series = test.origins(chosen), test.series(chosen)
+    rows = (origins.cpu()[:, None] + torch.arange(-shown, test.pred_len)).numpy()
+    # of the panel, because scaled float32 values would lose the last digits
+    values = data.panel.values[rows.ravel()].reshape(*rows.shape, -1)
+    truth = values[..., [data.panel.columns.index(name) for name in data.target_columns]]
 
     def units(values: Tensor) -> np.ndarray:
         return data.unscale_targets(values.float(), series).cpu().numpy()
 
     return Examples(
         chosen.tolist(),
-        [data.panel.dates(r) for r in rows.cpu().numpy()],
-        list(units(test.targets(rows))),
+        [data.panel.dates(r) for r in rows],
+        list(truth),
         {name: units(prediction) for name, prediction in scaled.items()},
         test.pred_len,
         data.panel.ids[series.cpu().numpy()].tolist() if data.panel.has_ids else [],
