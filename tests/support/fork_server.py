@@ -7,6 +7,7 @@ As a program: the server, which takes requests from the socket whose file descri
 """
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -171,4 +172,5 @@ def run(arguments: list[str]) -> None:
 if __name__ == "__main__":
     for module in PRELOADED:
         importlib.import_module(module)
+    gc.freeze()  # the collector of a forked process would write to the pages of all these objects, and so copy them
     run(serve(socket.socket(fileno=int(sys.argv[1])))["args"])
