@@ -36,8 +36,9 @@ def log_folder(
     quiet = wandb.Settings(silent=True, console="off")
     with starting_wandb():
         run = wandb.init(
-            project="forecast", job_type="explain", name=title, mode=mode, config=settings, settings=quiet
-        )
+            project="forecast", job_type="explain", name=title, mode=mode, config=settings, settings=quiet,
+            dir=Path.cwd(),
+        )  # fmt: skip
     where = describe_wandb(run)
     for path in sorted(folder.glob("*.csv")):
         run.log({path.stem: wandb.Table(dataframe=pd.read_csv(path))})
