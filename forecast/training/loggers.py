@@ -16,6 +16,8 @@ from forecast.evaluation.results import Results
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.training.resumable_loggers import WandbLogger
 
+WANDB_MODES = ("offline", "online")
+
 
 def make(config: DictConfig) -> list[Logger]:
     """Create the loggers of the configuration (`logger=[wandb,csv]`).
@@ -23,7 +25,7 @@ def make(config: DictConfig) -> list[Logger]:
     Raises:
         ConfigError: an unknown mode, or a logger whose package is not installed.
     """
-    if config.mode not in ("offline", "online"):
+    if config.mode not in WANDB_MODES:
         raise ConfigError(f"logger.mode={config.mode} must be offline or online")
     loggers = []
     for name in config:

@@ -90,10 +90,10 @@ def parse_cells(
             )
     text_numbers = [header.index(name) for name in (*dated, *text_columns) if name in header]
     try:
-        frame = _parse(raw, header_lines, width, options, _missing(header, width, text_columns, options))
+        missing = _missing(header, width, text_columns, options)
+        frame = _parse(raw, header_lines, width, options, missing)
         if any(not isinstance(frame[number].dtype, pd.StringDtype) for number in text_numbers):
-            # only now as text, which takes three times as long: the digits of an id are one, and so is 20240501
-            missing = _missing(header, width, text_columns, options)
+            # an id such as 007 and a date such as 20240501 must stay text; parsing as text takes three times as long
             frame = _parse(raw, header_lines, width, options, missing, dict.fromkeys(text_numbers, str))
     except pd.errors.EmptyDataError:
         frame = pd.DataFrame()

@@ -6,14 +6,12 @@ from typing import Any, Literal
 import pandas as pd
 
 from forecast.system.errors import ConfigError
-from forecast.training.loggers import describe_wandb, starting_wandb
-
-MODES = ("offline", "online")
+from forecast.training.loggers import WANDB_MODES, describe_wandb, starting_wandb
 
 
 def check_mode(mode: str | None) -> None:
     """Raise ConfigError for another value of `wandb` than null, offline and online."""
-    if mode is not None and mode not in MODES:
+    if mode is not None and mode not in WANDB_MODES:
         raise ConfigError(f"wandb={mode} must be null, offline or online")
 
 
