@@ -36,7 +36,7 @@ def choose_origins(
         )
     origins = panel.ends
     if start is not None:
-        origins = panel.starts + find_date(panel, start) - panel.grid_starts
+        origins = panel.starts + find_date(panel, "start", start) - panel.grid_starts
     possible = (origins - panel.starts >= model.seq_len) & (origins <= panel.ends)
     if not possible.any():
         places = [panel.grid_starts.min() + model.seq_len, (panel.grid_starts + panel.lengths).max()]
@@ -56,13 +56,13 @@ def choose_origins(
     return chosen, origins[chosen]
 
 
-def find_date(panel: Panel, start: str | pd.Timestamp) -> int:
-    """Return the position of a date in the grid, or right after its end; a position far outside for any other date."""
-    date = read_date("start", start)
+def find_date(panel: Panel, key: str, text: str | pd.Timestamp) -> int:
+    """Return the position of a user's date in the grid, or right after its end; far outside for any other date."""
+    date = read_date(key, text)
     try:
         wanted = pd.DatetimeIndex([panel.clock.read(date)])  # type: ignore[arg-type]
     except ValueError as error:
-        raise ConfigError(f"start={start}: leave the UTC offset out: {error}") from None
+        raise ConfigError(f"{key}={text}: leave the UTC offset out: {error}") from None
     place = panel.with_dates_after_ends(1).grid.get_indexer(wanted)[0]
     return int(place) if place >= 0 else -len(panel.grid) - panel.n_rows
 
@@ -74,7 +74,10 @@ def read_date(key: str, text: str | pd.Timestamp) -> pd.Timestamp:
     if not pd.isna(iso):
         return iso
     try:
-        dates = [pd.to_datetime(text, dayfirst=dayfirst) for dayfirst in (False, True)]
+        with warnings.catch_warnings(
+            action="ignore", category=UserWarning
+        ):  # where only one order can be meant
+            dates = [pd.to_datetime(text, dayfirst=dayfirst) for dayfirst in (False, True)]
     except ValueError:
         raise ConfigError(f"{key}={text} is not a date: {write}") from None
     if dates[0] != dates[1]:

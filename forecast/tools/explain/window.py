@@ -11,6 +11,7 @@ from torch import Tensor
 
 from forecast.data import Batch, DataModule, Panel, Windows
 from forecast.inference.model import TrainedModel
+from forecast.inference.origins import find_date
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.reports.figures import TRUTH_COLOUR, format_dates, style_axis, subplots
 from forecast.system.errors import ConfigError
@@ -31,7 +32,7 @@ class Window:
         number: of the window within its split; None if data.eval_stride leaves it out.
         split: train, val or test.
         series: id of the series that the window lies in; empty if the data have no ids.
-        dates: of the past and the horizon (seq_len + pred_len).
+        dates: of the past and the horizon (seq_len + pred_len), as local times of the data.
         batch: the window as a batch of one, scaled.
     """
 
@@ -59,7 +60,8 @@ def choose_window(data: DataModule, split: str, wanted: str | int) -> Window:
     data.eval_stride may leave out this window.
 
     Raises:
-        ConfigError: a split or window that does not exist; the message lists the possible values.
+        ConfigError: a split or window that does not exist; the message lists the possible values. Also a date in which
+            day and month could be swapped.
     """
     if split not in data.windows:
         raise ConfigError(
@@ -70,7 +72,7 @@ def choose_window(data: DataModule, split: str, wanted: str | int) -> Window:
     if place is None:
         of_series = f" of {len(panel):,} series" if len(panel) > 1 else ""
         edges = np.array([[part.start, part.stop - 1] for part in every.starts if part])
-        dates = panel.dates(edges.ravel() + every.seq_len)
+        dates = panel.local_dates(edges.ravel() + every.seq_len)
         raise ConfigError(
             f"window={wanted}: the {split} split has the windows 0 to {len(windows) - 1}{of_series}, and forecasts "
             f"begin from {dates.min()} to {dates.max()}, {panel.steps}; give first, last, a number or such a date"
@@ -79,7 +81,7 @@ def choose_window(data: DataModule, split: str, wanted: str | int) -> Window:
     series, first = place
     rows = first + np.arange(windows.seq_len + windows.pred_len)
     name = str(panel.ids[series]) if panel.has_ids else ""
-    return Window(number_of(windows, *place), split, name, panel.dates(rows), batch)
+    return Window(number_of(windows, *place), split, name, panel.local_dates(rows), batch)
 
 
 def windows_at_every_step(data: DataModule, split: str) -> Windows:
@@ -106,7 +108,10 @@ def find_place(wanted: str, windows: Windows, every: Windows, panel: Panel) -> P
         number = {"first": 0, "last": len(windows) - 1}.get(wanted)
         number = int(wanted) if number is None else number
     except ValueError:
-        position = int(panel.grid.get_indexer([pd.to_datetime(wanted, errors="coerce")])[0])
+        try:
+            position = find_date(panel, "window", wanted)
+        except ConfigError as error:
+            raise ConfigError(f"{error}; or give first, last or a number") from None
         firsts = (panel.starts - panel.grid_starts + position - every.seq_len).tolist()
         found = (
             series for series, part in enumerate(every.starts) if position >= 0 and firsts[series] in part

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data import DataModule
+from forecast.data import DataModule, frame_data
 from forecast.system.errors import ConfigError
 from forecast.tools.explain.window import choose_window, windows_at_every_step
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
@@ -64,6 +64,35 @@ def test_numbers_count_the_scored_windows(data: DataModule) -> None:
     assert [choose_window(data, "test", number).number for number in range(count)] == list(range(count))
     assert choose_window(data, "test", "first").number == 0
     assert choose_window(data, "test", "last").number == count - 1
-    for wrong in (count, -1, "soon", "2031-01-01"):
+    for wrong in (count, -1, "2031-01-01"):
         with pytest.raises(ConfigError, match=f"the windows 0 to {count - 1} of 4 series"):
             choose_window(data, "test", wrong)
+
+
+def test_a_date_is_read_as_a_forecast_reads_it(data: DataModule) -> None:
+    assert choose_window(data, "test", "20/02/2024").origin == pd.Timestamp("2024-02-20")
+    with pytest.raises(ConfigError, match=r"^window=05/06/2024: day or month first"):
+        choose_window(data, "test", "05/06/2024")
+    with pytest.raises(
+        ConfigError, match=r"^window=soon is not a date: .*; or give first, last or a number$"
+    ):
+        choose_window(data, "test", "soon")
+
+
+def test_a_date_of_data_with_a_time_zone_is_a_local_time() -> None:
+    dates = pd.date_range("2024-03-01", periods=1_000, freq="h", tz="Europe/Berlin", name="date")
+    zoned = frame_data(
+        pd.DataFrame({"load": np.arange(1_000.0)}, index=dates),
+        name="load",
+        seq_len=24,
+        pred_len=6,
+        split=[0.5, 0.1, 0.4],
+    )
+    zoned.setup()
+    place = dates.get_loc(pd.Timestamp("2024-04-05 12:00", tz="Europe/Berlin"))
+    for text in ("2024-04-05T12:00", "2024-04-05T10:00+00:00"):
+        window = choose_window(zoned, "test", text)
+        assert window.origin == pd.Timestamp("2024-04-05 12:00")
+        assert zoned.unscale_targets(window.batch.future, window.batch.series)[0, 0, 0] == pytest.approx(
+            place
+        )
