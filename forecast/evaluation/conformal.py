@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -50,14 +51,16 @@ class Calibration:
         A step without any error has NaN offsets, and does not count in `windows`.
         """
         at = probabilities(levels, PROBABILITIES)
-        ordered = errors.sort(dim=0).values  # NaN last
-        count = errors.isfinite().sum(0)  # (steps, n_targets)
+        errors = errors.cpu().movedim(0, -1).contiguous()  # (steps, n_targets, windows)
+        ordered = torch.from_numpy(np.sort(errors.numpy(), axis=-1))  # NaN last; ten times faster than torch.sort
+        count = errors.isfinite().sum(-1)  # (steps, n_targets)
         ranks = torch.stack([
             (torch.floor if p < 0.5 else torch.ceil)(((count + 1).double() * p).round(decimals=6)) for p in at
         ])  # fmt: skip
         index = ranks.long().clamp(min=1).minimum(count.clamp(min=1)) - 1
         least = count[count > 0].amin() if count.any() else count.amin()
-        return cls(at, ordered.gather(0, index).cpu().float(), int(least))
+        offsets = ordered.gather(-1, index.movedim(0, -1)).movedim(-1, 0)
+        return cls(at, offsets.contiguous().float(), int(least))
 
     def has(self, levels: Sequence[Level]) -> bool:
         """Whether the bounds of all these levels are among the quantiles."""
