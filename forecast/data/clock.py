@@ -1,7 +1,7 @@
 """The clock of a grid of dates: how far they are ahead of UTC, and the time zone of their source."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,13 @@ class Clock:
     Attributes:
         utc_offset: minutes that the dates are ahead of UTC; None where the source does not say it, and for days.
         timezone: zone of the dates in the source, such as Europe/Berlin or UTC+02:00; None if it is not known.
+        day_first: whether the dates of the source are written with the day before the month, as in 31/12/2024; None
+            where they do not show it. It does not change what the dates mean.
     """
 
     utc_offset: int | None = None
     timezone: str | None = None
+    day_first: bool | None = field(default=None, compare=False)
 
     @property
     def changes(self) -> bool:
@@ -76,7 +79,8 @@ class Clock:
 
 def clock_of(state: Mapping[str, Any] | None) -> Clock:
     """The clock that a checkpoint saves beside its scaler."""
-    return Clock() if state is None else Clock(state.get("utc_offset"), state.get("timezone"))
+    keys = ("utc_offset", "timezone", "day_first")
+    return Clock() if state is None else Clock(**{key: state.get(key) for key in keys})
 
 
 def is_zone(timezone: object) -> bool:

@@ -233,6 +233,7 @@ class DataModule(L.LightningDataModule):
             "calendar": self.panel.calendar and self.panel.calendar.state_dict(),
             "utc_offset": self.panel.clock.utc_offset,
             "timezone": self.panel.clock.timezone,
+            "day_first": self.panel.clock.day_first,
             "n_time_features": self.n_time_features,
             "trained_until": self.trained_until,
         }

@@ -118,6 +118,13 @@ def keep_calendar(chosen: dict[str, Any], trained: Mapping[str, Any] | None) -> 
     return {**chosen, "calendar": choose_days(trained, chosen.get("calendar"))}
 
 
+def keep_date_order(chosen: dict[str, Any], day_first: bool | None) -> dict[str, Any]:
+    """Read dates such as 01/02/2024 as those of training (`Clock.day_first`), unless `data.day_first` says how."""
+    if "day_first" not in chosen or chosen["day_first"] is not None:
+        return chosen
+    return {**chosen, "day_first": day_first}
+
+
 def is_same_file(path: str | Path, other: str | Path | None) -> bool:
     """Whether two paths name the same file."""
     if other is None:

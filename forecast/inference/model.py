@@ -24,7 +24,7 @@ from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.names import MODEL
 from forecast.evaluation.results import Tested
-from forecast.inference.data_config import choose_data_config, keep_calendar
+from forecast.inference.data_config import choose_data_config, keep_calendar, keep_date_order
 from forecast.models import ForecastModel
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import CheckpointError, DataError, ForecastError
@@ -207,6 +207,7 @@ class TrainedModel:
         indicators = indicator_names(self.categories)
         columns = [name for name in self.feature_columns if name not in indicators]
         chosen = choose_data_config(self.path, self.config["data"], columns, given)
+        chosen = keep_date_order(chosen, self.data_state.get("day_first"))
         return keep_calendar(chosen, self.data_state.get("calendar"))
 
     def check_freq(self, name: str, freq: str) -> None:

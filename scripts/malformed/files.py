@@ -243,7 +243,7 @@ REFUSED = [
     Case("the year 20024", "{path}, line 5, column 'date': '20024-03-28 03:00' cannot be read as the dates above can: set data.date_format", dated("20024-03-28 03:00")),
     Case("the year 1024", "{path}, line 5, column 'date': '1024-03-28 03:00' is not a date from 1678 to 2261: correct it", dated("1024-03-28 03:00")),
     Case("two ways to write dates", "{path}, line 5, column 'date': '28.03.2024 03:00' cannot be read as the dates above can: set data.date_format", dated("28.03.2024 03:00")),
-    Case("day or month first", "{path}, line 3, column 'date': '02/01/2024': day or month first? Set data.date_format, such as '%d/%m/%Y'", written(dates=[f"{n % 12 + 1:02d}/{n // 12 + 1:02d}/2024" for n in range(120)])),
+    Case("day or month first", "{path}, line 3, column 'date': '02/01/2024': day or month first? Set data.day_first=true or false", written(dates=[f"{n % 12 + 1:02d}/{n // 12 + 1:02d}/2024" for n in range(120)])),
     Case("a date twice", "{path}, line 5, column 'date': 2024-03-28 02:00:00 is in line 4 too: remove one, or set data.duplicates=first, last, mean or sum", dated(ISO[2])),
     Case("a date before", "{path}, line 5, column 'date': 2024-03-27 23:00:00 comes after 2024-03-28 02:00:00: sort the rows by date, or set data.sort=true", dated("2024-03-27 23:00")),
     Case("a gap", "{path}, line 62, column 'date': 2024-03-30 12:30:00 does not follow 2024-03-30 11:00:00 by the step h: correct the date, or set data.freq", GOOD.replace(ISO[60].encode(), b"2024-03-30 12:30")),

@@ -1,5 +1,6 @@
 """Forecasts of a trained model, compared with the network applied by hand, in every mode and for every kind of data."""
 
+import io
 import os
 import shutil
 import subprocess
@@ -401,3 +402,25 @@ def test_pictures_show_forecasts_of_any_length(model: Model, frame: Any, steps: 
 
 def test_a_series_is_a_frame_of_one_column(frame: Any) -> None:
     assert read_frame(frame["load"]).columns == ("load",)
+
+
+def test_a_new_file_is_read_with_the_day_first_as_training_was(tmp_path: Path, monkeypatch, capsys) -> None:
+    """Days up to the 12th do not show which number is the day."""
+    write_csv(tmp_path / "load.csv", rows=320)  # to 14 January
+    frame = pd.read_csv(tmp_path / "load.csv", parse_dates=["date"])
+    frame.to_csv(tmp_path / "load.csv", index=False, date_format="%d/%m/%Y %H:%M")
+    assert train_here(monkeypatch, tmp_path, "trainer.max_epochs=1", "logger=[]") == 0
+    new = frame.assign(date=pd.date_range("2024-02-01", periods=len(frame), freq="h"))[:280]  # to the 12th
+    new.to_csv(tmp_path / "iso.csv", index=False)
+    new.to_csv(tmp_path / "new.csv", index=False, date_format="%d/%m/%Y %H:%M")
+    (run,) = (tmp_path / "runs").iterdir()
+    model = load(run)
+    expected = model.predict(new.set_index("date"))
+    assert expected.index[0] == pd.Timestamp("2024-02-12 16:00")
+    base = [f"checkpoint={model.path}", "data.path=new.csv", "output=-"]
+    capsys.readouterr()
+    assert answer(monkeypatch, "predict", tmp_path, *base, "levels=[]") == 0
+    written = pd.read_csv(io.StringIO(capsys.readouterr().out), index_col="date", parse_dates=True)
+    pd.testing.assert_frame_equal(written, expected, check_freq=False, rtol=1e-9)
+    assert answer(monkeypatch, "predict", tmp_path, *base, "data.day_first=false") == 2
+    assert "new.csv: 280 dates on a grid" in capsys.readouterr().err  # days of twelve months

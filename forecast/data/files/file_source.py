@@ -54,8 +54,9 @@ class FileSource(TableSource, ReadOptions):
         rows = self.choose_dates(read_file(self.path, self.roles, self.date_column, self))
         if self.future_path is None:
             return rows
-        path = locate(self.future_path)
-        return rows.followed_by(read_file(path, self.roles.known_ahead(), self.date_column, self))
+        path, order = locate(self.future_path), rows.clock.day_first
+        options = self if order is None else replace(self, day_first=order)
+        return rows.followed_by(read_file(path, self.roles.known_ahead(), self.date_column, options))
 
     def _finish(self, panel: Panel) -> Panel:
         return panel if self.static_path is None else replace(panel, static=self._read_static(panel.ids))

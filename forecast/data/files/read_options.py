@@ -20,6 +20,7 @@ class ReadOptions:
     Args:
         date_format: of strptime, or `unix`, `unix_ms` or `excel` for dates as numbers. None: ISO 8601 and any
             unambiguous format.
+        day_first: whether 01/02/2024 is 1 February, in a file whose dates do not show it. None: such a file is refused.
         timezone: zone of dates without an offset from UTC, such as Europe/Berlin; the dates become UTC.
         stamp: whether a date is the `start` or the `end` of its step. Dates at the end move back by one step.
         separator, decimal, thousands: characters between fields, before decimals and between groups of digits.
@@ -36,6 +37,7 @@ class ReadOptions:
     """
 
     date_format: str | None = None
+    day_first: bool | None = None
     timezone: str | None = None
     stamp: str = "start"
     separator: str = ","
@@ -56,6 +58,8 @@ class ReadOptions:
                 _check_character(key, character)
         if self.decimal == self.thousands:
             raise ConfigError(f"data.decimal and data.thousands are both {self.decimal!r}: they must differ")
+        if self.day_first not in (None, True, False):
+            raise ConfigError(f"data.day_first={self.day_first}: true, false or null is needed")
         if self.stamp not in STAMPS:
             raise ConfigError(f"data.stamp={self.stamp} is not one of {', '.join(STAMPS)}")
         if self.header not in HEADERS:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int32
 
-from forecast.data.files.dates import YEARS
+from forecast.data.files.date_formats import YEARS
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.time_features import parse_frequency
 from forecast.system.errors import ConfigError

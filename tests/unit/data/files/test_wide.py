@@ -119,6 +119,9 @@ def test_columns_are_chosen_in_order(tmp_path: Path):
         (["2021-03-07", "2021-03-14"], {"freq": "W-SUN"}, "W-SUN", "2021-03-07"),
         (["01.03.2021 00:00", "01.03.2021 00:15", "01.03.2021 00:30"],
          {"date_format": "%d.%m.%Y %H:%M"}, "15min", "2021-03-01"),
+        (["01/02/2021", "01/03/2021", "01/04/2021"], {"day_first": True}, "MS", "2021-02-01"),
+        (["01/02/2021", "01/03/2021", "01/04/2021"], {"day_first": False}, "D", "2021-01-02"),
+        (["01/14/2021", "01/15/2021", "01/16/2021"], {"day_first": True}, "D", "2021-01-14"),
     ],
 )  # fmt: skip
 def test_dates(tmp_path: Path, dates: list[str], options: dict, freq: str, first: str):
@@ -126,6 +129,37 @@ def test_dates(tmp_path: Path, dates: list[str], options: dict, freq: str, first
     table = read_table(write(tmp_path, text), date_column="when", **options)
     assert table.freq == freq
     assert str(table.grid[0]) == f"{first} 00:00:00"
+
+
+@pytest.mark.parametrize(
+    ("first", "pattern", "day_first"),
+    [
+        ("2021-03-01", "%d.%m.%Y", True),
+        ("2021-03-01", "%m/%d/%Y %H:%M", False),
+        ("2021-03-01", "%Y/%m/%d %I:%M %p", False),
+        ("2021-03-01", "%Y-%m-%d", None),
+        ("2021-03-01", "%d %B %Y", None),
+    ],
+)
+def test_a_date_after_the_12th_shows_whether_the_day_comes_first(
+    tmp_path: Path, first: str, pattern: str, day_first: bool | None
+) -> None:
+    dates = pd.date_range(first, periods=20, freq="D").strftime(pattern)
+    text = "date,x\n" + "".join(f"{date},{n}\n" for n, date in enumerate(dates))
+    assert read_table(write(tmp_path, text)).clock.day_first == day_first
+
+
+def test_a_file_of_the_future_is_read_in_the_order_of_the_file(tmp_path: Path) -> None:
+    past = pd.date_range("2021-01-12", periods=20, freq="D").strftime("%d/%m/%Y")
+    ahead = pd.date_range("2021-02-01", periods=5, freq="D").strftime("%d/%m/%Y")
+    path = write(tmp_path, "date,load,price\n" + "".join(f"{date},1,{n}\n" for n, date in enumerate(past)))
+    future = write(
+        tmp_path, "date,price\n" + "".join(f"{date},{n}\n" for n, date in enumerate(ahead)), "f.csv"
+    )
+    panel = read_table(path, columns=["load"], future_covariates=["price"], future_path=future)
+    assert panel.grid.equals(pd.date_range("2021-01-12", periods=25, freq="D"))
+    assert panel.future is not None
+    np.testing.assert_array_equal(panel.future[:, 0], [*range(20), *range(5)])
 
 
 def test_changing_offsets_become_utc(tmp_path: Path):

@@ -1,0 +1,108 @@
+"""The format of the texts of dates, found from the texts alone."""
+
+import re
+import warnings
+
+import pandas as pd
+from pandas.tseries.api import guess_datetime_format
+
+from forecast.data.files.cells import Cells, quote
+
+YEARS = (1678, 2261)  # what pandas can count in nanoseconds
+_QUARTER = r"^(?:(?P<year>\d{4})[ -]?)?[Qq](?P<quarter>[1-4])(?:[ -]?(?P<year_after>\d{4}))?$"
+_QUARTER_NUMBER = r"^(?:\d{4}[ -]?)?[Qq][1-4](?:[ -]?\d{4})?$"
+_MONTHS = {
+    r"[A-Za-z]{3}([ -])\d{4}": "%b{}%Y",
+    r"[A-Za-z]{4,}([ -])\d{4}": "%B{}%Y",
+    r"\d{1,2}([/.])\d{4}": "%m{}%Y",
+}
+"""Patterns of months and years that pandas does not guess, and their formats."""
+_OVER_12, _NUMBER, _SIGN = r"(?:1[3-9]|2\d|3[01])", r"\d{1,2}", "[-/. ]"
+_DAY_FIRST = rf"^(?:\d{{4}}{_SIGN})?{_OVER_12}{_SIGN}{_NUMBER}(?:\D|$)"  # also after the year
+_MONTH_FIRST = rf"^(?:\d{{4}}{_SIGN})?{_NUMBER}{_SIGN}{_OVER_12}(?:\D|$)"
+
+
+def find_day_first(texts: pd.Series) -> bool | None:
+    """Whether the day comes before the month; None if no date shows it by a day after the 12th."""
+    orders = {True: _DAY_FIRST, False: _MONTH_FIRST}
+    return next((order for order, pattern in orders.items() if texts.str.contains(pattern).any()), None)
+
+
+def guess_dates(cells: Cells, column: str, texts: pd.Series, day_first: bool | None) -> pd.DatetimeIndex:
+    """Parse dates in ISO 8601, else in the only format that parses all of them; of two, `day_first` chooses.
+
+    Raises DataError for a date that cannot be parsed, or in which day and month could be swapped.
+    """
+    if texts.str.contains(_QUARTER_NUMBER).all():
+        quarters = texts.str.extract(_QUARTER)
+        months = 3 * quarters["quarter"].astype(int) - 2
+        texts = quarters["year"].fillna(quarters["year_after"]) + "-" + months.astype(str).str.zfill(2)
+    iso = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
+    if iso.notna().all():
+        return check_all_read(
+            cells, column, texts, iso, f"is not a date that can be read: {_advice(texts, iso)}"
+        )
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # where only one order can be meant
+        guesses = [_format_of(texts.iloc[0], dayfirst=order) for order in (bool(day_first), not day_first)]
+    read = [
+        pd.to_datetime(texts, format=guess, errors="coerce", utc=True)
+        for guess in dict.fromkeys(guesses)
+        if guess
+    ]
+    if not read:
+        complaint = f"is not a date that can be read: {_advice(texts, iso)}"
+        return check_all_read(cells, column, texts, iso, complaint)
+    complete = [dates for dates in read if dates.notna().all()]
+    if len(complete) == 2 and day_first is None:
+        differ = (complete[0] != complete[1]).to_numpy()
+        row = int(differ.argmax())
+        if differ.any():
+            message = f"{quote(texts.iloc[row])}: day or month first? Set data.day_first=true or false"
+            raise cells.refuse(message, row=row, column=column)
+    best = complete[0] if complete else max([iso, *read], key=lambda dates: dates.notna().sum())
+    complaint = f"cannot be read as the dates above can: {_advice(texts, pd.Series(best))}"
+    return check_all_read(cells, column, texts, best, complaint)
+
+
+def _format_of(text: str, *, dayfirst: bool) -> str | None:
+    """Guess the strptime format of a date, including AM and PM, which pandas cannot guess."""
+    for pattern, month in _MONTHS.items():
+        if found := re.fullmatch(pattern, text):
+            return month.format(found[1])
+    found = re.fullmatch(r"(.+) [0-9]{1,2}:[0-9]{2}(:[0-9]{2})? ?[AaPp][Mm]", text)
+    if found is None:
+        return guess_datetime_format(text, dayfirst=dayfirst)
+    day = guess_datetime_format(found[1], dayfirst=dayfirst)
+    space = " " if text[-3] == " " else ""
+    return day and f"{day} %I:%M{':%S' if found[2] else ''}{space}%p"
+
+
+def _advice(texts: pd.Series, read: pd.Series) -> str:
+    """Return advice based on the first date that was not parsed."""
+    text = texts.iloc[int(read.isna().argmax())]
+    if re.fullmatch(r"[2-6]\d{4}(\.\d*)?", text):
+        return "if it counts days since 1900, as in Excel, set data.date_format=excel"
+    if re.fullmatch(r"\d{9,10}(\.\d*)?|\d{12,13}", text):
+        unit = "unix" if len(text.split(".")[0]) < 12 else "unix_ms"
+        return f"if it counts since 1970, set data.date_format={unit}"
+    if re.search(r"\d ?[A-Z]{3,4}$", text):
+        return "if it ends in the name of a time zone, set data.timezone, such as Europe/Berlin"
+    return "set data.date_format"
+
+
+def check_all_read(
+    cells: Cells, column: str, texts: pd.Series, parsed: pd.Series, complaint: str
+) -> pd.DatetimeIndex:
+    """The parsed dates. Raises DataError for the first that could not be parsed or lies outside of `YEARS`."""
+    has_digits = texts.str.contains("[0-9]")  # pandas reads "now" and "today"
+    unread = (parsed.isna() | ~has_digits).to_numpy(dtype=bool)
+    if unread.any():
+        row = int(unread.argmax())
+        raise cells.refuse(f"{quote(texts.iloc[row])} {complaint}", row=row, column=column)
+    dates = pd.DatetimeIndex(parsed).tz_localize(None)
+    far = (dates.year < YEARS[0]) | (dates.year > YEARS[1])
+    if far.any():
+        row = int(far.argmax())
+        message = f"{quote(texts.iloc[row])} is not a date from {YEARS[0]} to {YEARS[1]}: correct it"
+        raise cells.refuse(message, row=row, column=column)
+    return dates
