@@ -65,6 +65,7 @@ def read_choices(config: DictConfig, typed: dict[str, Any]) -> Choices:
         batch_size=typed.get("data.batch_size"),
         columns_typed="data.columns" in typed,
         eval_stride=config.data.eval_stride,
+        na_values=config.data.get("na_values"),
     )
 
 

@@ -156,6 +156,33 @@ def test_a_code_for_missing_values_is_named(monkeypatch, tmp_path: Path, capsys)
         "walk": -9999,
     }
     assert "'data.na_values=[-9999]'" in content["command"]
+    again = "repeat the check: python -m forecast.check data=csv data.path=my.csv 'data.na_values=[-9999]'"
+    assert again in out
+    typed = ["data.path=my.csv", "data.na_values=[none]", "overwrite=true"]
+    assert run(monkeypatch, tmp_path, *typed) == 0
+    assert found(tmp_path)["suggested"]["data.na_values"] == ["none", -9999]
+    arguments = shlex.split(again)[6:]
+    assert run(monkeypatch, tmp_path, *arguments, "overwrite=true") == 0
+    assert {column["sentinel"] for column in found(tmp_path)["columns"]} == {None}
+
+
+def test_counters_errors_and_categories_are_named(monkeypatch, tmp_path: Path, capsys) -> None:
+    frame = table(600, "h", 24).assign(row=range(600))
+    frame.loc[400, "walk"] = 983_100.5
+    frame["sky"] = ["sun", "sun", "rain"] * 200
+    frame.loc[[3, 4], "sky"] = None
+    frame.to_csv(tmp_path / "my.csv", index=False)
+    assert run(monkeypatch, tmp_path, "data.path=my.csv", "data.past_covariates=[sky]") == 0
+    content, out = found(tmp_path), capsys.readouterr().out
+    assert content["suggested"]["data.columns"] == ["load", "walk"]
+    assert "counts the rows (data.drop=[row])" in out
+    (suspect,) = content["columns"][1]["suspects"]
+    assert (suspect["value"], suspect["date"]) == (983_100.5, frame["date"][400].isoformat())
+    assert "suspect   983,100.5 in walk at 2021-03-17 16:00, and all others from " in out
+    assert "text, 2 values, most often 'sun' (67%); 2 missing" in out
+    assert content["categories"] == [
+        {"name": "sky", "distinct": 2, "most_frequent": "sun", "fraction": 398 / 598, "missing": 2}
+    ]
 
 
 def many_series() -> pd.DataFrame:

@@ -45,7 +45,7 @@ class ReadOptions:
     thousands: str | None = None
     encoding: str | None = None
     sheet: str | None = None
-    na_values: Sequence[float | str] = ()
+    na_values: Sequence[int | float | str] = ()
     header: str = "first"
     names: Sequence[str] = ()
     start: str | None = None

@@ -126,16 +126,18 @@ def _reason_to_leave_out(column: Column) -> str:
         return "constant"
     if column.empty_in:
         return f"no value in {' and '.join(column.empty_in)}"
-    return ""
+    return "counts the rows" if column.counter else ""
 
 
-def suggest_na_values(columns: Sequence[Column]) -> list[Setting]:
-    """Suggest data.na_values for numbers that are probably codes for missing values."""
+def suggest_na_values(columns: Sequence[Column], choices: Choices) -> list[Setting]:
+    """Suggest data.na_values, with those that were typed, for numbers that are probably codes for missing values."""
     codes: dict[int, list[str]] = {}
     for column in columns:
         if column.sentinel is not None:
             codes.setdefault(int(column.sentinel), []).append(column.name)
-    if not codes:
+    if not codes or choices.na_values is None:
         return []
     named = "; ".join(f"{code} in {', '.join(names[:4])}" for code, names in codes.items())
-    return [Setting("data.na_values", list(codes), f"probable codes for missing values: {named}")]
+    return [
+        Setting("data.na_values", [*choices.na_values, *codes], f"probable codes for missing values: {named}")
+    ]

@@ -1,20 +1,19 @@
-"""Facts about each column, with notes on unusual ones."""
+"""Facts about each column of all series, with notes on unusual ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from forecast.data import Panel
 from forecast.data.row_ranges import ranges
-from forecast.tools.check.codes import find_sentinel
-from forecast.tools.check.gaps import all_columns, all_values, date_at, runs
+from forecast.tools.check.gaps import all_columns, all_values, date_at
+from forecast.tools.check.series_column import SeriesColumn, measure_series_column
+from forecast.tools.check.suspects import Suspect, name_suspects
 from forecast.tools.check.windows import SplitPart
 
-OUTLIER = 10
-"""A number is an outlier if it lies more than this many interquartile ranges beyond the quartiles."""
 LARGE_DRIFT, DRIFT = 1.0, 0.5
 """Smallest absolute drifts that are noted, in standard deviations of the training rows."""
 STUCK = 0.01
@@ -36,9 +35,11 @@ class Column:
         zeros: fraction of the numbers that are zero.
         leading_zeros: zeros before the first other number, the most of any series.
         longest_run: rows of the longest run of equal values, which begins on the date `run_from` of `series`.
-        outliers: numbers more than `OUTLIER` interquartile ranges beyond the quartiles of their series; none if that
-            range is 0.
+        outliers: numbers more than `series_column.OUTLIER` interquartile ranges beyond the quartiles of their series;
+            none if that range is 0.
+        suspects: numbers far from all others of their series, see `suspects`; the first ones.
         sentinel: a number that is probably a code for a missing value; None: there is no such number.
+        counter: whether it counts the rows of every series, as 0, 1, 2, ... does.
         empty_in: names of the splits in which no series has a number.
         constant, constant_in_training: whether it is constant in every series.
         drift: (mean of the test rows − mean of the training rows) / standard deviation of the training rows, the
@@ -57,7 +58,9 @@ class Column:
     run_from: pd.Timestamp
     series: str
     outliers: int
+    suspects: tuple[Suspect, ...]
     sentinel: float | None
+    counter: bool
     empty_in: tuple[str, ...]
     constant: bool
     constant_in_training: bool
@@ -68,6 +71,8 @@ class Column:
         if np.isnan(self.mean):
             return ["empty"]
         notes = []
+        if self.counter:
+            notes.append(f"counts the rows (data.drop=[{self.name}])")
         if self.empty_in:
             notes.append(f"no value in {' and '.join(self.empty_in)}")
         if self.constant:
@@ -91,27 +96,6 @@ class Column:
             if self.zeros >= MANY_ZEROS:
                 notes.append(f"{self.zeros:.0%} zeros")
         return notes
-
-
-@dataclass(frozen=True)
-class SeriesColumn:
-    """Facts about one column of one series; see `Column`."""
-
-    minimum: float
-    maximum: float
-    total: float
-    known: int
-    zeros: int
-    missing: int
-    leading_missing: int
-    leading_zeros: int
-    longest_run: int
-    run_start: int
-    outliers: int
-    sentinel: float | None
-    constant: bool
-    constant_in_training: bool
-    drift: float
 
 
 def format_date(date: pd.Timestamp) -> str:
@@ -146,48 +130,27 @@ def measure_columns(
     for name, column, each in zip(names, values.T, by_series, strict=True):
         is_empty = {part.name: np.isnan(column[ranges(part.first, part.last)]).all() for part in parts}
         empty_in = tuple(LABELS[part] for part, empty in is_empty.items() if empty)
-        columns.append(pool_series(name, each, panel, empty_in))
+        columns.append(pool_series(name, column, each, panel, empty_in))
     return share_sentinels(columns), by_series
 
 
 def share_sentinels(columns: Sequence[Column]) -> list[Column]:
     """Take the code for missing values of one column for that of every column whose lowest or highest number it is."""
     codes = {column.sentinel for column in columns} - {None}
-    return [
-        replace(column, sentinel=next((c for c in codes if c in (column.minimum, column.maximum)), None))
-        for column in columns
-    ]
-
-
-def measure_series_column(
-    values: Float[np.ndarray, " rows"], has_row: Bool[np.ndarray, " rows"], train: slice, test: slice
-) -> SeriesColumn:
-    """Return the facts about one column of one series."""
-    known = values[~np.isnan(values)]
-    before, after = (part[~np.isnan(part)] for part in (values[train], values[test]))
-    run, start = find_longest_run(values)
-    empty = not len(known)
-    return SeriesColumn(
-        minimum=np.inf if empty else float(known.min()),
-        maximum=-np.inf if empty else float(known.max()),
-        total=float(known.sum()),
-        known=len(known),
-        zeros=int((known == 0).sum()),
-        missing=int(np.isnan(values[has_row]).sum()),
-        leading_missing=_count_leading(np.isnan(values)),
-        leading_zeros=_count_leading(values == 0),
-        longest_run=run,
-        run_start=start,
-        outliers=_count_outliers(known),
-        sentinel=find_sentinel(known),
-        constant=not empty and bool(known.min() == known.max()),
-        constant_in_training=len(before) > 0 and bool(before.min() == before.max()),
-        drift=_measure_drift(before, after),
-    )
+    shared = []
+    for column in columns:
+        code = next((code for code in codes if code in (column.minimum, column.maximum)), None)
+        suspects = tuple(suspect for suspect in column.suspects if suspect.value != code)
+        shared.append(replace(column, sentinel=code, suspects=suspects))
+    return shared
 
 
 def pool_series(
-    name: str, by_series: Sequence[SeriesColumn], panel: Panel, empty_in: tuple[str, ...]
+    name: str,
+    column: Float[np.ndarray, " rows"],
+    by_series: Sequence[SeriesColumn],
+    panel: Panel,
+    empty_in: tuple[str, ...],
 ) -> Column:
     """Combine the facts about one column of all series."""
     known = sum(each.known for each in by_series)
@@ -208,37 +171,11 @@ def pool_series(
         run_from=date_at(panel.local_dates(np.array([row])), 0),
         series=str(panel.ids[stuck]),
         outliers=sum(each.outliers for each in by_series),
+        suspects=name_suspects(panel, column, [each.suspects for each in by_series]),
         sentinel=next((each.sentinel for each in by_series if each.sentinel is not None), None),
+        counter=known > 0 and all(each.counter for each in filled),
         empty_in=empty_in,
         constant=known > 0 and all(each.constant for each in filled),
         constant_in_training=known > 0 and all(each.constant_in_training for each in filled),
         drift=float(np.median(drifts)) if drifts else np.nan,
     )
-
-
-def find_longest_run(values: Float[np.ndarray, " rows"]) -> tuple[int, int]:
-    """Return the length and the first row of the longest run of equal values. A missing value equals no other value."""
-    starts, lengths = runs(values[1:] == values[:-1])
-    if not len(starts):
-        return 1, 0
-    longest = int(lengths.argmax())
-    return int(lengths[longest]) + 1, int(starts[longest])
-
-
-def _count_leading(mask: Bool[np.ndarray, " rows"]) -> int:
-    """Rows before the first one where `mask` is false."""
-    return len(mask) if mask.all() else int(mask.argmin())
-
-
-def _count_outliers(known: Float[np.ndarray, " known"]) -> int:
-    if not len(known):
-        return 0
-    low, high = np.quantile(known, (0.25, 0.75))
-    reach = OUTLIER * (high - low)
-    return int(((known < low - reach) | (known > high + reach)).sum()) if reach > 0 else 0
-
-
-def _measure_drift(before: Float[np.ndarray, " train"], after: Float[np.ndarray, " test"]) -> float:
-    if not len(before) or not len(after) or before.min() == before.max():
-        return np.nan
-    return float((after.mean() - before.mean()) / before.std())

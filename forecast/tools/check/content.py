@@ -28,6 +28,7 @@ def collect_findings(found: Diagnosis, typed: Mapping[str, Any]) -> dict[str, An
             **({"series": found.series} if panel.has_ids else {}),
             "gaps": gaps_to_dict(found.gaps),
             "columns": [to_dict(column) | {"notes": column.list_notes(longest)} for column in found.columns],
+            "categories": found.categories,
             "seasons": [
                 {
                     "rows": season.rows,

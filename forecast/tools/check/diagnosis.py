@@ -11,6 +11,7 @@ from forecast.data.files.table_source import TableSource
 from forecast.data.store.format import check_fits_memory
 from forecast.tools.check import advice
 from forecast.tools.check.calendar_gaps import find_calendar_of_gaps
+from forecast.tools.check.categories import CategoryColumn, measure_categories
 from forecast.tools.check.columns import Column, measure_columns
 from forecast.tools.check.gaps import Gaps, find_gaps, interpolate
 from forecast.tools.check.lengths import HORIZON, PAST, suggest_lengths
@@ -36,7 +37,8 @@ class Diagnosis:
         file: the panel of the file.
         panel: the panel that the suggested training reads, without useless columns.
         interpolated: `panel` with lines across its gaps.
-        columns: facts about the columns of the file.
+        columns: facts about the columns of numbers of the file.
+        categories: facts about its columns of text.
         seasons: seasons of the targets, measured on the longest series; `by_column` holds the targets of one series
             after another.
         season_rows: number of rows in which seasons were searched.
@@ -51,6 +53,7 @@ class Diagnosis:
     interpolated: Panel
     gaps: Gaps
     columns: list[Column]
+    categories: list[CategoryColumn]
     series: SeriesFacts
     targets: tuple[str, ...]
     seasons: list[Season]
@@ -96,7 +99,7 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         season = advice.suggest_season(
             training_rows(interpolated, longest, index, parts[0]), seasons, panel.season, choices
         )
-        settings = [*steps, *advice.suggest_na_values(columns), *useful, features, *lengths, *season]
+        settings = [*steps, *advice.suggest_na_values(columns, choices), *useful, features, *lengths, *season]
         stage("baselines")
         baselines, n_windows = measure(panel, data, settings, choices)
         settings += advice.suggest_training(n_windows, lengths, choices)
@@ -108,6 +111,7 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         interpolated=interpolated,
         gaps=gaps,
         columns=columns,
+        categories=measure_categories(file),
         series=measure_series(file, gaps, by_series, parts, chosen),
         targets=tuple(targets),
         seasons=seasons,

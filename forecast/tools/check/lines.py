@@ -13,7 +13,7 @@ from forecast.tools.check.seasons import CYCLES, Season, calendar_periods
 
 def describe_data(found: Diagnosis) -> str:
     """Describe rows, columns, frequency and dates in one line."""
-    panel, columns = found.file, plural(len(found.columns), "column")
+    panel, columns = found.file, plural(len(found.columns) + len(found.categories), "column")
     series = f"{len(panel):,} series, " if panel.has_ids else ""
     return (
         f"{found.name}: {series}{panel.n_rows:,} rows × {columns}, {panel.steps}, "
@@ -77,6 +77,17 @@ def describe_gaps(found: Diagnosis) -> list[str]:
         f"missing values are never scored; in the past of a window they are completed (data.fill={FILLS[0]})"
     )
     return lines
+
+
+def describe_suspects(found: Diagnosis) -> list[str]:
+    """Describe the numbers that are probably errors."""
+    return [
+        f"{suspect.value:,.12g} in {' '.join(filter(None, (suspect.series, column.name)))} at "
+        f"{format_date(suspect.date)}, and all others from {suspect.low:.6g} to {suspect.high:.6g}: correct it, or set "
+        f"data.na_values=[{suspect.value:.12g}]"
+        for column in found.columns
+        for suspect in column.suspects
+    ]
 
 
 def describe_stretch(gap: Stretch) -> str:

@@ -16,6 +16,7 @@ from forecast.tools.check.lines import (
     describe_seasons,
     describe_series,
     describe_split,
+    describe_suspects,
 )
 from forecast.tools.check.seasons import Season
 from forecast.tools.check.settings import write_command
@@ -32,6 +33,9 @@ def print_report(found: Diagnosis, typed: Mapping[str, Any]) -> None:
     if found.file.has_ids:
         print_section(console, "series", describe_series(found))
     print_section(console, "gaps", describe_gaps(found))
+    if codes := [setting for setting in found.settings if setting.key == "data.na_values"]:
+        print_section(console, "", [f"repeat the check: {write_command(typed, codes, 'check')}"])
+    print_section(console, "suspect", describe_suspects(found))
     console.print(tabulate_columns(found))
     print_section(console, "seasons", describe_seasons(found))
     print_section(console, "split", describe_split(found))
@@ -59,7 +63,7 @@ def print_section(console: Console, name: str, lines: list[str]) -> None:
 
 
 def tabulate_columns(found: Diagnosis) -> Grid:
-    """Return a table with one row per column: all columns, or the `SHOWN` with the most notes."""
+    """Return a table with one row per column: the numbers, at most the `SHOWN` with the most notes, then the texts."""
     notes = {column.name: column.list_notes(found.series.longest) for column in found.columns}
     shown = found.columns
     if len(shown) > SHOWN:
@@ -83,6 +87,8 @@ def tabulate_columns(found: Diagnosis) -> Grid:
             *strength,
             "; ".join(notes[column.name]),
         )
+    for category in found.categories:
+        grid.add_row(category.name, *[""] * (len(grid.columns) - 2), category.note)
     if len(found.columns) > SHOWN:
         rest = [notes[column.name] for column in found.columns if column not in shown]
         noted = sum(map(bool, rest))

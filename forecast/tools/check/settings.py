@@ -25,6 +25,7 @@ class Choices:
     Attributes:
         target_typed: whether `target` was typed; some data sets have a default target.
         columns_typed: whether data.columns was typed.
+        na_values: the codes for missing values; None if the source has no such option.
     """
 
     seq_len: int | None = None
@@ -37,13 +38,14 @@ class Choices:
     batch_size: int | None = None
     columns_typed: bool = False
     eval_stride: int | None = 1
+    na_values: Sequence[int | float | str] | None = ()
 
 
-def write_command(typed: Mapping[str, Any], settings: Sequence[Setting]) -> str:
-    """Return the training command, quoted for a shell: the data keys that the user typed, then the settings."""
+def write_command(typed: Mapping[str, Any], settings: Sequence[Setting], program: str = "train") -> str:
+    """Return a command, quoted for a shell: the data keys that the user typed, then the settings."""
     chosen = dict(typed) | {setting.key: setting.value for setting in settings}
     arguments = [format_argument(key, value) for key, value in chosen.items()]
-    return shlex.join(["python", "-m", "forecast.train", *arguments])
+    return shlex.join(["python", "-m", f"forecast.{program}", *arguments])
 
 
 def format_argument(key: str, value: Any) -> str:

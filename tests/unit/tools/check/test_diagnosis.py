@@ -16,7 +16,7 @@ from forecast.data import Panel, read_table
 from forecast.data.options import AUTO
 from forecast.tools.check import advice, lengths
 from forecast.tools.check.advice import suggest_training
-from forecast.tools.check.columns import find_longest_run, measure_columns
+from forecast.tools.check.columns import measure_columns
 from forecast.tools.check.figure import average_by, envelope, shorten
 from forecast.tools.check.gaps import find_gaps, runs
 from forecast.tools.check.lengths import suggest_lengths
@@ -27,7 +27,9 @@ from forecast.tools.check.seasons import (
     find_seasons,
     seasonal_strength,
 )
+from forecast.tools.check.series_column import find_longest_run, is_counter
 from forecast.tools.check.settings import Choices, Setting, format_argument
+from forecast.tools.check.suspects import find_suspects
 from forecast.tools.check.windows import split_parts
 
 
@@ -84,6 +86,41 @@ def test_a_column_without_values_in_a_split_is_left_out() -> None:
     assert columns[1].list_notes(100)[0] == "no value in validation and test"
     (setting,) = advice.suggest_columns(columns, Choices())
     assert setting.value == ["a"]
+
+
+def suspects_by_hand(values: np.ndarray) -> list[int]:
+    """The largest of the sets of 1 to 3 extreme numbers that lie ten ranges of the others away from them."""
+    known = np.flatnonzero(~np.isnan(values))
+    order = sorted(known, key=lambda row: -abs(values[row] - np.median(values[known])))
+    for count in (3, 2, 1):
+        rest = values[[row for row in known if row not in order[:count]]]
+        far = [max(rest.min() - values[row], values[row] - rest.max()) for row in order[:count]]
+        if 0 < 10 * (rest.max() - rest.min()) < min(far):
+            return sorted(int(row) for row in order[:count])
+    return []
+
+
+@given(st.lists(st.floats(0.001, 1e5), max_size=5), st.integers(50, 90), st.integers(0, 2**16))
+def test_numbers_far_from_all_others_are_suspects(planted: list[float], rows: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    values = random.exponential(size=rows)
+    values[random.permutation(rows)[: len(planted)]] = planted
+    values[random.permutation(rows)[:2]] = np.nan
+    assert list(find_suspects(values).rows) == (suspects_by_hand(values) if rows >= 52 else [])
+
+
+def test_true_spikes_are_no_suspects() -> None:
+    """Prices that are 2.6 ranges of the others away, an event that comes once, and four numbers of one size."""
+    prices = np.append(np.linspace(-200, 700, 100), 3_000.0)
+    event, four = np.zeros(100), np.random.default_rng(0).normal(size=100)
+    event[50], four[20:24] = 1.0, 1e6
+    assert [find_suspects(values).rows for values in (prices, event, four)] == [(), (), ()]
+
+
+def test_a_column_that_counts_rows() -> None:
+    counters = [np.arange(20.0), np.arange(1.0, 30.0), np.arange(2_000.0, 2_050.0)]
+    others = [np.arange(9.0), np.arange(0.0, 40.0, 2.0), np.append(np.arange(20.0), 0.0), np.full(20, 3.0)]
+    assert [is_counter(values) for values in (*counters, *others)] == [True] * 3 + [False] * 4
 
 
 @pytest.mark.parametrize("amplitude", [0.5, 1.0, 3.0])

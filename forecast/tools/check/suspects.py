@@ -1,0 +1,72 @@
+"""Numbers so far from all others that they are probably errors, such as a rain of 9,831 mm."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from forecast.data import Panel
+
+FAR = 10
+"""Least distance of a suspect from the range of the other numbers, in lengths of this range.
+
+The highest spike of the electricity prices that are published as EPF lies 2.6 such lengths away, and it is true.
+"""
+MOST = 3
+"""Largest number of suspects of a series: more of them are no isolated errors."""
+FEWEST = 50
+"""Numbers of a series in which suspects are sought."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A number that is probably an error; all numbers of its series that are not lie from `low` to `high`."""
+
+    series: str  # TABLE_ID if the source has no ids
+    date: pd.Timestamp
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Isolated:
+    """Rows of a series that hold suspects; its other numbers lie from `low` to `high`."""
+
+    rows: tuple[int, ...] = ()
+    low: float = np.nan
+    high: float = np.nan
+
+
+def find_suspects(values: Float[np.ndarray, " rows"]) -> Isolated:
+    """The rows of at most `MOST` numbers that lie `FAR` from all others; NaN does not count."""
+    rows = np.flatnonzero(~np.isnan(values))
+    if len(rows) < FEWEST:
+        return Isolated()
+    known = values[rows]
+    far = np.argpartition(-np.abs(known - np.median(known)), MOST)[: MOST + 1]
+    far = far[np.argsort(-np.abs(known[far] - np.median(known)), kind="stable")]
+    for count in range(MOST, 0, -1):
+        rest = np.delete(known, far[:count])
+        low, high = rest.min(), rest.max()
+        distance = np.maximum(low - known[far[:count]], known[far[:count]] - high).min()
+        if high > low and distance > FAR * (high - low):
+            return Isolated(tuple(sorted(rows[far[:count]].tolist())), float(low), float(high))
+    return Isolated()
+
+
+def name_suspects(
+    panel: Panel, column: Float[np.ndarray, " rows"], by_series: Sequence[Isolated]
+) -> tuple[Suspect, ...]:
+    """The first `MOST` suspects of a column of all series."""
+    found: list[Suspect] = []
+    for series, isolated in enumerate(by_series):
+        if isolated.rows and len(found) < MOST:
+            rows = int(panel.starts[series]) + np.array(isolated.rows)
+            found += [
+                Suspect(str(panel.ids[series]), date, value, isolated.low, isolated.high)
+                for date, value in zip(panel.local_dates(rows), column[rows].tolist(), strict=True)
+            ]
+    return tuple(found[:MOST])
