@@ -1,8 +1,10 @@
 """The base class of tables as sources of a panel: which rows and columns are read, and how they are checked."""
 
+import copy
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,8 @@ from forecast.data.files.table_rows import ColumnRoles, TableRows
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.system.errors import ConfigError, DataError
+
+AnySource = TypeVar("AnySource", bound="TableSource")
 
 _EARLIEST, _LATEST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")
 
@@ -94,6 +98,12 @@ class TableSource:
     def option_names(cls) -> tuple[str, ...]:
         """Names of the options."""
         return tuple(field.name for field in fields(TableSource))
+
+    def with_steps(self: AnySource, steps: str) -> AnySource:
+        """The same source with another value of the option `steps`."""
+        other = copy.copy(self)  # its other options are checked, and its paths complete
+        other.steps, other._spacing = steps, Spacing(self.freq, steps, self.calendar)
+        return other
 
     def _check_as_of(self) -> dict[str, str]:
         """Raises ConfigError unless `as_of` maps future covariates to columns."""

@@ -132,7 +132,7 @@ def choose_steps(data: DataModule, panel: Panel) -> tuple[Panel, list[Setting]]:
     calendar = find_calendar_of_gaps(panel)
     if calendar is None:
         return panel, []
-    data.source = replace(source, steps="rows")
+    data.source = source.with_steps("rows")
     with warnings.catch_warnings(action="ignore"):  # the first reading gave them
         panel = read_panel(data)
     why = f"the rows are {calendar.describe()}: dates between them are not missing"

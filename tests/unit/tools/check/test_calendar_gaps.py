@@ -1,11 +1,15 @@
 """Gaps that follow a calendar."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.data import downloaded_data
 from forecast.data.files.frame_source import read_frame
 from forecast.tools.check.calendar_gaps import find_calendar_of_gaps
+from forecast.tools.check.diagnosis import choose_steps, read_panel
 
 HOURS = pd.date_range("2024-01-01", "2024-03-29", freq="h")
 BUSINESS = pd.bdate_range("2024-01-01", "2024-06-28")
@@ -32,3 +36,20 @@ def test_the_calendar_of_gaps(dates: pd.DatetimeIndex, described: str | None) ->
     panel = read_frame(pd.DataFrame({"x": np.arange(len(dates)) + 1.0}, index=dates))
     calendar = find_calendar_of_gaps(panel)
     assert (calendar and calendar.describe()) == described
+
+
+def test_a_downloaded_set_is_read_again_from_its_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With rows as steps, a file below a relative root is the same file, and its steps are the dates of its rows."""
+    monkeypatch.chdir(tmp_path)
+    Path("root").mkdir()
+    dates = BUSINESS.delete([14, 60])
+    pd.DataFrame({"date": dates, "x": np.arange(len(dates)) + 1.0}).to_csv("root/set.csv", index=False)
+    options = {"name": "published", "seq_len": 8, "pred_len": 2, "split": [0.7, 0.1, 0.2]}
+    data = downloaded_data(root="root", path="set.csv", url=None, hash=None, **options)
+    panel, settings = choose_steps(data, read_panel(data))
+    assert [(setting.key, setting.value) for setting in settings] == [("data.steps", "rows")]
+    assert panel.grid.tolist() == dates.tolist()
+    assert not panel.has_missing
+    assert data.source.path == Path("root/set.csv")
