@@ -1,7 +1,6 @@
 """What a model reads of a row beside the values."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from jaxtyping import Float32, Int64
@@ -65,8 +64,7 @@ class TimeFeatures:
         return TimeFeatures(self.calendar.to(device), self.shifts.to(device), future, self.static.to(device))
 
 
-def calendar_rows(panel: Panel, state: dict[str, Any] | None, holidays: str | None) -> Rows:
-    """The calendar features of local times, of the zone of the training data."""
-    clock = panel.clock if state is None else replace(panel.clock, timezone=state.get("timezone"))
-    rows = DatedRows(panel.grid, panel.freq, holidays, clock)
+def calendar_rows(panel: Panel, timezone: str | None, holidays: str | None) -> Rows:
+    """The calendar features of local times in a time zone."""
+    rows = DatedRows(panel.grid, panel.freq, holidays, replace(panel.clock, timezone=timezone))
     return rows if panel.is_on_disk else TensorRows(rows[:])

@@ -17,7 +17,9 @@ from forecast.data.holidays import warn_of_utc_holidays
 from forecast.data.loader import WindowLoader
 from forecast.data.options import DataOptions, count_windows_per_epoch
 from forecast.data.panel import Panel
+from forecast.data.row_ranges import RowRanges
 from forecast.data.scaled_panel import ScaledPanel
+from forecast.data.scales import Scales
 from forecast.data.source import Source
 from forecast.data.split import Split, split_panel
 from forecast.data.time_features import season_candidates
@@ -118,19 +120,16 @@ class DataModule(L.LightningDataModule):
         if state is None and "train" not in self.rows:
             raise ConfigError("data.split=test has no training rows to fit a scaler on: use a checkpoint's")
         self._encode(state)
-        if state is not None:
+        where, panel = str(self.source.path or self.name), self.panel.select_columns(self.feature_columns)
+        if state is None:
+            scales = Scales.fit(where, panel, self.rows["train"], self.options, self.target_columns)
+        else:
             check_columns(self.title, state, self.feature_columns, self.target_columns)
-        # a series that is not in the checkpoint is scaled by its rows before the first forecast
-        first, last = self.rows.get("train") or (self.panel.starts, self.rows["test"][0])
-        self.scaled = ScaledPanel.of(
-            str(self.source.path or self.name),
-            self.panel.select_columns(self.feature_columns),
-            state,
-            first,
-            last,
-            self.options.scaling(self.season, self.target_columns),
-        )
-        self.scaler = self.scaled.scaler
+            # a series that is not in the checkpoint is scaled by its rows before the first forecast
+            rows = self.rows.get("train") or RowRanges(panel.starts, self.rows["test"].first)
+            scales = Scales.restore(where, panel, state, rows, self.options)
+        self.scaled = ScaledPanel.of(where, panel, scales, self.options, season=self.season)
+        self.scaler = scales.scaler
         self.target_scaler = self.scaler.select_columns(self.target_index)
         self.n_time_features = self.scaled.time.n_features
         self._device_windows: dict[str, Windows] = {}
@@ -138,7 +137,7 @@ class DataModule(L.LightningDataModule):
             self.title,
             self.panel,
             self.rows,
-            self.scaled.has_scale,
+            scales.has_scale,
             seq_len=self.seq_len,
             pred_len=self.pred_len,
             eval_stride=self.eval_stride,

@@ -1,12 +1,10 @@
 """The options of a data module, the same for every source."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forecast.data.domain import BoundSetting, TransformSetting, check_domain
 from forecast.data.future_covariates import KnownSteps, check_known_steps
 from forecast.data.missing import FillSetting, check_fill
-from forecast.data.scaled_panel import ScalingOptions
 from forecast.data.scaling import SCALE_BY, SCALERS
 from forecast.data.split import Split
 from forecast.system.errors import ConfigError
@@ -16,8 +14,43 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataOptions:
-    """How a data module splits, scales and cuts its panel.
+class ScalingOptions:
+    """How a panel is scaled, and how its missing values are completed.
+
+    Attributes:
+        scaler, scale_by: see `forecast.data.scaling.fit_scaler`.
+        holidays: country whose public holidays are a calendar feature.
+        fill, fill_limit: how missing values in the past of a window are completed, see `forecast.data.missing`.
+        known_steps: steps for which future covariates are known after a forecast origin, one number or by column; None:
+            over the whole horizon.
+        lower, upper, transform: bounds of the forecasts and transforms before scaling, see `forecast.data.domain`. A
+            checkpoint has its own.
+
+    Raises:
+        ConfigError: an option that cannot be.
+    """
+
+    scaler: str = "standard"
+    scale_by: str = "series"
+    holidays: str | None = None
+    fill: FillSetting | None = None
+    fill_limit: int | None = None
+    known_steps: KnownSteps | None = None
+    lower: BoundSetting | None = None
+    upper: BoundSetting | None = None
+    transform: TransformSetting | None = None
+
+    def __post_init__(self) -> None:
+        _check_choice("data.scaler", self.scaler, SCALERS)
+        _check_choice("data.scale_by", self.scale_by, SCALE_BY)
+        check_fill(self.fill, self.fill_limit)
+        check_known_steps(self.known_steps)
+        check_domain(self.lower, self.upper, self.transform)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions(ScalingOptions):
+    """How a data module scales its panel, splits it and cuts it into windows.
 
     Attributes:
         name: what the data is called in results.
@@ -25,14 +58,8 @@ class DataOptions:
         split: see `forecast.data.split`. With `split="test"` a checkpoint's scaler is needed.
         features: `M` (all targets from all columns), `S` (the target from itself), `MS` (the target from all columns).
         target: the column that `S` and `MS` forecast; default: the only one.
-        scaler, scale_by: see `forecast.data.scaling.fit_scaler`.
         batch_size, eval_batch_size: windows of a batch, over all processes.
         season: rows of a season; default: by the frequency. Then the seasonal naive may repeat another.
-        fill, fill_limit: how missing values in the past of a window are completed, see `forecast.data.missing`.
-        known_steps: steps for which future covariates are known after a forecast origin, one number or by column; None:
-            over the whole horizon.
-        lower, upper, transform: bounds of the forecasts and transforms before scaling, see `forecast.data.domain`.
-        holidays: country whose public holidays are a calendar feature.
         windows_per_epoch: training windows of an epoch, sampled anew each time; None: all; `auto`: by their number.
         eval_stride: use every n-th window of validation and test, the last one always; None: at most
             `EVALUATED_WINDOWS` windows of each split.
@@ -48,18 +75,9 @@ class DataOptions:
     split: Split
     features: str = "M"
     target: str | None = None
-    scaler: str = "standard"
-    scale_by: str = "series"
     batch_size: int = 32
     eval_batch_size: int | None = None
     season: int | None = None
-    holidays: str | None = None
-    fill: FillSetting | None = None
-    fill_limit: int | None = None
-    known_steps: KnownSteps | None = None
-    lower: BoundSetting | None = None
-    upper: BoundSetting | None = None
-    transform: TransformSetting | None = None
     windows_per_epoch: int | str | None = None
     eval_stride: int | None = 1
     seed: int = 0
@@ -75,33 +93,13 @@ class DataOptions:
                 raise ConfigError(f"{key}={value} must be a whole number of at least 1")
         if type(self.seed) is not int or self.seed < 0:
             raise ConfigError(f"seed={self.seed} must be a whole number of at least 0")
-        choices = {
-            "features": (self.features, FEATURES),
-            "data.scaler": (self.scaler, SCALERS),
-            "data.scale_by": (self.scale_by, SCALE_BY),
-        }
-        for key, (value, known) in choices.items():
-            if value not in known:
-                raise ConfigError(f"{key}={value} is not one of {', '.join(known)}")
-        check_fill(self.fill, self.fill_limit)
-        check_known_steps(self.known_steps)
-        check_domain(self.lower, self.upper, self.transform)
+        _check_choice("features", self.features, FEATURES)
+        super().__post_init__()
 
-    def scaling(self, season: int, targets: Sequence[str]) -> ScalingOptions:
-        """The options that scale and complete a panel with this season and these targets."""
-        return ScalingOptions(
-            kind=self.scaler,
-            by=self.scale_by,
-            holidays=self.holidays,
-            fill=self.fill,
-            fill_limit=self.fill_limit,
-            season=season,
-            targets=targets,
-            lower=self.lower,
-            upper=self.upper,
-            transform=self.transform,
-            known_steps=self.known_steps,
-        )
+
+def _check_choice(key: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ConfigError(f"{key}={value} is not one of {', '.join(known)}")
 
 
 def count_windows_per_epoch(asked: int | str | None, count: int) -> int:

@@ -1,69 +1,103 @@
-"""The scaler of all series of a panel: taken from a checkpoint, or fitted to rows of each series."""
+"""The scaler of all series of a panel: fitted to rows of each series, or restored from a checkpoint."""
 
+from collections.abc import Container
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Float64, Int64
+from torch import Tensor
 
 from forecast.data.domain import Domain
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries
+from forecast.data.row_ranges import PerSeries, RowRanges
 from forecast.data.scaler import Scaler
 from forecast.data.scaling import fit_scaler
 from forecast.data.stored_values import StoredValues
 
+Values = Float[np.ndarray, "rows columns"] | StoredValues
 
-def find_places(panel: Panel, state: dict[str, Any] | None) -> Int64[np.ndarray, " series"]:
+
+def find_places(panel: Panel, state: dict[str, Any]) -> PerSeries:
     """The number of each series among those with a scale in a checkpoint's `state`; −1 where there is none."""
-    if state is None:
-        return np.full(len(panel), -1)
     place = pd.Index(state["ids"]).get_indexer(panel.ids).astype(np.int64)
     place[(place >= 0) & ~np.array(state["has_scale"])[place]] = -1
     return place
 
 
-def make_scaler(
-    values: Float[np.ndarray, "rows columns"] | StoredValues,
-    columns: tuple[str, ...],
-    *,
-    panel: Panel,
-    domain: Domain,
-    saved: Scaler | None,
-    kind: str,
-    by: str,
-    first: PerSeries,
-    last: PerSeries,
-    place: Int64[np.ndarray, " series"],
-) -> Scaler:
-    """The scaler of all series of a panel for these columns.
+@dataclass(frozen=True)
+class PanelScaling:
+    """Makes the scalers of the series of a panel.
 
-    A series with a place in `saved` keeps that scale, and another is fitted to its rows first[s] … last[s] − 1. The
-    identity scales indicators, and a series with neither a place nor rows.
+    Attributes:
+        rows: the rows that the scale of each series is fitted to. A series without rows has the identity.
+        indicators: the columns that are indicators of categories, which have the identity.
+        kind, by: see `forecast.data.scaling.fit_scaler`.
     """
-    zeros = torch.zeros(len(place), len(columns), dtype=torch.float64)
-    scaler = Scaler(zeros, zeros + 1, domain)
-    if by == "all" and saved is not None:
-        place = np.zeros_like(place)  # all series had the same scale
-    if saved is not None:
-        old = np.flatnonzero(place >= 0)
-        scaler.copy_scales(saved, series=torch.from_numpy(old), source=torch.from_numpy(place[old]))
-    new = np.flatnonzero((place < 0) & (last > first))
-    if not len(new):
+
+    rows: RowRanges
+    indicators: Container[str]
+    kind: str
+    by: str
+
+    @property
+    def has_rows(self) -> Bool[np.ndarray, " series"]:
+        return self.rows.last > self.rows.first
+
+    @property
+    def has_scale(self) -> Bool[np.ndarray, " series"]:
+        """The series that a fit gives a scale: those with rows, or all if they share one scale."""
+        return self.has_rows | (self.by == "all")
+
+    def fit(self, values: Values, columns: tuple[str, ...], domain: Domain) -> Scaler:
+        """A scaler of these columns with each series fitted to its rows."""
+        scaler = self._identity(domain)
+        self._fit_series(scaler, np.flatnonzero(self.has_rows), values, columns, others=None)
         return scaler
-    others = None if saved is None else saved.scale
-    index = [i for i, name in enumerate(columns) if name not in panel.indicators]
-    if len(index) < len(columns):
-        values = values.select(index) if isinstance(values, StoredValues) else values[:, index]
-        columns, others = tuple(columns[i] for i in index), None if others is None else others[:, index]
-    fitted = fit_scaler(
-        values, columns, first[new], last[new],
-        kind=kind, by=by, others=others, domain=domain.select_columns(index),
-    )  # fmt: skip
-    if by == "all":
-        new, source = np.arange(len(place)), np.zeros_like(place)
-    else:
-        source = np.arange(len(new))
-    scaler.copy_scales(fitted, series=torch.from_numpy(new), source=torch.from_numpy(source), columns=index)
-    return scaler
+
+    def restore(self, saved: Scaler, place: PerSeries, values: Values, columns: tuple[str, ...]) -> Scaler:
+        """A scaler of these columns in which series s has the scale of series place[s] of `saved`.
+
+        A series whose place is −1 is fitted to its rows, unless all series have one scale.
+        """
+        scaler = self._identity(saved.domain)
+        if self.by == "all":
+            place = np.zeros_like(place)
+        known = np.flatnonzero(place >= 0)
+        scaler.copy_scales(saved, series=torch.from_numpy(known), source=torch.from_numpy(place[known]))
+        new = np.flatnonzero((place < 0) & self.has_rows)
+        self._fit_series(scaler, new, values, columns, others=saved.scale)
+        return scaler
+
+    def _identity(self, domain: Domain) -> Scaler:
+        zeros = torch.zeros(len(self.rows.first), len(domain.transforms), dtype=torch.float64)
+        return Scaler(zeros, zeros + 1, domain)
+
+    def _fit_series(
+        self,
+        scaler: Scaler,
+        series: Int64[np.ndarray, " some"],
+        values: Values,
+        columns: tuple[str, ...],
+        *,
+        others: Float64[Tensor, "others columns"] | None,
+    ) -> None:
+        """Fit some series of a scaler to their rows, in place; `others` are scales of other series."""
+        if not len(series):
+            return
+        index = [i for i, name in enumerate(columns) if name not in self.indicators]
+        if len(index) < len(columns):
+            values = values.select(index) if isinstance(values, StoredValues) else values[:, index]
+            columns, others = tuple(columns[i] for i in index), None if others is None else others[:, index]
+        fitted = fit_scaler(
+            values, columns, self.rows.first[series], self.rows.last[series],
+            kind=self.kind, by=self.by, others=others, domain=scaler.domain.select_columns(index),
+        )  # fmt: skip
+        source = np.arange(len(series))
+        if self.by == "all":
+            series, source = np.arange(len(scaler)), np.zeros(len(scaler), dtype=np.int64)
+        scaler.copy_scales(
+            fitted, series=torch.from_numpy(series), source=torch.from_numpy(source), columns=index
+        )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int64
@@ -10,6 +11,13 @@ ROWS_AT_ONCE = 1 << 22
 """Rows of a panel that are worked on at a time, so that temporary arrays stay small beside the panel."""
 
 PerSeries = Int64[np.ndarray, " series"]
+
+
+class RowRanges(NamedTuple):
+    """Of each series s, the rows first[s] … last[s] − 1."""
+
+    first: PerSeries
+    last: PerSeries
 
 
 def ranges(starts: PerSeries, stops: PerSeries) -> Int64[np.ndarray, " rows"]:

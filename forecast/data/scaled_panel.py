@@ -2,144 +2,65 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
-from forecast.data.domain import BoundSetting, Domain, TransformSetting, check_values, choose_domain
-from forecast.data.future_covariates import (
-    FutureCovariates,
-    KnownSteps,
-    check_known_as_trained,
-    resolve_known_steps,
-)
+from forecast.data.future_covariates import FutureCovariates
 from forecast.data.known_features import TimeFeatures, calendar_rows
-from forecast.data.missing import Fill, FillSetting, choose_methods, has_values
+from forecast.data.missing import Fill, choose_methods
+from forecast.data.options import ScalingOptions
 from forecast.data.panel import Panel
-from forecast.data.panel_scaler import find_places, make_scaler
-from forecast.data.row_ranges import PerSeries
 from forecast.data.rows import DiskRows, Rows, TensorRows
 from forecast.data.scaler import Scaler
-from forecast.data.static_features import Encoding, encode_static, feature_names, fit_static
+from forecast.data.scales import Scales
+from forecast.data.static_features import encode_static, feature_names
 from forecast.data.stored_values import StoredValues
 from forecast.data.windows import Windows, read_past
 from forecast.system.errors import DataError
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScalingOptions:
-    """How a panel is scaled and completed.
-
-    Attributes:
-        kind, by: see `forecast.data.scaling.fit_scaler`.
-        holidays: country whose public holidays are a calendar feature.
-        fill, fill_limit, season: see `forecast.data.missing.Fill`; `fill` is one method, or methods by column.
-        targets: the columns that are forecast.
-        lower, upper, transform: see `forecast.data.domain.choose_domain`. A checkpoint has its own.
-        known_steps: steps for which future covariates are known after a forecast origin, one number or by column.
-    """
-
-    kind: str
-    by: str
-    holidays: str | None
-    fill: FillSetting | None
-    fill_limit: int | None
-    season: int
-    targets: Sequence[str] = ()
-    lower: BoundSetting | None = None
-    upper: BoundSetting | None = None
-    transform: TransformSetting | None = None
-    known_steps: KnownSteps | None = None
-
-    def domain(self, columns: Sequence[str]) -> Domain:
-        """The transforms and the bounds of these columns."""
-        return choose_domain(columns, self.targets, self.lower, self.upper, self.transform)
-
-
 @dataclass(frozen=True)
 class ScaledPanel:
-    """A panel with its scalers.
+    """A panel with its scales.
 
     Attributes:
         values: scaled columns of the panel (rows, n_features).
         time: features of each row that are known ahead of time.
-        scaler, future_scaler: of the values and of the future covariates.
-        static: how static columns are encoded.
-        known_steps: steps for which each future covariate is known after a forecast origin; None: over any horizon.
-        place: the number of each series in the checkpoint that the scaler comes from, −1 if it is not there.
-        has_scale: the series that have a scale: those in the checkpoint, or with values in their training rows.
         fill: how missing values in the past of a window are completed; None: no value is missing.
     """
 
     panel: Panel
+    scales: Scales
     values: Rows
     time: TimeFeatures
-    scaler: Scaler
-    future_scaler: Scaler
-    static: Encoding
-    known_steps: list[int | None]
-    place: Int64[np.ndarray, " series"]
-    has_scale: Bool[np.ndarray, " series"]
     fill: Fill | None
 
     @classmethod
     def of(
-        cls,
-        name: str,
-        panel: Panel,
-        state: dict[str, Any] | None,
-        first: PerSeries,
-        last: PerSeries,
-        options: ScalingOptions,
+        cls, name: str, panel: Panel, scales: Scales, options: ScalingOptions, *, season: int
     ) -> "ScaledPanel":
-        """Scale a panel by its rows first[s] … last[s] − 1, or by a checkpoint's `state` where it has the series.
+        """Scale a panel, whose missing values are completed with this season; `name` is for messages.
 
-        `name` is for messages. Raises DataError for other future covariates than the checkpoint's, and for numbers
-        that float32 cannot hold once they are scaled.
+        Raises DataError for numbers that float32 cannot hold once they are scaled.
         """
-        known_steps = resolve_known_steps(options.known_steps, panel)
-        if state is not None:
-            check_known_as_trained(name, panel, known_steps, state)
-        place = find_places(panel, state)
-        if len(panel) > 1:  # a series without any value of a column has no scale
-            last = np.where(has_values(panel.values, first, last), last, first)
-        measured = np.empty((len(panel.values), 0))
-        if panel.future is not None:
-            measured = panel.future if not panel.as_of else panel.future[:, : len(panel.future_covariates)]
-        fit = partial(
-            make_scaler, panel=panel, kind=options.kind, by=options.by, first=first, last=last, place=place
-        )
-        saved = None if state is None else Scaler.from_state_dict(state["scaler"])
-        domain = options.domain(panel.columns) if saved is None else saved.domain
-        check_values(name, panel, domain)
-        scaler = fit(panel.values, panel.columns, domain=domain, saved=saved)
-        saved = None if state is None else Scaler.from_state_dict(state["future_scaler"])
-        unlimited = Domain.unlimited(len(panel.future_covariates))
-        future_scaler = fit(measured, panel.future_covariates, domain=unlimited, saved=saved)
-        encoding = fit_static(panel.static) if state is None else state["static"]
         future = None
         if panel.future_covariates:
-            future = FutureCovariates.of(panel, future_scaler, known_steps)
+            future = FutureCovariates.of(panel, scales.future_scaler, scales.known_steps)
         return cls(
             panel=panel,
-            values=_scaled_rows(name, panel, scaler),
+            scales=scales,
+            values=_scaled_rows(name, panel, scales.scaler),
             time=TimeFeatures(
-                calendar=calendar_rows(panel, state, options.holidays),
+                calendar=calendar_rows(panel, scales.timezone, options.holidays),
                 shifts=torch.from_numpy(panel.grid_starts - panel.starts),
                 future=future,
-                static=torch.from_numpy(encode_static(name, panel.static, encoding)),
+                static=torch.from_numpy(encode_static(name, panel.static, scales.static)),
             ),
-            scaler=scaler,
-            future_scaler=future_scaler,
-            static=encoding,
-            known_steps=known_steps,
-            place=place,
-            has_scale=(place >= 0) | (last > first) | (options.by == "all"),
-            fill=make_fill(panel, scaler, options),
+            fill=_make_fill(panel, scales.scaler, options, season),
         )
 
     def past(
@@ -167,18 +88,18 @@ class ScaledPanel:
         """What scales other rows in the same way."""
         return {
             "ids": self.panel.ids.tolist(),
-            "has_scale": self.has_scale.tolist(),
-            "scaler": self.scaler.state_dict(),
+            "has_scale": self.scales.has_scale.tolist(),
+            "scaler": self.scales.scaler.state_dict(),
             "future_covariates": list(self.panel.future_covariates),
             "as_of": dict(self.panel.as_of),
-            "known_steps": self.known_steps,
-            "future_scaler": self.future_scaler.state_dict(),
-            "static": self.static,
-            "static_features": feature_names(self.static),
+            "known_steps": self.scales.known_steps,
+            "future_scaler": self.scales.future_scaler.state_dict(),
+            "static": self.scales.static,
+            "static_features": feature_names(self.scales.static),
         }
 
 
-def make_fill(panel: Panel, scaler: Scaler, options: ScalingOptions) -> Fill | None:
+def _make_fill(panel: Panel, scaler: Scaler, options: ScalingOptions, season: int) -> Fill | None:
     """How missing values of the panel are completed; None where no value is missing."""
     chosen = zip(panel.columns, choose_methods(options.fill, panel.columns), strict=True)
     methods = tuple("previous" if name in panel.indicators else method for name, method in chosen)
@@ -186,7 +107,7 @@ def make_fill(panel: Panel, scaler: Scaler, options: ScalingOptions) -> Fill | N
         return None
     zeros = torch.zeros(len(scaler), 1, len(panel.columns))
     zero = scaler.transform(zeros, torch.arange(len(scaler)))[:, 0].float()
-    return Fill(methods, options.season, options.fill_limit, zero)
+    return Fill(methods, season, options.fill_limit, zero)
 
 
 def _scaled_rows(name: str, panel: Panel, scaler: Scaler) -> Rows:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from forecast.data.clock import Clock
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries
+from forecast.data.row_ranges import PerSeries, RowRanges
 from forecast.data.time_features import rows_in
 from forecast.system.errors import ConfigError, DataError
 
@@ -50,10 +50,8 @@ def split_rows(
     return {"train": range(train_end), "val": range(train_end, val_end), "test": range(val_end, end)}
 
 
-def split_panel(
-    panel: Panel, split: Split, *, seq_len: int, season: int
-) -> dict[str, tuple[PerSeries, PerSeries]]:
-    """The first row of every series in each split, and the row after its last one.
+def split_panel(panel: Panel, split: Split, *, seq_len: int, season: int) -> dict[str, RowRanges]:
+    """The rows of every series in each split.
 
     Dates are the same for all series; months and fractions count from the beginning of each series. A series that is
     too short has no rows. With `split="test"` the first `seq_len` rows are history alone; of a single series a
@@ -76,7 +74,7 @@ def split_panel(
         history = np.where(has_season, max(seq_len, season), seq_len)
         rows["test"] = np.minimum(history, lengths), lengths
     return {
-        name: (panel.starts + first.clip(0, lengths), panel.starts + last.clip(0, lengths))
+        name: RowRanges(panel.starts + first.clip(0, lengths), panel.starts + last.clip(0, lengths))
         for name, (first, last) in rows.items()
     }
 

@@ -63,7 +63,7 @@ def adapted_offsets(
     errors = torch.full((len(part), count, horizon, len(tested.target_index)), torch.nan)
     if sum(counts):
         windows = windows_from(tested, scaled, replayed, passes)
-        scaler = scaled.scaler.select_columns(tested.target_index)
+        scaler = scaled.scales.scaler.select_columns(tested.target_index)
         found = errors_before(tested, baseline, scaler, windows, torch.from_numpy(rows), horizon)
         for series, part_of_it in enumerate(found.split(counts.tolist())):
             errors[series, count - len(part_of_it) :] = part_of_it

@@ -13,8 +13,10 @@ from torch import Tensor
 
 from forecast.checkpoints.file import load_checkpoint
 from forecast.data import Batch, DataModule, Windows
+from forecast.data.row_ranges import RowRanges
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
+from forecast.data.scales import Scales
 from forecast.evaluation.adaptive import score_adaptive
 from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
 from forecast.evaluation.baselines import FittedBaselines
@@ -225,12 +227,11 @@ def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> t
 
     A series that is not in `state` is scaled by its rows before its first origin.
     """
-    panel = data.panel.select_columns(data.feature_columns)
+    where, panel = str(data.source.path or data.name), data.panel.select_columns(data.feature_columns)
     first, counts = origins.first_rows(len(panel))
-    scaled = ScaledPanel.of(
-        str(data.source.path or data.name), panel, state, panel.starts, np.where(counts > 0, first, panel.starts),
-        data.options.scaling(data.season, data.target_columns),
-    )  # fmt: skip
+    rows = RowRanges(panel.starts, np.where(counts > 0, first, panel.starts))
+    scales = Scales.restore(where, panel, state, rows, data.options)
+    scaled = ScaledPanel.of(where, panel, scales, data.options, season=data.season)
     begin = first - data.seq_len
     stop = np.where(counts > 0, begin + (counts - 1) * origins.stride + 1, begin)
     windows = scaled.windows(
@@ -239,4 +240,4 @@ def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> t
         pred_len=data.pred_len,
         target_index=data.target_index,
     )
-    return windows, scaled.scaler.select_columns(data.target_index)
+    return windows, scales.scaler.select_columns(data.target_index)

@@ -12,8 +12,10 @@ from jaxtyping import Int64
 from forecast.data import Panel, Windows
 from forecast.data.files.cells import quote
 from forecast.data.missing import SEASONS_BACK, carry_forward
-from forecast.data.row_ranges import ranges
-from forecast.data.scaled_panel import ScaledPanel, ScalingOptions
+from forecast.data.options import ScalingOptions
+from forecast.data.row_ranges import RowRanges, ranges
+from forecast.data.scaled_panel import ScaledPanel
+from forecast.data.scales import Scales
 from forecast.inference.forecast import Values
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError, DataError
@@ -151,16 +153,15 @@ def scale_part(model: TrainedModel, part: Panel, rows: Int64[np.ndarray, " chose
     """Scale a panel as in training; a new series by its rows before its origin, `rows[s]`."""
     saved = model.config["data"]
     options = ScalingOptions(
-        kind=saved["scaler"],
-        by=saved.get("scale_by", "series"),
+        scaler=saved["scaler"],
+        scale_by=saved.get("scale_by", "series"),
         holidays=model.holidays,
         fill=saved.get("fill"),
         fill_limit=saved.get("fill_limit"),
-        season=model.season,
-        targets=model.target_columns,
         known_steps=saved.get("known_steps"),
     )
-    return ScaledPanel.of("the data", part, model.data_state, part.starts, rows, options)
+    scales = Scales.restore("the data", part, model.data_state, RowRanges(part.starts, rows), options)
+    return ScaledPanel.of("the data", part, scales, options, season=model.season)
 
 
 def windows_from(

@@ -66,9 +66,9 @@ def predict(
     history = max(history_of(model, baseline) + 1, 4 * horizon, 48)  # the first row may be carried, not read
     part, rows = take_part(model, panel, chosen, origins, history, passes)
     scaled = scale_part(model, part, rows)
-    known = describe_known_steps(scaled, count_known(part, rows, passes, scaled.known_steps), passes)
+    known = describe_known_steps(scaled, count_known(part, rows, passes, scaled.scales.known_steps), passes)
     warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
-    scaler, series = scaled.scaler.select_columns(model.target_index), torch.arange(len(part))
+    scaler, series = scaled.scales.scaler.select_columns(model.target_index), torch.arange(len(part))
     windows = windows_from(model, scaled, [range(row, row + 1) for row in rows.tolist()], passes)
     point, output = forecast_series(model, windows, horizon, baseline, scaler)
     calibration, offsets, replayed = None, None, 0
@@ -91,7 +91,7 @@ def predict(
         high={level: unscale(high) for level, (_, high) in sides.items()},
         truth=known_truth(part, rows, horizon, model.target_index),
         method=method,
-        new=int((scaled.place < 0).sum()),
+        new=int((scaled.scales.place < 0).sum()),
         known=known,
         baseline=baseline,
         replayed=replayed,
@@ -148,7 +148,9 @@ def describe_known_steps(
 ) -> list[str]:
     """Describe the future covariates that are not known for all steps, such as "temperature for 24 of 168 steps"."""
     found = []
-    for name, limit, counts in zip(scaled.panel.future_covariates, scaled.known_steps, known.T, strict=True):
+    for name, limit, counts in zip(
+        scaled.panel.future_covariates, scaled.scales.known_steps, known.T, strict=True
+    ):
         if limit is not None:
             low, high = int(counts.min()), int(counts.max())
             found.append(f"{name} for {low if low == high else f'{low} to {high}'} of {steps} steps")

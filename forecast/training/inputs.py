@@ -28,7 +28,7 @@ def describe_inputs(data: DataModule) -> list[str]:
     described = {role: panel.describe_covariates(names) for role, names in covariates.items() if names}
     if listed := "; ".join(f"{role} {names}" for role, names in described.items()):
         lines.append(f"covariates {listed}")
-    known = describe_known(panel.future_covariates, panel.as_of, data.scaled.known_steps)
+    known = describe_known(panel.future_covariates, panel.as_of, data.scaled.scales.known_steps)
     if limited := sorted(set(known) - set(panel.future_covariates)):
         lines.append(f"known      {', '.join(limited)}")
     lines += describe_missing(panel, data.feature_columns, data.target_columns, data.options.fill)

@@ -157,7 +157,7 @@ def list_known_inputs(data: DataModule) -> list[InputGroup]:
 def _list_static(data: DataModule, first: int) -> list[InputGroup]:
     """List the static columns; the features of a column of texts are one group."""
     groups = []
-    for name, encoding in data.scaled.static.items():
+    for name, encoding in data.scaled.scales.static.items():
         width = len(feature_names({name: encoding}))
         groups.append(InputGroup(InputKind.STATIC, name, tuple(range(first, first + width))))
         first += width

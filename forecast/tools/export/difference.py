@@ -147,7 +147,7 @@ def prepare_test_data(trained: TrainedModel, given: Mapping[str, Any]) -> DataMo
 
 def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:
     """The inputs of an exported file for some test windows, from values and dates, in float64."""
-    scaled, windows = data.scaled, data.windows["test"]
+    scaled, scales, windows = data.scaled, data.scaled.scales, data.windows["test"]
     panel, series = scaled.panel, batch.series
     steps = torch.arange(-windows.seq_len, windows.pred_len)
     rows = (windows.origins(batch.index)[:, None] + steps).numpy()
@@ -155,18 +155,18 @@ def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[st
     time = torch.from_numpy(time_features(dates, data.freq, data.options.holidays)).unflatten(0, rows.shape)
     inputs = {
         "past": replace_missing(
-            panel.values[rows[:, : windows.seq_len]], scaled.scaler.inverse(batch.past, series)
+            panel.values[rows[:, : windows.seq_len]], scales.scaler.inverse(batch.past, series)
         ),
         "past_time": time[:, : windows.seq_len],
         "future_time": time[:, windows.seq_len :],
     }
     if not takes_scale(trained):
         return inputs
-    scalers = scaled.scaler, scaled.future_scaler
+    scalers = scales.scaler, scales.future_scaler
     inputs["center"] = torch.cat([scaler.center[series] for scaler in scalers], dim=1)
     inputs["scale"] = torch.cat([scaler.scale[series] for scaler in scalers], dim=1)
-    if scaled.scaler.domain.has_transforms:
-        inputs |= {"location": scaled.scaler.location[series], "shape": scaled.scaler.shape[series]}
+    if scales.scaler.domain.has_transforms:
+        inputs |= {"location": scales.scaler.location[series], "shape": scales.scaler.shape[series]}
     if panel.future is not None and panel.future_covariates:
         inputs |= covariate_inputs(data, batch, rows, time.shape[2])
     if scaled.time.static.shape[1]:
@@ -182,12 +182,12 @@ def covariate_inputs(
     assert panel.future is not None
     read = torch.cat([batch.past_time, batch.future_time], dim=1)[..., n_calendar:]
     after = panel.future[rows[:, seq_len:]][..., panel.ahead_index]
-    for column, steps in enumerate(data.scaled.known_steps):
+    for column, steps in enumerate(data.scaled.scales.known_steps):
         after[:, steps or data.pred_len :, column] = np.nan
     values = np.concatenate([panel.future[rows[:, :seq_len]][..., :n], after], axis=1)
-    completed = data.scaled.future_scaler.inverse(read[..., :n], batch.series)
+    completed = data.scaled.scales.future_scaler.inverse(read[..., :n], batch.series)
     inputs = {"future_covariates": replace_missing(values, completed)}
-    if n_known := sum(steps is not None for steps in data.scaled.known_steps):
+    if n_known := sum(steps is not None for steps in data.scaled.scales.known_steps):
         inputs["known"] = read[..., n : n + n_known].double()
     return inputs
 

@@ -229,7 +229,7 @@ def test_a_value_that_was_constant_in_training_is_not_an_outlier() -> None:
     ):
         data = ready(frame, future_covariates=["price"], static_covariates=["size"])
     test = every(data, "test")
-    assert test.future_time.abs().max() < 50 / data.scaled.future_scaler.scale[1:].min()
+    assert test.future_time.abs().max() < 50 / data.scaled.scales.future_scaler.scale[1:].min()
     state = data.state_dict()
     new = frame[one].assign(unique_id="new", size=5_000.0)
     options = SIZES | {"future_covariates": ["price"], "static_covariates": ["size"], "split": "test"}
@@ -237,7 +237,7 @@ def test_a_value_that_was_constant_in_training_is_not_an_outlier() -> None:
     later.load_state_dict(state)
     with pytest.warns(UserWarning, match="price in 1 of 1 series"):
         later.setup()
-    assert later.scaled.future_scaler.scale.item() in data.scaled.future_scaler.scale
+    assert later.scaled.scales.future_scaler.scale.item() in data.scaled.scales.future_scaler.scale
     assert every(later, "test").future_time[..., -1].abs().max() == 0
 
 
@@ -453,7 +453,7 @@ def test_gaps_within_each_series_stay_missing() -> None:
         assert data.panel.future is not None
         np.testing.assert_array_equal(data.panel.future[rows, 0], history["price"])
         assert data.scaled.time.future is not None
-        prices = data.scaled.future_scaler.inverse(
+        prices = data.scaled.scales.future_scaler.inverse(
             data.scaled.time.future.past[rows][None],
             torch.tensor([s]),  # what the model reads
         )
@@ -512,7 +512,7 @@ def test_a_series_without_training_rows_is_read_again_from_a_checkpoint_unchange
     frame = frame.loc[(frame["unique_id"] != "é") | (frame["ds"] >= "2024-02-15")]
     options = {"split": ["2024-02-10", "2024-02-20"]}
     data = ready(frame, **options)
-    assert data.scaled.has_scale.tolist() == [True, True, True, False]
+    assert data.scaled.scales.has_scale.tolist() == [True, True, True, False]
     again = long_frame_data(frame, **SIZES | options)
     again.load_state_dict(data.state_dict())
     again.setup()

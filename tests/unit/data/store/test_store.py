@@ -119,7 +119,7 @@ def test_rows_after_the_last_target_give_future_covariates(tmp_path: Path) -> No
         path=write_store(tmp_path / "b.store", read_table(tmp_path / "b.csv")), **SIZES, **roles
     )
     other.setup()
-    assert torch.equal(other.scaled.future_scaler.scale, disk.scaled.future_scaler.scale)
+    assert torch.equal(other.scaled.scales.future_scaler.scale, disk.scaled.scales.future_scaler.scale)
     assert torch.equal(
         other.windows["test"].gather(last).future_time, disk.windows["test"].gather(last).future_time
     )
