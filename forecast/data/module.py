@@ -72,6 +72,11 @@ class DataModule(L.LightningDataModule):
         return path.name if path and self.name in GENERIC_NAMES else self.name
 
     @property
+    def location(self) -> str:
+        """The path or the URL in messages; the name of data without one."""
+        return str(self.source.path or self.name)
+
+    @property
     def windows_per_epoch(self) -> int:
         """Training windows of an epoch."""
         return count_windows_per_epoch(self.options.windows_per_epoch, self.n_windows["train"])
@@ -116,47 +121,45 @@ class DataModule(L.LightningDataModule):
 
     def _scale(self) -> None:
         """Scale by the training rows or by a checkpoint, and cut every split into windows."""
-        state = self._saved_state
-        if state is None and "train" not in self.rows:
+        if self._saved_state is None and "train" not in self.rows:
             raise ConfigError("data.split=test has no training rows to fit a scaler on: use a checkpoint's")
-        self._encode(state)
-        where, panel = str(self.source.path or self.name), self.panel.select_columns(self.feature_columns)
-        if state is None:
-            scales = Scales.fit(where, panel, self.rows["train"], self.options, self.target_columns)
-        else:
-            check_columns(self.title, state, self.feature_columns, self.target_columns)
-            # a series that is not in the checkpoint is scaled by its rows before the first forecast
-            rows = self.rows.get("train") or RowRanges(panel.starts, self.rows["test"].first)
-            scales = Scales.restore(where, panel, state, rows, self.options)
-        self.scaled = ScaledPanel.of(where, panel, scales, self.options, season=self.season)
-        self.scaler = scales.scaler
-        self.target_scaler = self.scaler.select_columns(self.target_index)
-        self.n_time_features = self.scaled.time.n_features
-        self._device_windows: dict[str, Windows] = {}
-        starts = find_window_starts(
-            self.title,
-            self.panel,
-            self.rows,
-            scales.has_scale,
-            seq_len=self.seq_len,
-            pred_len=self.pred_len,
-            eval_stride=self.eval_stride,
-        )
-        self.windows = {split: self.windows_from(rows) for split, rows in starts.items()}
-        self.n_windows = {split: len(windows) for split, windows in self.windows.items()}
-
-    def _encode(self, state: dict[str, Any] | None) -> None:
-        """Turn the categories of covariates, of the training rows or of a checkpoint, into columns; choose columns."""
-        where, panel = str(self.source.path or self.name), self._panel
-        assert panel is not None
-        categories = self.categories if state is None else state.get("categories", {})
-        if categories is None:
-            categories = fit_categories(where, panel, *self.rows["train"])
-        self.categories, self.panel = categories, encode_categories(where, panel, categories)
+        self.panel, self.categories = self._encode()
         columns = choose_columns(self.title, self.panel, self.options.features, self.options.target)
         self.columns, self.feature_columns = self.panel.targets, columns.features
         self.target_columns, self.target_index = columns.targets, columns.index
         self.n_features, self.n_targets = len(columns.features), len(columns.targets)
+        read = self.panel.select_columns(self.feature_columns)
+        scales = self._make_scales(read)
+        self.scaled = ScaledPanel.of(self.location, read, scales, self.options, season=self.season)
+        self.scaler, self.target_scaler = scales.scaler, scales.scaler.select_columns(self.target_index)
+        self.n_time_features = self.scaled.time.n_features
+        self._device_windows: dict[str, Windows] = {}
+        starts = find_window_starts(
+            self.title, self.panel, self.rows, scales.has_scale,
+            seq_len=self.seq_len, pred_len=self.pred_len, eval_stride=self.eval_stride,
+        )  # fmt: skip
+        self.windows = {split: self.windows_from(rows) for split, rows in starts.items()}
+        self.n_windows = {split: len(windows) for split, windows in self.windows.items()}
+
+    def _encode(self) -> tuple[Panel, Categories]:
+        """The panel with categories as indicator columns, and the categories: of a checkpoint or the training rows."""
+        assert self._panel is not None
+        categories = self.categories
+        if self._saved_state is not None:
+            categories = self._saved_state.get("categories", {})
+        elif categories is None:
+            categories = fit_categories(self.location, self._panel, *self.rows["train"])
+        return encode_categories(self.location, self._panel, categories), categories
+
+    def _make_scales(self, panel: Panel) -> Scales:
+        """The scales of these columns, fitted to the training rows or restored from a checkpoint."""
+        state = self._saved_state
+        if state is None:
+            return Scales.fit(self.location, panel, self.rows["train"], self.options, self.target_columns)
+        check_columns(self.title, state, self.feature_columns, self.target_columns)
+        # a series that is not in the checkpoint is scaled by its rows before the first forecast
+        rows = self.rows.get("train") or RowRanges(panel.starts, self.rows["test"].first)
+        return Scales.restore(self.location, panel, state, rows, self.options)
 
     def windows_from(self, starts: Sequence[range]) -> Windows:
         """Windows over the scaled panel; of each series, their pasts begin at these rows."""

@@ -52,7 +52,8 @@ class Calibration:
         """
         at = probabilities(levels, PROBABILITIES)
         errors = errors.cpu().movedim(0, -1).contiguous()  # (steps, n_targets, windows)
-        ordered = torch.from_numpy(np.sort(errors.numpy(), axis=-1))  # NaN last; ten times faster than torch.sort
+        # NaN last; NumPy sorts ten times faster than torch.sort
+        ordered = torch.from_numpy(np.sort(errors.numpy(), axis=-1))
         count = errors.isfinite().sum(-1)  # (steps, n_targets)
         ranks = torch.stack([
             (torch.floor if p < 0.5 else torch.ceil)(((count + 1).double() * p).round(decimals=6)) for p in at

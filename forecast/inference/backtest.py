@@ -227,11 +227,11 @@ def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> t
 
     A series that is not in `state` is scaled by its rows before its first origin.
     """
-    where, panel = str(data.source.path or data.name), data.panel.select_columns(data.feature_columns)
+    panel = data.panel.select_columns(data.feature_columns)
     first, counts = origins.first_rows(len(panel))
     rows = RowRanges(panel.starts, np.where(counts > 0, first, panel.starts))
-    scales = Scales.restore(where, panel, state, rows, data.options)
-    scaled = ScaledPanel.of(where, panel, scales, data.options, season=data.season)
+    scales = Scales.restore(data.location, panel, state, rows, data.options)
+    scaled = ScaledPanel.of(data.location, panel, scales, data.options, season=data.season)
     begin = first - data.seq_len
     stop = np.where(counts > 0, begin + (counts - 1) * origins.stride + 1, begin)
     windows = scaled.windows(

@@ -200,7 +200,7 @@ class TrainedModel:
     def read_source(self, module: DataModule) -> Panel:
         """Read the rows of a data module, with their dates on the clock and their categories as in training."""
         panel = module.source.read().on_clock(clock_of(self.data_state))
-        return encode_categories(str(module.source.path or module.name), panel, self.categories)
+        return encode_categories(module.location, panel, self.categories)
 
     def data_config(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of the data module that `data` creates."""
