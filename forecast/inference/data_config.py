@@ -48,9 +48,8 @@ OF_THE_MODEL = (
 OF_A_FRAME = (*OF_THE_MODEL, "batch_size", "eval_batch_size", "split", "windows_per_epoch", "eval_stride")
 """Settings that apply to a DataFrame."""
 
-
-COVARIATES = ("past_covariates", "future_covariates")
-"""Settings that a store and a file have."""
+OF_A_STORE = (*OF_A_FRAME, "past_covariates", "future_covariates")
+"""Settings that apply to a store and to a CSV file."""
 
 
 def choose_data_config(
@@ -64,28 +63,24 @@ def choose_data_config(
         feature_columns: the columns that the model reads.
         given: settings that replace those of training, except null ones. If `path` is another file than in training,
             all its rows are the split `test` unless `split` is given too.
+
+    Raises:
+        CheckpointError: no data are given for a model of a DataFrame.
+        ConfigError: settings that do not apply to the training data.
     """
     if isinstance(given, DictConfig):
         given = OmegaConf.to_container(given)  # type: ignore[assignment]
     chosen = {key: value for key, value in given.items() if value is not None}
-    if saved["name"] == FRAME and not {"path", "_target_"} & set(chosen):
-        raise CheckpointError(f"{checkpoint}: it was trained on a DataFrame: give one, or a file (data.path)")
-    if "_target_" in chosen:  # another data set of conf/data
-        own = {key: value for key, value in chosen.items() if not str(value).startswith("${")}
-        kept = {key: saved[key] for key in OF_THE_MODEL}
-        return {"windows_per_epoch": saved["windows_per_epoch"], **own, **kept}
+    if "_target_" in chosen:
+        return _other_set_config(saved, chosen)
     if saved["_target_"] == "forecast.data.downloaded_data":
         saved = replace_download_address(saved, chosen.get("root"))
     if "path" in chosen:
-        root = chosen.pop("root", "")
-        if isinstance(locate(chosen["path"]), Path):
-            chosen["path"] = str(Path(root) / chosen["path"])
-    elif "root" in chosen and "root" not in saved:
-        raise ConfigError(
-            f"data.root={chosen['root']}: {checkpoint} was trained on a file of its own: give another by data.path"
-        )
-    if "path" in chosen and not is_same_file(chosen["path"], saved.get("path")):
-        saved = other_file_config(saved, chosen["path"], feature_columns)
+        chosen = _with_full_path(chosen)
+        if not is_same_file(chosen["path"], saved.get("path")):
+            saved = _other_file_config(saved, chosen["path"], feature_columns)
+    else:
+        _check_training_data(checkpoint, saved, chosen)
     if saved["_target_"] == STORE and "future_path" in chosen:
         raise ConfigError(
             f"future={chosen['future_path']}: a store has future covariates in its own last rows: convert a file that "
@@ -94,21 +89,51 @@ def choose_data_config(
     return {**saved, **chosen}
 
 
-def other_file_config(saved: dict[str, Any], path: str, feature_columns: Sequence[str]) -> dict[str, Any]:
+def _other_set_config(saved: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
+    """The settings of another data set of conf/data, `chosen`, with those that belong to the model."""
+    own = {key: value for key, value in chosen.items() if not str(value).startswith("${")}
+    kept = {key: saved[key] for key in OF_THE_MODEL}
+    return {"windows_per_epoch": saved["windows_per_epoch"], **own, **kept}
+
+
+def _with_full_path(chosen: dict[str, Any]) -> dict[str, Any]:
+    """The settings with `root` joined to the path of a local file."""
+    root, path = chosen.get("root", ""), chosen["path"]
+    path = str(Path(root) / path) if isinstance(locate(path), Path) else path
+    return {**_without(chosen, ("root",)), "path": path}
+
+
+def _check_training_data(checkpoint: Path, saved: dict[str, Any], chosen: dict[str, Any]) -> None:
+    """Raise an error if the training data cannot be read again with these settings."""
+    if saved["name"] == FRAME:
+        raise CheckpointError(f"{checkpoint}: it was trained on a DataFrame: give one, or a file (data.path)")
+    if "root" in chosen and "root" not in saved:
+        raise ConfigError(
+            f"data.root={chosen['root']}: {checkpoint} was trained on a file of its own: give another by data.path"
+        )
+
+
+def _other_file_config(saved: dict[str, Any], path: str, feature_columns: Sequence[str]) -> dict[str, Any]:
     """Change the settings of training to those of another file, all of whose rows are the split `test`."""
     file: dict[str, Any] = {"name": locate(path).name, "split": "test"}
     if saved["_target_"] == LONG:
-        return {**{key: value for key, value in saved.items() if key not in OF_THE_SERIES}, **file}
+        return {**_without(saved, OF_THE_SERIES), **file}
     past = saved.get("past_covariates") or ()
     file["columns"] = [name for name in feature_columns if name not in past]
     if is_store(path):
-        file |= {"_target_": STORE, "eval_stride": None}
-        return {**{key: saved[key] for key in (*OF_A_FRAME, *COVARIATES) if key in saved}, **file}
+        return {**_only(saved, OF_A_STORE), **file, "_target_": STORE, "eval_stride": None}
     file["_target_"] = "forecast.data.csv_data"
     if saved["_target_"] == STORE:
-        kept = {key: saved[key] for key in (*OF_A_FRAME, *COVARIATES) if key in saved}
-        return {**kept, **file, "eval_stride": 1}
-    return {**{key: value for key, value in saved.items() if key not in OF_THE_FILE}, **file}
+        return {**_only(saved, OF_A_STORE), **file, "eval_stride": 1}
+    return {**_without(saved, OF_THE_FILE), **file}
+
+
+def _only(settings: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: settings[key] for key in keys if key in settings}
+
+
+def _without(settings: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key not in keys}
 
 
 def keep_calendar(chosen: dict[str, Any], trained: Mapping[str, Any] | None) -> dict[str, Any]:
