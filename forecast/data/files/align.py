@@ -4,14 +4,13 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64, Int64
 
 from forecast.data.files.cells import FRAME, quote
 from forecast.data.files.grid import Spacing, find_grid, place_on_grid
-from forecast.data.files.order import order_rows
+from forecast.data.files.order import SeriesRows, order_rows
 from forecast.data.files.table_rows import TableRows
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, ranges
+from forecast.data.row_ranges import ranges
 
 
 def align(
@@ -38,40 +37,34 @@ def align(
         ConfigError: an option that is not possible.
     """
     refuse_infinite(rows)
-    rows, starts = order_rows(rows, sort=sort, duplicates=duplicates)
-    ends = np.array([len(rows)])
+    series = order_rows(rows, sort=sort, duplicates=duplicates)
     if not is_part:
-        rows, starts, ends = _cut_to_targets(rows, starts)
-    return _place_rows(rows, starts, ends, spacing)
+        series = _cut_to_targets(series)
+    return _make_panel(series, spacing)
 
 
-def _place_rows(rows: TableRows, starts: PerSeries, ends: PerSeries, spacing: Spacing) -> Panel:
-    """Place the ordered rows of each series on one grid of dates."""
-    stops = np.append(starts[1:], len(rows))
-    grid, freq, calendar = find_grid(rows, starts, ends, spacing)
-    static = _static(rows, starts, ends)
-    place, lengths = place_on_grid(rows, grid, freq, starts, stops)
-    values, future = (_place(block, place, lengths) for block in (rows.values, rows.future))
-    new_starts = lengths.cumsum() - lengths
-    roles = rows.roles
+def _make_panel(series: SeriesRows, spacing: Spacing) -> Panel:
+    """Place the rows of each series on one grid of dates."""
+    grid, static = find_grid(series, spacing), _static(series)
+    rows, roles, places = series.rows, series.rows.roles, place_on_grid(series, grid)
     return Panel(
         ids=rows.ids.rename(roles.id),
-        grid=grid.as_unit("ns" if roles.id is not None else rows.unit).rename(roles.date),
-        freq=freq,
-        grid_starts=grid.get_indexer(pd.DatetimeIndex(rows.dates[starts])).astype(np.int64),
-        starts=new_starts,
-        ends=place[ends - 1] + 1,
-        stops=new_starts + lengths,
+        grid=grid.dates.as_unit("ns" if roles.id is not None else rows.unit).rename(roles.date),
+        freq=grid.freq,
+        grid_starts=grid.dates.get_indexer(pd.DatetimeIndex(rows.dates[series.starts])).astype(np.int64),
+        starts=places.starts,
+        ends=places.of_rows[series.ends - 1] + 1,
+        stops=places.starts + places.lengths,
         targets=roles.targets or (),
-        values=values,
+        values=places.spread(rows.values),
         static=static,
         past_covariates=roles.past,
         future_covariates=roles.future_covariates,
         as_of=roles.as_of,
-        future=future if roles.future else None,
+        future=places.spread(rows.future) if roles.future else None,
         clock=rows.clock,
         texts=rows.texts,
-        calendar=calendar,
+        calendar=grid.calendar,
     )
 
 
@@ -87,27 +80,15 @@ def refuse_infinite(rows: TableRows) -> None:
             raise rows.refuse(f"an infinite number: {advice}", row, names[column])
 
 
-def _place(
-    block: Float64[np.ndarray, "rows columns"], place: Int64[np.ndarray, " rows"], lengths: PerSeries
-) -> Float64[np.ndarray, "more_rows columns"]:
-    """The rows at their new places, NaN elsewhere."""
-    n_rows = int(lengths.sum())
-    if n_rows == len(block):
-        return block
-    placed = np.full((n_rows, block.shape[1]), np.nan)
-    placed[place] = block
-    return placed
-
-
-def _cut_to_targets(rows: TableRows, starts: PerSeries) -> tuple[TableRows, PerSeries, PerSeries]:
+def _cut_to_targets(series: SeriesRows) -> SeriesRows:
     """Leave out the rows of each series before its first value of a target and after the last one, with warnings.
 
-    Rows after the last value stay if there are future covariates. Returns the rows, the first one of each series, and
-    the one after its last value.
+    Rows after the last value stay if there are future covariates.
     """
+    rows, starts = series.rows, series.starts
     targets = rows.roles.targets or ()
     given = np.asarray(np.isfinite(rows.values[:, : len(targets)]).any(axis=1))
-    numbers, old_stops = np.arange(len(rows)), np.append(starts[1:], len(rows))
+    numbers = np.arange(len(rows))
     firsts = np.minimum.reduceat(np.where(given, numbers, len(rows)), starts)
     ends = np.maximum.reduceat(np.where(given, numbers + 1, 0), starts)
     empty = ends <= starts
@@ -116,8 +97,8 @@ def _cut_to_targets(rows: TableRows, starts: PerSeries) -> tuple[TableRows, PerS
             f"no value of {', '.join(targets[:20])} in the whole series: leave it out",
             int(starts[int(empty.argmax())]),
         )
-    stops = old_stops if rows.roles.future else ends
-    for count, where in ((firsts - starts, "before the first"), (old_stops - stops, "after the last")):
+    stops = series.stops if rows.roles.future else ends
+    for count, where in ((firsts - starts, "before the first"), (series.stops - stops, "after the last")):
         if count.any():
             message = f"{rows.cells.path}: {count.sum():,} rows {where} value of a target are left out"
             warnings.warn(message, stacklevel=2)
@@ -125,11 +106,12 @@ def _cut_to_targets(rows: TableRows, starts: PerSeries) -> tuple[TableRows, PerS
     new_starts = lengths.cumsum() - lengths
     if len(rows) > lengths.sum():
         rows = rows.take(ranges(firsts, stops))
-    return rows, new_starts, new_starts + ends - firsts
+    return SeriesRows(rows, new_starts, new_starts + ends - firsts)
 
 
-def _static(rows: TableRows, starts: PerSeries, ends: PerSeries) -> pd.DataFrame:
+def _static(series: SeriesRows) -> pd.DataFrame:
     """The static columns, one row per series. Raises DataError where one changes within a series."""
+    rows, starts, ends = series
     columns = {}
     history = ranges(starts, ends) if rows.static else starts
     for name, column in rows.static.items():

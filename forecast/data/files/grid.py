@@ -2,13 +2,15 @@
 
 import warnings
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Int64
+from jaxtyping import Float64, Int64
 
 from forecast.data.calendars import WEEKDAYS, Calendar, CalendarSetting, find_calendar
 from forecast.data.files.cells import FRAME
+from forecast.data.files.order import SeriesRows
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import find_skipping_zone
 from forecast.data.row_ranges import PerSeries
@@ -54,25 +56,59 @@ class Spacing:
             )
 
 
-def find_grid(
-    rows: TableRows, starts: PerSeries, ends: PerSeries, spacing: Spacing
-) -> tuple[pd.DatetimeIndex, str, Calendar | None]:
-    """Return the dates from the first of all series to the last, their step, and their calendar with `steps=rows`.
+class Grid(NamedTuple):
+    """The dates of a panel, from the first of all series to the last.
+
+    Attributes:
+        dates: each of them is a step.
+        freq: the step between two dates.
+        calendar: the dates that follow with `steps=rows`; None with `steps=dates`.
+    """
+
+    dates: pd.DatetimeIndex
+    freq: str
+    calendar: Calendar | None = None
+
+
+class Places(NamedTuple):
+    """The row numbers of the rows of a table once missing rows are inserted.
+
+    Attributes:
+        of_rows: the new number of each row.
+        lengths: the number of rows of each series, with those inserted.
+    """
+
+    of_rows: Int64[np.ndarray, " rows"]
+    lengths: PerSeries
+
+    @property
+    def starts(self) -> PerSeries:
+        """The first row of each series."""
+        return self.lengths.cumsum() - self.lengths
+
+    def spread(self, block: Float64[np.ndarray, "rows columns"]) -> Float64[np.ndarray, "more_rows columns"]:
+        """The rows of a block at their new places, NaN elsewhere."""
+        n_rows = int(self.lengths.sum())
+        if n_rows == len(block):
+            return block
+        placed = np.full((n_rows, block.shape[1]), np.nan)
+        placed[self.of_rows] = block
+        return placed
+
+
+def find_grid(series: SeriesRows, spacing: Spacing) -> Grid:
+    """Find the dates of all series.
 
     Raises DataError if the step or the calendar cannot be inferred, or does not fit the dates.
     """
-    if spacing.steps == "rows":
-        return _dates_of_rows(rows, starts, spacing)
-    return *_even_dates(rows, starts, ends, spacing.freq), None
+    return _dates_of_rows(series, spacing) if spacing.steps == "rows" else _even_dates(series, spacing.freq)
 
 
-def _dates_of_rows(
-    rows: TableRows, starts: PerSeries, spacing: Spacing
-) -> tuple[pd.DatetimeIndex, str, Calendar]:
-    """Return the dates at which any series has a row. Raises DataError for series that share few dates."""
+def _dates_of_rows(series: SeriesRows, spacing: Spacing) -> Grid:
+    """The dates at which any series has a row. Raises DataError for series that share few dates."""
+    rows, starts = series.rows, series.starts
     dates, places = np.unique(rows.dates, return_inverse=True)
-    stops = np.append(starts[1:], len(rows))
-    needed = int((places[stops - 1] - places[starts] + 1).sum())
+    needed = int((places[series.stops - 1] - places[starts] + 1).sum())
     if needed > MOST_UNION * len(rows):
         raise DataError(
             f"{rows.cells.path}: data.steps=rows needs series with the same dates, and these {len(starts):,} have "
@@ -80,14 +116,13 @@ def _dates_of_rows(
         )
     grid = pd.DatetimeIndex(dates)
     calendar = find_calendar(str(rows.cells.path), grid, spacing.calendar)
-    return grid, spacing.freq or calendar.freq, calendar
+    return Grid(grid, spacing.freq or calendar.freq, calendar)
 
 
-def _even_dates(
-    rows: TableRows, starts: PerSeries, ends: PerSeries, freq: str | None
-) -> tuple[pd.DatetimeIndex, str]:
-    """Return the dates from the first of all series to the last, and their step, which is `freq` or inferred."""
-    step = parse_frequency(freq or _infer_step(rows, starts, ends))
+def _even_dates(series: SeriesRows, freq: str | None) -> Grid:
+    """Evenly spaced dates, whose step is `freq` or inferred."""
+    step = parse_frequency(freq or _infer_step(series))
+    rows, starts = series.rows, series.starts
     first, last = rows.dates.min(), rows.dates.max()
     two = pd.date_range(first, periods=2, freq=step).to_numpy()
     dates = (last - first) / (two[1] - two[0])
@@ -107,17 +142,18 @@ def _even_dates(
             f"not on the other series' grid of dates, every {step.freqstr} from {grid[0]}: correct it, or set "
             "data.freq", row, rows.roles.date,
         )  # fmt: skip
-    return grid, step.freqstr
+    return Grid(grid, step.freqstr)
 
 
-def _infer_step(rows: TableRows, starts: PerSeries, ends: PerSeries) -> str:
+def _infer_step(series: SeriesRows) -> str:
     """Infer the step from one of the longest series or its beginning, else take the most common step."""
+    rows, starts, ends = series
     longest = np.argsort(starts - ends, kind="stable")[:EXAMINED_SERIES]
     if ends[longest[0]] - starts[longest[0]] < 3:
-        series = "" if rows.roles.id is None else " in any series"
+        where = "" if rows.roles.id is None else " in any series"
         count = int(ends[longest[0]] - starts[longest[0]])
         raise DataError(
-            f"{rows.cells.path}: too few rows{series} to tell the step between them ({count}): set data.freq"
+            f"{rows.cells.path}: too few rows{where} to tell the step between them ({count}): set data.freq"
         )
     for s in longest:
         length = int(ends[s] - starts[s])
@@ -152,27 +188,27 @@ def step_with_gaps(longest: np.ndarray, all_dates: np.ndarray) -> str:
     return most_common
 
 
-def place_on_grid(
-    rows: TableRows, grid: pd.DatetimeIndex, freq: str, starts: PerSeries, stops: PerSeries
-) -> tuple[Int64[np.ndarray, " rows"], PerSeries]:
-    """Return the row number that each row has once missing rows are inserted, and the length of each series then.
+def place_on_grid(series: SeriesRows, grid: Grid) -> Places:
+    """Find the place of each row once missing rows are inserted.
 
     Warns where only hours that clocks skip in spring are missing. Raises DataError for a date between two dates of the
     grid.
     """
-    at = np.minimum(np.searchsorted(grid.to_numpy(), rows.dates), len(grid) - 1)
-    off = grid.to_numpy()[at] != rows.dates
+    rows, starts = series.rows, series.starts
+    dates = grid.dates.to_numpy()
+    at = np.minimum(np.searchsorted(dates, rows.dates), len(dates) - 1)
+    off = dates[at] != rows.dates
     if off.any():
         row = int(off.argmax())
         message = (
-            f"{rows.subject(row)}does not follow {rows.date(row - 1)} by the step {freq}: correct the date, or set "
-            "data.freq"
+            f"{rows.subject(row)}does not follow {rows.date(row - 1)} by the step {grid.freq}: correct the date, or "
+            "set data.freq"
         )
         raise rows.refuse(message, row, rows.roles.date)
-    _warn_of_skipped_hours(rows, at, freq)
-    lengths = at[stops - 1] - at[starts] + 1
+    _warn_of_skipped_hours(rows, at, grid.freq)
+    lengths = at[series.stops - 1] - at[starts] + 1
     begins = lengths.cumsum() - lengths
-    return at + np.repeat(begins - at[starts], stops - starts), lengths
+    return Places(at + np.repeat(begins - at[starts], series.stops - starts), lengths)
 
 
 def _warn_of_skipped_hours(rows: TableRows, at: Int64[np.ndarray, " rows"], freq: str) -> None:

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -16,8 +17,27 @@ from forecast.system.errors import ConfigError
 DUPLICATES = ("first", "last", "mean", "sum")
 
 
-def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> tuple[TableRows, PerSeries]:
-    """Return the rows with those of each series together and by date, and the first row of each series.
+class SeriesRows(NamedTuple):
+    """Rows with those of each series together and by date.
+
+    Attributes:
+        rows: of all series.
+        starts: the first row of each series.
+        ends: the row after the last one of each series in which a target may be measured.
+    """
+
+    rows: TableRows
+    starts: PerSeries
+    ends: PerSeries
+
+    @property
+    def stops(self) -> PerSeries:
+        """The row after the last one of each series; the rows from `ends` on give only future covariates."""
+        return np.append(self.starts[1:], len(self.rows))
+
+
+def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> SeriesRows:
+    """Put the rows of each series together and in the order of their dates.
 
     Args:
         sort: sort the rows of a series by date; otherwise rows out of order are refused.
@@ -48,7 +68,8 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> tuple[
             stacklevel=2,
         )
         rows = _merge(rows, np.concatenate([[True], ~same]), str(duplicates))
-    return rows, _starts(rows)
+    starts = _starts(rows)
+    return SeriesRows(rows, starts, np.append(starts[1:], len(rows)))
 
 
 def _follows(rows: TableRows) -> Bool[np.ndarray, " rows_but_one"]:
