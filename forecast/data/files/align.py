@@ -77,7 +77,7 @@ def refuse_infinite(rows: TableRows) -> None:
             advice = (
                 "correct it" if rows.cells.path == FRAME else "correct it, or set data.na_values=[inf,-inf]"
             )
-            raise rows.refuse(f"an infinite number: {advice}", row, names[column])
+            raise rows.error(f"an infinite number: {advice}", row, names[column])
 
 
 def _cut_to_targets(series: SeriesRows) -> SeriesRows:
@@ -93,7 +93,7 @@ def _cut_to_targets(series: SeriesRows) -> SeriesRows:
     ends = np.maximum.reduceat(np.where(given, numbers + 1, 0), starts)
     empty = ends <= starts
     if empty.any():
-        raise rows.refuse(
+        raise rows.error(
             f"no value of {', '.join(targets[:20])} in the whole series: leave it out",
             int(starts[int(empty.argmax())]),
         )
@@ -121,11 +121,11 @@ def _static(series: SeriesRows) -> pd.DataFrame:
         missing = np.isnan(numbers) if numbers.dtype.kind == "f" else numbers < 0
         if missing.any():
             row = int(history[int(missing.argmax())])
-            raise rows.refuse("empty: a static column needs a value in every row", row, name)
+            raise rows.error("empty: a static column needs a value in every row", row, name)
         changed = numbers != first
         if changed.any():
             row = int(history[int(changed.argmax())])
-            raise rows.refuse(
+            raise rows.error(
                 f"{quote(column.iloc[row])}, and {quote(column.iloc[int(starts[rows.codes[row]])])} above: a static "
                 "column does not change within a series; name it in data.past_covariates or data.future_covariates",
                 row, name,

@@ -27,7 +27,7 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
     for name in roles.keys if options.start is None else roles.keys[:-1]:
         if table[name].null_count:
             row = int(table[name].is_null().to_numpy().argmax())
-            raise cells.refuse("no date" if name == roles.date else "no id", row=row, column=name)
+            raise cells.error("no date" if name == roles.date else "no id", row=row, column=name)
     codes, ids = np.zeros(table.num_rows, dtype=np.int32), pd.Index([TABLE_ID])
     if roles.id is not None:
         codes, ids = _categories(table[roles.id])

@@ -40,7 +40,7 @@ class Cells:
     first_line: int = 2
     unit: str = "line"
 
-    def refuse(self, message: str, *, row: int | None = None, column: str | None = None) -> DataError:
+    def error(self, message: str, *, row: int | None = None, column: str | None = None) -> DataError:
         """Return a DataError whose message begins with the file, the line and the column."""
         where = [str(self.path)]
         if row is not None:
@@ -139,7 +139,7 @@ def _count_rows(cells: Cells, text_numbers: list[int]) -> int:
         raise DataError(f"{cells.path}: a header and no rows")
     rows = int(filled.nonzero()[0][-1]) + 1
     if not filled[:rows].all():
-        raise cells.refuse("an empty line: delete it", row=int(filled.argmin()))
+        raise cells.error("an empty line: delete it", row=int(filled.argmin()))
     return rows
 
 
@@ -213,7 +213,7 @@ def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.nd
     if bad.any():
         row = int(bad.argmax())
         advice = _advice(texts.iloc[row].strip(), name)
-        raise cells.refuse(f"{quote(texts.iloc[row])} is not a number: {advice}", row=row, column=name)
+        raise cells.error(f"{quote(texts.iloc[row])} is not a number: {advice}", row=row, column=name)
     return options.blank(numbers)
 
 

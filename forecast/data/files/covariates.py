@@ -61,7 +61,7 @@ def convert_texts(
         column = pd.concat([plain, pd.Series([pd.NA], dtype="string")], ignore_index=True).iloc[codes]
         if not is_like_a_number[plain.notna()].all():
             row = int(np.append(~is_like_a_number & plain.notna(), False)[codes].argmax())
-            raise cells.refuse(
+            raise cells.error(
                 f"{quote(column.iloc[row])} is text, and other cells are numbers, such as "
                 f"{quote(plain[is_like_a_number].iloc[0])}: correct it, or write text in every cell",
                 row=row, column=name,

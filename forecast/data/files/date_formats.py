@@ -58,7 +58,7 @@ def guess_dates(cells: Cells, column: str, texts: pd.Series, day_first: bool | N
         row = int(differ.argmax())
         if differ.any():
             message = f"{quote(texts.iloc[row])}: day or month first? Set data.day_first=true or false"
-            raise cells.refuse(message, row=row, column=column)
+            raise cells.error(message, row=row, column=column)
     best = complete[0] if complete else max([iso, *read], key=lambda dates: dates.notna().sum())
     complaint = f"cannot be read as the dates above can: {_advice(texts, pd.Series(best))}"
     return check_all_read(cells, column, texts, best, complaint)
@@ -98,11 +98,11 @@ def check_all_read(
     unread = (parsed.isna() | ~has_digits).to_numpy(dtype=bool)
     if unread.any():
         row = int(unread.argmax())
-        raise cells.refuse(f"{quote(texts.iloc[row])} {complaint}", row=row, column=column)
+        raise cells.error(f"{quote(texts.iloc[row])} {complaint}", row=row, column=column)
     dates = pd.DatetimeIndex(parsed).tz_localize(None)
     far = (dates.year < YEARS[0]) | (dates.year > YEARS[1])
     if far.any():
         row = int(far.argmax())
         message = f"{quote(texts.iloc[row])} is not a date from {YEARS[0]} to {YEARS[1]}: correct it"
-        raise cells.refuse(message, row=row, column=column)
+        raise cells.error(message, row=row, column=column)
     return dates

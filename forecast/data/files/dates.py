@@ -55,7 +55,7 @@ def read_dates(
     """
     texts = cells.frame[column].str.strip()
     if texts.isna().any():
-        raise cells.refuse("no date", row=int(texts.isna().argmax()), column=column)
+        raise cells.error("no date", row=int(texts.isna().argmax()), column=column)
     series = np.zeros(len(texts), dtype=np.int32) if series is None else series
     if options.date_format is None and (plain := _read_plain(texts)) is not None:
         return place_in_time(cells, column, plain, options, series)
@@ -136,7 +136,7 @@ def _parse(
             message = (
                 f"{quote(texts.iloc[row])} and the dates above: give all of them an offset from UTC, or none"
             )
-            raise cells.refuse(message, row=row, column=column)
+            raise cells.error(message, row=row, column=column)
         if options.timezone is None:
             warnings.warn(
                 f"{cells.path}: the offset from UTC changes, so dates are read as UTC; to keep local time, set "

@@ -134,11 +134,11 @@ def _even_dates(series: SeriesRows, freq: str | None) -> Grid:
     if not len(grid) or grid[0] != first:
         row = int(rows.dates.argmin())
         message = f"{rows.subject(row)}cannot begin a grid of step {step.freqstr}: set data.freq"
-        raise rows.refuse(message, row, rows.roles.date)
+        raise rows.error(message, row, rows.roles.date)
     others = grid.get_indexer(pd.DatetimeIndex(rows.dates[starts])) < 0
     if others.any():
         row = int(starts[int(others.argmax())])
-        raise rows.refuse(
+        raise rows.error(
             f"not on the other series' grid of dates, every {step.freqstr} from {grid[0]}: correct it, or set "
             "data.freq", row, rows.roles.date,
         )  # fmt: skip
@@ -204,7 +204,7 @@ def place_on_grid(series: SeriesRows, grid: Grid) -> Places:
             f"{rows.subject(row)}does not follow {rows.date(row - 1)} by the step {grid.freq}: correct the date, or "
             "set data.freq"
         )
-        raise rows.refuse(message, row, rows.roles.date)
+        raise rows.error(message, row, rows.roles.date)
     _warn_of_skipped_hours(rows, at, grid.freq)
     lengths = at[series.stops - 1] - at[starts] + 1
     begins = lengths.cumsum() - lengths

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -95,7 +95,7 @@ def _group_series(rows: TableRows) -> TableRows:
     return replace(rows, ids=rows.ids[rows.codes[firsts]], codes=codes)
 
 
-def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> None:
+def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> NoReturn:
     """Raise DataError for a row whose date lies before that of the row above it in its series."""
     mine = np.flatnonzero((rows.codes[:row] == rows.codes[row]) & (rows.dates[:row] == rows.dates[row]))
     if len(mine) and duplicates is None:
@@ -104,12 +104,12 @@ def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> None:
     is_frame = rows.cells.path == FRAME
     advice = "sort it (frame.sort_index())" if is_frame else "sort the rows by date, or set data.sort=true"
     message = f"{rows.subject(row)}comes after {before}: {advice}"
-    raise rows.refuse(message, row, rows.roles.date)
+    raise rows.error(message, row, rows.roles.date)
 
 
-def _refuse_duplicate(rows: TableRows, row: int, other: int) -> None:
+def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
     message = f"{rows.subject(row)}is in {rows.line(other)} too: {_advice_on_duplicate(rows, row)}"
-    raise rows.refuse(message, row, rows.roles.date)
+    raise rows.error(message, row, rows.roles.date)
 
 
 def _advice_on_duplicate(rows: TableRows, row: int) -> str:

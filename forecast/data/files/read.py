@@ -197,7 +197,7 @@ def _series(cells: Cells, id_column: str | None) -> tuple[Int32[np.ndarray, " ro
         return np.zeros(len(cells.frame), dtype=np.int32), pd.Index([TABLE_ID])
     texts = cells.frame[id_column].str.strip()
     if texts.isna().any():
-        raise cells.refuse("no id", row=int(texts.isna().argmax()), column=id_column)
+        raise cells.error("no id", row=int(texts.isna().argmax()), column=id_column)
     codes, ids = pd.factorize(texts)
     return codes.astype(np.int32), pd.Index(ids, dtype=str)
 

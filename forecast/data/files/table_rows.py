@@ -174,11 +174,11 @@ class TableRows:
         cells, position = self.place(row)
         return f"{cells.unit} {position + cells.first_line}"
 
-    def refuse(self, message: str, row: int, column: str | None = None) -> DataError:
+    def error(self, message: str, row: int, column: str | None = None) -> DataError:
         """Return a DataError whose message names the line and the column of a row, and its series if it has a name."""
         cells, position = self.place(row)
         series = "" if self.roles.id is None else f"{self.name(row)}: "
-        return cells.refuse(f"{series}{message}", row=position, column=column)
+        return cells.error(f"{series}{message}", row=position, column=column)
 
     def take(self, places: Int64[np.ndarray, " some"]) -> "TableRows":
         """Select or reorder rows."""
@@ -239,7 +239,7 @@ class TableRows:
                 if its_texts is None:  # all cells are empty
                     if np.isfinite(block[:, column]).any():
                         file = (other if rows is self else self).cells.path
-                        raise rows.cells.refuse(
+                        raise rows.cells.error(
                             f"numbers, where {file} holds text: make them alike", column=name
                         )
                     block[:, column] = -1

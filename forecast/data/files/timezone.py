@@ -47,7 +47,7 @@ def to_utc(
             f"{dates[row]} does not exist in {timezone}, where clocks go forward: leave data.timezone out if the "
             "file keeps one time all year, or set data.stamp=end if dates are the ends of steps"
         )
-        raise cells.refuse(message, row=row, column=column)
+        raise cells.error(message, row=row, column=column)
     order = np.argsort(series, kind="stable")
     is_summer = np.empty(len(dates), dtype=bool)
     is_summer[order] = _is_summer(dates[order], series[order], zone)

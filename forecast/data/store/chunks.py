@@ -127,7 +127,7 @@ class Chunks(ABC):
         texts = cells.frame[column]
         if pd.api.types.is_datetime64_any_dtype(texts.dtype):
             if texts.hasnans:
-                raise cells.refuse("no date", row=int(texts.isna().argmax()), column=column)
+                raise cells.error("no date", row=int(texts.isna().argmax()), column=column)
             dates = pd.DatetimeIndex(texts)
             if dates.tz is None:
                 return place_in_time(cells, column, dates, self.options, np.zeros(len(dates), dtype=np.int32))
@@ -139,7 +139,7 @@ class Chunks(ABC):
         above = Cells(cells.path, pd.DataFrame({column: texts}), cells.first_line - len(anchors), cells.unit)
         dates, clock = read_dates(above, column, self.options)
         if [str(date) for date in dates[: len(anchors)]] != [date for _, date in anchors]:
-            raise cells.refuse(
+            raise cells.error(
                 f"{quote(texts.iloc[len(anchors)])} and the dates above have no format in common: set "
                 "data.date_format, with %z for offsets from UTC that change, or give dates in UTC",
                 row=0,
