@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from forecast.data.files.header import hint_on_names, read_header
+from forecast.data.files.header import Header, hint_on_names, read_header
 from forecast.data.files.location import Location
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote, read_text
@@ -77,50 +77,58 @@ def parse_cells(
 ) -> Cells:
     """Parse text as `read_cells` does: the header of `path`, followed by its lines from `first_line` on."""
     dated = [date_column] if isinstance(date_column, str) else list(date_column)
-    header, header_lines, width = read_header(path, raw, options.separator, options.given_names)
-    first_line = first_line or header_lines + 1
+    header = read_header(path, raw, options.separator, options.given_names)
+    _check_date_columns(path, raw, header.names, dated, options.separator)
+    first_line = first_line or header.n_lines + 1
+    texts = [header.names.index(name) for name in (*dated, *text_columns) if name in header.names]
+    try:
+        frame = _parse(raw, header, texts, options, _missing(header, text_columns, options))
+    except pd.errors.ParserError as error:
+        raise DataError(f"{path}{_explain(str(error), above=first_line - header.n_lines - 1)}") from None
+    except pd.errors.ParserWarning:
+        raise DataError(f"{path}: lines of more fields than lines 1 and 2: correct them") from None
+    rows = _count_rows(Cells(path, frame, first_line), texts)
+    return Cells(path, _name_columns(path, frame.iloc[:rows], header.all_names, dated), first_line)
+
+
+def _check_date_columns(
+    path: Location, raw: bytes, header: list[str], dated: list[str], separator: str
+) -> None:
+    """Raise DataError for date columns that are missing, or that have one name."""
     if len(dated) > 1 and (len(set(dated)) < len(dated) or date_name(dated) in header):
         raise DataError(
             f"{path}: data.date_column={dated} must name columns, each once, and together no other"
         )
     for name in dated:
         if name not in header:
-            raise DataError(
-                f"{path}: no column {quote(name)} {hint_on_names(header, raw, name, options.separator)}"
-            )
-    text_numbers = [header.index(name) for name in (*dated, *text_columns) if name in header]
-    try:
-        missing = _missing(header, width, text_columns, options)
-        frame = _parse(raw, header_lines, width, options, missing)
-        if any(not isinstance(frame[number].dtype, pd.StringDtype) for number in text_numbers):
-            # an id such as 007 and a date such as 20240501 must stay text; parsing as text takes three times as long
-            frame = _parse(raw, header_lines, width, options, missing, dict.fromkeys(text_numbers, str))
-    except pd.errors.EmptyDataError:
-        frame = pd.DataFrame()
-    except pd.errors.ParserError as error:
-        raise DataError(f"{path}{_explain(str(error), above=first_line - header_lines - 1)}") from None
-    except pd.errors.ParserWarning:
-        raise DataError(f"{path}: lines of more fields than lines 1 and 2: correct them") from None
-    rows = _count_rows(Cells(path, frame, first_line), text_numbers)
-    return Cells(path, _name_columns(path, frame.iloc[:rows], header, width, dated), first_line)
+            raise DataError(f"{path}: no column {quote(name)} {hint_on_names(header, raw, name, separator)}")
 
 
 def _parse(
-    raw: bytes,
-    header_lines: int,
-    width: int,
-    options: ReadOptions,
-    missing: dict[str, Any],
-    types: Any = None,
+    raw: bytes, header: Header, texts: list[int], options: ReadOptions, missing: dict[str, Any]
 ) -> pd.DataFrame:
-    """Parse lines below the header into columns numbered from 0; without a type, one gets what fits all its cells."""
+    """Parse the lines below the header into columns numbered from 0; those with a number in `texts` stay text."""
+    try:
+        frame = _read_csv(raw, header, options, missing)
+    except pd.errors.EmptyDataError:
+        return pd.DataFrame()
+    if all(isinstance(frame[number].dtype, pd.StringDtype) for number in texts):
+        return frame
+    # an id such as 007 and a date such as 20240501 must stay text; parsing as text takes three times as long
+    return _read_csv(raw, header, options, missing, types=dict.fromkeys(texts, str))
+
+
+def _read_csv(
+    raw: bytes, header: Header, options: ReadOptions, missing: dict[str, Any], types: Any = None
+) -> pd.DataFrame:
+    """Parse the lines below the header; a column without a type gets the type that fits all its cells."""
     with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
         return pd.read_csv(
             io.BytesIO(raw),
             sep=options.separator,
             decimal=options.decimal,
-            header=0 if header_lines else None,
-            names=list(range(width)),
+            header=0 if header.n_lines else None,
+            names=list(range(header.width)),
             index_col=False,
             dtype=types,
             skip_blank_lines=False,  # so that rows keep the numbers of their lines
@@ -129,10 +137,10 @@ def _parse(
         )
 
 
-def _count_rows(cells: Cells, text_numbers: list[int]) -> int:
+def _count_rows(cells: Cells, texts: list[int]) -> int:
     """The number of rows without empty lines at the end. Raises DataError for an empty line above, and without rows."""
     frame = cells.frame
-    if len(frame) and text_numbers and not frame.iloc[:, text_numbers[0]].hasnans:
+    if len(frame) and texts and not frame.iloc[:, texts[0]].hasnans:
         return len(frame)
     filled = frame.notna().any(axis=1).to_numpy()
     if not filled.any():
@@ -143,11 +151,8 @@ def _count_rows(cells: Cells, text_numbers: list[int]) -> int:
     return rows
 
 
-def _name_columns(
-    path: Location, frame: pd.DataFrame, header: list[str], width: int, dated: list[str]
-) -> pd.DataFrame:
+def _name_columns(path: Location, frame: pd.DataFrame, names: list[str], dated: list[str]) -> pd.DataFrame:
     """The columns by name, with the date columns joined. Raises DataError for a column of values without a name."""
-    names = header + [""] * (width - len(header))
     for number, name in enumerate(names):
         if not name and frame[number].notna().to_numpy().any():
             raise DataError(f"{path}, line 1: field {number + 1} has values and no name: name or delete it")
@@ -169,16 +174,13 @@ def date_name(date_column: str | Sequence[str]) -> str:
     return date_column if isinstance(date_column, str) else " ".join(map(str, date_column))
 
 
-def _missing(
-    header: list[str], width: int, text_columns: Sequence[str], options: ReadOptions
-) -> dict[str, Any]:
+def _missing(header: Header, text_columns: Sequence[str], options: ReadOptions) -> dict[str, Any]:
     """Return pandas' options for missing values. In text columns, where NA may be Namibia, only empty cells are."""
     if not text_columns:
         return {"na_values": options.na_texts}
-    names = header + [""] * (width - len(header))
     words = {
         number: [""] if name in text_columns else [*MISSING, *options.na_texts]
-        for number, name in enumerate(names)
+        for number, name in enumerate(header.all_names)
     }
     return {"keep_default_na": False, "na_values": words}
 

@@ -5,6 +5,7 @@ import difflib
 import io
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from forecast.data.files.location import Location
 from forecast.data.files.text import quote
@@ -14,13 +15,29 @@ _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?")
 _MAX_COLUMNS = 100_000
 
 
-def read_header(
-    path: Location, raw: bytes, separator: str, given: Sequence[str] | None = None
-) -> tuple[list[str], int, int]:
-    """Return the column names, the number of lines that the header takes, and the number of columns.
+class Header(NamedTuple):
+    """The header of a file.
+
+    Attributes:
+        names: the column names.
+        n_lines: the number of lines that it takes.
+        width: the number of columns: that of the header or of the first row below it, whichever is larger.
+    """
+
+    names: list[str]
+    n_lines: int
+    width: int
+
+    @property
+    def all_names(self) -> list[str]:
+        """The name of every column; empty for those without one."""
+        return self.names + [""] * (self.width - len(self.names))
+
+
+def read_header(path: Location, raw: bytes, separator: str, given: Sequence[str] | None = None) -> Header:
+    """Read the header of a file.
 
     `given` has the names of a file without a header, and is empty for column_1, column_2, ...; None: there is a header.
-    The number of columns is that of the header or of the first row below it, whichever is larger.
     Raises DataError for too many columns, an unclosed quote, or a name that is not printable or appears twice.
     """
     begin = 0
@@ -51,7 +68,7 @@ def read_header(
             both = f"fields {seen[name]} and {number}"
             raise DataError(f"{path}, line 1: column {quote(name)} appears twice ({both}): rename one")
         seen[name] = number
-    return header, lines, width
+    return Header(header, lines, width)
 
 
 def _check_names(path: Location, given: Sequence[str], width: int) -> list[str]:

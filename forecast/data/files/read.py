@@ -46,7 +46,7 @@ def read_file(
         return _read_parquet(path, roles, options)
     raw = read_text(path, options)
     if date_column in DEFAULT_NAMES and options.start is None and options.given_names is None:
-        header, _, _ = read_header(path, raw, options.separator)
+        header = read_header(path, raw, options.separator).names
         if date_column not in header:
             dates = find_date_columns(raw, options.separator)
             date_column = choose_date_column(path, str(date_column), header, dates)
