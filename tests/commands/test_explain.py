@@ -128,6 +128,7 @@ def test_the_maps_of_a_trained_model_give_its_layers_answers(
             torch.testing.assert_close(answer, call.mixed, rtol=0, atol=1e-5)
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("name", SOME_RUNS)
 def test_the_folder(name: str, run, explained, tmp_path: Path, capsys) -> None:
     assert explained(f"checkpoint={run(name)}", "importance_windows=6", "repeats=2") == 0
@@ -185,6 +186,7 @@ def test_negative_weights_are_said(run, explained, tmp_path: Path) -> None:
     assert max(found.values()) > 0
 
 
+@pytest.mark.draws
 def test_the_output_is_logged_to_wandb(run, explained, place: Path) -> None:
     checkpoint = run("untrained")
     assert explained(f"checkpoint={checkpoint}", "importance_windows=4", "repeats=2", "wandb=offline") == 0
@@ -363,6 +365,7 @@ def test_the_pictures_positions_are_the_layers(run, place: Path, monkeypatch) ->
             assert [len(t) for t in places[call.name]] == [call.q.shape[2], call.k.shape[2]]
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("name", every_nth(["nystrom", "probsparse"], 2))
 def test_the_page_in_a_browser(name: str, run, explained, tmp_path: Path) -> None:
     assert explained(f"checkpoint={run(name)}") == 0

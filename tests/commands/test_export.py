@@ -160,10 +160,11 @@ def run_program(said: str, data: Path, folder: Path) -> np.ndarray:
 
 @pytest.mark.parametrize("format", ["onnx", "torch_export"])
 def test_the_printed_program_forecasts_without_this_package(
-    format: str, exported: Exported, tmp_path: Path, monkeypatch, capsys
+    format: str, exported: Exported, runs, tmp_path: Path, monkeypatch, capsys
 ) -> None:
     folder, run, _, said = exported
     if format == "torch_export":
+        folder, run = runs("attention=full")
         monkeypatch.setenv("COLUMNS", "100")
         capsys.readouterr()
         asked = (f"checkpoint={run}", f"format={format}", f"output={tmp_path / 'm.pt2'}", "check_windows=9")
@@ -203,7 +204,7 @@ def test_quantiles_that_were_trained_are_exported_in_order(runs, tmp_path: Path,
 
 
 def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, capsys) -> None:
-    folder, run = runs("attention=probsparse")
+    folder, run = runs("attention=full")
     load_file = torch_file.load_program
 
     def load_other(path: Path):
@@ -220,7 +221,7 @@ def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, c
 
 
 def test_mistakes_are_one_line(runs, tmp_path: Path, monkeypatch, capsys) -> None:
-    folder, run = runs("attention=probsparse")
+    folder, run = runs("attention=full")
     (tmp_path / "there.json").touch()
     capsys.readouterr()  # what the training said
     for asked, said in (
@@ -242,7 +243,7 @@ def test_mistakes_are_one_line(runs, tmp_path: Path, monkeypatch, capsys) -> Non
 
 
 def test_without_its_data_the_file_cannot_be_compared(runs, tmp_path: Path, monkeypatch, capsys) -> None:
-    folder, run = runs("attention=probsparse")
+    folder, run = runs("attention=full")
     asked = (f"checkpoint={run}", f"output={tmp_path / 'm.pt2'}", "format=torch_export", "check_windows=2")
     moved = (folder / "load.csv").rename(folder / "moved.csv")
     capsys.readouterr()  # what the training said

@@ -61,7 +61,17 @@ def test_every_command_reads_it(place: Path, monkeypatch: pytest.MonkeyPatch, tm
         == 0
     )
     assert answer(monkeypatch, "explain", place, f"checkpoint={run}", f"output={tmp_path}/why") == 0
-    assert answer(monkeypatch, "export", place, f"checkpoint={run}", f"output={tmp_path}/model.onnx") == 0
+    assert (
+        answer(
+            monkeypatch,
+            "export",
+            place,
+            f"checkpoint={run}",
+            "format=torch_export",
+            f"output={tmp_path}/model.pt2",
+        )
+        == 0
+    )
 
 
 def test_a_run_says_how_many_values_are_missing(

@@ -97,7 +97,17 @@ def test_every_command_reads_it(
         np.abs(table["model"] - table["truth"]).mean(), rel=1e-4
     )
     assert answer(monkeypatch, "explain", place, f"checkpoint={run}", f"output={tmp_path}/why") == 0
-    assert answer(monkeypatch, "export", place, f"checkpoint={run}", f"output={tmp_path}/model.onnx") == 0
+    assert (
+        answer(
+            monkeypatch,
+            "export",
+            place,
+            f"checkpoint={run}",
+            "format=torch_export",
+            f"output={tmp_path}/model.pt2",
+        )
+        == 0
+    )
     about = json.loads((tmp_path / "model.json").read_text())
     assert (about["transforms"], about["lower"]) == (["log1p", "log1p"], [0, 0])
 

@@ -64,7 +64,7 @@ def by_hand(case: Case) -> dict[str, np.ndarray]:
     }
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(case=cases)
 @example(Case(processes=4, val=1, test=1, batch_size=1))  # most processes have no window at all
 @example(Case(processes=3, val=9, test=10, batch_size=3))  # the last batch has one window
@@ -106,7 +106,7 @@ steps = {
 }
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(**steps)
 def test_steps_are_those_of_one_process(pool: Pool, **drawn: Any) -> None:
     check_steps(pool, **drawn)
@@ -119,7 +119,7 @@ def test_many_cases_of_steps(pool: Pool, **drawn: Any) -> None:
     check_steps(pool, **drawn)
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(**steps)
 def test_shared_out_parameters_learn_the_same(pool: Pool, **drawn: Any) -> None:
     check_steps(pool, strategy="fsdp", tolerance=1e-5, **drawn)

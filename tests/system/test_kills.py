@@ -57,7 +57,7 @@ class Unbroken:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        write_csv(folder / "load.csv", rows=300)
+        write_csv(folder / "load.csv", rows=200)
         (folder / "said.txt").touch()
         self.runs: dict[str, Path] = {}
         self.points: dict[str, int] = {}

@@ -28,7 +28,7 @@ def test_a_signal_below_a_callback_of_c_code_stops_the_run(tmp_path: Path, call:
 @pytest.mark.slow
 def test_a_signal_at_any_moment_of_drawing_stops_the_run(tmp_path: Path) -> None:
     draw = random.Random(0)
-    for number in range(20):
+    for number in range(8):
         folder = tmp_path / str(number)
         folder.mkdir()
         process = drawing.start(folder)

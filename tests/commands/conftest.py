@@ -1,0 +1,20 @@
+"""Fixtures of all tests of commands."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def leave_pictures_of_explanations_empty(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Save an empty file for each picture of an explanation: drawing takes longer than explaining a tiny model."""
+
+    def save_nothing(folder: Path, picture: Any) -> str:
+        (folder / f"{picture.name}.png").touch()
+        return ""
+
+    if request.node.get_closest_marker("draws") is None:
+        monkeypatch.setattr("forecast.tools.explain.page._save_picture", save_nothing)
