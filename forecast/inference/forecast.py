@@ -8,6 +8,7 @@ from jaxtyping import Float64
 
 from forecast.data import Panel
 from forecast.data.even_spacing import spread
+from forecast.data.files.text import quote
 from forecast.evaluation.names import LABELS
 from forecast.evaluation.quantiles import Level
 from forecast.inference.model import TrainedModel
@@ -59,6 +60,20 @@ class Forecast:
     def has_truth(self) -> bool:
         """Whether any true value is known."""
         return bool(np.isfinite(self.truth).any())
+
+    @property
+    def early(self) -> str:
+        """The series that end before the others, so that their forecasts begin earlier, in words; empty if none do."""
+        begins = self.dates[:, 0]
+        is_early = begins < begins.max()
+        if not is_early.any():
+            return ""
+        example = int(begins.argmin())
+        first, last = self.panel.clock.zoned(pd.DatetimeIndex([begins[example], begins.max()]))
+        return (
+            f"{int(is_early.sum()):,} of {len(begins):,} series end before the others, and their forecasts begin "
+            f"earlier: {quote(self.panel.ids[example])} from {first}, the latest from {last}"
+        )
 
     def frame(self) -> pd.DataFrame:
         """One row for each date of each series.
@@ -134,6 +149,8 @@ def describe_forecast(model: TrainedModel, found: Forecast) -> list[str]:
         lines.append(f"baseline   {describe_baseline(model, found.baseline)}")
     if found.new:
         lines.append(f"new        {found.new:,} series were not trained on: scaled by their own rows")
+    if found.early:
+        lines.append(f"ended      {found.early}")
     if found.known:
         lines.append(f"known      {', '.join(found.known)}")
     if horizon > model.pred_len:

@@ -11,7 +11,7 @@ import pytest
 from forecast import Model, load
 from forecast.inference.predict import predict
 from forecast.system.errors import ConfigError, DataError
-from tests.support.commands import TINY, only, train
+from tests.support.commands import TINY, answer, only, train
 from tests.support.csv_files import numbers
 from tests.support.long_files import LENGTHS, long_frame, long_frame_data
 
@@ -54,6 +54,22 @@ def forecast_quietly(model: Model, frame: pd.DataFrame, **options) -> pd.DataFra
     """A forecast that leaves some series out."""
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         return model.predict(frame, **options)
+
+
+def test_series_that_ended_before_the_others_are_named(
+    run: Path, frame: pd.DataFrame, monkeypatch, tmp_path: Path, capsys
+) -> None:
+    folder, arguments = run.parents[1], (f"checkpoint={run}", "levels=[]")
+    assert answer(monkeypatch, "predict", folder, *arguments, f"output={tmp_path}/f.csv") == 0
+    ends = [
+        pd.Timestamp("2024-01-01") + pd.Timedelta(days=5 * n + rows)
+        for n, rows in enumerate(LENGTHS.values())
+    ]
+    how = f"their forecasts begin earlier: 'a' from {ends[0]}, the latest from {ends[-1]}"
+    assert f"ended      3 of 4 series end before the others, and {how}\n" in capsys.readouterr().out
+    started = f"start={START:%Y-%m-%d}"
+    assert answer(monkeypatch, "predict", folder, *arguments, started, f"output={tmp_path}/g.csv") == 0
+    assert "ended   " not in capsys.readouterr().out
 
 
 def test_from_an_earlier_date_the_truth_is_beside_each_series(model: Model, frame: pd.DataFrame) -> None:
