@@ -19,10 +19,20 @@ from torch import Tensor
 from forecast.data import Batch, DataModule, Windows
 from forecast.inference.model import BATCH_SIZE
 from forecast.system.progress import track
-from forecast.tools.explain.inputs import InputGroup, InputKind, list_inputs, list_lags, name_together
+from forecast.tools.explain.inputs import (
+    MOST_COLUMNS,
+    InputGroup,
+    InputKind,
+    list_inputs,
+    list_lags,
+    name_together,
+)
 
 LAGGED_COLUMNS = 3
 """Number of columns, those with the most important history, whose lag blocks are measured one by one."""
+
+PAST = (InputKind.HISTORY, InputKind.LEVEL, InputKind.LAGS)
+"""The kinds of groups of the past of columns."""
 
 Forecast = Callable[[Batch], Float[Tensor, "batch pred_len n_targets"]]
 """Scaled point forecasts of a batch."""
@@ -101,6 +111,7 @@ def measure_importance(forecast: Forecast, sample: WindowSample, repeats: int) -
     """Measure the importance of all groups.
 
     Lag blocks are measured for all columns together, then for each of the `LAGGED_COLUMNS` whose history matters most.
+    If the forecasts depend on one of several columns, all columns together are left out: they would repeat this column.
     All groups are permuted in the same way in each repeat.
     """
     donors = [sample.permute() for _ in range(repeats)]
@@ -115,11 +126,14 @@ def measure_importance(forecast: Forecast, sample: WindowSample, repeats: int) -
                 group, float(mse.mean()), float(mse.std(ddof=1)), float(mae.mean()), float(mae.std(ddof=1))
             )
 
-    found = list(measure(list_inputs(sample.data), "Permuting inputs"))
     data = sample.data
-    lagged = [
-        one for one in found if one.group.kind == InputKind.HISTORY and one.group.name != name_together(data)
-    ]
+    together = name_together(data)
+    found = list(measure(list_inputs(data), "Permuting inputs"))
+    singles = [one for one in found if one.group.kind in PAST and one.group.name != together]
+    read = {one.group.name for one in singles if one.mse or one.mse_deviation}
+    if len(read) == 1 and len(data.feature_columns) <= MOST_COLUMNS:
+        found = [one for one in found if one.group.name != together or one.group.kind not in PAST]
+    lagged = [one for one in singles if one.group.kind == InputKind.HISTORY and one.group.name in read]
     lagged.sort(key=lambda one: -one.mse)
     groups = [one.group for one in lagged[:LAGGED_COLUMNS]]
     blocks = [lags for group in groups for lags in list_lags(group.name, group.columns, data)]

@@ -62,7 +62,8 @@ class InputStudy:
         windows = data.windows[window.split]
         sample = WindowSample(data, windows, windows_at_every_step(data, window.split), most=most)
         found = measure_importance(forecast, sample, repeats)
-        groups = list_inputs(data)
+        measured = {one.group for one in found}
+        groups = [group for group in list_inputs(data) if group in measured]
         batch = window.batch
         point, truth = (
             data.unscale_targets(values, batch.series)[0].numpy()

@@ -224,6 +224,25 @@ def test_every_time_feature_belongs_to_one_group() -> None:
     assert len(size.unique()) == len(batch.series.unique())
 
 
+def test_a_column_that_is_read_alone_is_listed_once() -> None:
+    """Not beside all columns, whose importance is that of the column; of two that are read, all are listed too."""
+    frame = planted_frame().query("unique_id == 'one'").set_index("ds")[["y", "a", "b"]]
+    data = frame_data(frame, **PLANTED)
+    data.setup()
+    for weights, lagged in ((torch.tensor([1.0, 0.0, 0.0]), 1), (torch.tensor([1.0, 1.0, 0.0]), 3)):
+
+        def forecast(batch: Batch, weights: Tensor = weights) -> Tensor:
+            return batch.past[:, -24:] @ weights[:, None] * torch.ones(3)
+
+        found = [one.group for one in measure_importance(forecast, sample_of(data, 20), repeats=2)]
+        lags = {group.name for group in found if group.kind == InputKind.LAGS}
+        assert len(lags) == lagged
+        assert ("all 3 columns" in lags) == (lagged > 1)
+        assert {group.name for group in found if group.kind == InputKind.LEVEL} - lags == (
+            {"a", "b"} if lagged == 1 else {"b"}
+        )
+
+
 def test_of_many_columns_some_are_listed_and_all_together() -> None:
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 40)), columns=[f"c{i}" for i in range(40)])
     frame.index = pd.date_range("2024-01-01", periods=60, freq="D")
