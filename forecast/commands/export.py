@@ -8,6 +8,8 @@ from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.data.even_spacing import spread
+from forecast.data.files.looks import DEFAULT_NAMES
+from forecast.inference.data_config import keep_date_order
 from forecast.inference.model import load
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
@@ -51,7 +53,10 @@ def export(config: DictConfig) -> None:
         allowed = count_allowed_exceptions(trained.network, len(chosen))
         checked = check_result(difference, data, about, config.tolerance, allowed=allowed)
         write_json(temporary_beside, {**about, "checked": checked})
-    print_report(path, about, checked, trained.config["data"])
+    reading = keep_date_order(trained.config["data"], trained.data_state.get("day_first"))
+    if reading.get("date_column") in DEFAULT_NAMES and data.panel.grid.name:  # found by its content
+        reading = {**reading, "date_column": data.panel.grid.name}
+    print_report(path, about, checked, reading)
 
 
 def check_options(config: DictConfig) -> Path:

@@ -6,7 +6,7 @@ import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -178,6 +178,44 @@ def test_the_printed_program_forecasts_without_this_package(
     longer = table.reindex(pd.date_range(table.index[0], periods=len(table) + 5, freq="h"))
     expected = ours(load(run), users_inputs(longer, [len(table) - 12], 12, 5))
     assert np.abs(forecast - expected).max() < 1e-4
+
+
+AUTUMN = pd.date_range("2024-10-20", periods=300, freq="h", tz="Europe/Berlin")  # clocks go back on the 27th
+FILES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
+    "local times": (AUTUMN.tz_localize(None), {}, ["data.timezone=Europe/Berlin"]),
+    "no header": (AUTUMN.tz_localize(None)[:150], {"header": False}, ["data.header=none", "data.date_column=column_1"]),
+    "offsets that change": ([date.isoformat() for date in AUTUMN], {}, []),
+    "offsets and a time zone": ([date.isoformat() for date in AUTUMN], {}, ["data.timezone=Europe/Berlin"]),
+    "no dates": (None, {}, ["data.start=2024-01-01", "data.freq=h"]),
+    "one offset, dates found": (AUTUMN[:150].strftime("%Y-%m-%d %H:%M+02:00"), {"index_label": "Zeit"}, []),
+    "day first": (AUTUMN.tz_localize(None)[:150].strftime("%d/%m/%Y %H:%M"), {}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "what",
+    [pytest.param(what, marks=[] if number < 1 else [pytest.mark.long]) for number, what in enumerate(FILES)],
+)
+@pytest.mark.filterwarnings("ignore:.*(offset from UTC changes|looks like dates):UserWarning")
+def test_the_printed_program_reads_a_file_as_predict_does(
+    what: str, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    dates, written, options = FILES[what]
+    table = read(workplace(tmp_path))
+    table = table[: 300 if dates is None else len(dates)]
+    written = {"index": dates is not None, **written}
+    table.set_axis(pd.Index(table.index if dates is None else dates, name="date")).to_csv(
+        tmp_path / "load.csv", **written
+    )
+    assert train_here(monkeypatch, tmp_path, *EPOCH, "attention=full", *options) == 0
+    checkpoint = f"checkpoint={only(tmp_path, 'runs/*')}"
+    assert answer(monkeypatch, "predict", tmp_path, checkpoint, "levels=[]") == 0
+    monkeypatch.setenv("COLUMNS", "100")
+    capsys.readouterr()
+    assert export_here(monkeypatch, tmp_path, checkpoint, "check_windows=3") == 0
+    found = run_program(capsys.readouterr().out, tmp_path / "load.csv", tmp_path)
+    expected = pd.read_csv(tmp_path / "forecast.csv", index_col=0)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-5)
 
 
 @pytest.mark.long

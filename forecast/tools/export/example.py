@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from forecast.data.clock import Clock
 from forecast.data.holidays import is_exchange, split_code
 from forecast.tools.export.reading import write_reading
 
@@ -34,6 +35,7 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
     future = write_future_dates(about)
     extra = "\nimport holidays" if "holidays." in features + future else ""
     many = "series" in about
+    clock = Clock(about["utc_offset"], about["timezone"])
     return f"""\
 import json
 from pathlib import Path
@@ -43,14 +45,14 @@ import pandas as pd
 {library}{extra}
 
 about = json.loads(Path({str(path.with_suffix(".json"))!r}).read_text())
-{name_series(about) if many else ""}{write_reading(data, about["freq"])}{make_indicators(about)}
+{name_series(about) if many else ""}{write_reading(data, about["freq"], clock)}{make_indicators(about)}
 history = table.loc[: table[about["target_columns"]].last_valid_index()]
 past = history[about["feature_columns"]].tail(about["seq_len"])  # in data units
 {future}
 
 
 def time_features(dates):
-    return np.stack([
+{write_local_dates(clock)}    return np.stack([
         {features},
     ], axis=1).astype("float64")
 
@@ -61,7 +63,22 @@ inputs = {{
     "future_time": time_features(future)[None],
 }}
 {add_series_inputs(about) if many else ""}{call.format(path=str(path))}
-print(pd.DataFrame(forecast[0], index=future, columns=about["target_columns"]))"""
+print(pd.DataFrame(forecast[0], index={write_zoned("future", clock)}, columns=about["target_columns"]))"""
+
+
+def write_zoned(dates: str, clock: Clock) -> str:
+    """The expression of dates of the clock in the time zone of the data."""
+    if clock.timezone is None or clock.utc_offset is None:
+        return dates
+    utc = f"({dates} - pd.Timedelta(minutes={clock.utc_offset}))" if clock.utc_offset else dates
+    return f"{utc}.tz_localize('UTC').tz_convert({clock.timezone!r})"
+
+
+def write_local_dates(clock: Clock) -> str:
+    """The line that makes `dates` local times, if they are not."""
+    if clock.timezone is None or clock.utc_offset is None or clock.timezone.startswith("UTC"):
+        return ""
+    return f"    dates = {write_zoned('dates', clock)}.tz_localize(None)\n"
 
 
 def make_indicators(about: dict[str, Any]) -> str:

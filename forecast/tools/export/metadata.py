@@ -54,6 +54,8 @@ def describe_model(trained: TrainedModel) -> dict[str, Any]:
         "categories": dict(trained.categories),
         "freq": trained.freq,
         "calendar": trained.data_state.get("calendar"),
+        "utc_offset": trained.data_state.get("utc_offset"),
+        "timezone": trained.data_state.get("timezone"),
         "seq_len": seq_len,
         "pred_len": pred_len,
         "time_features": [

@@ -1,38 +1,43 @@
 """The lines of the example program that read a file, with pandas alone, as the file of training was read."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from forecast.data.clock import Clock
 from forecast.data.files.dates import COUNTS
 
 ARGUMENTS = {"separator": ("sep", ","), "decimal": ("decimal", "."), "thousands": ("thousands", None),
              "encoding": ("encoding", None), "na_values": ("na_values", [])}  # fmt: skip
 """By option of the data: the argument of `pandas.read_csv`, and the value that need not be written."""
 
+OFFSET = r"(\d:\d\d(?:\.\d+)?|T\d\d) ?(?:Z|[+-]\d\d(?::?\d\d)?)$"
+"""Pattern of the end of a time and the UTC offset after it."""
+
 BOOLEANS = 'true_values=["yes", "Yes", "YES"], false_values=["no", "No", "NO"]'
 
 
-def write_reading(data: Mapping[str, Any], freq: str) -> str:
-    """Write the lines that make `table`: rows of the file my.csv, or my.parquet, indexed by date.
+def write_reading(data: Mapping[str, Any], freq: str, clock: Clock) -> str:
+    """Write the lines that make `table`: rows of the file my.csv, or my.parquet, indexed by date on the clock.
 
     If there is an id column, they are the rows of the series that the variable `series` names.
 
     Args:
         data: the data settings of the run.
         freq: step between rows.
+        clock: of the training data.
     """
     date_column = data.get("date_column") or "date"
     names = [date_column] if isinstance(date_column, str) else list(date_column)
-    lines = [_write_call(data, names)]
+    start = data.get("start")
+    lines = _write_call(data, [] if start else names)
     if ids := data.get("id_column"):
         lines.append(f"table = table[table[{ids!r}] == series]")
-    lines += _write_dates(data.get("date_format"), names)
-    if data.get("stamp") == "end":
-        lines.append(f"dates -= pd.tseries.frequencies.to_offset({freq!r})  # a date is the end of its step")
-    if zone := data.get("timezone"):
-        local = f"dates.dt.tz_localize({zone!r}, ambiguous='infer', nonexistent='shift_forward')"
-        lines.append(f"dates = {local}.dt.tz_convert('UTC').dt.tz_localize(None)")
+    if start:
+        lines.append(f"table.index = pd.date_range({start!r}, periods=len(table), freq={freq!r})")
+        return "\n".join(lines)
+    lines += _write_dates(data, names, freq, clock)
     lines.append("table.index = pd.DatetimeIndex(dates)")
     many = "long" in str(data.get("_target_"))
     if data.get("sort") or (many and data.get("sort") is None):
@@ -46,39 +51,95 @@ def write_reading(data: Mapping[str, Any], freq: str) -> str:
     return "\n".join(lines)
 
 
-def _write_call(data: Mapping[str, Any], dates: Sequence[str]) -> str:
+def is_parquet(data: Mapping[str, Any]) -> bool:
+    """Whether the file of the run is a Parquet file."""
+    return Path(str(data.get("path"))).suffix == ".parquet"
+
+
+def _write_call(data: Mapping[str, Any], dates: Sequence[str]) -> list[str]:
     """Write the call of pandas; dates and ids are read as text."""
-    if Path(str(data.get("path"))).suffix == ".parquet":
-        return 'table = pd.read_parquet("my.parquet")'
+    if is_parquet(data):
+        return ['table = pd.read_parquet("my.parquet")']
     given = {name: data.get(key, usual) for key, (name, usual) in ARGUMENTS.items()}
-    arguments = [
+    arguments = ['"my.csv"'] + [
         f"{name}={given[name]!r}" for name, usual in ARGUMENTS.values() if given[name] not in (usual, None)
     ]
-    ids = [data["id_column"]] if data.get("id_column") else []
-    texts = ", ".join(f"{name!r}: str" for name in [*ids, *dates])
-    arguments.append(f"dtype={{{texts}}}")
+    texts: list[Any] = [*([data["id_column"]] if data.get("id_column") else []), *dates]
+    after = []
+    if data.get("header") == "none":
+        arguments.append("header=None")
+        if names := list(data.get("names") or ()):
+            arguments.append(f"names={names!r}")
+        else:
+            texts = [int(name.removeprefix("column_")) - 1 for name in texts]
+            after = ['table.columns = [f"column_{number + 1}" for number in table.columns]']
+    if texts:
+        arguments.append(f"dtype={{{', '.join(f'{name!r}: str' for name in texts)}}}")
     if data.get("future_covariates") or data.get("past_covariates"):
         arguments.append(BOOLEANS)
-    return f'table = pd.read_csv("my.csv", {", ".join(arguments)})'
+    return [f"table = pd.read_csv({', '.join(arguments)})", *after]
 
 
-def _write_dates(date_format: str | None, names: Sequence[str]) -> list[str]:
-    """Write the lines that make the series `dates`."""
-    text = " + ' ' + ".join(f"table[{name!r}]" for name in names)
+class Times(StrEnum):
+    """What the texts of dates mean, which says how they come onto the clock of training."""
+
+    PLAIN = "on the clock"
+    DAYS = "days, whose UTC offset is left out"
+    INSTANTS = "with a UTC offset"
+    LOCAL = "local times of data.timezone, or with a UTC offset"
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], clock: Clock) -> "Times":
+        """What the texts mean that were read with these settings onto this clock."""
+        date_format = data.get("date_format") or ""
+        if clock.timezone is None or date_format in ("unix", "unix_ms"):
+            return cls.PLAIN
+        if clock.utc_offset is None:
+            return cls.DAYS
+        return cls.INSTANTS if data.get("timezone") is None or "%z" in date_format else cls.LOCAL
+
+
+def _write_dates(data: Mapping[str, Any], names: Sequence[str], freq: str, clock: Clock) -> list[str]:
+    """Write the lines that make the series `dates`, on the clock and without a time zone."""
+    times, is_typed = Times.of(data, clock), is_parquet(data)
+    text, utc, lines = " + ' ' + ".join(f"table[{name!r}]" for name in names), "", []
+    if times == Times.DAYS and not is_typed:
+        text = f"({text}).str.replace(r'{OFFSET}', r'\\1', regex=True)"
+    elif times == Times.INSTANTS:
+        utc = "utc=True"
+    elif times == Times.LOCAL and not is_typed:
+        utc = "utc=has_offset"
+        lines.append(f"has_offset = bool(({text}).str.fullmatch(r'.*{OFFSET}').all())")
+    lines += _write_parsing(data, names, text, utc)
+    if times == Times.INSTANTS or (times == Times.DAYS and is_typed):
+        ahead = f" + pd.Timedelta(minutes={clock.utc_offset})" if clock.utc_offset else ""
+        lines.append(f"dates = dates.dt.tz_localize(None){ahead}")
+    if data.get("stamp") == "end":
+        lines.append(f"dates -= pd.tseries.frequencies.to_offset({freq!r})  # a date is the end of its step")
+    if times == Times.LOCAL:
+        local = f"dates.dt.tz_localize({data['timezone']!r}, ambiguous='infer', nonexistent='shift_forward')"
+        lines.append(f"dates = (dates if dates.dt.tz else {local}).dt.tz_convert(None)")
+    return lines
+
+
+def _write_parsing(data: Mapping[str, Any], names: Sequence[str], text: str, utc: str) -> list[str]:
+    """Write the lines that parse `text`, an expression of the texts of dates, as the series `dates`."""
+    date_format = data.get("date_format")
     if date_format in COUNTS:
         milliseconds, origin = COUNTS[date_format]
         count = f"{text}.astype(float) * {milliseconds}"
         return [f"dates = pd.to_datetime({count}, unit='ms', origin={origin!r})"]
-    if date_format is not None:
-        utc = ", utc=True).dt.tz_localize(None)" if "%z" in date_format else ")"
-        return [f"dates = pd.to_datetime({text}, format={date_format!r}{utc}"]
-    if len(names) == 1:
-        return [f"dates = pd.to_datetime({text})"]
+    options = (
+        [f"format={date_format!r}"] if date_format else ["dayfirst=True"] if data.get("day_first") else []
+    )
+    end = ", ".join(["", *options, *([utc] if utc else [])]) + ")"
+    if len(names) == 1 or date_format:
+        return [f"dates = pd.to_datetime({text}{end}"]
     days = " + ' ' + ".join(f"table[{name!r}]" for name in names[:-1])
     return [
         f"hours = pd.to_numeric(table[{names[-1]!r}], errors='coerce')  # the number of an hour, or a time",
         "if hours.notna().all():",
-        f"    dates = pd.to_datetime({days}) + pd.to_timedelta(hours, unit='h')",
+        f"    dates = pd.to_datetime({days}{end} + pd.to_timedelta(hours, unit='h')",
         "else:",
-        f"    dates = pd.to_datetime({text})",
+        f"    dates = pd.to_datetime({text}{end}",
     ]

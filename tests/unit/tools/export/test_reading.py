@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import read_table
+from forecast.data.clock import Clock
 from forecast.tools.export.reading import write_reading
 
 DATES = pd.date_range("2024-03-30 00:00", periods=60, freq="h")
@@ -27,6 +28,7 @@ def run(lines: str, folder: Path, **names: Any) -> pd.DataFrame:
     return names["table"]
 
 
+DAYS = pd.date_range("2024-03-10", periods=len(DATES), freq="D")
 LOCAL = pd.date_range("2024-10-26 00:00", periods=60, freq="h", tz="Europe/Berlin")
 
 
@@ -55,16 +57,31 @@ LOCAL = pd.date_range("2024-10-26 00:00", periods=60, freq="h", tz="Europe/Berli
         ({"t": DATES.as_unit("s").astype("int64")}, {}, {"date_column": "t", "date_format": "unix"}),
         ({"date": DATES.strftime("%Y-%m-%dT%H:%M:%S%z")}, {}, {"na_values": [-9999.0]}),
         ({"date": LOCAL.tz_localize(None)}, {}, {"timezone": "Europe/Berlin"}),
+        ({"date": [date.isoformat() for date in LOCAL]}, {}, {}),
+        ({"date": [date.isoformat() for date in LOCAL]}, {}, {"timezone": "Europe/Berlin"}),
+        ({"date": DATES.strftime("%Y-%m-%d %H:%M+05:30")}, {}, {}),
+        ({"date": [f"{date:%Y-%m-%dT%H:%M}+01:00" for date in DAYS]}, {}, {}),
+        ({"date": DAYS.date}, {}, {"timezone": "Europe/Berlin"}),
+        (
+            {"t": DATES.as_unit("s").astype("int64")},
+            {},
+            {"date_column": "t", "date_format": "unix", "timezone": "Asia/Tokyo"},
+        ),
+        ({"date": DATES.strftime("%d/%m/%Y %H:%M")}, {}, {"day_first": True}),
+        ({"date": DATES}, {"header": False}, {"header": "none", "date_column": "column_1"}),
+        ({"date": DATES}, {"header": False}, {"header": "none", "names": ["date", "größe"]}),
+        ({}, {}, {"start": "2024-01-01", "freq": "h"}),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*offset from UTC changes:UserWarning")
 def test_the_lines_read_a_file_as_training_did(
     dates: dict[str, Any], written: dict[str, Any], options: dict[str, Any], tmp_path: Path
 ) -> None:
     write_file(tmp_path / "my.csv", dates, **written)
     expected = read_table(tmp_path / "my.csv", **options)
-    table = run(write_reading({"path": "load.csv", **options}, expected.freq), tmp_path)
+    table = run(write_reading({"path": "load.csv", **options}, expected.freq, expected.clock), tmp_path)
     assert list(table.index) == list(expected.grid)
-    np.testing.assert_array_equal(table[["größe"]].to_numpy(), expected.values)
+    np.testing.assert_array_equal(table[list(expected.columns)].to_numpy(), expected.values)
 
 
 @pytest.mark.parametrize("duplicates", ["first", "last", "mean", "sum"])
@@ -75,7 +92,7 @@ def test_rows_are_sorted_and_made_one_per_date(duplicates: str, tmp_path: Path) 
     twice.to_csv(tmp_path / "my.csv", index=False)
     options = {"sort": True, "duplicates": duplicates}
     expected = read_table(tmp_path / "my.csv", **options)
-    table = run(write_reading({"path": "load.csv", **options}, "h"), tmp_path)
+    table = run(write_reading({"path": "load.csv", **options}, "h", Clock()), tmp_path)
     assert list(table.index) == list(expected.grid)
     np.testing.assert_allclose(table[["größe"]].to_numpy(), expected.values)
 
@@ -85,12 +102,12 @@ def test_one_series_of_a_long_file_is_read(tmp_path: Path) -> None:
     both = pd.concat([frame, frame.assign(unique_id="8", y=-1.0)]).sample(frac=1, random_state=0)
     both.to_csv(tmp_path / "my.csv", index=False)
     options = {"_target_": "forecast.data.long_data", "id_column": "unique_id", "date_column": "ds"}
-    table = run(write_reading(options, "h"), tmp_path, series="007")
+    table = run(write_reading(options, "h", Clock()), tmp_path, series="007")
     assert list(table.index) == list(DATES)
     assert table["y"].tolist() == list(range(60))
 
 
 def test_a_parquet_file_is_read(tmp_path: Path) -> None:
     pd.DataFrame({"date": DATES, "y": np.arange(60.0)}).to_parquet(tmp_path / "my.parquet")
-    table = run(write_reading({"path": "load.parquet"}, "h"), tmp_path)
+    table = run(write_reading({"path": "load.parquet"}, "h", Clock()), tmp_path)
     assert list(table.index) == list(DATES)
