@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
@@ -17,7 +16,7 @@ from forecast.system.errors import ConfigError
 from forecast.system.memory import keep_freed_memory
 from forecast.training import lightning_warnings
 from forecast.training.build import make_data
-from forecast.training.precision import resolve_auto
+from forecast.training.precision import keep_precision, resolve_auto
 from forecast.training.trainer_checks import check_callbacks
 
 WITH_CHECKPOINT = (
@@ -77,8 +76,7 @@ def merge_settings(model: TrainedModel, config: DictConfig, keys: Sequence[str])
     for key in ("max_epochs", "gradient_clip_val", "precision"):
         if f"trainer.{key}" not in keys:
             settings.trainer[key] = model.config["trainer"][key]
-    if str(settings.trainer.precision).startswith("16") and not torch.cuda.is_available():
-        settings.trainer.precision = "32-true"
+    settings.trainer.precision = keep_precision(settings.trainer.precision)
     return settings
 
 

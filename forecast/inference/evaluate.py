@@ -4,7 +4,6 @@ import copy
 from typing import Any
 
 import lightning as L
-import torch
 
 from forecast.data import DataModule
 from forecast.evaluation.baselines import FittedBaselines
@@ -13,6 +12,7 @@ from forecast.inference.model import TrainedModel
 from forecast.system.errors import CheckpointError, ConfigError
 from forecast.training.callbacks import ProgressBar
 from forecast.training.module import Forecaster
+from forecast.training.precision import has_gpu, keep_precision
 from forecast.training.safe_points import SafePoints
 
 
@@ -43,12 +43,10 @@ def evaluate(
     )
     forecaster.calibration = model.calibration
     data.tested = split
-    precision = str(model.config["trainer"]["precision"])
-    on_cpu = not torch.cuda.is_available()
     trainer = L.Trainer(
-        accelerator="cpu" if on_cpu else "gpu",
+        accelerator="gpu" if has_gpu() else "cpu",
         devices=1,
-        precision="32-true" if on_cpu and precision.startswith("16") else precision,  # type: ignore[arg-type]
+        precision=keep_precision(model.config["trainer"]["precision"]),
         callbacks=[SafePoints(), *([ProgressBar()] if progress else [])],
         enable_progress_bar=progress,
         logger=False,

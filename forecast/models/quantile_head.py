@@ -15,9 +15,7 @@ def arrange_quantiles(
     raw: Float[Tensor, "batch pred_len outputs"], n_targets: int
 ) -> Float[Tensor, "batch pred_len n_targets quantiles"]:
     """Turn raw outputs into increasing quantiles, in float32 or wider: half precision could make neighbours equal."""
-    if raw.dtype in (torch.bfloat16, torch.float16):
-        raw = raw.float()
-    raw = raw.unflatten(-1, (n_targets, -1))
+    raw = raw.to(torch.promote_types(raw.dtype, torch.float32)).unflatten(-1, (n_targets, -1))
     middle = raw.shape[-1] // 2
     median = raw[..., middle : middle + 1]
     below = raw_to_gap(raw[..., :middle]).flip(-1).cumsum(-1).flip(-1)

@@ -19,25 +19,39 @@ MIN_D_MODEL = 128
 def resolve_auto(config: DictConfig, checkpoint: dict[str, Any] | None) -> None:
     """Replace `trainer.precision=auto` and `optimizer.fused=auto` by the best values for this machine, in place.
 
-    With the content of a checkpoint, its precision is kept, except for float16, which needs a GPU.
+    With the content of a checkpoint, its precision is kept where this machine supports it.
 
     Raises:
         ConfigError: `optimizer.fused` is neither auto, true nor false.
     """
     if config.trainer.precision == AUTO:
-        config.trainer.precision = best_precision(config.trainer.accelerator, model_width(config))
+        accelerator = config.trainer.accelerator
+        config.trainer.precision = best_precision(accelerator, model_width(config))
         if checkpoint is not None:
             saved = checkpoint["hyper_parameters"]["trainer"]["precision"]
-            if not str(saved).startswith("16"):
-                config.trainer.precision = saved
+            config.trainer.precision = keep_precision(saved, config.trainer.precision, accelerator)
     if config.optimizer.get("fused") not in (None, AUTO, True, False):
         raise ConfigError(f"optimizer.fused={config.optimizer.fused} must be {AUTO}, true or false")
     if config.optimizer.get("fused") == AUTO:
         if "fused" in inspect.signature(get_class(config.optimizer._target_)).parameters:
             # Lightning cannot clip gradients that a fused optimizer unscales.
-            config.optimizer.fused = not str(config.trainer.precision).startswith("16")
+            config.optimizer.fused = not is_float16(config.trainer.precision)
         else:
             del config.optimizer.fused
+
+
+def is_float16(precision: object) -> bool:
+    return str(precision).startswith("16")
+
+
+def has_gpu(accelerator: str = AUTO) -> bool:
+    """Whether an accelerator of a trainer is a GPU with CUDA."""
+    return accelerator in (AUTO, "gpu", "cuda") and torch.cuda.is_available()
+
+
+def keep_precision(saved: Any, otherwise: str = "32-true", accelerator: str = AUTO) -> Any:
+    """Return the precision of a checkpoint, or `otherwise` for float16 without a GPU, which float16 needs."""
+    return otherwise if is_float16(saved) and not has_gpu(accelerator) else saved
 
 
 def model_width(config: DictConfig) -> int:
@@ -50,8 +64,7 @@ def best_precision(accelerator: str, d_model: int) -> str:
 
     Float16 is never chosen: it needs a scaled loss, and its range loses gradients.
     """
-    has_gpu = accelerator in (AUTO, "gpu", "cuda") and torch.cuda.is_available()
-    if has_gpu:
+    if has_gpu(accelerator):
         multiplies_bfloat16 = torch.cuda.get_device_capability() >= (8, 0)
     else:
         runs_on_cpu = accelerator == "cpu" or (accelerator == AUTO and not torch.backends.mps.is_available())

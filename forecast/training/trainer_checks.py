@@ -8,6 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
+from forecast.training.precision import is_float16
 
 PARTIAL_VALIDATION = (
     "limit_val_batches", "limit_test_batches", "val_check_interval", "check_val_every_n_epoch", "max_steps",
@@ -85,7 +86,7 @@ def check_precision(config: DictConfig, trainer: L.Trainer) -> None:
         raise ConfigError(
             f"trainer.precision={precision}: data and the linear model are float32; use {precision[:-4]}mixed"
         )
-    if precision.startswith("16") and isinstance(trainer.accelerator, CPUAccelerator):
+    if is_float16(precision) and isinstance(trainer.accelerator, CPUAccelerator):
         raise ConfigError(f"trainer.precision={precision} needs a GPU; on the CPU use bf16-mixed or 32-true")
 
 

@@ -68,6 +68,10 @@ def test_float16_does_not_follow_to_a_machine_without_a_gpu(machine):
     config = with_values(composed_once(), "model.d_model=512")
     precision.resolve_auto(config, {"hyper_parameters": {"trainer": {"precision": "16-mixed"}}})
     assert config.trainer.precision == "bf16-mixed"
+    assert precision.keep_precision("16-mixed") == "32-true"
+    machine({"amx_bf16"}, (9, 0))
+    assert precision.keep_precision("16-mixed") == "16-mixed"
+    assert precision.keep_precision("16-mixed", accelerator="cpu") == "32-true"
 
 
 def test_fused_is_turned_off_where_it_is_not_supported():
