@@ -4,28 +4,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float
 from torch import Tensor
 
 from forecast.data import Batch, DataModule, Windows
 from forecast.data.missing import SEASONS_BACK
-from forecast.data.row_ranges import PerSeries, parts, ranges
-from forecast.data.rows import Rows
-from forecast.data.scaler import Scaler
 from forecast.data.window_starts import spread_stride
 from forecast.evaluation.errors import ErrorSums
 from forecast.evaluation.gram import Gram, window_gram
 from forecast.evaluation.linear_fit import Choice, choose, fit_and_test_grams, fit_choice, fit_plain
+from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.models.linear_model import LinearWeights
 
 Baseline = Callable[[Windows, Batch], Tensor]
 """Function of the windows of a split and one batch of them. Returns scaled forecasts (batch, pred_len, n_targets)."""
-
-ROWS_AT_ONCE = 1 << 20
-"""Number of rows of a long series that are read at once."""
 
 WINDOWS_AT_ONCE = 256
 """Number of validation windows that are forecast at once."""
@@ -130,10 +124,8 @@ class FittedBaselines:
         gram = window_gram(train)
         choice = choose(fit_and_test_grams(data, gram)) if gram.steps.kinds else None
         linear = fit_choice(gram, choice) if choice else fit_plain(gram, RIDGE)
-        first, last = data.rows["train"]
-        naive_mae = seasonal_naive_mae(
-            train.values, data.target_scaler, train.target_index, first, last, data.season
-        )
+        values = TargetValues(train.values, train.target_index, data.target_scaler)
+        naive_mae = seasonal_naive_mae(values, data.rows["train"], data.season)
         return cls(linear, naive_mae, choose_season(data), data.panel.ids.tolist(), gram, choice)
 
     def baselines(self) -> dict[str, Baseline]:
@@ -190,53 +182,3 @@ def describe_season(data: DataModule, repeated: int) -> str:
         return f"{data.season} rows"
     others = " and ".join(f"{season}" for season in data.seasons)
     return f"{repeated} rows for the seasonal naive, the best of {others} on validation windows; else {data.season}"
-
-
-def seasonal_naive_mae(
-    values: Rows, scaler: Scaler, columns: Sequence[int], first: PerSeries, last: PerSeries, season: int
-) -> Float64[Tensor, "series n_targets"]:
-    """The denominator of MASE: mean |y(t) − y(t − season)| over the rows first[s] … last[s] − 1 of each series.
-
-    The result is in data units; `scaler` is that of the `columns` of the scaled `values`.
-
-    Pairs with a missing value do not count. A series with no more rows than a season uses season 1. A series without a
-    pair gets NaN. Source: Hyndman and Koehler 2006.
-    """
-    lengths = last - first
-    lag = np.where(lengths > season, season, 1)
-    found = np.full((len(first), len(columns)), np.nan)
-    for part in parts(np.maximum(lengths, 1)):
-        series = np.flatnonzero(lengths[part] > lag[part]) + part.start
-        if len(series) == 1:
-            begin, end, back = int(first[series[0]]), int(last[series[0]]), int(lag[series[0]])
-            found[series] = _mean_change(
-                lambda rows, s=int(series[0]): scaler.inverse(values[rows][:, columns], s),
-                range(begin + back, end),
-                back,
-            )
-        elif len(series):
-            pairs = lengths[series] - lag[series]
-            rows = ranges(first[series] + lag[series], last[series])
-            own = torch.from_numpy(np.repeat(series, pairs))
-            now, before = (
-                scaler.inverse(values[torch.from_numpy(each).to(values.device)][:, None, columns], own)
-                for each in (rows, rows - np.repeat(lag[series], pairs))
-            )
-            change = (now - before)[:, 0].abs().cpu().numpy()
-            begins, there = pairs.cumsum() - pairs, np.isfinite(change)
-            count = np.add.reduceat(there, begins, dtype=np.int64)
-            total = np.add.reduceat(np.where(there, change, 0.0), begins)
-            found[series] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    return torch.from_numpy(found)
-
-
-def _mean_change(
-    read: Callable[[slice], Float64[Tensor, "rows n_targets"]], rows: range, back: int
-) -> Float64[np.ndarray, " n_targets"]:
-    """Mean |y(t) − y(t − back)| over the rows t of one series, of which `ROWS_AT_ONCE` are in memory at once."""
-    total, count = 0.0, 0
-    for begin in range(rows.start, rows.stop, ROWS_AT_ONCE):
-        end = min(begin + ROWS_AT_ONCE, rows.stop)
-        change = (read(slice(begin, end)) - read(slice(begin - back, end - back))).abs().cpu()
-        total, count = total + change.nansum(0), count + change.isfinite().sum(0)
-    return (total / count).numpy()  # type: ignore[union-attr]

@@ -12,11 +12,13 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from forecast.data import DataModule, long_data
 from forecast.data.missing import describe_missing, missing_shares
+from forecast.data.row_ranges import RowRanges
 from forecast.data.rows import TensorRows
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import time_features
-from forecast.evaluation.baselines import FittedBaselines, SeasonalNaive, seasonal_naive_mae
+from forecast.evaluation.baselines import FittedBaselines, SeasonalNaive
 from forecast.evaluation.errors import SCORES, ErrorSums, window_errors
+from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.models.linear_model import own_past
 from forecast.system.errors import ConfigError, DataError
 from forecast.training.inputs import describe_inputs
@@ -539,9 +541,8 @@ def test_baselines_of_every_series() -> None:
     for s, length in enumerate(LENGTHS.values()):
         rows = torch.from_numpy(data.panel.values[data.panel.starts[s] :][: int(0.7 * length)]).float()
         unscaled = Scaler(torch.zeros(1, 2), torch.ones(1, 2))
-        (expected,) = seasonal_naive_mae(
-            TensorRows(rows), unscaled, [0, 1], np.array([0]), np.array([len(rows)]), 7
-        )
+        values = TargetValues(TensorRows(rows), [0, 1], unscaled)
+        (expected,) = seasonal_naive_mae(values, RowRanges(np.array([0]), np.array([len(rows)])), 7)
         torch.testing.assert_close(fitted.naive_mae[s], expected, rtol=1e-4, atol=1e-5)
     batch = every(data, "train")
     past = batch.past.double()

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from forecast.data import DataModule, Windows, frame_data
+from forecast.data.row_ranges import RowRanges
 from forecast.data.rows import TensorRows
 from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import (
@@ -13,11 +14,11 @@ from forecast.evaluation.baselines import (
     Naive,
     SeasonalNaive,
     choose_season,
-    seasonal_naive_mae,
 )
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.gram import window_gram
 from forecast.evaluation.linear_fit import fit_plain
+from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from tests.support.windows import windows_over
 
 SEQ_LEN, PRED_LEN, ROWS, COLUMNS = 9, 5, 70, 3
@@ -109,16 +110,15 @@ def test_mase_denominator() -> None:
     rows = torch.tensor([[0.0], [1.0], [5.0], [2.0]])
     first, last = np.array([0]), np.array([4])
     unscaled = Scaler(torch.zeros(1, 1), torch.ones(1, 1))
-    assert seasonal_naive_mae(TensorRows(rows), unscaled, [0], first, last, 2).item() == pytest.approx(
-        (5 + 1) / 2
-    )
+    values = TargetValues(TensorRows(rows), [0], unscaled)
+    assert seasonal_naive_mae(values, RowRanges(first, last), 2).item() == pytest.approx((5 + 1) / 2)
 
 
 def test_mase_denominators_of_several_series() -> None:
     rows = torch.randn(60, 2, generator=torch.Generator().manual_seed(1))
     first, last = np.array([0, 20, 25, 26]), np.array([20, 25, 26, 60])
     unscaled = Scaler(torch.zeros(4, 2), torch.ones(4, 2))
-    found = seasonal_naive_mae(TensorRows(rows), unscaled, [1, 0], first, last, 7)
+    found = seasonal_naive_mae(TargetValues(TensorRows(rows), [1, 0], unscaled), RowRanges(first, last), 7)
     for series, lag in ((0, 7), (1, 1), (3, 7)):  # the second has no whole season, the third no second row
         own = rows[first[series] : last[series], [1, 0]].double()
         assert found[series].tolist() == pytest.approx((own[lag:] - own[:-lag]).abs().mean(0).tolist())
