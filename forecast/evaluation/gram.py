@@ -6,6 +6,7 @@ Linear models, and their squared errors on other windows, are computed from thes
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Float64
@@ -151,6 +152,13 @@ def sliding_gram(rows: Float[Tensor, "rows columns"], width: int) -> Float[Tenso
     return gram
 
 
+class CovariateBlock(NamedTuple):
+    """The covariates of one kind: their columns in the rows of all windows, and the steps of a window that are read."""
+
+    columns: Float64[Tensor, "rows columns"]
+    n_steps: int
+
+
 def sliding_covariates(
     windows: Windows, steps: CovariateSteps, columns: Float64[Tensor, "rows n_features"], rows: slice
 ) -> tuple[Float64[Tensor, "n_targets n_read width"], Float64[Tensor, "n_read n_read"]]:
@@ -163,28 +171,44 @@ def sliding_covariates(
         rows: these rows of the panel.
     """
     seq_len, width = windows.seq_len, windows.seq_len + windows.pred_len
-    targets = columns[:, windows.target_index]
-    read: list[tuple[Tensor, int]] = []  # columns, and the steps of them that are read
+    targets, blocks = columns[:, windows.target_index], covariate_blocks(windows, steps, columns, rows)
+    if not blocks:
+        return targets.new_zeros(targets.shape[1], 0, width), targets.new_zeros(0, 0)
+    cross = [products_with_targets(block, targets, seq_len, width) for block in blocks]
+    products = [torch.cat([products_of_blocks(x, y, seq_len) for y in blocks], dim=1) for x in blocks]
+    return torch.cat(cross, dim=1), torch.cat(products)
+
+
+def covariate_blocks(
+    windows: Windows, steps: CovariateSteps, columns: Float64[Tensor, "rows n_features"], rows: slice
+) -> list[CovariateBlock]:
+    """The columns that are not forecast, over the past; the future covariates, over the past and the horizon."""
+    blocks = []
     if "past" in steps.kinds:
         others = [c for c in range(columns.shape[1]) if c not in set(windows.target_index)]
-        read.append((columns[: len(columns) - windows.pred_len, others], seq_len))
+        blocks.append(CovariateBlock(columns[: len(columns) - windows.pred_len, others], windows.seq_len))
     if "future" in steps.kinds:
         assert windows.time.future is not None
         known = windows.time.future.past[rows].double()
-        read.append((known - known.mean(0), width))
-    if not read:
-        return targets.new_zeros(targets.shape[1], 0, width), targets.new_zeros(0, 0)
-    cross, products = [], []
-    for x, steps_of_x in read:
-        sums = sliding_products(x, targets, steps_of_x, width)
-        cross.append((sums - sums[:seq_len].mean(0)).flatten(0, 1).permute(2, 0, 1))
-        line = []
-        for y, steps_of_y in read:
-            sums = sliding_products(x, y, steps_of_x, steps_of_y)
-            sums = sums - sums[:seq_len].mean(0)
-            line.append((sums - sums[:, :, :seq_len].mean(2, keepdim=True)).flatten(2, 3).flatten(0, 1))
-        products.append(torch.cat(line, dim=1))
-    return torch.cat(cross, dim=1), torch.cat(products)
+        blocks.append(CovariateBlock(known - known.mean(0), windows.seq_len + windows.pred_len))
+    return blocks
+
+
+def products_with_targets(
+    x: CovariateBlock, targets: Float64[Tensor, "rows n_targets"], seq_len: int, width: int
+) -> Float64[Tensor, "n_targets n_read {width}"]:
+    """Σ over windows of the products of covariates, each minus the mean of its past, with the steps of the targets."""
+    sums = sliding_products(x.columns, targets, x.n_steps, width)
+    return (sums - sums[:seq_len].mean(0)).flatten(0, 1).permute(2, 0, 1)
+
+
+def products_of_blocks(
+    x: CovariateBlock, y: CovariateBlock, seq_len: int
+) -> Float64[Tensor, "n_read n_read_of_y"]:
+    """Σ over windows of the products of covariates with others, each minus the mean of its past."""
+    sums = sliding_products(x.columns, y.columns, x.n_steps, y.n_steps)
+    sums = sums - sums[:seq_len].mean(0)
+    return (sums - sums[:, :, :seq_len].mean(2, keepdim=True)).flatten(2, 3).flatten(0, 1)
 
 
 def sliding_products(
