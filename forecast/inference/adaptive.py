@@ -13,7 +13,7 @@ from forecast.data.scaler import Scaler
 from forecast.evaluation.adaptive import adapt
 from forecast.evaluation.conformal import Calibration, scale_ratio
 from forecast.inference.model import TrainedModel
-from forecast.inference.origins import history_of, scale_part, take_part, windows_from
+from forecast.inference.origins import SeriesOrigins, history_of, scale_part, take_part, windows_from
 from forecast.inference.points import forecast_points
 from forecast.inference.roll import passes_over
 from forecast.system.progress import track
@@ -33,9 +33,9 @@ AT_ONCE = 256
 def adapted_offsets(
     model: TrainedModel,
     panel: Panel,
-    chosen: Int64[np.ndarray, " chosen"],
-    origins: Int64[np.ndarray, " chosen"],
+    origins: SeriesOrigins,
     calibration: Calibration,
+    *,
     horizon: int,
     baseline: str | None,
 ) -> tuple[Float[Tensor, "chosen quantiles {horizon} n_targets"], int]:
@@ -45,14 +45,13 @@ def adapted_offsets(
     the model was refitted on all rows, they are those of the tested model.
 
     Args:
-        chosen, origins: numbers of the series, and the first row to forecast of each.
         calibration: of the steps of the horizon, on the scale of `model`.
     """
     tested = model.tested()
-    count = min(REPLAYED_ROWS, max(MIN_REPLAYED, MAX_REPLAYED // len(chosen)))
+    count = min(REPLAYED_ROWS, max(MIN_REPLAYED, MAX_REPLAYED // len(origins.rows)))
     stride, passes = REPLAYED_ROWS // count, passes_over(horizon, model.pred_len)
     history = history_of(tested, baseline) + REPLAYED_ROWS + 1  # the first row is not read: it may be carried
-    part, rows = take_part(tested, panel, chosen, origins, history, passes)
+    part, rows = take_part(tested, panel, origins, history=history, passes=passes)
     scaled = scale_part(tested, part, rows)
     trained = int(part.grid.searchsorted(pd.Timestamp(tested.trained_until), side="right"))  # type: ignore[arg-type]
     first = np.maximum(part.starts + tested.seq_len, part.starts + trained - part.grid_starts)
@@ -64,13 +63,12 @@ def adapted_offsets(
     if sum(counts):
         windows = windows_from(tested, scaled, replayed, passes)
         scaler = scaled.scales.scaler.select_columns(tested.target_index)
-        found = errors_before(tested, baseline, scaler, windows, torch.from_numpy(rows), horizon)
-        for series, part_of_it in enumerate(found.split(counts.tolist())):
-            errors[series, count - len(part_of_it) :] = part_of_it
+        found = errors_before(tested, baseline, scaler, windows, end=torch.from_numpy(rows), horizon=horizon)
+        for series, own in enumerate(found.split(counts.tolist())):
+            errors[series, count - len(own) :] = own
     errors *= scale_ratio(tested.target_scaler, model.target_scaler).float()
-    return torch.cat([last_offsets(calibration, some, stride) for some in errors.split(AT_ONCE)]), int(
-        sum(counts)
-    )
+    offsets = torch.cat([last_offsets(calibration, some, stride) for some in errors.split(AT_ONCE)])
+    return offsets, int(sum(counts))
 
 
 @torch.inference_mode()
@@ -79,6 +77,7 @@ def errors_before(
     baseline: str | None,
     scaler: Scaler,
     windows: Windows,
+    *,
     end: Int64[Tensor, " series"],
     horizon: int,
 ) -> Float[Tensor, "windows {horizon} n_targets"]:

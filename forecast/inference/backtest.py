@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightning as L
 import numpy as np
@@ -42,23 +42,37 @@ Point = Callable[[Batch], Tensor]
 """Function of a batch. Returns scaled point forecasts (batch, pred_len, n_targets)."""
 
 
+class Trained(NamedTuple):
+    """What forecasts from the origins of a backtest after one training.
+
+    Attributes:
+        point: the forecast of the model.
+        fitted: the baselines.
+        calibration: the intervals.
+        state: state of the training data, with the scale of each of its series.
+    """
+
+    point: Point
+    fitted: FittedBaselines
+    calibration: Calibration
+    state: dict[str, Any]
+
+
 def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) -> Backtest:
     """Forecast from every origin with a trained model.
 
     A series of the training data keeps its scale. A new series is scaled by its rows before its first origin.
     """
     origins = choose_backtest_origins(data, config.steps, config.stride)
-    fitted = baselines_for(model, data)
-    calibration = model.calibration
+    fitted, calibration = baselines_for(model, data), model.calibration
     if calibration is None or not calibration.has([*config.levels]):
-        trained = model.data()
+        own = model.data()
         calibration = calibrate(
-            model.forecast_batch, trained.windows["val"], trained.target_scaler, BATCH_SIZE, [*config.levels]
+            model.forecast_batch, own.windows["val"], own.target_scaler, BATCH_SIZE, [*config.levels]
         )
-    found = new_backtest(config, data, fitted, calibration, origins)
-    forecast_origins(
-        found, data, model.data_state, np.arange(len(origins)), model.forecast_batch, fitted, calibration
-    )
+    trained = Trained(model.forecast_batch, fitted, calibration, model.data_state)
+    found = new_backtest(config, data, trained, origins)
+    forecast_origins(found, data, trained, np.arange(len(origins)))
     if note := model.note_on(found.dates):
         found.notes.append(note)
     return found
@@ -88,10 +102,11 @@ def backtest_with_refits(data: DataModule, config: DictConfig) -> Backtest:
         calibration = calibrate(
             point, known.windows["val"], known.target_scaler, BATCH_SIZE, [*config.levels]
         )
+        trained = Trained(point, fitted, calibration, known.scaled.state_dict())
         if found is None:
-            found = new_backtest(config, known, fitted, calibration, origins)
+            found = new_backtest(config, known, trained, origins)
         found.trainings.append(cut)
-        forecast_origins(found, known, known.scaled.state_dict(), chosen, point, fitted, calibration)
+        forecast_origins(found, known, trained, chosen)
     assert found is not None
     return found
 
@@ -132,11 +147,9 @@ def train_best(config: DictConfig, data: DataModule, fitted: FittedBaselines, fo
     return forecaster
 
 
-def new_backtest(
-    config: DictConfig, data: DataModule, fitted: FittedBaselines, calibration: Calibration, origins: Origins
-) -> Backtest:
-    """Create a backtest that holds the truth, and NaN for every forecast."""
-    panel = data.panel
+def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins: Origins) -> Backtest:
+    """Create a backtest that holds the truth, and NaN for every forecast of the model and of the baselines."""
+    panel, calibration = data.panel, trained.calibration
     targets = [panel.columns.index(name) for name in data.target_columns]
     truth = panel.values[origins.rows[:, None] + np.arange(data.pred_len)][..., targets].astype(np.float64)
     unknown = torch.full((len(panel), data.n_targets), torch.nan, dtype=torch.float64)
@@ -149,7 +162,7 @@ def new_backtest(
         panel=panel,
         origins=origins,
         truth=truth,
-        forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *fitted.baselines())},
+        forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *trained.fitted.baselines())},
         intervals={
             method: IntervalSums(calibration.quantiles, levels, scaler) for method in interval_methods(config)
         },
@@ -172,26 +185,16 @@ def interval_methods(config: DictConfig) -> tuple[str, ...]:
     return ("conformal",) if config.intervals == "conformal" else ("conformal", "adaptive")
 
 
-def forecast_origins(
-    found: Backtest,
-    data: DataModule,
-    state: dict[str, Any],
-    chosen: PerOrigin,
-    point: Point,
-    fitted: FittedBaselines,
-    calibration: Calibration,
-) -> None:
+def forecast_origins(found: Backtest, data: DataModule, trained: Trained, chosen: PerOrigin) -> None:
     """Forecast from some of the origins, and add the scores of the intervals.
 
     Args:
         found: receives the forecasts and the scores.
         data: holds all rows.
-        state: state of the training data, with the scale of each of its series.
+        trained: the model and the baselines.
         chosen: numbers of the origins, ascending.
-        point: the forecast of the model.
-        fitted: the baselines.
-        calibration: the intervals.
     """
+    point, fitted, calibration, state = trained
     origins = found.origins.take(chosen)
     windows, scaler = scale_before(data, state, origins)
     series = np.unique(origins.series)

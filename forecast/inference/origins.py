@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,10 +22,20 @@ from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError, DataError
 
 
-def choose_origins(
-    model: TrainedModel, panel: Panel, start: str | pd.Timestamp | None
-) -> tuple[Int64[np.ndarray, " chosen"], Int64[np.ndarray, " chosen"]]:
-    """Return the numbers of the series that can be forecast, and the first row to forecast of each.
+class SeriesOrigins(NamedTuple):
+    """The forecast origins of some series of a panel, one for each.
+
+    Attributes:
+        series: numbers of the series.
+        rows: the first row to forecast of each of them.
+    """
+
+    series: Int64[np.ndarray, " chosen"]
+    rows: Int64[np.ndarray, " chosen"]
+
+
+def choose_origins(model: TrainedModel, panel: Panel, start: str | pd.Timestamp | None) -> SeriesOrigins:
+    """Choose the series that can be forecast, and their origins.
 
     Raises:
         DataError: no series has enough history.
@@ -55,7 +66,7 @@ def choose_origins(
             stacklevel=2,
         )
     chosen = np.flatnonzero(possible)
-    return chosen, origins[chosen]
+    return SeriesOrigins(chosen, origins[chosen])
 
 
 def find_date(panel: Panel, key: str, text: str | pd.Timestamp) -> int:
@@ -98,14 +109,9 @@ def carry_into(panel: Panel, first: Int64[np.ndarray, " chosen"]) -> Panel:
 
 
 def take_part(
-    model: TrainedModel,
-    panel: Panel,
-    chosen: Int64[np.ndarray, " chosen"],
-    origins: Int64[np.ndarray, " chosen"],
-    history: int,
-    passes: int,
+    model: TrainedModel, panel: Panel, origins: SeriesOrigins, *, history: int, passes: int
 ) -> tuple[Panel, Int64[np.ndarray, " chosen"]]:
-    """Copy the rows that the forecasts need into a panel in memory; return it with the origins in it.
+    """Copy the rows that the forecasts need into a panel in memory; return it with the first row to forecast of each.
 
     Series of the training data need only the rows around the forecast. New series need all rows before it, for their
     scale.
@@ -114,14 +120,15 @@ def take_part(
         history: rows before each origin that the forecasts need.
         passes: rows from the origin on that the forecasts need.
     """
+    chosen, rows = origins
     has_scale = np.array(model.data_state["ids"])[np.array(model.data_state["has_scale"])]
     is_known = panel.ids[chosen].isin(has_scale) | (model.config["data"].get("scale_by") == "all")
-    first = np.where(is_known, np.maximum(panel.starts[chosen], origins - history), panel.starts[chosen])
-    stops = np.minimum(panel.stops[chosen], origins + passes)
+    first = np.where(is_known, np.maximum(panel.starts[chosen], rows - history), panel.starts[chosen])
+    stops = np.minimum(panel.stops[chosen], rows + passes)
     ends = np.minimum(panel.ends[chosen], stops)
     part = carry_into(panel, first).take_rows(chosen, first, stops, ends)
     part = add_rows_after_ends(part.with_dates_after_ends(passes), passes)
-    return part, part.starts + origins - first
+    return part, part.starts + rows - first
 
 
 def add_rows_after_ends(panel: Panel, steps: int) -> Panel:

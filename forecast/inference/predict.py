@@ -61,10 +61,10 @@ def predict(
     levels, horizon = check_levels(levels), check_horizon(model, horizon, baseline)
     method = choose_method(model, method, levels, horizon, baseline)
     panel = model.select_columns(panel)
-    chosen, origins = choose_origins(model, panel, start)
+    origins = choose_origins(model, panel, start)
     passes = passes_over(horizon, model.pred_len)
     history = max(history_of(model, baseline) + 1, 4 * horizon, 48)  # the first row may be carried, not read
-    part, rows = take_part(model, panel, chosen, origins, history, passes)
+    part, rows = take_part(model, panel, origins, history=history, passes=passes)
     scaled = scale_part(model, part, rows)
     known = describe_known_steps(scaled, count_known(part, rows, passes, scaled.scales.known_steps), passes)
     warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
@@ -75,7 +75,9 @@ def predict(
     if levels and method != "quantile":
         calibration = calibration_for(model, levels, horizon, baseline)
     if calibration is not None and method == "adaptive":
-        offsets, replayed = adapted_offsets(model, panel, chosen, origins, calibration, horizon, baseline)
+        offsets, replayed = adapted_offsets(
+            model, panel, origins, calibration, horizon=horizon, baseline=baseline
+        )
     sides = scaled_bounds(model, levels, point, output[:, :horizon], calibration, offsets)
 
     def unscale(values: Tensor) -> Values:
