@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-import pandas as pd
 from omegaconf import DictConfig
 
 from forecast.checkpoints.contents import completed_epochs, is_untrained
@@ -15,10 +14,8 @@ from forecast.data.missing import missing_shares
 from forecast.evaluation.baselines import FittedBaselines, describe_season
 from forecast.evaluation.conformal import calibrate_baselines
 from forecast.evaluation.names import MODEL
-from forecast.evaluation.results import Results
 from forecast.reports.series import tabulate_series
 from forecast.system import signals
-from forecast.system.files import write_json
 from forecast.system.memory import PeakMemory, keep_freed_memory
 from forecast.training import lightning_warnings, loggers, report
 from forecast.training.build import (
@@ -31,12 +28,14 @@ from forecast.training.build import (
 )
 from forecast.training.checkpointing import preload
 from forecast.training.compile import compile_where_possible
+from forecast.training.examples import forecast_examples
 from forecast.training.fsdp import is_sharded, load_whole
 from forecast.training.inputs_used import list_inputs
 from forecast.training.module import Forecaster
 from forecast.training.precision import resolve_auto
 from forecast.training.rank_consistency import RankConsistency
 from forecast.training.refit import check_refit, refit
+from forecast.training.report import RunReport
 from forecast.training.run_start import RunStart, open_run
 from forecast.training.throughput import RunTime, Throughput
 from forecast.training.trainer_checks import check_trainer
@@ -73,7 +72,7 @@ def train(config: DictConfig, data: DataModule | None = None) -> float:
         report.introduce(config, data, forecaster.model, trainer)
         print(f"season     {describe_season(data, baselines.season)}")
 
-    saved: Saved | None = None
+    saved: RunReport | None = None
     with loggers.running(trainer.loggers):
         start.fit(trainer, forecaster, data)
         best = calibrate_and_test(config, trainer, forecaster, data, baselines)
@@ -84,7 +83,7 @@ def train(config: DictConfig, data: DataModule | None = None) -> float:
     refitted = refit(config, data, baselines, best.path, best.content) if config.refit else None
     if saved is not None:
         saved.write_metrics(refitted)
-        report.show(saved.metrics, saved.results, data, folder, saved.by_series)
+        report.show(saved)
     return best.validation_mse
 
 
@@ -95,28 +94,6 @@ class Best:
     path: Path
     content: dict[str, Any]
     validation_mse: float
-
-
-@dataclass(frozen=True)
-class Saved:
-    """The saved results of a run.
-
-    Attributes:
-        folder: the run folder.
-        metrics: the content of metrics.json.
-        results: the results of the test.
-        by_series: the scores of each series; None if the data have no ids.
-    """
-
-    folder: Path
-    metrics: dict[str, Any]
-    results: Results
-    by_series: pd.DataFrame | None
-
-    def write_metrics(self, refitted: dict[str, Any] | None = None) -> None:
-        """Write metrics.json, with an entry for the refit if there was one."""
-        added = {} if refitted is None else {"refit": refitted}
-        write_json(self.folder / "metrics.json", {**self.metrics, **added})
 
 
 def prepare_data(config: DictConfig, data: DataModule | None) -> tuple[DataModule, FittedBaselines]:
@@ -180,9 +157,8 @@ def save_results(
     baselines: FittedBaselines,
     best: Best,
     memory: PeakMemory,
-) -> Saved:
+) -> RunReport:
     """Write the tested checkpoint, tables and figures to the run folder, and log the final scores."""
-    folder = Path(config.output_dir)
     if is_sharded(forecaster.model):  # from here on this process works alone
         forecaster.model = load_whole(make_forecaster(config, data, baselines).model, best.content)
     save_checkpoint(best.content, best.path)
@@ -190,12 +166,12 @@ def save_results(
     signals.exit_if_received(" after the test")
     facts = {**describe_run(config, trainer, forecaster, data, best, memory), "season": baselines.season}
     metrics = {**results.content(), "n_windows": data.n_windows, **facts}
-    shown = report.examples(forecaster, data, results)
-    images = report.pictures(folder, forecaster, data, results, shown) if config.pictures else {}
+    examples, by_series = forecast_examples(forecaster, data, results), tabulate_series(data, results)
+    saved = RunReport(Path(config.output_dir), data, metrics, results, by_series, examples)
+    images = report.save_pictures(saved) if config.pictures else {}
     loggers.log_results(trainer.loggers, metrics, results, images, trainer.global_step)
-    by_series = tabulate_series(data, results)
-    report.save(folder, results, data, shown, by_series)
-    return Saved(folder, metrics, results, by_series)
+    report.save_tables(saved)
+    return saved
 
 
 def describe_run(

@@ -1,7 +1,7 @@
 """The report of a run: metrics, tables and figures in its folder, and the lines that it prints."""
 
-import dataclasses
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import pandas as pd
 import torch
 from omegaconf import DictConfig
 from rich.console import Console
-from torch import Tensor
 
 from forecast.attention import Attention
 from forecast.data import DataModule
@@ -24,65 +23,44 @@ from forecast.reports import figures
 from forecast.reports.series import describe_series
 from forecast.reports.terminal import print_scores, which_windows
 from forecast.system import signals
-from forecast.system.files import atomic_file
+from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import plural
+from forecast.training.examples import Examples
 from forecast.training.inputs import describe_inputs, describe_panel
 from forecast.training.inputs_used import find_linear, join_inputs, list_inputs
-from forecast.training.module import Forecaster
-from forecast.training.point_forecast import predict
 from forecast.training.shrinkage import FULL_WEIGHT, MARGIN
 
-EXAMPLE_WINDOWS, PLOTTED_VARIABLES = 3, 3
-TABLED_VARIABLES = 12  # in forecasts.parquet, which must stay small with hundreds of columns
-MAX_HISTORY = 120
-"""Most steps of history before an example forecast: three horizons, cut to this number but not below one horizon."""
+MAX_PLOTTED = 3
+"""Largest number of variables in forecasts.png."""
+
+MAX_TABLED = 12
+"""Largest number of variables in forecasts.parquet, which must stay small with hundreds of columns."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Examples:
-    """A few test windows in data units, evenly spaced; the choice does not depend on the model or its seq_len.
+@dataclass(frozen=True)
+class RunReport:
+    """What is reported of a run.
 
     Attributes:
-        numbers: number of each window in the split.
-        dates: dates of each window, history and horizon.
-        truth: true values of each window (history + pred_len, n_targets).
-        forecasts: forecasts of the model and each baseline (windows, pred_len, n_targets).
-        pred_len: steps of the horizon.
-        series: id of each window's series; empty if the data has no ids.
+        folder: the run folder.
+        data: the data of the run.
+        metrics: the content of metrics.json.
+        results: the results of the test.
+        by_series: the scores of each series; None if the data have no ids.
+        examples: example forecasts.
     """
 
-    numbers: list[int]
-    dates: list[pd.DatetimeIndex]
-    truth: list[np.ndarray]
-    forecasts: dict[str, np.ndarray]
-    pred_len: int
-    series: list[str]
+    folder: Path
+    data: DataModule
+    metrics: dict[str, Any]
+    results: Results
+    by_series: pd.DataFrame | None
+    examples: Examples
 
-    def table(self, names: list[str], variables: list[int]) -> pd.DataFrame:
-        """Arrange in long form: one row per window, step (history up to 0, horizon from 1) and variable."""
-        parts = []
-        for w, number in enumerate(self.numbers):
-            history = len(self.dates[w]) - self.pred_len
-            for v in variables:
-                columns = {
-                    name: np.concatenate([np.full(history, np.nan), values[w, :, v]])
-                    for name, values in self.forecasts.items()
-                }
-                parts.append(
-                    pd.DataFrame(
-                        {
-                            "window": number,
-                            **({"unique_id": self.series[w]} if self.series else {}),
-                            "forecast_start": self.dates[w][history],
-                            "date": self.dates[w],
-                            "step": np.arange(1 - history, self.pred_len + 1),
-                            "variable": names[v],
-                            "truth": self.truth[w][:, v],
-                            **columns,
-                        }
-                    )
-                )
-        return pd.concat(parts, ignore_index=True)
+    def write_metrics(self, refitted: dict[str, Any] | None = None) -> None:
+        """Write metrics.json, with an entry for the refit if there was one."""
+        added = {} if refitted is None else {"refit": refitted}
+        write_json(self.folder / "metrics.json", {**self.metrics, **added})
 
 
 def introduce(config: DictConfig, data: DataModule, model: ForecastModel, trainer: L.Trainer) -> None:
@@ -116,10 +94,9 @@ def introduce(config: DictConfig, data: DataModule, model: ForecastModel, traine
     )
 
 
-def save(
-    folder: Path, results: Results, data: DataModule, shown: Examples, by_series: pd.DataFrame | None
-) -> None:
+def save_tables(run: RunReport) -> None:
     """Write the tables: errors by step, variable, window and series (if there are ids), and the example forecasts."""
+    folder, data, results = run.folder, run.data, run.results
     steps = {f"{n}_{s}": e.by_step()[s].numpy() for n, e in results.errors.items() for s in ("mse", "mae")}
     variables = {f"{n}_{s}": e.by_variable()[s].numpy() for n, e in results.errors.items() for s in SCORES}
     test = data.windows["test"]
@@ -137,57 +114,28 @@ def save(
         ids = data.panel.id_columns(test.series(index).numpy())
         starts = data.panel.dates(test.origins(index).numpy())
         pd.DataFrame({**ids, "forecast_start": starts, **each}).to_parquet(temporary, index=False)
-    if by_series is not None:
+    if run.by_series is not None:
         with atomic_file(folder / "errors_by_series.parquet") as temporary:
-            by_series.to_parquet(temporary, index=False)
+            run.by_series.to_parquet(temporary, index=False)
     with atomic_file(folder / "forecasts.parquet") as temporary:
-        table = shown.table(list(data.target_columns), spread(data.n_targets, TABLED_VARIABLES).tolist())
+        table = run.examples.table(list(data.target_columns), spread(data.n_targets, MAX_TABLED).tolist())
         table.to_parquet(temporary, index=False)
 
 
-def examples(forecaster: Forecaster, data: DataModule, results: Results) -> Examples:
-    """Forecast a few test windows with the model and every baseline."""
-    test = data.windows["test"]
-    chosen = torch.linspace(0, len(test) - 1, min(EXAMPLE_WINDOWS, len(test)), device=test.device).long()
-    batch = test.gather(chosen)
-    scaled = {MODEL: predict(forecaster, batch)}
-    scaled |= {name: baseline(test, batch) for name, baseline in results.baselines.items()}
-    shown = min(test.seq_len, max(test.pred_len, min(3 * test.pred_len, MAX_HISTORY)))
-    origins, series = test.origins(chosen), test.series(chosen)
-    rows = (origins.cpu()[:, None] + torch.arange(-shown, test.pred_len)).numpy()
-    # of the panel, because scaled float32 values would lose the last digits
-    values = data.panel.values[rows.ravel()].reshape(*rows.shape, -1)
-    truth = values[..., [data.panel.columns.index(name) for name in data.target_columns]]
-
-    def units(values: Tensor) -> np.ndarray:
-        return data.unscale_targets(values.float(), series).cpu().numpy()
-
-    return Examples(
-        chosen.tolist(),
-        [data.panel.dates(r) for r in rows],
-        list(truth),
-        {name: units(prediction) for name, prediction in scaled.items()},
-        test.pred_len,
-        data.panel.ids[series.cpu().numpy()].tolist() if data.panel.has_ids else [],
-    )
-
-
-def pictures(
-    folder: Path, forecaster: Forecaster, data: DataModule, results: Results, shown: Examples
-) -> dict[str, Path]:
+def save_pictures(run: RunReport) -> dict[str, Path]:
     """Draw the example forecasts, and the error along the horizon; return the paths of the figures."""
-    rival = results.best_baseline
-    names = labels(forecaster.hparams["model"]["attention"]["name"])
-    variables = spread(data.n_targets, PLOTTED_VARIABLES).tolist()
+    data, results, examples = run.data, run.results, run.examples
+    rival, names = results.best_baseline, labels(run.metrics["attention"])
+    variables = spread(data.n_targets, MAX_PLOTTED).tolist()
     drawn = {
         "forecasts": figures.forecast_figure(
-            shown.dates,
-            [truth[:, variables] for truth in shown.truth],
-            {names[name]: list(shown.forecasts[name][..., variables]) for name in (MODEL, rival)},
+            examples.dates,
+            [truth[:, variables] for truth in examples.truth],
+            {names[name]: list(examples.forecasts[name][..., variables]) for name in (MODEL, rival)},
             [data.target_columns[v] for v in variables],
             data.pred_len,
             f"{data.title}: {data.pred_len} steps ahead, test windows",
-            shown.series,
+            examples.series,
         ),
         "error_by_step": figures.step_figure(
             {
@@ -197,24 +145,19 @@ def pictures(
             f"{data.title}: error along the horizon, {len(data.windows['test']):,} test windows",
         ),
     }
-    paths = {name: folder / f"{name}.png" for name in drawn}
+    paths = {name: run.folder / f"{name}.png" for name in drawn}
     for name, figure in drawn.items():
         figures.save(figure, paths[name])
         signals.exit_if_received(" while it drew figures")
     return paths
 
 
-def show(
-    content: dict[str, Any],
-    results: Results,
-    data: DataModule,
-    folder: Path,
-    by_series: pd.DataFrame | None,
-) -> None:
+def show(run: RunReport) -> None:
     """Print the test scores, the tested model, the cost of the run and its folder."""
+    data, results, content = run.data, run.results, run.metrics
     print_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], results)
     console = Console(markup=False)
-    for line in [] if by_series is None else describe_series(by_series, results.best_baseline):
+    for line in [] if run.by_series is None else describe_series(run.by_series, results.best_baseline):
         console.print(line, soft_wrap=True)
     epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["shrinkage_weight"]
     if content["best_epoch"] == 0:
@@ -233,4 +176,4 @@ def show(
         f"{content['n_parameters']:,} parameters, {content['peak_memory_mb']:.0f} MiB peak memory",
         soft_wrap=True,
     )
-    console.print(f"saved in {folder}", soft_wrap=True)
+    console.print(f"saved in {run.folder}", soft_wrap=True)

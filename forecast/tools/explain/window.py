@@ -67,17 +67,19 @@ def choose_window(data: DataModule, split: str, wanted: str | int) -> Window:
         raise ConfigError(
             f"split={split}: the data have no such split; choose one of {', '.join(data.windows)}"
         )
-    windows, every, panel = data.windows[split], windows_at_every_step(data, split), data.panel
-    place = find_place(str(wanted).strip(), windows, every, panel)
+    windows, at_every_step, panel = data.windows[split], windows_at_every_step(data, split), data.panel
+    place = find_place(str(wanted).strip(), windows, at_every_step, panel)
     if place is None:
         of_series = f" of {len(panel):,} series" if len(panel) > 1 else ""
-        edges = np.array([[part.start, part.stop - 1] for part in every.starts if part])
-        dates = panel.local_dates(edges.ravel() + every.seq_len)
+        edges = np.array([[rows.start, rows.stop - 1] for rows in at_every_step.starts if rows])
+        dates = panel.local_dates(edges.ravel() + at_every_step.seq_len)
         raise ConfigError(
             f"window={wanted}: the {split} split has the windows 0 to {len(windows) - 1}{of_series}, and forecasts "
             f"begin from {dates.min()} to {dates.max()}, {panel.steps}; give first, last, a number or such a date"
         )
-    batch = every.gather(torch.tensor([number_of(every, *place)], device=every.device))
+    batch = at_every_step.gather(
+        torch.tensor([number_of(at_every_step, *place)], device=at_every_step.device)
+    )
     series, first = place
     rows = first + np.arange(windows.seq_len + windows.pred_len)
     name = str(panel.ids[series]) if panel.has_ids else ""
@@ -92,8 +94,8 @@ def windows_at_every_step(data: DataModule, split: str) -> Windows:
     first = np.maximum(data.panel.starts, data.rows[split][0] - data.seq_len).tolist()
     return windows.over(
         [
-            range(row if part else part.stop, part.stop)
-            for row, part in zip(first, windows.starts, strict=True)
+            range(row if rows else rows.stop, rows.stop)
+            for row, rows in zip(first, windows.starts, strict=True)
         ]
     )
 
@@ -102,8 +104,8 @@ Place = tuple[int, int]
 """The series of a window, and the row at which its past begins."""
 
 
-def find_place(wanted: str, windows: Windows, every: Windows, panel: Panel) -> Place | None:
-    """The place of the window that `wanted` names; a number counts `windows`, a date may be that of any of `every`."""
+def find_place(wanted: str, windows: Windows, at_every_step: Windows, panel: Panel) -> Place | None:
+    """The place of the window that `wanted` names: a number counts `windows`, a date may be of any of `at_every_step`."""
     try:
         number = {"first": 0, "last": len(windows) - 1}.get(wanted)
         number = int(wanted) if number is None else number
@@ -112,9 +114,11 @@ def find_place(wanted: str, windows: Windows, every: Windows, panel: Panel) -> P
             position = find_date(panel, "window", wanted)
         except ConfigError as error:
             raise ConfigError(f"{error}; or give first, last or a number") from None
-        firsts = (panel.starts - panel.grid_starts + position - every.seq_len).tolist()
+        firsts = (panel.starts - panel.grid_starts + position - at_every_step.seq_len).tolist()
         found = (
-            series for series, part in enumerate(every.starts) if position >= 0 and firsts[series] in part
+            series
+            for series, rows in enumerate(at_every_step.starts)
+            if position >= 0 and firsts[series] in rows
         )
         series = next(found, None)
         return None if series is None else (series, firsts[series])
@@ -126,8 +130,8 @@ def find_place(wanted: str, windows: Windows, every: Windows, panel: Panel) -> P
 
 def number_of(windows: Windows, series: int, first: int) -> int | None:
     """The number of the window whose past begins at this row; None if there is none."""
-    part = windows.starts[series]
-    return sum(map(len, windows.starts[:series])) + part.index(first) if first in part else None
+    rows = windows.starts[series]
+    return sum(map(len, windows.starts[:series])) + rows.index(first) if first in rows else None
 
 
 def draw_window(

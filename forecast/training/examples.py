@@ -1,0 +1,94 @@
+"""Example forecasts of a run: a few test windows with the forecasts of the model and of the baselines."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from forecast.data import DataModule
+from forecast.evaluation.names import MODEL
+from forecast.evaluation.results import Results
+from forecast.training.module import Forecaster
+from forecast.training.point_forecast import predict
+
+MAX_EXAMPLES = 3
+"""Largest number of example windows."""
+
+MAX_HISTORY = 120
+"""Largest number of steps of history before a forecast: three horizons, cut to this number but not below one."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """A few test windows in data units, evenly spaced; the choice does not depend on the model or its seq_len.
+
+    Attributes:
+        numbers: number of each window in the split.
+        dates: dates of each window, history and horizon.
+        truth: true values of each window (history + pred_len, n_targets).
+        forecasts: forecasts of the model and each baseline (windows, pred_len, n_targets).
+        pred_len: steps of the horizon.
+        series: id of each window's series; empty if the data has no ids.
+    """
+
+    numbers: list[int]
+    dates: list[pd.DatetimeIndex]
+    truth: list[np.ndarray]
+    forecasts: dict[str, np.ndarray]
+    pred_len: int
+    series: list[str]
+
+    def table(self, names: list[str], variables: list[int]) -> pd.DataFrame:
+        """Arrange in long form: one row per window, step (history up to 0, horizon from 1) and variable."""
+        parts = []
+        for w, number in enumerate(self.numbers):
+            history = len(self.dates[w]) - self.pred_len
+            for v in variables:
+                columns = {
+                    name: np.concatenate([np.full(history, np.nan), values[w, :, v]])
+                    for name, values in self.forecasts.items()
+                }
+                parts.append(
+                    pd.DataFrame(
+                        {
+                            "window": number,
+                            **({"unique_id": self.series[w]} if self.series else {}),
+                            "forecast_start": self.dates[w][history],
+                            "date": self.dates[w],
+                            "step": np.arange(1 - history, self.pred_len + 1),
+                            "variable": names[v],
+                            "truth": self.truth[w][:, v],
+                            **columns,
+                        }
+                    )
+                )
+        return pd.concat(parts, ignore_index=True)
+
+
+def forecast_examples(forecaster: Forecaster, data: DataModule, results: Results) -> Examples:
+    """Forecast a few test windows with the model and every baseline."""
+    test = data.windows["test"]
+    chosen = torch.linspace(0, len(test) - 1, min(MAX_EXAMPLES, len(test)), device=test.device).long()
+    batch = test.gather(chosen)
+    scaled = {MODEL: predict(forecaster, batch)}
+    scaled |= {name: baseline(test, batch) for name, baseline in results.baselines.items()}
+    shown = min(test.seq_len, max(test.pred_len, min(3 * test.pred_len, MAX_HISTORY)))
+    origins, series = test.origins(chosen), test.series(chosen)
+    rows = (origins.cpu()[:, None] + torch.arange(-shown, test.pred_len)).numpy()
+    # of the panel, because scaled float32 values would lose the last digits
+    values = data.panel.values[rows.ravel()].reshape(*rows.shape, -1)
+    truth = values[..., [data.panel.columns.index(name) for name in data.target_columns]]
+
+    def units(values: Tensor) -> np.ndarray:
+        return data.unscale_targets(values.float(), series).cpu().numpy()
+
+    return Examples(
+        chosen.tolist(),
+        [data.panel.dates(r) for r in rows],
+        list(truth),
+        {name: units(prediction) for name, prediction in scaled.items()},
+        test.pred_len,
+        data.panel.ids[series.cpu().numpy()].tolist() if data.panel.has_ids else [],
+    )
