@@ -13,13 +13,14 @@ from torch import Tensor
 from forecast.data import Panel, Windows
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
-from forecast.evaluation.conformal import Calibration, calibrated_levels
+from forecast.evaluation.conformal import calibrated_levels
 from forecast.evaluation.quantiles import Level, bounds, check_levels
 from forecast.inference.adaptive import adapted_offsets
 from forecast.inference.bounds import calibration_for, check_trained_bounds, choose_method
 from forecast.inference.forecast import Forecast, Values
 from forecast.inference.model import TrainedModel
 from forecast.inference.origins import (
+    SeriesOrigins,
     choose_origins,
     count_known,
     history_of,
@@ -34,6 +35,9 @@ from forecast.system.errors import ConfigError
 from forecast.system.progress import track
 
 SERIES_AT_ONCE = 512
+
+Bounds = dict[Level, tuple[Tensor, Tensor]]
+"""By level, the lower and the upper bounds (series, horizon, n_targets)."""
 
 
 def predict(
@@ -71,14 +75,12 @@ def predict(
     scaler, series = scaled.scales.scaler.select_columns(model.target_index), torch.arange(len(part))
     windows = windows_from(model, scaled, [range(row, row + 1) for row in rows.tolist()], passes)
     point, output = forecast_series(model, windows, horizon, baseline, scaler)
-    calibration, offsets, replayed = None, None, 0
-    if levels and method != "quantile":
-        calibration = calibration_for(model, levels, horizon, baseline)
-    if calibration is not None and method == "adaptive":
-        offsets, replayed = adapted_offsets(
-            model, panel, origins, calibration, horizon=horizon, baseline=baseline
+    if method == "quantile" or not levels:
+        sides, replayed = trained_bounds(model, levels, output, horizon), 0
+    else:
+        sides, replayed = calibrated_bounds(
+            model, panel, origins, point, levels, method=method, baseline=baseline
         )
-    sides = scaled_bounds(model, levels, point, output[:, :horizon], calibration, offsets)
 
     def unscale(values: Tensor) -> Values:
         return scaler.inverse(values, series).numpy()
@@ -100,30 +102,51 @@ def predict(
     )
 
 
-def scaled_bounds(
+def trained_bounds(
     model: TrainedModel,
     levels: Sequence[Level],
-    point: Float[Tensor, "series horizon n_targets"],
-    output: Float[Tensor, "series steps n_targets ..."],
-    calibration: Calibration | None,
-    offsets: Float[Tensor, "series quantiles horizon n_targets"] | None,
-) -> dict[Level, tuple[Tensor, Tensor]]:
-    """Lower and upper bound of each level.
+    output: Float[Tensor, "series pred_len n_targets ..."],
+    horizon: int,
+) -> Bounds:
+    """Scaled bounds of each level from the quantiles of the network, which are its `output`."""
+    if not levels:
+        return {}
+    return choose_bounds(output[:, :horizon], check_trained_bounds(model, levels, horizon), levels)
 
-    They come from `offsets`, from `calibration` if there are none, or else from the quantiles of the network, `output`.
-    """
-    at: Sequence[float] = ()
-    quantiles = output
-    if calibration is not None:
-        levels, at = calibrated_levels(calibration, levels), calibration.quantiles
-        quantiles = (
-            calibration.around(point) if offsets is None else point[..., None] + offsets.permute(0, 2, 3, 1)
+
+def calibrated_bounds(
+    model: TrainedModel,
+    panel: Panel,
+    origins: SeriesOrigins,
+    point: Float[Tensor, "series horizon n_targets"],
+    levels: Sequence[Level],
+    *,
+    method: str,
+    baseline: str | None,
+) -> tuple[Bounds, int]:
+    """Scaled bounds of each level around a point forecast, and the number of forecasts repeated for adaptive ones."""
+    horizon, replayed = point.shape[1], 0
+    calibration = calibration_for(model, levels, horizon, baseline)
+    if method == "adaptive":
+        offsets, replayed = adapted_offsets(
+            model, panel, origins, calibration, horizon=horizon, baseline=baseline
         )
-    elif levels:
-        at = check_trained_bounds(model, levels, point.shape[1])
+        quantiles = point[..., None] + offsets.permute(0, 2, 3, 1)
+    else:
+        quantiles = calibration.around(point)
+    levels = calibrated_levels(calibration, levels)
+    return choose_bounds(quantiles, calibration.quantiles, levels), replayed
+
+
+def choose_bounds(
+    quantiles: Float[Tensor, "series horizon n_targets quantiles"],
+    probabilities: Sequence[float],
+    levels: Sequence[Level],
+) -> Bounds:
+    """The lower and the upper bound of each level among quantiles of these probabilities."""
     sides = {level: bounds(level) for level in levels}
     return {
-        level: (quantiles[..., at.index(low)], quantiles[..., at.index(high)])
+        level: (quantiles[..., probabilities.index(low)], quantiles[..., probabilities.index(high)])
         for level, (low, high) in sides.items()
     }
 

@@ -105,7 +105,7 @@ Place = tuple[int, int]
 
 
 def find_place(wanted: str, windows: Windows, at_every_step: Windows, panel: Panel) -> Place | None:
-    """The place of the window that `wanted` names: a number counts `windows`, a date may be of any of `at_every_step`."""
+    """The place of the window that `wanted` names: a number counts `windows`, a date is of one of `at_every_step`."""
     try:
         number = {"first": 0, "last": len(windows) - 1}.get(wanted)
         number = int(wanted) if number is None else number
