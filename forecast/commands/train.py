@@ -23,6 +23,7 @@ from forecast.training.build import (
     find_callback,
     make_data,
     make_forecaster,
+    make_model,
     make_trainer,
     plain_settings,
 )
@@ -160,7 +161,7 @@ def save_results(
 ) -> RunReport:
     """Write the tested checkpoint, tables and figures to the run folder, and log the final scores."""
     if is_sharded(forecaster.model):  # from here on this process works alone
-        forecaster.model = load_whole(make_forecaster(config, data, baselines).model, best.content)
+        forecaster.model = load_whole(make_model(config, data), best.content)
     save_checkpoint(best.content, best.path)
     results = forecaster.results()
     signals.exit_if_received(" after the test")

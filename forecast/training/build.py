@@ -44,6 +44,18 @@ def make_data(config: DictConfig) -> DataModule:
     return data
 
 
+def make_model(config: DictConfig, data: DataModule) -> ForecastModel:
+    """Create a model for the data, without a warm start."""
+    quantiles = trained_quantiles(config.loss, check_levels(config.levels))
+    return create_model(
+        config.model,
+        n_features=data.n_features,
+        n_targets=data.n_targets,
+        n_time_features=data.n_time_features,
+        n_quantiles=1 if quantiles is None else len(quantiles),
+    )
+
+
 def make_forecaster(
     config: DictConfig,
     data: DataModule,
@@ -62,15 +74,8 @@ def make_forecaster(
     """
     check_memory(config, data)
     levels = check_levels(config.levels)
-    quantiles = trained_quantiles(config.loss, levels)
-    model = create_model(
-        config.model,
-        n_features=data.n_features,
-        n_targets=data.n_targets,
-        n_time_features=data.n_time_features,
-        n_quantiles=1 if quantiles is None else len(quantiles),
-    )
-    model.warm_start(WarmStartData(data, chosen_on or data, quantiles, fitted))
+    model = make_model(config, data)
+    model.warm_start(WarmStartData(data, chosen_on or data, trained_quantiles(config.loss, levels), fitted))
     return Forecaster(
         model,
         loss=config.loss,
