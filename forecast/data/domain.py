@@ -109,6 +109,16 @@ def choose_domain(
     )
 
 
+def check_not_transformed(transform: TransformSetting | None, future_columns: Sequence[str]) -> None:
+    """Raise ConfigError for a transform of a future covariate, which has no forecast to invert."""
+    for name in transform if isinstance(transform, Mapping) else ():
+        if name in future_columns:
+            raise ConfigError(
+                f"data.transform names {name}, a future covariate: targets and past covariates have a transform, which "
+                "forecasts invert; nothing inverts a future covariate: transform its values in the data"
+            )
+
+
 def check_values(name: str, panel: Panel, domain: Domain) -> None:
     """Raise DataError for the first value outside the bounds of its column, or that its transform does not take.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
-from forecast.data.domain import Domain, check_values, choose_domain
+from forecast.data.domain import Domain, check_not_transformed, check_values, choose_domain
 from forecast.data.future_covariates import check_known_as_trained, resolve_known_steps
 from forecast.data.missing import has_values
 from forecast.data.options import ScalingOptions
@@ -50,6 +50,7 @@ class Scales:
             DataError: a value outside the bounds of its column, or that its transform does not take.
         """
         known_steps = resolve_known_steps(options.known_steps, panel)
+        check_not_transformed(options.transform, panel.future_columns)
         domain = choose_domain(panel.columns, targets, options.lower, options.upper, options.transform)
         check_values(name, panel, domain)
         scaling = _make_scaling(panel, rows, options)

@@ -120,6 +120,7 @@ REFUSED = [
     settings("data.fill={wind:zero}", says="data.fill names wind, which is no column here: there are load, price"),
     settings("data.transform=log", says="data.transform=log is not one of none, log1p, boxcox, asinh"),
     settings("data.transform={wind:log1p}", says="data.transform names wind, which is no column here: there are load, price"),
+    settings("data.columns=[load]", "data.future_covariates=[price]", "data.transform={price:asinh}", says="data.transform names price, a future covariate: targets and past covariates have a transform, which forecasts invert; nothing inverts a future covariate: transform its values in the data"),
     settings("data.lower=low", says="data.lower=low is not a finite number: write data.lower=0 or data.lower={COLUMN:0}"),
     settings("data.upper={load:nan}", says="data.upper=nan is not a finite number: write data.upper=0 or data.upper={COLUMN:0}"),
     settings("data.lower=true", says="data.lower=True is not a finite number: write data.lower=0 or data.lower={COLUMN:0}"),

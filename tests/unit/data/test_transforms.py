@@ -310,6 +310,10 @@ def test_values_outside_are_refused(tmp_path: Path, options: dict, says: str) ->
         ({"lower": {"wind": 0}}, r"data\.lower names wind, which is no target here: there are load, price"),
         ({"transform": "log"}, r"data\.transform=log is not one of none, log1p, boxcox, asinh"),
         ({"transform": {"wind": "log1p"}}, r"data\.transform names wind, which is no column here"),
+        (
+            {"transform": {"price": "asinh"}, "columns": ["load"], "future_covariates": ["price"]},
+            r"data\.transform names price, a future covariate: targets and past covariates have a transform",
+        ),
     ],
 )
 def test_settings_that_cannot_be_are_refused(tmp_path: Path, options: dict, says: str) -> None:
