@@ -34,7 +34,7 @@ _FIRST_MONDAY = 4 * _DAY  # 1970-01-05
 
 @dataclass(frozen=True)
 class Calendar:
-    """The dates at which rows come.
+    """The dates at which rows come, as local times of their time zone (`Clock.local`).
 
     Attributes:
         slots: seconds from the beginning of Monday to each row of a week, in ascending order. Empty with `step`.
@@ -122,13 +122,6 @@ class Calendar:
         expected = self.between(recent)
         there = recent.isin(expected).sum()
         return bool(there >= MIN_MATCH * len(recent) and there >= MIN_MATCH * len(expected))
-
-    def moved(self, move: np.timedelta64) -> "Calendar":
-        """The calendar of dates that are later by `move`."""
-        seconds = int(move / np.timedelta64(1, "s"))
-        return Calendar(
-            tuple(sorted((slot + seconds) % _WEEK for slot in self.slots)), self.closed, self.step
-        )
 
     def state_dict(self) -> dict[str, Any]:
         """The calendar in plain values, which `find_calendar` takes."""

@@ -47,6 +47,19 @@ class Clock:
             return dates
         return self.zoned(dates).tz_localize(None)
 
+    def from_local(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
+        """The dates of the grid at these local times of the zone, as `local` gives them.
+
+        Times that clocks skip are left out; of a repeated time, the first one is meant.
+        """
+        if self.timezone is None or self.utc_offset is None:
+            return dates
+        is_first = np.ones(len(dates), dtype=bool)
+        zoned = dates.tz_localize(self.timezone, ambiguous=is_first, nonexistent="NaT").dropna()
+        return pd.DatetimeIndex(
+            zoned.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.utc_offset)
+        )
+
     def read(self, date: pd.Timestamp) -> pd.Timestamp:
         """A user's date on this clock. A date without an offset is a local time of the zone.
 

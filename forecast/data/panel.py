@@ -42,7 +42,7 @@ class Panel:
         texts: categories of the covariates that are text. Their columns hold codes: the position in this list, −1 where
             the cell is empty. `forecast.data.categories` turns them into indicators.
         indicators: names of the columns that are 1 where a row has some category, with the column of that category.
-        calendar: the dates at which rows come, where they are not evenly spaced; None: one row every `freq`.
+        calendar: the local times at which rows come, where they are not evenly spaced; None: one row every `freq`.
     """
 
     ids: pd.Index
@@ -177,8 +177,8 @@ class Panel:
         move = self.clock.ahead_of(clock)
         if not move:
             return self
-        grid, calendar = pd.DatetimeIndex(self.grid - move), self.calendar and self.calendar.moved(-move)
-        return replace(self, grid=grid, calendar=calendar, clock=replace(clock, timezone=self.clock.timezone))
+        grid = pd.DatetimeIndex(self.grid - move)
+        return replace(self, grid=grid, clock=replace(clock, timezone=self.clock.timezone))
 
     def with_dates_after_ends(self, steps: int) -> "Panel":
         """The panel with a grid that reaches at least `steps` beyond the end of every series."""
@@ -188,7 +188,11 @@ class Panel:
         if self.calendar is None:
             after = future_dates(self.grid, self.freq, missing)
         else:
-            after = self.calendar.after(self.grid[-1:].item(), missing).as_unit(self.grid.unit)
+            last = self.grid[-1:]
+            # an hour that clocks repeat may give rows that are not after the last one
+            local = self.calendar.after(self.clock.local(last).item(), missing + self.season)
+            after = self.clock.from_local(local)
+            after = pd.DatetimeIndex(after[after > last[0]][:missing]).as_unit(self.grid.unit)
         grid = self.grid.append(after)
         return replace(self, grid=pd.DatetimeIndex(grid, name=self.grid.name))
 

@@ -115,7 +115,7 @@ def _dates_of_rows(series: SeriesRows, spacing: Spacing) -> Grid:
             f"{len(rows):,} rows for {needed:,} dates: set data.steps=dates, or give one series (data.ids)"
         )
     grid = pd.DatetimeIndex(dates)
-    calendar = find_calendar(str(rows.cells.path), grid, spacing.calendar)
+    calendar = find_calendar(str(rows.cells.path), rows.clock.local(grid), spacing.calendar)
     return Grid(grid, spacing.freq or calendar.freq, calendar)
 
 

@@ -32,10 +32,10 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
     """
     library, call = RUNTIMES[path.suffix]
     features = ",\n        ".join(feature["pandas"] for feature in about["time_features"])
-    future = write_future_dates(about)
+    clock = Clock(about["utc_offset"], about["timezone"])
+    future = write_future_dates(about, clock)
     extra = "\nimport holidays" if "holidays." in features + future else ""
     many = "series" in about
-    clock = Clock(about["utc_offset"], about["timezone"])
     return f"""\
 import json
 from pathlib import Path
@@ -91,25 +91,37 @@ for name, texts in about["categories"].items():
         table[f"{name}={text}"] = table[name].astype(str) == text"""
 
 
-def write_future_dates(about: dict[str, Any]) -> str:
+def write_future_dates(about: dict[str, Any], clock: Clock) -> str:
     """The lines that compute the dates of the forecast."""
-    calendar = about.get("calendar")
-    if calendar is None:
+    if about.get("calendar") is None:
         return 'future = pd.date_range(past.index[-1], periods=about["pred_len"] + 1, freq=about["freq"])[1:]'
+    if not write_local_dates(clock):
+        return "last = past.index[-1]\n" + write_calendar_dates(about)
+    ahead = f" + pd.Timedelta(minutes={clock.utc_offset})" if clock.utc_offset else ""
+    zoned = f"future.tz_localize({clock.timezone!r}, ambiguous=np.ones(len(future), bool), nonexistent='NaT')"
+    return f"""\
+last = {write_zoned("past.index[-1:]", clock)}.tz_localize(None)[0]  # a local time
+{write_calendar_dates(about)}
+future = {zoned}.dropna().tz_convert(None){ahead}"""
+
+
+def write_calendar_dates(about: dict[str, Any]) -> str:
+    """The lines that compute the dates of a calendar after the date `last`."""
+    calendar = about["calendar"]
     if calendar["step"] is not None:
         roll = "rollback" if calendar["step"].endswith("S") else "rollforward"
         return f"""\
-period = pd.tseries.frequencies.to_offset(about["calendar"]["step"]).{roll}(past.index[-1])
+period = pd.tseries.frequencies.to_offset(about["calendar"]["step"]).{roll}(last)
 future = pd.date_range(period, periods=about["pred_len"] + 1, freq=about["calendar"]["step"])[1:]"""
     lines = """\
-monday = past.index[-1].normalize() - pd.Timedelta(days=past.index[-1].day_of_week)
+monday = last.normalize() - pd.Timedelta(days=last.day_of_week)
 weeks = pd.date_range(monday, periods=about["pred_len"] + 9, freq="7D").to_numpy()
 slots = np.array(about["calendar"]["slots"], dtype="timedelta64[s]")  # rows of a week, from its Monday on
 future = pd.DatetimeIndex((weeks[:, None] + slots).ravel())"""
     if calendar["closed"] is not None:
         closed = closed_expression(calendar["closed"])
         lines += f"\nclosed = {closed}\nfuture = future[[day not in closed for day in future.date]]"
-    return lines + '\nfuture = future[future > past.index[-1]][: about["pred_len"]]'
+    return lines + '\nfuture = future[future > last][: about["pred_len"]]'
 
 
 def closed_expression(code: str) -> str:

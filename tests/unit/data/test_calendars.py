@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.data import read_frame
 from forecast.data.calendars import Calendar, choose_days, find_calendar
 from forecast.system.errors import ConfigError, DataError
 
@@ -91,12 +92,38 @@ def test_a_calendar_that_is_asked_for_keeps_the_times_of_the_sessions() -> None:
     assert calendar == find_calendar("my.csv", SESSIONS, None)
 
 
-def test_a_calendar_is_restored_and_moved() -> None:
+def test_a_calendar_is_restored() -> None:
     calendar = find_calendar("my.csv", OVERNIGHT, None)
     assert find_calendar("my.csv", SESSIONS, calendar.state_dict()) == calendar
-    hour = np.timedelta64(60, "m")
-    moved = calendar.moved(hour).after(OVERNIGHT[-1] + hour, 40)  # type: ignore
-    pd.testing.assert_index_equal(moved, calendar.after(OVERNIGHT[-1], 40) + hour)  # type: ignore
+
+
+@pytest.mark.parametrize(
+    ("zone", "dates"),
+    [
+        (
+            "America/New_York",
+            sessions("2024-01-22", "2024-04-26", "09:30", "15:55", "5min"),
+        ),  # DST on 10 March
+        ("Europe/Berlin", sessions("2023-08-28", "2023-12-15", "09:00", "17:00", "h")),  # until 29 October
+        ("Europe/Berlin", OVERNIGHT + pd.Timedelta(days=49)),  # with hours that clocks skip
+        ("Europe/Berlin", OVERNIGHT + pd.Timedelta(days=266)),  # with hours that clocks repeat
+    ],
+)
+@pytest.mark.parametrize("before", [4, 0, -4])
+def test_sessions_keep_their_local_times_when_clocks_change(
+    zone: str, dates: pd.DatetimeIndex, before: int
+) -> None:
+    """A forecast from each of some days beside a change of the clocks, against the rows that were left out."""
+    zoned = dates.tz_localize(zone, ambiguous=np.ones(len(dates), dtype=bool), nonexistent="NaT").dropna()
+    offsets = zoned.tz_localize(None).to_numpy() - zoned.tz_convert(None).to_numpy()
+    change = int(np.flatnonzero(np.diff(offsets))[0])
+    per_week = int((zoned < zoned[0] + pd.Timedelta(weeks=1)).sum())
+    cut = change + 1 - before * per_week // 8
+    frame = pd.DataFrame({"price": np.arange(float(cut))}, index=zoned[:cut].rename("date"))
+    panel = read_frame(frame, steps="rows").with_dates_after_ends(per_week)
+    expected = zoned[: cut + per_week]
+    found = panel.clock.zoned(panel.grid)
+    assert [*found] == [*expected.tz_convert(found.tz)]
 
 
 def test_the_times_of_training_are_kept_on_other_days() -> None:
