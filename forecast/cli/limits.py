@@ -8,7 +8,7 @@ from omegaconf import ListConfig
 from forecast.system.errors import ConfigError
 from forecast.system.keys import RESULT, Key, Takes, row_of
 
-LARGEST = 2**63
+MAX_NUMBER = 2**63
 """Largest absolute value of a number whose key has no limits."""
 
 
@@ -75,7 +75,7 @@ def check_number(key: str, value: Any, default: int | float) -> None:
 def check_range(key: str, value: int | float, limits: tuple[int, int] | None) -> None:
     """Raise ConfigError for a number beyond its limits."""
     if limits is None:
-        if abs(value) > LARGEST:
+        if abs(value) > MAX_NUMBER:
             raise ConfigError(f"{key}={value}: too large a number")
     elif not limits[0] <= value <= limits[1]:
         raise ConfigError(f"{key}={value}: a number from {limits[0]:,} to {limits[1]:,} is needed")

@@ -18,7 +18,7 @@ VARIABLE = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)
 ADDRESS = re.compile(
     r"://[^/?#\s]+@|[?&][\w-]*(?:token|secret|signature|password|credential|api_?key)[\w-]*=", re.I
 )
-SHORTEST = 8  # fewer characters of a variable may occur in other text by chance
+MIN_LENGTH = 8  # fewer characters of a variable may occur in other text by chance
 ADVICE = (
     "it would be saved where others may read it; set an environment variable (WANDB_API_KEY) or use a password file "
     "(~/.netrc)"
@@ -47,7 +47,7 @@ def check(config: Any) -> None:
 def in_environment() -> dict[str, str]:
     """Secrets in the environment, by the names of their variables."""
     return {
-        name: text for name, text in os.environ.items() if VARIABLE.search(name) and len(text) >= SHORTEST
+        name: text for name, text in os.environ.items() if VARIABLE.search(name) and len(text) >= MIN_LENGTH
     }
 
 

@@ -23,8 +23,8 @@ FILLS = ("auto", "linear", "previous", "seasonal", "zero", "none")
 SEASONS_BACK = 7
 """Number of earlier seasons in which `seasonal` looks for a value of the same phase."""
 
-SHOWN = 3
-"""Number of columns of each role whose missing values are described."""
+MAX_DESCRIBED = 3
+"""Largest number of columns of each role whose missing values are described."""
 
 FillSetting = str | Mapping[str, str]
 
@@ -174,9 +174,9 @@ def describe_missing(
     lines, method = [], fill if isinstance(fill, str) else FILLS[0] if fill is None else "by column"
     for role, shares in missing_shares(panel, read, targets).items():
         if shares:
-            worst = sorted(shares, key=lambda name: -shares[name])[:SHOWN]
+            worst = sorted(shares, key=lambda name: -shares[name])[:MAX_DESCRIBED]
             named = ", ".join(f"{name} {shares[name]:.1%}" for name in worst)
-            more = ", ..." if len(shares) > SHOWN else ""
+            more = ", ..." if len(shares) > MAX_DESCRIBED else ""
             how = "the value before" if role == "future covariates" else f"data.fill={method} says"
             scored = ", and never scored" if role == "targets" else ""
             lines.append(f"missing    {role}: {named}{more}; read as {how}{scored}")

@@ -24,7 +24,7 @@ Baseline = Callable[[Windows, Batch], Tensor]
 WINDOWS_AT_ONCE = 256
 """Number of validation windows that are forecast at once."""
 
-SEASON_VALUES = 1 << 24
+MAX_SEASON_VALUES = 1 << 24
 """Largest number of validation values on which the season of the seasonal naive is chosen."""
 
 RIDGE = 1e-6
@@ -159,13 +159,13 @@ class FittedBaselines:
 def choose_season(data: DataModule) -> int:
     """Choose the one of `data.seasons` with the lowest MSE of the seasonal naive on validation windows.
 
-    Of equally good seasons it is the first. More than `SEASON_VALUES` values are thinned to evenly spaced windows.
+    Of equally good seasons it is the first. More than `MAX_SEASON_VALUES` values are thinned to evenly spaced windows.
     """
     first, *others = data.seasons
     if not others:
         return first
     windows = data.windows["val"]
-    most = max(1, SEASON_VALUES // (data.pred_len * data.n_targets))
+    most = max(1, MAX_SEASON_VALUES // (data.pred_len * data.n_targets))
     chosen = torch.arange(0, len(windows), spread_stride(len(windows), most, max(data.seasons)))
     errors = dict.fromkeys(data.seasons, 0.0)
     for index in chosen.split(WINDOWS_AT_ONCE):

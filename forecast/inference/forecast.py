@@ -16,7 +16,7 @@ from forecast.inference.points import reads_own_forecasts
 from forecast.reports.figures import PlottedForecast
 from forecast.system.errors import ConfigError
 
-PLOTTED_SERIES, PLOTTED_VARIABLES = 4, 8
+MAX_PLOTTED_SERIES, MAX_PLOTTED_VARIABLES = 4, 8
 
 Values = Float64[np.ndarray, "series horizon n_targets"]
 
@@ -102,9 +102,11 @@ class Forecast:
     def plots(self) -> list[PlottedForecast]:
         """Plots of some variables of a table, or of the first variable of some series, evenly spaced."""
         if self.panel.has_ids:
-            chosen = [(int(s), 0, str(self.panel.ids[s])) for s in spread(len(self.panel), PLOTTED_SERIES)]
+            chosen = [
+                (int(s), 0, str(self.panel.ids[s])) for s in spread(len(self.panel), MAX_PLOTTED_SERIES)
+            ]
         else:
-            chosen = [(0, int(v), self.columns[v]) for v in spread(len(self.columns), PLOTTED_VARIABLES)]
+            chosen = [(0, int(v), self.columns[v]) for v in spread(len(self.columns), MAX_PLOTTED_VARIABLES)]
         return [self._plot(*which) for which in chosen]
 
     def _plot(self, s: int, v: int, label: str) -> PlottedForecast:

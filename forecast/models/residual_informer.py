@@ -24,7 +24,7 @@ from forecast.models.time_embedding import TimeEmbedding
 EPS = 1e-5
 """Added to the variance of a window of scaled values."""
 
-LEAST_GAP = 1e-6
+MIN_GAP = 1e-6
 """Smallest gap between two quantiles, in scaled values."""
 
 POSITION_SCALE = 0.3
@@ -152,7 +152,7 @@ class ResidualInformer(ForecastModel):
 
     def set_quantile_gaps(self, quantiles: Float[Tensor, "n_targets n_quantiles"]) -> None:
         """Set the gaps between quantiles of the untrained head, in standard deviations of a window."""
-        gaps = quantiles.diff(dim=1).clamp(min=LEAST_GAP).float()
+        gaps = quantiles.diff(dim=1).clamp(min=MIN_GAP).float()
         set_gaps(self.head.out, gaps if self.channels.mixed else gaps.mean(0, keepdim=True))
 
     def keep_median(self) -> None:
@@ -193,7 +193,7 @@ class ResidualInformer(ForecastModel):
         if self.n_quantiles == 1:
             return median.flatten(2)
         # The middle output of a target is its median, the others are gaps between quantiles.
-        gaps = (scale * raw_to_gap(correction)).clamp(min=LEAST_GAP)
+        gaps = (scale * raw_to_gap(correction)).clamp(min=MIN_GAP)
         is_median = torch.arange(self.n_quantiles, device=past.device) == self.n_quantiles // 2
         return torch.where(is_median, median, gap_to_raw(gaps)).flatten(2)
 

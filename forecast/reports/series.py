@@ -8,8 +8,8 @@ from forecast.evaluation.errors import SCORES, average
 from forecast.evaluation.names import LABELS, MODEL
 from forecast.evaluation.results import Results
 
-WORST = 5
-"""Number of series with the highest MASE that the terminal names."""
+MAX_NAMED = 5
+"""Largest number of series with the highest MASE that the terminal names."""
 
 
 def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame | None:
@@ -40,6 +40,6 @@ def describe_series(table: pd.DataFrame, baseline: str) -> list[str]:
     ]
     mase = table.set_index("unique_id").pop(f"{MODEL}_mase").dropna()
     if len(mase):
-        named = ", ".join(f"{name} {value:.2f}" for name, value in mase.nlargest(WORST).items())
+        named = ", ".join(f"{name} {value:.2f}" for name, value in mase.nlargest(MAX_NAMED).items())
         lines.append(f"           MASE median {mase.median():.3f}; worst {named}")
     return lines

@@ -1,6 +1,6 @@
 """Exceptions for user errors, which commands print in one line on stderr (see `forecast.cli.errors`)."""
 
-LONGEST_MESSAGE = 2_000
+MAX_MESSAGE = 2_000
 
 
 class ForecastError(ValueError):
@@ -36,9 +36,9 @@ def printable(text: str) -> str:
     """Return the text as one line that is safe to print.
 
     Control characters, which could manipulate a terminal, are escaped. The middle of a text of more than
-    `LONGEST_MESSAGE` characters is left out.
+    `MAX_MESSAGE` characters is left out.
     """
     line = " ".join(text.split())
-    if len(line) > LONGEST_MESSAGE:
-        line = f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 2 :]}"
+    if len(line) > MAX_MESSAGE:
+        line = f"{line[: MAX_MESSAGE // 2]} ... {line[-MAX_MESSAGE // 2 :]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

@@ -328,7 +328,7 @@ def test_a_mistake_is_one_line(
 
 def test_a_map_too_large_is_refused(run, explained, tmp_path: Path, monkeypatch, capsys) -> None:
     checkpoint = run("full")
-    monkeypatch.setattr(layers, "LARGEST", 100)
+    monkeypatch.setattr(layers, "MAX_PAIRS", 100)
     capsys.readouterr()
     assert explained(f"checkpoint={checkpoint}") == 2
     error = capsys.readouterr().err

@@ -25,7 +25,7 @@ _MIDNIGHT_24 = re.compile(r"([T ])24:00(:00(?:\.0+)?)?")
 _DAY = r".*\d[^\d:]+\d+[^\d:]+\d+|\d+[^\d:]+[A-Za-z][^\d:]*\d{4}|[A-Za-z][^\d:]+\d+[^\d:]+\d{4}|\d{8}"
 _HOUR_NUMBER = rf"^(?:{_DAY}) \d{{1,2}}$"  # a whole day, and a number that is no part of a time
 _ZONE_NAME = r"(?<=\d) ?(?!AM$|PM$)[A-Z]{2,5}$"  # such as CET, or DST at the second of two equal hours
-_MOST_MILLISECONDS = 1e13  # three centuries
+_MAX_MILLISECONDS = 1e13  # three centuries
 
 COUNTS = {"unix": (1_000, "unix"), "unix_ms": (1, "unix"), "excel": (86_400_000, "1899-12-30")}
 """Numeric date formats by name: milliseconds per count, and the date of zero."""
@@ -173,5 +173,5 @@ def _count(texts: pd.Series, unit: str) -> pd.Series:
     per_count, origin = COUNTS[unit]
     counts = pd.Series(pd.to_numeric(texts, errors="coerce")).to_numpy(dtype=np.float64, na_value=np.nan)
     milliseconds = np.round(counts * per_count)
-    milliseconds[~(np.abs(milliseconds) < _MOST_MILLISECONDS)] = np.nan
+    milliseconds[~(np.abs(milliseconds) < _MAX_MILLISECONDS)] = np.nan
     return pd.Series(pd.to_datetime(milliseconds, unit="ms", origin=origin))

@@ -17,15 +17,15 @@ from forecast.data.row_ranges import PerSeries
 from forecast.data.time_features import infer_frequency, name_step, parse_frequency
 from forecast.system.errors import ConfigError, DataError
 
-EXAMINED_SERIES = 20
+MAX_EXAMINED_SERIES = 20
 """Largest number of series, the longest ones, from which the step is inferred."""
 
-SKIPPED_HOURS = 100
+MAX_SKIPPED_HOURS = 100
 """Gaps are examined for changes of the clocks if there are no more."""
 
 STEPS = ("dates", "rows")
 
-MOST_UNION = 2
+MAX_DATES_PER_ROW = 2
 """Dates per row from which series do not share one calendar."""
 
 SPARSE = 10
@@ -109,7 +109,7 @@ def _dates_of_rows(series: SeriesRows, spacing: Spacing) -> Grid:
     rows, starts = series.rows, series.starts
     dates, places = np.unique(rows.dates, return_inverse=True)
     needed = int((places[series.stops - 1] - places[starts] + 1).sum())
-    if needed > MOST_UNION * len(rows):
+    if needed > MAX_DATES_PER_ROW * len(rows):
         raise DataError(
             f"{rows.cells.path}: data.steps=rows needs series with the same dates, and these {len(starts):,} have "
             f"{len(rows):,} rows for {needed:,} dates: set data.steps=dates, or give one series (data.ids)"
@@ -148,7 +148,7 @@ def _even_dates(series: SeriesRows, freq: str | None) -> Grid:
 def _infer_step(series: SeriesRows) -> str:
     """Infer the step from one of the longest series or its beginning, else take the most common step."""
     rows, starts, ends = series
-    longest = np.argsort(starts - ends, kind="stable")[:EXAMINED_SERIES]
+    longest = np.argsort(starts - ends, kind="stable")[:MAX_EXAMINED_SERIES]
     if ends[longest[0]] - starts[longest[0]] < 3:
         where = "" if rows.roles.id is None else " in any series"
         count = int(ends[longest[0]] - starts[longest[0]])
@@ -214,7 +214,7 @@ def place_on_grid(series: SeriesRows, grid: Grid) -> Places:
 def _warn_of_skipped_hours(rows: TableRows, at: Int64[np.ndarray, " rows"], freq: str) -> None:
     """Warn if the only rows that are missing are hours that clocks skip in spring."""
     gaps = np.flatnonzero((np.diff(at) > 1) & (rows.codes[1:] == rows.codes[:-1])) + 1
-    if rows.clock.utc_offset is not None or not 0 < len(gaps) <= SKIPPED_HOURS:
+    if rows.clock.utc_offset is not None or not 0 < len(gaps) <= MAX_SKIPPED_HOURS:
         return
     step, first = parse_frequency(freq), int(gaps[0])
     zones = [find_skipping_zone(rows.date(row - 1) + step) for row in gaps.tolist()]

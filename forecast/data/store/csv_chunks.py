@@ -14,7 +14,7 @@ from forecast.data.files.text import check_text, decode
 from forecast.data.store.chunks import Chunk, Chunks
 from forecast.system.errors import DataError
 
-_LONGEST_LINE = 1 << 24
+_MAX_LINE = 1 << 24
 
 
 class CsvChunks(Chunks):
@@ -109,9 +109,9 @@ class CsvChunks(Chunks):
         return raw if raw.endswith(b"\n") or not raw else raw + self._line(stream, first + raw.count(b"\n"))
 
     def _line(self, stream: io.BufferedIOBase, number: int) -> bytes:
-        line = stream.readline(_LONGEST_LINE)
-        if len(line) == _LONGEST_LINE:
+        line = stream.readline(_MAX_LINE)
+        if len(line) == _MAX_LINE:
             raise DataError(
-                f"{self.path}, line {number}: longer than {_LONGEST_LINE >> 20} MiB: this is no table"
+                f"{self.path}, line {number}: longer than {_MAX_LINE >> 20} MiB: this is no table"
             )
         return line

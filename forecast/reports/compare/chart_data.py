@@ -12,9 +12,9 @@ from forecast.reports.compare.scores import COSTS
 from forecast.reports.compare.task import Entry, Task
 
 DIGITS = 4  # significant digits of a value
-CURVE_POINTS, STEP_POINTS, WINDOW_POINTS = 100, 120, 300  # points of one line at most
+MAX_CURVE_POINTS, MAX_STEP_POINTS, MAX_WINDOW_POINTS = 100, 120, 300  # points of one line at most
 MAX_VARIABLES = 24  # in the chart of errors by variable
-FORECAST_VALUES = 300_000  # values of all forecast charts together, about 6 bytes each
+MAX_FORECAST_VALUES = 300_000  # values of all forecast charts together, about 6 bytes each
 
 Values = list[float | None]
 
@@ -22,7 +22,7 @@ Values = list[float | None]
 def make_chart_data(task: Task, n_tasks: int) -> dict[str, Any]:
     """Return the data of all charts of one of `n_tasks` tasks. Variants and baselines are numbered as in `entries`."""
     drawn = [*task.variants, *task.baselines]
-    steps = subsample(task.pred_len, STEP_POINTS)
+    steps = subsample(task.pred_len, MAX_STEP_POINTS)
     variables = find_largest_errors(task)
     return {
         "title": task.title,
@@ -41,7 +41,7 @@ def make_chart_data(task: Task, n_tasks: int) -> dict[str, Any]:
         "steps": [i + 1 for i in steps],
         "variables": [str(task.first_run.variables["variable"][i]) for i in variables],
         "costs": [cost for column in COSTS[:4] if (cost := make_cost(task, column.key, column.heading))],
-        "windows": make_forecasts(task, drawn, FORECAST_VALUES // n_tasks),
+        "windows": make_forecasts(task, drawn, MAX_FORECAST_VALUES // n_tasks),
     }
 
 
@@ -68,7 +68,7 @@ def find_pareto_front(costs: Sequence[float], errors: Sequence[float]) -> list[i
 
 def make_curves(table: pd.DataFrame) -> dict[str, Any]:
     """Return the training curves of a run, from its metrics.csv."""
-    rows = table.iloc[subsample(len(table), CURVE_POINTS)]
+    rows = table.iloc[subsample(len(table), MAX_CURVE_POINTS)]
     return {
         "epoch": [int(epoch) + 1 for epoch in rows["epoch"]],
         **{name: round_values(rows[name]) for name in ("val/mse", "train/loss") if name in rows},
@@ -95,14 +95,14 @@ def make_forecasts(task: Task, drawn: list[Entry], budget: int) -> dict[str, Any
     starts = pd.DatetimeIndex(longest.drop_duplicates("window")["forecast_start"])
     variables = list(dict.fromkeys(longest["variable"]))
     length = len(longest) // (len(starts) * len(variables))
-    steps = [task.pred_len - length + 1 + i for i in subsample(length, WINDOW_POINTS)]
+    steps = [task.pred_len - length + 1 + i for i in subsample(length, MAX_WINDOW_POINTS)]
     future_steps = [step for step in steps if step > 0]
     truth, dates = select_steps(longest, "truth", steps), select_steps(longest, "date", steps)
     forecasts = [
         None if table is None else select_steps(table, entry.column, future_steps)
         for entry, table in zip(drawn, tables, strict=True)
     ]
-    n_fitting = max(1, budget // (len(starts) * min(task.pred_len, WINDOW_POINTS) * len(known)))
+    n_fitting = max(1, budget // (len(starts) * min(task.pred_len, MAX_WINDOW_POINTS) * len(known)))
     shown = list(enumerate(variables))[-n_fitting:]
     date_format = find_date_format(longest["date"].to_numpy())
     windows = []
@@ -125,7 +125,7 @@ def make_forecasts(task: Task, drawn: list[Entry], budget: int) -> dict[str, Any
         )
     return {
         "variables": [name for _, name in shown],
-        "every": math.ceil(length / WINDOW_POINTS),
+        "every": math.ceil(length / MAX_WINDOW_POINTS),
         "windows": windows,
         "missing": [entry.name for entry, table in zip(drawn, tables, strict=True) if table is None],
     }

@@ -15,7 +15,7 @@ from forecast.tools.check.settings import Choices, Setting
 
 FULL, NYSTROM = 512 * PATCH, 4_096 * PATCH
 """Longest windows for which attention=full and attention=nystrom are suggested."""
-LISTED = 20
+MAX_LISTED = 20
 """Largest number of columns that a suggested command lists."""
 EPOCHS, STEPS = 5, 640
 """Default epochs of the trainer, and the fewest training steps that are suggested."""
@@ -111,7 +111,7 @@ def suggest_columns(columns: Sequence[Column], choices: Choices) -> list[Setting
         if column.name != choices.target and (reason := _reason_to_leave_out(column))
     }
     rest = [column.name for column in columns if column.name not in left_out]
-    if choices.columns_typed or not left_out or not 0 < len(rest) <= LISTED:
+    if choices.columns_typed or not left_out or not 0 < len(rest) <= MAX_LISTED:
         return []
     named = [f"{name} ({reason})" for name, reason in left_out.items()]
     return [

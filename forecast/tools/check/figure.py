@@ -18,14 +18,14 @@ from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.gaps import runs
 from forecast.tools.check.seasons import autocorrelation
 
-CURVES = 6
+MAX_CURVES = 6
 """Largest number of curves in the figure."""
 POINTS = 1_500
 """Number of stretches of a long curve, which is drawn by the lowest and the highest value of each."""
 PARTS = {"train": "#dfe7ec", "val": "#f3e3b8", "test": "#cfe6d0"}
 MISSING = "#d62728"
 SEASON = "#0b6e99"
-LAGS = 1_000
+MAX_LAG = 1_000
 """Largest lag of the autocorrelation."""
 LABEL = 24
 """Largest number of characters of a series id in a label."""
@@ -106,8 +106,8 @@ def choose_curves(found: Diagnosis) -> list[tuple[int, str]]:
     n_series, names = len(found.file), list(found.targets)
     if n_series == 1 and len(names) == 1:
         names = [*names, *(name for name in found.panel.columns if name != names[0])]
-        return [(0, name) for name in names[:CURVES]]
-    chosen = spread(n_series * len(names), CURVES).tolist()
+        return [(0, name) for name in names[:MAX_CURVES]]
+    chosen = spread(n_series * len(names), MAX_CURVES).tolist()
     return [(i // len(names), names[i % len(names)]) for i in chosen]
 
 
@@ -209,9 +209,9 @@ def draw_profile(axis: Axes, curve: Curve, profile: Profile) -> None:
 
 def choose_lags(found: Diagnosis, rows: int) -> int:
     """Two of the longest season or three of the baselines' season, at most half of the rows."""
-    longest = max((season.rows for season in found.seasons if season.rows <= LAGS / 2), default=0)
+    longest = max((season.rows for season in found.seasons if season.rows <= MAX_LAG / 2), default=0)
     wanted = max(2 * longest, 3 * found.season, 40)
-    return min(LAGS, wanted, math.ceil(rows / 2))
+    return min(MAX_LAG, wanted, math.ceil(rows / 2))
 
 
 def draw_autocorrelation(axis: Axes, found: Diagnosis, curve: Curve) -> None:

@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float, Int, Int64
 from forecast.data import Panel
 from forecast.data.row_ranges import ranges
 
-SHOWN = 3
-"""Number of gaps and of missing numbers that are named."""
+MAX_NAMED = 3
+"""Largest number of gaps, and of missing numbers, that are named."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,12 @@ def find_gaps(panel: Panel) -> Gaps:
     return Gaps(
         missing_rows=int(missing_rows.sum()),
         stretches=len(starts),
-        first_stretches=tuple(stretch(run) for run in range(min(SHOWN, len(starts)))),
+        first_stretches=tuple(stretch(run) for run in range(min(MAX_NAMED, len(starts)))),
         longest=None if longest is None else stretch(longest),
         missing_numbers=len(rows),
         places=tuple(
             Place(series_at(panel, row), columns[number], date_at(panel.local_dates(np.array([row])), 0))
-            for row, number in zip(rows[:SHOWN], numbers[:SHOWN], strict=True)
+            for row, number in zip(rows[:MAX_NAMED], numbers[:MAX_NAMED], strict=True)
         ),
         by_series=np.bincount(
             panel.series_of(np.concatenate([np.flatnonzero(missing_rows), rows])), minlength=len(panel)

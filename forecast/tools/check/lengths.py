@@ -6,7 +6,7 @@ from forecast.tools.check.seasons import Season
 from forecast.tools.check.settings import Choices, Setting
 from forecast.tools.check.windows import SplitPart
 
-LONGEST_PAST, LONGEST_HORIZON = 720, 96
+MAX_PAST, MAX_HORIZON = 720, 96
 """Largest seq_len and pred_len that are suggested unless the user gives others."""
 PATCH, PAST = 24, 336
 """Steps per token and default seq_len of model=residual_informer."""
@@ -54,9 +54,9 @@ def _suggest_horizon(
         return None
     if choices.pred_len is not None:
         horizon, why = choices.pred_len, "as asked"
-    elif 4 <= usual <= LONGEST_HORIZON:
+    elif 4 <= usual <= MAX_HORIZON:
         horizon, why = usual, "the default season of this frequency"
-    elif strongest and 4 <= strongest.rows <= LONGEST_HORIZON:
+    elif strongest and 4 <= strongest.rows <= MAX_HORIZON:
         horizon, why = strongest.rows, f"the strongest season, {_name(strongest)}"
     else:
         horizon, why = HORIZON, "no season suggests another length"
@@ -78,16 +78,14 @@ def _choose_past(
     seasons: Sequence[Season], strongest: Season | None, horizon: int, rows: int, typical: int
 ) -> tuple[int, str]:
     """seq_len and the reason, for `rows` training rows in all and `typical` rows in a series."""
-    candidates = (
-        [(4 * horizon, "four horizons")] if 4 * horizon <= LONGEST_PAST else [(LONGEST_PAST, "long enough")]
-    )
-    if strongest and 2 * strongest.rows <= LONGEST_PAST:
+    candidates = [(4 * horizon, "four horizons")] if 4 * horizon <= MAX_PAST else [(MAX_PAST, "long enough")]
+    if strongest and 2 * strongest.rows <= MAX_PAST:
         candidates.append((2 * strongest.rows, f"two of the strongest season, {_name(strongest)}"))
     if rows >= ENOUGH * PAST and typical >= 2 * PAST:
         candidates.append((PAST, "the default of model=residual_informer"))
     for season in seasons:
-        if season.rows <= LONGEST_PAST:
-            three = 3 * season.rows <= min(LONGEST_PAST, rows / ENOUGH)
+        if season.rows <= MAX_PAST:
+            three = 3 * season.rows <= min(MAX_PAST, rows / ENOUGH)
             times, said = (3, "three of the longest season") if three else (1, "the longest season")
             candidates.append((times * season.rows, f"{said}, {_name(season)}"))
     return max(candidates, key=lambda candidate: candidate[0])

@@ -21,7 +21,7 @@ from forecast.tools.check.lines import (
 from forecast.tools.check.seasons import Season
 from forecast.tools.check.settings import write_command
 
-SHOWN = 16
+MAX_COLUMNS = 16
 """Largest number of columns in the table."""
 
 
@@ -63,11 +63,11 @@ def print_section(console: Console, name: str, lines: list[str]) -> None:
 
 
 def tabulate_columns(found: Diagnosis) -> Grid:
-    """Return a table with one row per column: the numbers, at most the `SHOWN` with the most notes, then the texts."""
+    """Return a table with one row per column: the `MAX_COLUMNS` numbers with the most notes, then the texts."""
     notes = {column.name: column.list_notes(found.series.longest) for column in found.columns}
     shown = found.columns
-    if len(shown) > SHOWN:
-        shown = sorted(shown, key=lambda column: -rank_column(column, notes[column.name]))[:SHOWN]
+    if len(shown) > MAX_COLUMNS:
+        shown = sorted(shown, key=lambda column: -rank_column(column, notes[column.name]))[:MAX_COLUMNS]
     main = max(found.seasons, key=lambda season: season.strength, default=None)
     grid = Grid(title=None, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     grid.add_column("column", overflow="fold", max_width=24, min_width=12)
@@ -89,7 +89,7 @@ def tabulate_columns(found: Diagnosis) -> Grid:
         )
     for category in found.categories:
         grid.add_row(category.name, *[""] * (len(grid.columns) - 2), category.note)
-    if len(found.columns) > SHOWN:
+    if len(found.columns) > MAX_COLUMNS:
         rest = [notes[column.name] for column in found.columns if column not in shown]
         noted = sum(map(bool, rest))
         grid.add_row(

@@ -21,7 +21,7 @@ NAMELESS_CYCLES = 8
 """Fewest cycles of a period that is not in the calendar."""
 PROMINENCE = 0.1
 """Least height and prominence of a peak of the autocorrelation."""
-PEAKS = 8
+MAX_PEAKS = 8
 """Largest number of peaks that are examined."""
 BINS = 53
 """Number of phases to which a season of more than LONG rows is averaged."""
@@ -205,7 +205,7 @@ def autocorrelation_peaks(values: Float64[np.ndarray, "rows columns"]) -> list[i
         return []
     mean = autocorrelation(values, min(longest + 1, len(values) - 1)).mean(1)
     peaks, found = scipy.signal.find_peaks(mean, prominence=PROMINENCE, height=PROMINENCE)
-    best = np.argsort(found["prominences"])[::-1][:PEAKS]
+    best = np.argsort(found["prominences"])[::-1][:MAX_PEAKS]
     return sorted(int(lag) for lag in peaks[best] if lag > 1)
 
 

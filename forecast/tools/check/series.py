@@ -13,7 +13,7 @@ from forecast.tools.check.windows import SplitPart
 
 SAMPLED = 8
 """Number of series, the longest, in which seasons are searched."""
-NAMED = 4
+MAX_NAMED = 4
 """Largest number of series named in a line."""
 
 
@@ -60,10 +60,10 @@ def measure_series(
 
     def name(chosen: Sequence[bool] | np.ndarray) -> tuple[int, tuple[str, ...]]:
         numbers = np.flatnonzero(np.asarray(chosen))
-        return len(numbers), tuple(str(each) for each in panel.ids[numbers[:NAMED]])
+        return len(numbers), tuple(str(each) for each in panel.ids[numbers[:MAX_NAMED]])
 
     rows = np.sort(panel.lengths)
-    worst = np.argsort(-gaps.by_series, kind="stable")[:NAMED]
+    worst = np.argsort(-gaps.by_series, kind="stable")[:MAX_NAMED]
     constant = np.any([[each.constant for each in column] for column in by_series], axis=0)
     in_training = np.any([[each.constant_in_training for each in column] for column in by_series], axis=0)
     return SeriesFacts(

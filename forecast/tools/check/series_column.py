@@ -11,7 +11,7 @@ from forecast.tools.check.suspects import Isolated, find_suspects
 
 OUTLIER = 10
 """A number is an outlier if it lies more than this many interquartile ranges beyond the quartiles."""
-COUNTED = 10
+MIN_COUNTED = 10
 """Fewest numbers of a column that counts rows."""
 
 
@@ -97,4 +97,4 @@ def _measure_drift(before: Float[np.ndarray, " train"], after: Float[np.ndarray,
 
 def is_counter(known: Float[np.ndarray, " known"]) -> bool:
     """Whether each number is the one before plus 1, as in a column of row numbers."""
-    return len(known) >= COUNTED and bool((np.diff(known) == 1).all())
+    return len(known) >= MIN_COUNTED and bool((np.diff(known) == 1).all())

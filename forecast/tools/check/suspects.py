@@ -14,10 +14,10 @@ FAR = 10
 
 The highest spike of the electricity prices that are published as EPF lies 2.6 such lengths away, and it is true.
 """
-MOST = 3
+MAX_SUSPECTS = 3
 """Largest number of suspects of a series: more of them are no isolated errors."""
-FEWEST = 50
-"""Numbers of a series in which suspects are sought."""
+MIN_NUMBERS = 50
+"""Fewest numbers of a series in which suspects are sought."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Isolated:
 
 
 def find_suspects(values: Float[np.ndarray, " rows"]) -> Isolated:
-    """The rows of at most `MOST` numbers that lie `FAR` from all others; NaN does not count."""
+    """The rows of at most `MAX_SUSPECTS` numbers that lie `FAR` from all others; NaN does not count."""
     rows = np.flatnonzero(~np.isnan(values))
-    if len(rows) < FEWEST:
+    if len(rows) < MIN_NUMBERS:
         return Isolated()
     known = values[rows]
-    far = np.argpartition(-np.abs(known - np.median(known)), MOST)[: MOST + 1]
+    far = np.argpartition(-np.abs(known - np.median(known)), MAX_SUSPECTS)[: MAX_SUSPECTS + 1]
     far = far[np.argsort(-np.abs(known[far] - np.median(known)), kind="stable")]
-    for count in range(MOST, 0, -1):
+    for count in range(MAX_SUSPECTS, 0, -1):
         rest = np.delete(known, far[:count])
         low, high = rest.min(), rest.max()
         distance = np.maximum(low - known[far[:count]], known[far[:count]] - high).min()
@@ -60,13 +60,13 @@ def find_suspects(values: Float[np.ndarray, " rows"]) -> Isolated:
 def name_suspects(
     panel: Panel, column: Float[np.ndarray, " rows"], by_series: Sequence[Isolated]
 ) -> tuple[Suspect, ...]:
-    """The first `MOST` suspects of a column of all series."""
+    """The first `MAX_SUSPECTS` suspects of a column of all series."""
     found: list[Suspect] = []
     for series, isolated in enumerate(by_series):
-        if isolated.rows and len(found) < MOST:
+        if isolated.rows and len(found) < MAX_SUSPECTS:
             rows = int(panel.starts[series]) + np.array(isolated.rows)
             found += [
                 Suspect(str(panel.ids[series]), date, value, isolated.low, isolated.high)
                 for date, value in zip(panel.local_dates(rows), column[rows].tolist(), strict=True)
             ]
-    return tuple(found[:MOST])
+    return tuple(found[:MAX_SUSPECTS])

@@ -3,19 +3,19 @@
 import numpy as np
 from jaxtyping import Float
 
-PIXELS = 500
+MAX_PIXELS = 500
 """Largest number of pixels of a map along one axis; larger maps are drawn as means of blocks."""
 
 
 def block_size(length: int) -> int:
     """Number of positions in a pixel."""
-    return -(-length // PIXELS)
+    return -(-length // MAX_PIXELS)
 
 
 def shrink_map(
     image: Float[np.ndarray, "query_len memory_len"], *, causal: bool = False
 ) -> Float[np.ndarray, "rows columns"]:
-    """Means of blocks, at most `PIXELS` along each axis; NaN above the diagonal of a causal map."""
+    """Means of blocks, at most `MAX_PIXELS` along each axis; NaN above the diagonal of a causal map."""
     edges = [np.arange(0, length, block_size(length)) for length in image.shape]
     sums = np.add.reduceat(np.add.reduceat(image, edges[0], axis=0), edges[1], axis=1)
     sizes = [np.diff(e, append=length) for e, length in zip(edges, image.shape, strict=True)]

@@ -20,7 +20,7 @@ from forecast.data import Batch, DataModule, Windows
 from forecast.inference.model import BATCH_SIZE
 from forecast.system.progress import track
 from forecast.tools.explain.inputs import (
-    MOST_COLUMNS,
+    MAX_COLUMNS,
     InputGroup,
     InputKind,
     list_inputs,
@@ -131,7 +131,7 @@ def measure_importance(forecast: Forecast, sample: WindowSample, repeats: int) -
     found = list(measure(list_inputs(data), "Permuting inputs"))
     singles = [one for one in found if one.group.kind in PAST and one.group.name != together]
     read = {one.group.name for one in singles if one.mse or one.mse_deviation}
-    if len(read) == 1 and len(data.feature_columns) <= MOST_COLUMNS:
+    if len(read) == 1 and len(data.feature_columns) <= MAX_COLUMNS:
         found = [one for one in found if one.group.name != together or one.group.kind not in PAST]
     lagged = [one for one in singles if one.group.kind == InputKind.HISTORY and one.group.name in read]
     lagged.sort(key=lambda one: -one.mse)

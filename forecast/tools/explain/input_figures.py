@@ -16,7 +16,7 @@ from forecast.tools.explain.inputs import InputKind, format_lags
 from forecast.tools.explain.time_axis import mark_time
 from forecast.tools.explain.timeline import Timeline
 
-MOST_BARS = 12
+MAX_BARS = 12
 """Largest number of bars of a panel, and half of the largest number of rows of a map."""
 
 TITLE_ROWS = 2
@@ -73,7 +73,7 @@ def find_limits(bars: Sequence[Importance]) -> tuple[float, float]:
 
 def select_important(bars: Sequence[Importance]) -> list[Importance]:
     """The most important groups of a kind, the most important first."""
-    return sorted(bars, key=lambda one: -one.mse)[:MOST_BARS]
+    return sorted(bars, key=lambda one: -one.mse)[:MAX_BARS]
 
 
 def draw_bars(axis: Axes, bars: Sequence[Importance]) -> None:
@@ -109,7 +109,7 @@ def contribution_figure(
     Groups are ordered by their mean absolute contribution, which stands beside their names.
     """
     size = np.abs(values).mean(axis=1)
-    shown = np.argsort(-size, kind="stable")[: 2 * MOST_BARS]
+    shown = np.argsort(-size, kind="stable")[: 2 * MAX_BARS]
     height = 0.2 * len(shown)
     figure, (above, below) = subplots(
         2, 1, figsize=(10, height + 3.4), sharex=True, layout="constrained", height_ratios=[1.6, height + 0.4]

@@ -21,8 +21,8 @@ from forecast.tools.explain.inputs import InputGroup, list_inputs
 from forecast.tools.explain.layer import Picture
 from forecast.tools.explain.window import Window, windows_at_every_step
 
-NAMED = 10
-"""Number of the most important inputs that the terminal and the page name."""
+MAX_NAMED = 10
+"""Largest number of the most important inputs that the terminal and the page name."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class InputStudy:
 
     def lines(self) -> Iterator[str]:
         """The most important inputs, the most important first."""
-        for one in sorted(self.found, key=lambda one: -one.mse)[:NAMED]:
+        for one in sorted(self.found, key=lambda one: -one.mse)[:MAX_NAMED]:
             yield f"{one.group.label} +{one.mse:.3g} ± {one.mse_deviation:.2g}"
 
     def pictures(self) -> list[Picture]:

@@ -17,7 +17,7 @@ from forecast.data.even_spacing import spread
 from forecast.data.static_features import feature_names
 from forecast.data.time_features import time_feature_names
 
-MOST_COLUMNS = 32
+MAX_COLUMNS = 32
 """Largest number of columns whose groups are listed one by one; of more columns, these are evenly spaced."""
 
 SINGLE_SEASONS = 7
@@ -98,7 +98,7 @@ def list_inputs(data: DataModule) -> list[InputGroup]:
     columns = columns_of(data.feature_columns, data)
     groups: list[InputGroup] = []
     for kind in (InputKind.HISTORY, InputKind.LEVEL):
-        shown = [list(columns.items())[i] for i in spread(len(columns), MOST_COLUMNS).tolist()]
+        shown = [list(columns.items())[i] for i in spread(len(columns), MAX_COLUMNS).tolist()]
         groups += [InputGroup(kind, name, places) for name, places in shown]
         if len(columns) > 1:
             groups.append(InputGroup(kind, name_together(data), tuple(range(data.n_features))))

@@ -14,9 +14,9 @@ from forecast.tools.explain.measures import Number
 from forecast.tools.explain.record import Call
 from forecast.tools.explain.timeline import Timeline
 
-LARGEST = 8192 * 8192
+MAX_PAIRS = 8192 * 8192
 """Largest number of query-key pairs of a map. The map of one head then takes 256 MiB; a few exist at a time."""
-PICTURED_HEADS = 8
+MAX_HEADS = 8
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Layer:
 
     @property
     def pictured(self) -> list[int]:
-        return self.heads[:PICTURED_HEADS]
+        return self.heads[:MAX_HEADS]
 
     def each_head(self) -> Iterator[tuple[int, Tensor, Tensor, Tensor, Tensor]]:
         """Each head, with its q, k, v and output (1, 1, length, head_dim)."""
@@ -104,11 +104,11 @@ class Layer:
             yield head, q, k, v, mixed
 
     def check_size(self) -> None:
-        """Raise ConfigError if the attention map has more than `LARGEST` entries."""
-        if len(self.queries) * len(self.keys) > LARGEST:
+        """Raise ConfigError if the attention map has more than `MAX_PAIRS` entries."""
+        if len(self.queries) * len(self.keys) > MAX_PAIRS:
             raise ConfigError(
                 f"{self.title}: a map of {len(self.queries):,} × {len(self.keys):,} positions is too large to draw "
-                f"(limit: {LARGEST:,} pairs): choose another slot= or layer="
+                f"(limit: {MAX_PAIRS:,} pairs): choose another slot= or layer="
             )
 
     @property

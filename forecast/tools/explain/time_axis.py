@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from forecast.tools.explain.timeline import Timeline
 
-MOST_NAMES = 20
+MAX_NAMES = 20
 
 
 def mark_time(axis: Axes, when: Timeline, which: Literal["x", "y"]) -> None:
@@ -27,7 +27,7 @@ def mark_time(axis: Axes, when: Timeline, which: Literal["x", "y"]) -> None:
 def time_ticks(when: Timeline, most: int = 7) -> tuple[np.ndarray, list[str]]:
     """Positions of round dates and their labels; for joint variables, the middle of each variable and its name."""
     if len(when.variables) == len(when.stretches):
-        every = slice(None, None, -(-len(when.variables) // MOST_NAMES))
+        every = slice(None, None, -(-len(when.variables) // MAX_NAMES))
         middles = [(stretch.start + stretch.stop - 1) / 2 for stretch in when.stretches]
         return np.array(middles[every]), list(when.variables[every])
     dates = mdates.date2num(when.when.to_numpy())

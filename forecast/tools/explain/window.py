@@ -18,7 +18,7 @@ from forecast.system.errors import ConfigError
 from forecast.tools.explain.figures import FIRST
 from forecast.tools.explain.layer import Picture
 
-SHOWN_VARIABLES = 3
+MAX_VARIABLES = 3
 
 Values = Float[np.ndarray, "steps n_targets"]
 Ahead = Float[np.ndarray, "pred_len n_targets"]
@@ -172,7 +172,7 @@ def window_figure(
     label_len: int,
     band_name: str,
 ) -> Figure:
-    """A figure of up to `SHOWN_VARIABLES` variables over the dates of the window, in the units of the data.
+    """A figure of up to `MAX_VARIABLES` variables over the dates of the window, in the units of the data.
 
     Args:
         truth: of all steps of the window (seq_len + pred_len, n_targets).
@@ -182,7 +182,7 @@ def window_figure(
         band_name: label of the band in the legend.
     """
     n = len(columns)
-    shown = sorted({n - 1, *range(0, n, -(-n // SHOWN_VARIABLES))})[-SHOWN_VARIABLES:]
+    shown = sorted({n - 1, *range(0, n, -(-n // MAX_VARIABLES))})[-MAX_VARIABLES:]
     figure, table = subplots(
         len(shown), 1, figsize=(10, 2 * len(shown) + 1), squeeze=False, sharex=True, layout="constrained"
     )

@@ -14,7 +14,7 @@ from forecast.system.errors import ConfigError, NotInstalled
 from forecast.tools.export.difference import Run
 
 OPSET = 18  # onnxruntime 1.14 (2023) and later
-LARGEST = 3 << 29  # bytes of weights; PyTorch writes more than that to a second file
+MAX_BYTES = 3 << 29  # bytes of weights; PyTorch writes more than that to a second file
 RANDOM = ("Random", "Bernoulli", "Multinomial", "Dropout")
 
 
@@ -34,7 +34,7 @@ def write_program(program: ExportedProgram, path: Path, about: dict[str, Any]) -
     from onnxscript import ir  # an optional package
 
     size = sum(tensor.nbytes for tensor in program.state_dict.values())
-    if size > LARGEST:
+    if size > MAX_BYTES:
         raise ConfigError(
             f"format=onnx: {size / 2**30:.1f} GiB of weights do not fit into one file: use format=torch_export"
         )

@@ -5,18 +5,18 @@ import pandas as pd
 import pytest
 import torch
 
-from forecast.tools.explain.downsampling import PIXELS, shrink_map
+from forecast.tools.explain.downsampling import MAX_PIXELS, shrink_map
 from forecast.tools.explain.measures import Number, overlap, relative_error, row_entropy, weight_within
 from forecast.tools.explain.time_axis import time_ticks
 from forecast.tools.explain.timeline import Timeline
 
 
-@pytest.mark.parametrize("shape", [(40, 60), (1201, 499), (2 * PIXELS, 3 * PIXELS + 1)])
+@pytest.mark.parametrize("shape", [(40, 60), (1201, 499), (2 * MAX_PIXELS, 3 * MAX_PIXELS + 1)])
 def test_a_long_map_is_drawn_as_block_means(shape: tuple[int, int]) -> None:
     image = np.random.default_rng(0).normal(size=shape)
     small = shrink_map(image)
-    assert max(small.shape) <= PIXELS
-    tall, wide = (-(-n // PIXELS) for n in shape)
+    assert max(small.shape) <= MAX_PIXELS
+    tall, wide = (-(-n // MAX_PIXELS) for n in shape)
     for i, j in ((0, 0), (small.shape[0] - 1, small.shape[1] - 1), (3, 5)):
         expected = image[i * tall : (i + 1) * tall, j * wide : (j + 1) * wide].mean()
         assert small[i, j] == pytest.approx(expected)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.tools.explain.importance import Importance
-from forecast.tools.explain.input_figures import MOST_BARS, contribution_figure, importance_figure
+from forecast.tools.explain.input_figures import MAX_BARS, contribution_figure, importance_figure
 from forecast.tools.explain.inputs import InputGroup, InputKind
 
 
@@ -17,7 +17,7 @@ def test_every_bar_lies_inside_its_panel() -> None:
     found = [
         importance(InputKind.HISTORY, "y", 0.5),
         importance(InputKind.LEVEL, "y", 3.0),
-        *(importance(InputKind.CALENDAR, f"part {i}", 0.01 * i) for i in range(MOST_BARS + 5)),
+        *(importance(InputKind.CALENDAR, f"part {i}", 0.01 * i) for i in range(MAX_BARS + 5)),
         importance(InputKind.LAGS, "y", 0.4, (1, 24)),
         importance(InputKind.LAGS, "y", -0.6, (25, 48)),
     ]
@@ -34,8 +34,8 @@ def test_every_bar_lies_inside_its_panel() -> None:
         ends = [0.1 * sign + bar.get_width() for bar in axis.patches for sign in (-1, 1)]  # type: ignore[attr-defined]
         assert low < min(ends)
         assert max(ends) < high
-    assert len(panels[2].patches) == MOST_BARS
-    assert panels[2].get_yticklabels()[0].get_text() == f"part {MOST_BARS + 4}"
+    assert len(panels[2].patches) == MAX_BARS
+    assert panels[2].get_yticklabels()[0].get_text() == f"part {MAX_BARS + 4}"
     assert [label.get_text() for label in panels[3].get_yticklabels()] == ["1–24", "25–48"]
     assert len({axis.get_xlim() for axis in panels[:3]}) == 1
 
