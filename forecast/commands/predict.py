@@ -8,6 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from forecast.cli.compose import check_checkpoint
+from forecast.inference.ahead import is_of_store, read_ahead
 from forecast.inference.forecast import Forecast, describe_forecast
 from forecast.inference.model import TrainedModel, load
 from forecast.inference.points import check_baseline
@@ -58,10 +59,14 @@ def make_forecast(model: TrainedModel, config: DictConfig) -> Forecast:
     """
     check_baseline(model, config.baseline)
     data: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
+    ahead = None
     if config.future:
         if not model.data_state["future_covariates"]:
             raise ConfigError(f"future={config.future}: this model reads no future covariates")
-        data["future_path"] = config.future
+        if is_of_store(model, data):
+            ahead = read_ahead(model, config.future, data)
+        else:
+            data["future_path"] = config.future
     return predict_panel(
         model,
         model.read_panel(data),
@@ -70,4 +75,5 @@ def make_forecast(model: TrainedModel, config: DictConfig) -> Forecast:
         levels=model.config["levels"] if config.levels is None else config.levels,
         method=config.intervals,
         baseline=config.baseline,
+        ahead=ahead,
     )

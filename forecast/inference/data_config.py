@@ -81,11 +81,6 @@ def choose_data_config(
             saved = _other_file_config(saved, chosen["path"], feature_columns)
     else:
         _check_training_data(checkpoint, saved, chosen)
-    if saved["_target_"] == STORE and "future_path" in chosen:
-        raise ConfigError(
-            f"future={chosen['future_path']}: a store has future covariates in its own last rows: convert a file that "
-            "ends with them, or give a file of the last rows (data.path=FILE)"
-        )
     return {**saved, **chosen}
 
 

@@ -17,6 +17,7 @@ from forecast.data.options import ScalingOptions
 from forecast.data.row_ranges import RowRanges, ranges
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scales import Scales
+from forecast.inference.ahead import take_future_from
 from forecast.inference.forecast import Values
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError, DataError
@@ -109,7 +110,13 @@ def carry_into(panel: Panel, first: Int64[np.ndarray, " chosen"]) -> Panel:
 
 
 def take_part(
-    model: TrainedModel, panel: Panel, origins: SeriesOrigins, *, history: int, passes: int
+    model: TrainedModel,
+    panel: Panel,
+    origins: SeriesOrigins,
+    *,
+    history: int,
+    passes: int,
+    ahead: Panel | None = None,
 ) -> tuple[Panel, Int64[np.ndarray, " chosen"]]:
     """Copy the rows that the forecasts need into a panel in memory; return it with the first row to forecast of each.
 
@@ -119,6 +126,7 @@ def take_part(
     Args:
         history: rows before each origin that the forecasts need.
         passes: rows from the origin on that the forecasts need.
+        ahead: values of future covariates after the end of the only series, see `forecast.inference.ahead`.
     """
     chosen, rows = origins
     has_scale = np.array(model.data_state["ids"])[np.array(model.data_state["has_scale"])]
@@ -128,6 +136,8 @@ def take_part(
     ends = np.minimum(panel.ends[chosen], stops)
     part = carry_into(panel, first).take_rows(chosen, first, stops, ends)
     part = add_rows_after_ends(part.with_dates_after_ends(passes), passes)
+    if ahead is not None:
+        part = take_future_from(part, ahead)
     return part, part.starts + rows - first
 
 

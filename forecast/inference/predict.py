@@ -49,12 +49,13 @@ def predict(
     levels: Sequence[Level] = (),
     method: str = "auto",
     baseline: str | None = None,
+    ahead: Panel | None = None,
 ) -> Forecast:
     """Forecast `horizon` steps (default: pred_len) of each series from `start` (default: after the end of each).
 
     Beyond pred_len the model reads its own forecasts. A series of the training data keeps its scale. A new series is
     scaled by its rows before the forecast. Series with too little history are left out, with a warning. `baseline`
-    names a baseline that forecasts in place of the model.
+    names a baseline that forecasts in place of the model. `ahead`: see `forecast.inference.ahead`.
 
     Raises:
         ConfigError: an option that this model does not support.
@@ -68,7 +69,7 @@ def predict(
     origins = choose_origins(model, panel, start)
     passes = passes_over(horizon, model.pred_len)
     history = max(history_of(model, baseline) + 1, 4 * horizon, 48)  # the first row may be carried, not read
-    part, rows = take_part(model, panel, origins, history=history, passes=passes)
+    part, rows = take_part(model, panel, origins, history=history, passes=passes, ahead=ahead)
     scaled = scale_part(model, part, rows)
     known = describe_known_steps(scaled, count_known(part, rows, passes, scaled.scales.known_steps), passes)
     warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
@@ -85,11 +86,10 @@ def predict(
     def unscale(values: Tensor) -> Values:
         return scaler.inverse(values, series).numpy()
 
-    places = (part.grid_starts + rows - part.starts)[:, None] + np.arange(horizon)
     return Forecast(
         panel=part.take_rows(np.arange(len(part)), part.starts, rows, rows),
         columns=model.target_columns,
-        dates=part.grid.to_numpy()[places],
+        dates=dates_from(part, rows, horizon),
         values=unscale(point),
         low={level: unscale(low) for level, (low, _) in sides.items()},
         high={level: unscale(high) for level, (_, high) in sides.items()},
@@ -100,6 +100,12 @@ def predict(
         baseline=baseline,
         replayed=replayed,
     )
+
+
+def dates_from(part: Panel, rows: Int64[np.ndarray, " series"], horizon: int) -> np.ndarray:
+    """The dates from these rows on (series, horizon), on the clock of the panel."""
+    places = (part.grid_starts + rows - part.starts)[:, None] + np.arange(horizon)
+    return part.grid.to_numpy()[places]
 
 
 def trained_bounds(

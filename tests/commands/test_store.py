@@ -86,3 +86,33 @@ def test_a_start_that_cannot_be_is_refused_alike(
         said.append(capsys.readouterr().err)
     assert said[0] == said[1]
     assert "a forecast may begin from 2024-01-01 12:00:00 to 2024-01-13 12:00:00" in said[0]
+
+
+def test_future_covariates_of_a_store_come_from_a_file(tmp_path: Path, monkeypatch, capsys) -> None:
+    """As from rows at its end; a value after the horizon changes nothing, and a missing one is named."""
+    whole = pd.read_csv(workplace(tmp_path) / "load.csv", parse_dates=["date"])
+    whole.assign(load=whole["load"].mask(whole.index >= 290)).to_csv(tmp_path / "with_rows.csv", index=False)
+    whole[:290].to_csv(tmp_path / "without.csv", index=False)
+    ahead = whole.loc[290:, ["date", "temperature"]]
+    for name in ("with_rows", "without"):
+        assert answer(monkeypatch, "convert", tmp_path, f"data.path={name}.csv") == 0
+    roles = ("data.columns=[load]", "data.future_covariates=[temperature]", "data=store")
+    options = ("data.path=without.store", *roles, "attention=full", "logger=[]", "trainer.max_epochs=1")
+    assert train_here(monkeypatch, tmp_path, *options) == 0
+    base = (f"checkpoint={only(tmp_path, 'runs/*')}", "levels=[]", "overwrite=true")
+    assert answer(monkeypatch, "predict", tmp_path, *base, "data.path=with_rows.store") == 0
+    expected = pd.read_csv(tmp_path / "forecast.csv")
+    changed = ahead.assign(temperature=ahead["temperature"].mask(ahead.index >= 295, 1e6))
+    for frame in (ahead, changed):
+        frame.to_csv(tmp_path / "ahead.csv", index=False)
+        assert answer(monkeypatch, "predict", tmp_path, *base, "future=ahead.csv") == 0
+        pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "forecast.csv"), expected, rtol=1e-6)  # float32
+    changed.assign(temperature=changed["temperature"].mask(ahead.index == 294, -1e3)).to_csv(
+        tmp_path / "ahead.csv", index=False
+    )
+    assert answer(monkeypatch, "predict", tmp_path, *base, "future=ahead.csv") == 0
+    assert (pd.read_csv(tmp_path / "forecast.csv")["load"] - expected["load"]).abs().max() > 1e-3
+    ahead.drop(index=292).to_csv(tmp_path / "ahead.csv", index=False)
+    capsys.readouterr()
+    assert answer(monkeypatch, "predict", tmp_path, *base, "future=ahead.csv") == 2
+    assert f"temperature is not known for {whole['date'][292]}" in capsys.readouterr().err
