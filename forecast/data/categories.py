@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Float64, Num
 
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, parts, ranges
+from forecast.data.row_ranges import PerSeries, ranges, series_slices
 from forecast.system.errors import ConfigError, DataError
 
 MAX_INDICATORS = 100
@@ -61,8 +61,8 @@ def _count(
 ) -> np.ndarray:
     """How often each code from 0 to n − 1 occurs in a column."""
     counts = np.zeros(n, dtype=np.int64)
-    for part in parts(last - first):
-        codes = block[ranges(first[part], last[part]), column]
+    for some in series_slices(last - first):
+        codes = block[ranges(first[some], last[some]), column]
         counts += np.bincount(codes[codes >= 0].astype(np.int64), minlength=n)
     return counts
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from forecast.data.columns import by_column
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, parts, ranges
+from forecast.data.row_ranges import PerSeries, ranges, series_slices
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError
 
@@ -188,13 +188,13 @@ def has_values(
 ) -> Bool[np.ndarray, " series"]:
     """Whether a series has a value of every column in the rows first[s] … last[s] − 1."""
     found = np.zeros(len(first), dtype=bool)
-    for part in parts(last - first):
-        measured = np.isfinite(values[ranges(first[part], last[part])])
-        used = np.flatnonzero((last > first)[part])
+    for some in series_slices(last - first):
+        measured = np.isfinite(values[ranges(first[some], last[some])])
+        used = np.flatnonzero((last > first)[some])
         if len(used):
-            lengths = (last - first)[part][used]
+            lengths = (last - first)[some][used]
             counts = np.logical_or.reduceat(measured, lengths.cumsum() - lengths, axis=0)
-            found[used + part.start] = counts.all(axis=1)
+            found[used + some.start] = counts.all(axis=1)
     return found
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 
 from forecast.data.calendars import Calendar
 from forecast.data.clock import Clock
-from forecast.data.row_ranges import PerSeries, parts, ranges
+from forecast.data.row_ranges import PerSeries, ranges, series_slices
 from forecast.data.stored_values import StoredValues
 from forecast.data.time_features import future_dates, season_length
 
@@ -111,8 +111,8 @@ class Panel:
             after_end = self.values[int(self.ends[0]) : int(self.stops[0])]
             return np.array(self.values.missing) - np.isnan(after_end).sum(axis=0)
         count = np.zeros(len(self.columns), dtype=np.int64)
-        for part in parts(self.lengths):
-            count += np.isnan(self.values[ranges(self.starts[part], self.ends[part])]).sum(axis=0)
+        for some in series_slices(self.lengths):
+            count += np.isnan(self.values[ranges(self.starts[some], self.ends[some])]).sum(axis=0)
         return count
 
     @property

@@ -27,10 +27,10 @@ def ranges(starts: PerSeries, stops: PerSeries) -> Int64[np.ndarray, " rows"]:
     return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
 
 
-def parts(lengths: PerSeries, rows: int = ROWS_AT_ONCE) -> Iterator[slice]:
+def series_slices(lengths: PerSeries, rows: int = ROWS_AT_ONCE) -> Iterator[slice]:
     """Slices of the series that have about `rows` rows each; a longer series is a slice of its own."""
-    part = lengths.cumsum() // rows
-    borders = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(lengths)]
+    number = lengths.cumsum() // rows
+    borders = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(lengths)]
     for first, last in pairwise(borders):
         if last > first:
             yield slice(first, last)

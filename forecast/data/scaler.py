@@ -13,7 +13,7 @@ from torch import Tensor
 
 from forecast.data import transforms
 from forecast.data.domain import Domain
-from forecast.data.row_ranges import PerSeries, parts
+from forecast.data.row_ranges import PerSeries, series_slices
 
 Series = int | Int64[Tensor, " batch"] | None
 """One series, the series of each window, or None where window i is of series i or there is one series."""
@@ -61,9 +61,9 @@ class Scaler:
         """All rows of a panel in memory, scaled."""
         scaled = torch.empty(values.shape, dtype=torch.float32)
         lengths = stops - starts
-        for part in parts(lengths):
-            rows = slice(starts[part][0], stops[part][-1])
-            series = np.repeat(np.arange(part.start, part.stop), lengths[part])
+        for some in series_slices(lengths):
+            rows = slice(starts[some][0], stops[some][-1])
+            series = np.repeat(np.arange(some.start, some.stop), lengths[some])
             center, scale = self.center.numpy()[series], self.scale.numpy()[series]
             scaled[rows] = torch.from_numpy((self.apply_transforms(values[rows], series) - center) / scale)
         return scaled
@@ -74,7 +74,7 @@ class Scaler:
         """f(x) of rows of these series; the values themselves where there is no transform."""
         if not self.domain.has_transforms:
             return values
-        location, shape = (part[torch.from_numpy(series)] for part in (self.location, self.shape))
+        location, shape = (tensor[torch.from_numpy(series)] for tensor in (self.location, self.shape))
         return transforms.apply(
             torch.from_numpy(values).double(), self.domain.transforms, location, shape
         ).numpy()
@@ -137,20 +137,20 @@ class Scaler:
     def _of(self, series: Series, device: torch.device) -> tuple[Float64[Tensor, "..."], ...]:
         """`tensors` of one series (columns), or of windows (batch, 1, columns)."""
         if isinstance(series, int):
-            return tuple(part[series].to(device) for part in self.tensors)
+            return tuple(tensor[series].to(device) for tensor in self.tensors)
         if series is None:
-            return tuple(part[:, None].to(device) for part in self.tensors)
+            return tuple(tensor[:, None].to(device) for tensor in self.tensors)
         series = series.to(self.center.device)
-        return tuple(part[series][:, None].to(device) for part in self.tensors)
+        return tuple(tensor[series][:, None].to(device) for tensor in self.tensors)
 
     def select_columns(self, index: Sequence[int]) -> "Scaler":
         """The scaler of some of the columns."""
-        center, scale, *parameters = (part[:, list(index)] for part in self.tensors)
+        center, scale, *parameters = (tensor[:, list(index)] for tensor in self.tensors)
         return Scaler(center, scale, self.domain.select_columns(index), *parameters)
 
     def to(self, device: torch.device | str) -> "Scaler":
         """The scaler on another device."""
-        center, scale, *parameters = (part.to(device) for part in self.tensors)
+        center, scale, *parameters = (tensor.to(device) for tensor in self.tensors)
         return Scaler(center, scale, self.domain, *parameters)
 
     def copy_scales(

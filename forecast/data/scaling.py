@@ -11,7 +11,7 @@ from torch import Tensor
 
 from forecast.data import transforms
 from forecast.data.domain import Domain
-from forecast.data.row_ranges import PerSeries, parts, ranges
+from forecast.data.row_ranges import PerSeries, ranges, series_slices
 from forecast.data.scaler import Scaler
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError, DataError
@@ -119,36 +119,48 @@ def _fit_rows(
 def _fit_stored(
     kind: str, values: StoredValues, rows: range, columns: Sequence[str], transformed: Scaler
 ) -> tuple[PerColumn, PerColumn]:
-    """Center and scale of each column from rows on disk, a part in memory at a time.
-
-    Means and variances of parts are merged as in Chan, Golub and LeVeque (1979).
-    """
+    """Center and scale of each column from rows on disk, of which a block is in memory at a time."""
     if kind == "robust":
         sample = values[rows.start : rows.stop : -(-len(rows) // QUARTILE_ROWS)]
         return _fit_rows(kind, transformed.apply_transforms(sample, np.zeros(len(sample), int)), columns)
-    count, mean, squares = (np.zeros(len(columns)) for _ in range(3))
-    lowest, highest = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
-    for some in values.stretches(rows):
-        part = values[some.start : some.stop]
-        if np.isinf(part).any() or (np.isnan(part) & (np.array(values.missing) == 0)).any():
+    found = _RunningStatistics(len(columns))
+    for stretch in values.stretches(rows):
+        block = values[stretch.start : stretch.stop]
+        if np.isinf(block).any() or (np.isnan(block) & (np.array(values.missing) == 0)).any():
             raise DataError(
                 f"{values.file.parent}: a number is not finite: the store is damaged; convert again"
             )
-        part = transformed.apply_transforms(part, np.zeros(len(part), int))
-        size = np.isfinite(part).sum(0)
-        part_mean = np.nansum(part, axis=0) / np.maximum(size, 1)
-        centred = np.nan_to_num(part - part_mean)
-        total = np.maximum(count + size, 1)
-        squares += np.einsum("rc,rc->c", centred, centred)
-        squares += (part_mean - mean) ** 2 * count * size / total
-        mean += (part_mean - mean) * size / total
-        lowest = np.fmin(lowest, np.fmin.reduce(part, axis=0))
-        highest = np.fmax(highest, np.fmax.reduce(part, axis=0))
-        count += size
-    constant = lowest == highest
+        found.add(transformed.apply_transforms(block, np.zeros(len(block), int)))
+    constant = found.lowest == found.highest
     _warn_of_constant_columns(constant, columns)
-    scale = np.sqrt(squares / count) if kind == "standard" else highest - lowest
-    return mean if kind == "standard" else lowest, np.where(constant, 1.0, scale)
+    if kind == "standard":
+        center, scale = found.mean, np.sqrt(found.squares / found.count)
+    else:
+        center, scale = found.lowest, found.highest - found.lowest
+    return center, np.where(constant, 1.0, scale)
+
+
+class _RunningStatistics:
+    """Statistics of columns whose rows come in blocks. Missing values (NaN) do not count.
+
+    Means and variances of blocks are merged as in Chan, Golub and LeVeque (1979).
+    """
+
+    def __init__(self, n_columns: int) -> None:
+        self.count, self.mean, self.squares = (np.zeros(n_columns) for _ in range(3))
+        self.lowest, self.highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
+
+    def add(self, block: Float[np.ndarray, "rows columns"]) -> None:
+        size = np.isfinite(block).sum(0)
+        mean = np.nansum(block, axis=0) / np.maximum(size, 1)
+        centred = np.nan_to_num(block - mean)
+        total = np.maximum(self.count + size, 1)
+        self.squares += np.einsum("rc,rc->c", centred, centred)
+        self.squares += (mean - self.mean) ** 2 * self.count * size / total
+        self.mean += (mean - self.mean) * size / total
+        self.lowest = np.fmin(self.lowest, np.fmin.reduce(block, axis=0))
+        self.highest = np.fmax(self.highest, np.fmax.reduce(block, axis=0))
+        self.count += size
 
 
 def _fit_each(
@@ -162,12 +174,12 @@ def _fit_each(
 ) -> tuple[Float64[np.ndarray, "series columns"], Float64[np.ndarray, "series columns"]]:
     """Center and scale of each series from its own rows."""
     center, scale = np.empty((len(first), len(columns))), np.empty((len(first), len(columns)))
-    for part in parts(last - first):
-        series = np.repeat(np.arange(len(first))[part], (last - first)[part])
-        rows = transformed.apply_transforms(values[ranges(first[part], last[part])], series).astype(
+    for some in series_slices(last - first):
+        series = np.repeat(np.arange(len(first))[some], (last - first)[some])
+        rows = transformed.apply_transforms(values[ranges(first[some], last[some])], series).astype(
             np.float64
         )
-        center[part], scale[part] = _series_statistics(kind, rows, (last - first)[part])
+        center[some], scale[some] = _series_statistics(kind, rows, (last - first)[some])
     constant = scale == 0
     known = scale if others is None else np.concatenate([scale, others.numpy()])
     medians = [np.median(one[one > 0]) if (one > 0).any() else 1.0 for one in known.T]

@@ -8,14 +8,14 @@ import numpy as np
 from jaxtyping import Bool
 
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries
+from forecast.data.row_ranges import RowRanges
 from forecast.system.errors import DataError
 
 EVALUATED_WINDOWS = 50_000
 """Windows of validation and of test at most, where `eval_stride` is null."""
 
-SplitRows = Mapping[str, tuple[PerSeries, PerSeries]]
-"""Of each split, the first row of every series, and the row after its last one."""
+SplitRows = Mapping[str, RowRanges]
+"""Of each split, the rows of every series."""
 
 
 def find_window_starts(
@@ -42,20 +42,18 @@ def find_window_starts(
         starts[split] = [
             range(a, max(a, b), stride) for a, b in zip(begin.tolist(), end.tolist(), strict=True)
         ]
-    short = {split: sum(not part for part in parts) for split, parts in starts.items()}
-    for split, without in short.items():
-        if without == len(panel):
-            needed, longest = (
-                pred_len + (seq_len if split == "train" else 0),
-                int((rows[split][1] - rows[split][0]).max()),
-            )
+    without = {split: sum(not own for own in of_series) for split, of_series in starts.items()}
+    for split, count in without.items():
+        if count == len(panel):
+            needed = pred_len + (seq_len if split == "train" else 0)
+            longest = int((rows[split].last - rows[split].first).max())
             has = "the longest series has" if len(panel) > 1 else "there are"
             raise DataError(
                 f"{name}: the {split} split needs {needed:,} rows (seq_len={seq_len}, pred_len={pred_len}), and {has} "
                 f"{longest:,}: give more rows, shorter windows or another data.split"
             )
-    if any(short.values()):
-        counts = ", ".join(f"{count:,} {split}" for split, count in short.items() if count)
+    if any(without.values()):
+        counts = ", ".join(f"{count:,} {split}" for split, count in without.items() if count)
         warnings.warn(
             f"{name}: of {len(panel):,} series some have too few rows for a window: {counts}", stacklevel=2
         )
@@ -67,9 +65,9 @@ def check_season(name: str, season: int, key: str, rows: SplitRows, window: int)
 
     The seasonal-naive baseline needs a whole season. Among several series, short ones repeat their last value.
     """
-    if "train" not in rows or len(rows["train"][0]) > 1:
+    if "train" not in rows or len(rows["train"].first) > 1:
         return
-    length = int(rows["train"][1][0] - rows["train"][0][0])
+    length = int(rows["train"].last[0] - rows["train"].first[0])
     if season >= length >= window:  # shorter rows are refused for their windows
         raise DataError(
             f"{name}: {key} is {season} rows, and there are {length:,} training rows: give more rows, or set a "

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from forecast.data.row_ranges import RowRanges, parts, ranges
+from forecast.data.row_ranges import RowRanges, ranges, series_slices
 from forecast.data.rows import Rows
 from forecast.data.scaler import Scaler
 
@@ -54,8 +54,8 @@ def seasonal_naive_mae(
     lag = np.where(lengths > season, season, 1)
     later = RowRanges(rows.first + lag, rows.last)  # the rows t
     found = np.full((len(lengths), len(values.columns)), np.nan)
-    for part in parts(np.maximum(lengths, 1)):
-        series = np.flatnonzero(lengths[part] > lag[part]) + part.start
+    for some in series_slices(np.maximum(lengths, 1)):
+        series = np.flatnonzero(lengths[some] > lag[some]) + some.start
         if len(series) == 1:
             found[series] = _mean_change(values, int(series[0]), later, int(lag[series[0]]))
         elif len(series):

@@ -86,10 +86,10 @@ def backtest_with_refits(data: DataModule, config: DictConfig) -> Backtest:
     check_rows("refit_every", config.refit_every)
     origins = choose_backtest_origins(data, config.steps, config.stride)
     passed = origins.positions - origins.positions.min()
-    part = passed // config.refit_every if config.refit_every else np.zeros_like(passed)
-    numbers, found = np.unique(part), None
+    training = passed // config.refit_every if config.refit_every else np.zeros_like(passed)
+    numbers, found = np.unique(training), None
     for done, number in enumerate(numbers):
-        chosen = np.flatnonzero(part == number)
+        chosen = np.flatnonzero(training == number)
         cut = int(origins.positions[chosen].min())
         print(f"training   {done + 1} of {len(numbers)}, on rows to {data.panel.grid[cut - 1]}")
         known = known_before(data, cut)

@@ -43,17 +43,7 @@ def evaluate(
     )
     forecaster.calibration = model.calibration
     data.tested = split
-    trainer = L.Trainer(
-        accelerator="gpu" if has_gpu() else "cpu",
-        devices=1,
-        precision=keep_precision(model.config["trainer"]["precision"]),
-        callbacks=[SafePoints(), *([ProgressBar()] if progress else [])],
-        enable_progress_bar=progress,
-        logger=False,
-        enable_checkpointing=False,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-    )
+    trainer = make_test_trainer(model, progress=progress)
     if forecaster.calibration is None:
         trainer.validate(forecaster, datamodule=data, verbose=False)  # calibrates
     trainer.test(forecaster, datamodule=data, verbose=False)
@@ -65,6 +55,21 @@ def evaluate(
         "n_windows": data.n_windows[split],
     }
     return {**facts, **results.content()}, results
+
+
+def make_test_trainer(model: TrainedModel, *, progress: bool) -> L.Trainer:
+    """Create a trainer on the best available device, in the precision of training, that only measures."""
+    return L.Trainer(
+        accelerator="gpu" if has_gpu() else "cpu",
+        devices=1,
+        precision=keep_precision(model.config["trainer"]["precision"]),
+        callbacks=[SafePoints(), *([ProgressBar()] if progress else [])],
+        enable_progress_bar=progress,
+        logger=False,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+    )
 
 
 def baselines_for(model: TrainedModel, data: DataModule) -> FittedBaselines:

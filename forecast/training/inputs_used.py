@@ -50,7 +50,7 @@ def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> l
 
 def find_linear(model: ForecastModel) -> LinearModel | None:
     """The linear model whose forecast a model corrects."""
-    return next((part for part in model.children() if isinstance(part, LinearModel)), None)
+    return next((module for module in model.children() if isinstance(module, LinearModel)), None)
 
 
 def name(data: DataModule, column: str) -> str:

@@ -79,6 +79,24 @@ def refit(
     with signals.deferred():
         trainer.fit(forecaster, datamodule=whole, ckpt_path=path, weights_only=True)
     set_shrinkage(forecaster, facts["shrinkage_weight"])
+    save_refit(trainer, best, tested, facts, data, whole)
+    return facts
+
+
+def save_refit(
+    trainer: L.Trainer,
+    best: Path,
+    tested: dict[str, Any],
+    facts: dict[str, Any],
+    data: DataModule,
+    whole: DataModule,
+) -> None:
+    """Save `refit.ckpt` beside the tested checkpoint, with its test and its intervals; remove the states.
+
+    Args:
+        facts: see `describe_refit`.
+        data, whole: the data of the tested model and of the refit; intervals keep their width in data units.
+    """
 
     def rescaled(state: dict[str, Any]) -> dict[str, Any]:
         calibration = Calibration.from_state_dict(state)
@@ -96,7 +114,6 @@ def refit(
     if trainer.is_global_zero:
         for name in (STATE, f"{STATE}-1"):
             best.with_name(f"{name}.ckpt").unlink(missing_ok=True)
-    return facts
 
 
 def refit_trainer(config: DictConfig, folder: Path, epochs: int) -> L.Trainer:

@@ -69,8 +69,8 @@ class WarmStartData(WarmStart):
         count = max(1, MAX_ERRORS // (windows.pred_len * len(windows.target_index)))
         index = torch.from_numpy(spread(len(windows), count)).to(windows.device)
         errors = []
-        for part in index.split(BATCH):
-            batch = windows.gather(part)
+        for numbers in index.split(BATCH):
+            batch = windows.gather(numbers)
             future, columns = batch.future.cpu(), windows.target_index
             point, scale = forecast(batch.past.cpu(), batch.past_time.cpu(), batch.future_time.cpu())
             errors.append(((future - point[..., columns]) / scale[..., columns]).flatten(0, 1))

@@ -84,13 +84,7 @@ def convert(
                     f"{note.empty_begin:,} rows before the first value and {note.empty_end:,} rows after the last one "
                     "are left out"
                 )
-            for name in (NOTE, LOCK):
-                (partial / name).unlink()
-            former = output.with_name(f".{output.name}.former")
-            if output.exists():
-                output.rename(former)
-            partial.rename(output)
-            shutil.rmtree(former, ignore_errors=True)
+            _put_in_place(partial, output)
     except Timeout:
         raise ConfigError(
             f"{output}: another conversion is writing it: wait for its end, or give another output"
@@ -99,6 +93,17 @@ def convert(
         shutil.rmtree(partial, ignore_errors=True)
         raise
     return note
+
+
+def _put_in_place(partial: Path, output: Path) -> None:
+    """Make the finished store the folder `output`, whose former content is removed."""
+    for name in (NOTE, LOCK):
+        (partial / name).unlink()
+    former = output.with_name(f".{output.name}.former")
+    if output.exists():
+        output.rename(former)
+    partial.rename(output)
+    shutil.rmtree(former, ignore_errors=True)
 
 
 def _begun(partial: Path, identity: dict[str, Any]) -> Note:
@@ -131,10 +136,7 @@ def _pour(
             if note.dtype == "<f4" and not ranges.fit_float32():
                 return False
             if writer is None:
-                note.columns = list(table.columns)
-                note.utc_offset, note.timezone = table.clock.utc_offset, table.clock.timezone
-                note.first_date = str(table.grid[0])
-                note.unit = "ns" if table.grid.unit == "ns" else "us"
+                _describe_first(table, note)
                 writer = StoreWriter(partial, note.columns, note.dtype, note.unit, 0)
             writer.append(table)
             note.ranges = ranges
@@ -143,11 +145,25 @@ def _pour(
         shown(chunk.done)
     if writer is None:
         raise DataError(f"{chunks.path}: no row has a value")
+    _finish(chunks.path, writer, note)
+    return True
+
+
+def _describe_first(table: Panel, note: Note) -> None:
+    """Note what the first rows with a value say of the store."""
+    note.columns = list(table.columns)
+    note.utc_offset, note.timezone = table.clock.utc_offset, table.clock.timezone
+    note.first_date = str(table.grid[0])
+    note.unit = "ns" if table.grid.unit == "ns" else "us"
+
+
+def _finish(path: Path, writer: StoreWriter, note: Note) -> None:
+    """Remove the rows after the last value and describe the store. Raises DataError for a column without values."""
     writer.drop_last(note.empty_end)
     note.ranges, note.last_date = note.ranges.without(note.empty_end), note.last_value_date
     for name, missing in zip(note.columns, note.ranges.missing, strict=True):
         if missing == note.ranges.rows:
-            raise DataError(f"{chunks.path}: column {quote(name)} has no value: leave it out (data.columns)")
+            raise DataError(f"{path}: column {quote(name)} has no value: leave it out (data.columns)")
     about = ("freq", "utc_offset", "timezone", "first_date", "last_date")
     writer.finish(
         **{key: getattr(note, key) for key in about},
@@ -155,7 +171,6 @@ def _pour(
         maximum=note.ranges.maximum,
         missing=note.ranges.missing,
     )
-    return True
 
 
 def _from_first_value(table: Panel, note: Note) -> Panel | None:
