@@ -137,9 +137,9 @@ def _read(source: Path, task: str) -> Iterator[tuple[np.ndarray, dict[str, np.nd
             due = follows + _QUARTER * np.arange(len(ends))
             if (ends != due).any():
                 row = int((ends != due).argmax())
-                raise cells.refuse(f"{ends[row]}, where {due[row]} is due: download the file again", row=row)
+                raise cells.error(f"{ends[row]}, where {due[row]} is due: download the file again", row=row)
             if len(ends) % 4:
-                raise cells.refuse("the file ends within an hour: download it again", row=len(ends) - 1)
+                raise cells.error("the file ends within an hour: download it again", row=len(ends) - 1)
             shown.update(file.tell() - shown.n)
             yield ends, {name: _readings(cells, name) for name in cells.frame.columns[1:]}
             line, follows = line + len(chunk), due[-1] + _QUARTER
@@ -149,7 +149,7 @@ def _readings(cells: Cells, name: str) -> np.ndarray:
     values = read_numbers(cells, name, _OPTIONS)
     if not np.isfinite(values).all():
         row = int(np.isfinite(values).argmin())
-        raise cells.refuse("no number: download the file again", row=row, column=name)
+        raise cells.error("no number: download the file again", row=row, column=name)
     return values
 
 
