@@ -9,6 +9,7 @@ from rich.console import Console
 from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
 from forecast.inference.model import TrainedModel, load
+from forecast.models.base import FULL_WEIGHT
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_folder, check_output_folder
 from forecast.system.formatting import plural
@@ -21,7 +22,6 @@ from forecast.tools.explain.record import Call, record_calls
 from forecast.tools.explain.timeline import timelines
 from forecast.tools.explain.wandb_run import check_mode, log_folder
 from forecast.tools.explain.window import Window, choose_window, draw_window
-from forecast.training.shrinkage import FULL_WEIGHT
 
 SLOTS = ("encoder", "decoder", "cross")
 

@@ -32,6 +32,7 @@ from forecast.training.compile import compile_where_possible
 from forecast.training.examples import forecast_examples
 from forecast.training.fsdp import is_sharded, load_whole
 from forecast.training.inputs_used import list_inputs
+from forecast.training.lightning_data import LightningData
 from forecast.training.module import Forecaster
 from forecast.training.precision import resolve_auto
 from forecast.training.rank_consistency import RankConsistency
@@ -132,11 +133,11 @@ def calibrate_and_test(
     content = load_checkpoint(path)
     forecaster.is_untrained = is_untrained(content)
     # the data module has the state that the checkpoint has of it, and need not scale its panel again
-    to_restore = {key: value for key, value in content.items() if key != type(data).__qualname__}
-    restored = preload(trainer, path, to_restore)
-    trainer.validate(forecaster, datamodule=data, ckpt_path=restored, weights_only=True, verbose=False)
+    to_restore = {key: value for key, value in content.items() if key != LightningData.__qualname__}
+    restored, served = preload(trainer, path, to_restore), LightningData(data)
+    trainer.validate(forecaster, datamodule=served, ckpt_path=restored, weights_only=True, verbose=False)
     validation_mse = forecaster.errors[MODEL].scores()["mse"]
-    trainer.test(forecaster, datamodule=data, verbose=False)
+    trainer.test(forecaster, datamodule=served, verbose=False)
     assert forecaster.calibration is not None
     content["calibration"] = forecaster.calibration.state_dict()
     content["baselines"] = baselines.state_dict()

@@ -1,11 +1,10 @@
-"""The Lightning data module: a source's panel, split, scaled and cut into windows."""
+"""The data module: a source's panel, split, scaled and cut into windows."""
 
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import lightning as L
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
@@ -31,8 +30,10 @@ GENERIC_NAMES = ("csv", "long", "store")
 """Names that say no more than the kind of source; the file's name says more."""
 
 
-class DataModule(L.LightningDataModule):
-    """A panel and its windows; `setup()` reads, splits, scales and cuts, once, with a trainer or without.
+class DataModule:
+    """A panel and its windows; `setup()` reads, splits, scales and cuts, once.
+
+    `training.lightning_data` serves its windows to a Lightning trainer.
 
     Args:
         source: where the panel comes from.
@@ -52,10 +53,9 @@ class DataModule(L.LightningDataModule):
     """
 
     def __init__(self, source: Source, **options: Any) -> None:
-        super().__init__()
         self.source, self.options = source, DataOptions(**options)
         self.seq_len, self.pred_len = self.options.seq_len, self.options.pred_len
-        self.tested = "test"  # the split that `test_dataloader` serves
+        self.tested = "test"  # the split that a test scores
         self._is_set_up = False
         self._panel: Panel | None = None  # as the source gives it
         self.categories: Categories | None = None
@@ -89,7 +89,7 @@ class DataModule(L.LightningDataModule):
     def prepare_data(self) -> None:
         self.source.prepare()
 
-    def setup(self, stage: str | None = None) -> None:
+    def setup(self) -> None:
         if self._is_set_up:
             return
         panel = self._panel if self._panel is not None else self.source.read()
@@ -189,29 +189,27 @@ class DataModule(L.LightningDataModule):
         """The same panel split in another way, with a scaler of its own, and categories of its own or the same."""
         other = copy.copy(self)
         other.options = replace(self.options, split=split)
-        other.trainer, other._is_set_up, other._saved_state = None, False, None
+        other._is_set_up, other._saved_state = False, None
         other.categories = self.categories if keep_categories else None
         other.setup()
         return other
 
-    def train_dataloader(self) -> WindowLoader:
-        return self._loader("train", self.options.batch_size, shuffle=True, per_epoch=self.windows_per_epoch)
-
-    def val_dataloader(self) -> WindowLoader:
-        return self._loader("val", self.eval_batch_size)
-
-    def test_dataloader(self) -> WindowLoader:
-        return self._loader(self.tested, self.eval_batch_size)
-
-    def _loader(
-        self, split: str, batch_size: int, shuffle: bool = False, per_epoch: int | None = None
+    def loader(
+        self, split: str, *, rank: int = 0, world_size: int = 1, device: torch.device | None = None
     ) -> WindowLoader:
-        windows, rank, world_size = self.windows[split], 0, 1
-        if self.trainer is not None:
-            rank, world_size = self.trainer.global_rank, self.trainer.world_size
-            device = self.trainer.strategy.root_device
-            windows = self._on_device(split, device) if device.type == "cuda" else windows
-        return WindowLoader(windows, batch_size, shuffle, self.options.seed, rank, world_size, per_epoch)
+        """The windows of a split in batches; training windows are drawn at random, `windows_per_epoch` an epoch.
+
+        Args:
+            split: a key of `windows`.
+            rank, world_size: this process, and the number of processes that share the windows.
+            device: gathers batches there if it is a CUDA device; the panel is copied to it once.
+        """
+        windows, train, options = self.windows[split], split == "train", self.options
+        if device is not None and device.type == "cuda":
+            windows = self._on_device(split, device)
+        batch_size = options.batch_size if train else self.eval_batch_size
+        per_epoch = self.windows_per_epoch if train else None
+        return WindowLoader(windows, batch_size, train, options.seed, rank, world_size, per_epoch)
 
     def _on_device(self, split: str, device: torch.device) -> Windows:
         """The windows of a split over one copy of the panel on the device, which all splits share."""
@@ -224,7 +222,7 @@ class DataModule(L.LightningDataModule):
         return copies[split]
 
     def state_dict(self) -> dict[str, Any]:
-        """What a forecast needs of the training data; Lightning keeps it in the checkpoint."""
+        """What a forecast needs of the training data; a part of the checkpoint."""
         return {
             **self.scaled.state_dict(),
             "categories": dict(self.categories or {}),

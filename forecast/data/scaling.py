@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from jaxtyping import Float, Float64
-from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from torch import Tensor
 
 from forecast.data import transforms
@@ -97,6 +96,8 @@ def _fit_rows(
     kind: str, values: Float[np.ndarray, "rows columns"], columns: Sequence[str]
 ) -> tuple[PerColumn, PerColumn]:
     """Center and scale of each column from all of these rows."""
+    from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler  # takes a second to import
+
     empty = np.isnan(values).all(axis=0)
     if empty.any():
         raise DataError(

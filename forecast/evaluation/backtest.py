@@ -12,7 +12,8 @@ from torch import Tensor
 from forecast.data import Panel
 from forecast.data.row_ranges import PerSeries
 from forecast.data.scaler import Scaler
-from forecast.evaluation.errors import Errors, ErrorSums
+from forecast.evaluation.error_sums import ErrorSums
+from forecast.evaluation.errors import Errors
 from forecast.evaluation.intervals import IntervalSums
 
 ORIGINS_AT_ONCE = 4096

@@ -12,7 +12,6 @@ from torch import Tensor
 from forecast.data import Batch, DataModule, Windows
 from forecast.data.missing import SEASONS_BACK
 from forecast.data.window_starts import spread_stride
-from forecast.evaluation.errors import ErrorSums
 from forecast.evaluation.gram import Gram, window_gram
 from forecast.evaluation.linear_fit import Choice, choose, fit_and_test_grams, fit_choice, fit_plain
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
@@ -131,10 +130,6 @@ class FittedBaselines:
     def baselines(self) -> dict[str, Baseline]:
         """The baselines by name."""
         return {"naive": Naive(), "seasonal_naive": SeasonalNaive(self.season), "linear": Linear(self.linear)}
-
-    def new_errors(self, data: DataModule) -> ErrorSums:
-        """Create empty error sums for the targets of `data`."""
-        return ErrorSums(data.pred_len, data.target_scaler, self.naive_mae_of(data.panel.ids))
 
     def naive_mae_of(self, ids: pd.Index) -> Float[Tensor, "series n_targets"]:
         """`naive_mae` of the series with these ids; NaN for a series without training rows."""

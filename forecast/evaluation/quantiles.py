@@ -11,6 +11,7 @@ from torch import Tensor
 from forecast.system.errors import ConfigError
 
 Level = int | float  # nominal coverage of an interval, in percent
+QUANTILE = "quantile"  # the loss
 DECILES = tuple(n / 10 for n in range(1, 10))
 
 
@@ -32,6 +33,11 @@ def bounds(level: Level) -> tuple[float, float]:
 def probabilities(levels: Sequence[Level], others: Sequence[float] = DECILES) -> tuple[float, ...]:
     """Sorted probabilities of the median, of the bounds of `levels`, and `others`."""
     return tuple(sorted({0.5, *others, *(p for level in check_levels(levels) for p in bounds(level))}))
+
+
+def trained_quantiles(loss: str, levels: Sequence[Level]) -> tuple[float, ...] | None:
+    """Return the probabilities of loss=quantile: deciles and the bounds of the levels; None for other losses."""
+    return probabilities(levels) if loss == QUANTILE else None
 
 
 def map_quantiles(

@@ -32,6 +32,7 @@ from forecast.system.progress import track
 from forecast.training.build import batches_before_training, make_forecaster, make_trainer
 from forecast.training.checkpointing import Checkpointing
 from forecast.training.compile import compile_where_possible
+from forecast.training.lightning_data import LightningData
 from forecast.training.module import Forecaster
 from forecast.training.point_forecast import predict
 
@@ -142,7 +143,7 @@ def train_best(config: DictConfig, data: DataModule, fitted: FittedBaselines, fo
         raise ConfigError(f"trainer.devices={config.trainer.devices}: a backtest trains on one device")
     if config.compile:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
-    trainer.fit(forecaster, datamodule=data)
+    trainer.fit(forecaster, datamodule=LightningData(data))
     forecaster.load_state_dict(load_checkpoint(folder / "best.ckpt")["state_dict"])
     return forecaster
 

@@ -11,6 +11,7 @@ from forecast.evaluation.results import Results
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import CheckpointError, ConfigError
 from forecast.training.callbacks import ProgressBar
+from forecast.training.lightning_data import LightningData
 from forecast.training.module import Forecaster
 from forecast.training.precision import has_gpu, keep_precision
 from forecast.training.safe_points import SafePoints
@@ -44,9 +45,10 @@ def evaluate(
     forecaster.calibration = model.calibration
     data.tested = split
     trainer = make_test_trainer(model, progress=progress)
+    served = LightningData(data)
     if forecaster.calibration is None:
-        trainer.validate(forecaster, datamodule=data, verbose=False)  # calibrates
-    trainer.test(forecaster, datamodule=data, verbose=False)
+        trainer.validate(forecaster, datamodule=served, verbose=False)  # calibrates
+    trainer.test(forecaster, datamodule=served, verbose=False)
     results = forecaster.results()
     facts = {
         "checkpoint": str(model.path),

@@ -23,13 +23,13 @@ from forecast.data.time_features import parse_frequency, season_length
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.names import MODEL
+from forecast.evaluation.quantiles import trained_quantiles
 from forecast.evaluation.results import Tested
 from forecast.inference.data_config import choose_data_config, keep_calendar, keep_date_order
 from forecast.models import ForecastModel
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import CheckpointError, DataError, ForecastError
 from forecast.training.create_model import create_model, fits, model_class
-from forecast.training.module import trained_quantiles
 
 BATCH_SIZE = 64
 """Number of windows that a trained model forecasts at once."""

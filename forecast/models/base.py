@@ -15,6 +15,9 @@ from forecast.models.size import ModelSize
 PointAndScale = tuple[Float[Tensor, "batch pred_len n_features"], Float[Tensor, "batch 1 n_features"]]
 LinearForecast = Callable[[Tensor, Tensor, Tensor], PointAndScale]
 
+FULL_WEIGHT = 0.995
+"""Shrinkage weights from this one on are printed as if they were 1."""
+
 
 class WarmStart(ABC):
     """Statistics of the training data that a model can be fitted to before its first gradient step.

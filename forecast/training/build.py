@@ -10,13 +10,13 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.data import DataModule
 from forecast.evaluation.baselines import FittedBaselines
-from forecast.evaluation.quantiles import check_levels
+from forecast.evaluation.quantiles import check_levels, trained_quantiles
 from forecast.models import ForecastModel
 from forecast.system.errors import ConfigError
 from forecast.training.checkpointing import CheckpointFiles
 from forecast.training.create_model import create_model
 from forecast.training.memory_estimate import check_memory
-from forecast.training.module import Forecaster, trained_quantiles
+from forecast.training.module import Forecaster
 from forecast.training.safe_points import SafePoints
 from forecast.training.warm_start_data import WarmStartData
 

@@ -15,9 +15,9 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from forecast.checkpoints.file import load_checkpoint, save_checkpoint
-from forecast.data import DataModule
 from forecast.system import signals
 from forecast.system.files import atomic_file
+from forecast.training.lightning_data import data_of
 from forecast.training.shrinkage import losses_by_date, set_shrinkage, shrinkage_and_error
 
 STEPS_BETWEEN_VOTES = 10
@@ -144,7 +144,7 @@ class Checkpointing(Checkpoint):
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         if self.keep_best and trainer.state.fn == TrainerFn.FITTING:
             score = trainer.callback_metrics["val/mse"].item()
-            data: DataModule = trainer.datamodule  # type: ignore[attr-defined]
+            data = data_of(trainer)
             if trainer.sanity_checking:
                 self.untrained_losses = losses_by_date(module, data)
             elif self.untrained_losses is not None:

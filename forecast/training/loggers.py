@@ -15,8 +15,7 @@ from omegaconf import DictConfig
 from forecast.evaluation.results import Results
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.training.resumable_loggers import WandbLogger
-
-WANDB_MODES = ("offline", "online")
+from forecast.training.wandb_runs import WANDB_MODES, describe_wandb, starting_wandb
 
 
 def make(config: DictConfig) -> list[Logger]:
@@ -66,22 +65,6 @@ def start_wandb(logger: WandbLogger) -> None:
         logger.begin()
 
 
-@contextmanager
-def starting_wandb() -> Iterator[None]:
-    """Start a W&B run without its messages. Raises ConfigError if W&B cannot be reached."""
-    import wandb
-
-    wandb.setup(wandb.Settings(silent=True))  # the settings of a run take effect too late
-    try:
-        yield
-    except wandb.Error as error:
-        first_line = str(error).splitlines()[0]
-        raise ConfigError(
-            f"W&B cannot be reached ({first_line}); set up an account with `wandb login`, "
-            "or use logger.mode=offline, which needs neither account nor network"
-        ) from error
-
-
 def finish_wandb(logger: WandbLogger, exit_code: int) -> None:
     import wandb
 
@@ -91,11 +74,6 @@ def finish_wandb(logger: WandbLogger, exit_code: int) -> None:
     where = describe_wandb(run)
     logger.attempt(lambda: run.finish(exit_code=exit_code))
     print(where)
-
-
-def describe_wandb(run: Any) -> str:
-    """Where a W&B run is to be found, as a line."""
-    return f"W&B: {run.url or f'offline run; upload it with: wandb sync {Path(run.dir).parent}'}"
 
 
 def log_results(

@@ -17,29 +17,25 @@ from forecast.data import Batch, DataModule
 from forecast.data.missing import keep_measured
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration, calibrated_levels, window_stride
-from forecast.evaluation.errors import SCORES, Errors, ErrorSums, window_errors
+from forecast.evaluation.error_sums import ErrorSums, new_error_sums
+from forecast.evaluation.errors import SCORES, Errors, window_errors
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.names import MODEL
-from forecast.evaluation.quantiles import Level, check_levels, pinball, probabilities
+from forecast.evaluation.quantiles import QUANTILE, Level, check_levels, pinball, trained_quantiles
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import ConfigError
 from forecast.training.fsdp import shard
+from forecast.training.lightning_data import data_of
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": F.mse_loss,
     "mae": F.l1_loss,
     "huber": F.huber_loss,
 }
-QUANTILE = "quantile"
 MAX_SCORED = 1 << 24
 """Largest number of quantile forecasts scored at a time."""
-
-
-def trained_quantiles(loss: str, levels: Sequence[Level]) -> tuple[float, ...] | None:
-    """Return the probabilities of loss=quantile: deciles and the bounds of the levels; None for other losses."""
-    return probabilities(levels) if loss == QUANTILE else None
 
 
 class Forecaster(L.LightningModule):
@@ -204,7 +200,7 @@ class Forecaster(L.LightningModule):
 
     @property
     def data(self) -> DataModule:
-        return self.trainer.datamodule  # type: ignore[attr-defined]
+        return data_of(self.trainer)
 
     @property
     def _sums_device(self) -> torch.device:
@@ -212,7 +208,7 @@ class Forecaster(L.LightningModule):
         return torch.device("cpu") if self.device.type == "mps" else self.device
 
     def _new_sums(self) -> ErrorSums:
-        return self.fitted.new_errors(self.data).to(self._sums_device)
+        return new_error_sums(self.fitted, self.data).to(self._sums_device)
 
     def _compute_errors(self) -> None:
         self.errors = {name: sums.compute() for name, sums in self._sums.items()}
@@ -242,7 +238,7 @@ class Forecaster(L.LightningModule):
             # bf16 has no loss scale to undo, so Lightning may clip the gradients of a fused optimizer
             optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         # Lightning's own estimate would start the loader before its place in an interrupted epoch is known
-        batches = len(self.data.train_dataloader())
+        batches = len(self.data.loader("train", world_size=self.trainer.world_size))
         limit = self.trainer.limit_train_batches
         batches = int(batches * limit) if isinstance(limit, float) else min(batches, limit)
         steps = -(-batches // self.trainer.accumulate_grad_batches) * (self.trainer.max_epochs or 1)

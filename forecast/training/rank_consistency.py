@@ -18,6 +18,7 @@ from forecast.data import DataModule
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.identity import first_difference, identity
+from forecast.training.lightning_data import data_of
 from forecast.training.processes import gather
 
 CHUNK_ROWS = 1 << 16
@@ -59,7 +60,7 @@ class RankConsistency(L.Callback):
     def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
         if stage != "fit":
             return
-        data = trainer.datamodule  # type: ignore[attr-defined]
+        data = data_of(trainer)
         self._table = describe_table(data)
         if trainer.world_size > 1:
             compare(gather(trainer, fingerprint(data, dict(module.hparams))))

@@ -17,6 +17,7 @@ from forecast.system.errors import ConfigError
 from forecast.training.build import make_forecaster, make_trainer
 from forecast.training.checkpointing import Checkpointing, preload, save_weights
 from forecast.training.compile import compile_where_possible
+from forecast.training.lightning_data import LightningData
 from forecast.training.shrinkage import saved_shrinkage, set_shrinkage
 
 STATE = "refit-last"
@@ -77,7 +78,7 @@ def refit(
     path = None if state is None else preload(trainer, *state)
     del state  # as large as the model and its optimizer
     with signals.deferred():
-        trainer.fit(forecaster, datamodule=whole, ckpt_path=path, weights_only=True)
+        trainer.fit(forecaster, datamodule=LightningData(whole), ckpt_path=path, weights_only=True)
     set_shrinkage(forecaster, facts["shrinkage_weight"])
     save_refit(trainer, best, tested, facts, data, whole)
     return facts

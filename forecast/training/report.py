@@ -19,6 +19,7 @@ from forecast.evaluation.errors import SCORES
 from forecast.evaluation.names import MODEL, labels
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
+from forecast.models.base import FULL_WEIGHT
 from forecast.reports import figures
 from forecast.reports.series import describe_series
 from forecast.reports.terminal import print_scores, which_windows
@@ -28,7 +29,7 @@ from forecast.system.formatting import plural
 from forecast.training.examples import Examples
 from forecast.training.inputs import describe_inputs, describe_panel
 from forecast.training.inputs_used import find_linear, join_inputs, list_inputs
-from forecast.training.shrinkage import FULL_WEIGHT, MARGIN
+from forecast.training.shrinkage import MARGIN
 
 MAX_PLOTTED = 3
 """Largest number of variables in forecasts.png."""

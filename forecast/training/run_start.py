@@ -22,6 +22,7 @@ from forecast.system import signals
 from forecast.system.errors import ConfigError
 from forecast.training.build import find_callback
 from forecast.training.checkpointing import copy_best, preload
+from forecast.training.lightning_data import LightningData
 from forecast.training.rank_consistency import check_same_table
 from forecast.training.throughput import Throughput
 
@@ -85,7 +86,7 @@ class RunStart:
             preload(trainer, path, content)
             del content  # Lightning releases its copy once it is restored
         with signals.deferred():
-            trainer.fit(forecaster, datamodule=data, ckpt_path=path, weights_only=True)
+            trainer.fit(forecaster, datamodule=LightningData(data), ckpt_path=path, weights_only=True)
 
 
 def open_run(config: DictConfig) -> RunStart:

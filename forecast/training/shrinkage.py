@@ -13,9 +13,6 @@ from forecast.data import DataModule
 from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
 from forecast.models import ForecastModel
 
-FULL_WEIGHT = 0.995
-"""Shrinkage weights from this one on are printed as if they were 1."""
-
 MARGIN = 0.01
 """Relative improvement over the untrained model that an epoch needs; a smaller one is attributed to chance."""
 

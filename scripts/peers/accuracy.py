@@ -83,7 +83,7 @@ def train(
     schedule: Any,
 ) -> Row:
     """Train a model and test its epoch with the lowest validation MSE, as `forecast.train` does."""
-    loader, model = data.train_dataloader(), peer.model
+    loader, model = data.loader("train"), peer.model
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
     rate = schedule(optimizer, total_steps=epochs * len(loader))["scheduler"]
     lowest, weights = math.inf, model.state_dict()
@@ -95,12 +95,12 @@ def train(
             peer.loss(batch).backward()
             optimizer.step()
         rate.step()
-        mse, _ = scores(peer, data.val_dataloader())
+        mse, _ = scores(peer, data.loader("val"))
         print(f"{peer.name}: epoch {epoch + 1} of {epochs}, validation MSE {mse:.3f}", file=sys.stderr)
         if mse < lowest:
             lowest, weights = mse, copy.deepcopy(model.state_dict())
     model.load_state_dict(weights)
-    mse, mae = scores(peer, data.test_dataloader())
+    mse, mae = scores(peer, data.loader("test"))
     return {
         "model": peer.name,
         "precision": "float32",

@@ -17,6 +17,7 @@ from forecast.commands.check import check
 from forecast.commands.convert import convert
 from forecast.commands.train import train
 from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.error_sums import new_error_sums
 from tests.support.commands import ROOT
 from tests.support.csv_files import write_csv
 from tests.support.fork_server import run_python
@@ -119,7 +120,7 @@ def test_the_real_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, etth1, d
     windows = etth1.windows["test"]
     batch = windows.gather(torch.arange(len(windows)))
     for name, baseline in fitted.baselines().items():
-        errors = fitted.new_errors(etth1)
+        errors = new_error_sums(fitted, etth1)
         errors.update(baseline(windows, batch), batch.future, batch.series)
         expected = errors.compute().scores()
         assert content["baselines"]["scores"][name] == pytest.approx(

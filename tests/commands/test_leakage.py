@@ -367,7 +367,7 @@ def test_training_knows_nothing_of_later_splits(
         train_on(monkeypatch, tmp_path / name, row, *given)
         for name, row in (("before", 300), ("test", 240), ("val", 210))
     )
-    learnt = ("state_dict", "optimizer_states", "lr_schedulers", "DataModule", "baselines")
+    learnt = ("state_dict", "optimizer_states", "lr_schedulers", "LightningData", "baselines")
     for name in (*learnt, "calibration"):
         assert same(before[name], test[name]), name
     before["baselines"]["season"] = val["baselines"]["season"]  # chosen on validation windows

@@ -25,6 +25,7 @@ from forecast.evaluation.names import MODEL
 from forecast.models import ForecastModel
 from forecast.training import lightning_warnings
 from forecast.training.build import make_forecaster
+from forecast.training.lightning_data import LightningData
 from forecast.training.module import Forecaster
 from forecast.training.rank_consistency import RankConsistency
 
@@ -87,9 +88,9 @@ def evaluate(case: Case) -> dict[str, Any]:
         accelerator="cpu", devices=case.processes, strategy="ddp" if case.processes > 1 else "auto",
         logger=False, enable_progress_bar=False, enable_checkpointing=False, use_distributed_sampler=False,
     )  # fmt: skip
-    trainer.validate(forecaster, datamodule=data, verbose=False)
+    trainer.validate(forecaster, datamodule=LightningData(data), verbose=False)
     validation = forecaster.errors[MODEL].scores()
-    trainer.test(forecaster, datamodule=data, verbose=False)
+    trainer.test(forecaster, datamodule=LightningData(data), verbose=False)
     return {
         "val": validation,
         "test": forecaster.errors[MODEL].scores(),
@@ -126,7 +127,7 @@ def train(case: Case, *overrides: str) -> dict[str, Any]:
         config.trainer, callbacks=[RankConsistency(), witness], logger=False, enable_progress_bar=False,
         enable_checkpointing=False, max_epochs=1, limit_train_batches=3, limit_val_batches=0,
     )  # fmt: skip
-    trainer.fit(forecaster, datamodule=data)
+    trainer.fit(forecaster, datamodule=LightningData(data))
     state = forecaster.model.state_dict()
     weights = {name: (w.full_tensor() if isinstance(w, DTensor) else w).numpy() for name, w in state.items()}
     return {"weights": weights, "windows": witness.windows, "rates": witness.rates}

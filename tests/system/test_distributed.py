@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.names import MODEL
 from forecast.training.callbacks import RandomState
+from forecast.training.lightning_data import LightningData
 from forecast.training.module import Forecaster
 from tests.support.commands import finish, only, start, train_here, workplace
 
@@ -79,8 +80,10 @@ def test_scores_are_those_of_one_process(
     )
     trainer = L.Trainer(accelerator="cpu", devices=1, logger=False, enable_progress_bar=False)
     checkpoint = folder / "checkpoints" / "best.ckpt"
-    trainer.validate(forecaster, datamodule=data, ckpt_path=checkpoint, weights_only=True, verbose=False)
-    trainer.test(forecaster, datamodule=data, verbose=False)
+    trainer.validate(
+        forecaster, datamodule=LightningData(data), ckpt_path=checkpoint, weights_only=True, verbose=False
+    )
+    trainer.test(forecaster, datamodule=LightningData(data), verbose=False)
 
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["test"] == pytest.approx(forecaster.errors[MODEL].scores(), rel=1e-6)

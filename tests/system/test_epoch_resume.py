@@ -6,8 +6,9 @@ import lightning as L
 import pytest
 import torch
 
-from forecast.data import DataModule, csv_data
+from forecast.data import csv_data
 from forecast.data.files.file_source import read_table
+from forecast.training.lightning_data import LightningData
 from tests.support.csv_files import numbers
 
 SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
@@ -56,8 +57,8 @@ def make_trainer(folder: Path, **options) -> L.Trainer:
 def test_training_stopped_within_an_epoch_continues_with_the_remaining_batches(
     path: Path, tmp_path: Path, step: int
 ):
-    def data() -> DataModule:
-        return csv_data(path=path, batch_size=65, **SIZES)  # five batches an epoch
+    def data() -> LightningData:
+        return LightningData(csv_data(path=path, batch_size=65, **SIZES))  # five batches an epoch
 
     unbroken = Recorder()
     make_trainer(tmp_path / "unbroken").fit(unbroken, data())
@@ -75,15 +76,15 @@ def test_training_stopped_within_an_epoch_continues_with_the_remaining_batches(
 def test_lightning_restores_the_scaler(path: Path, tmp_path: Path):
     data = csv_data(path=path, **SIZES)
     trainer = make_trainer(tmp_path / "run")
-    trainer.fit(Recorder(), data)
+    trainer.fit(Recorder(), LightningData(data))
     frame = numbers(500)
     frame.iloc[:, 1:] *= 50.0
     frame.to_csv(path, index=False)
     later = csv_data(path=path, **SIZES)
     make_trainer(tmp_path / "again").validate(
-        Recorder(), later, ckpt_path=str(tmp_path / "run" / "step=1.ckpt")
+        Recorder(), LightningData(later), ckpt_path=str(tmp_path / "run" / "step=1.ckpt")
     )
     assert torch.equal(later.scaler.center, data.scaler.center)
-    batch = next(iter(later.val_dataloader()))
+    batch = next(iter(later.loader("val")))
     raw = torch.from_numpy(read_table(path).values[330:350])
     torch.testing.assert_close(batch.past[0], data.scaler.transform(raw, series=0).float())

@@ -15,6 +15,7 @@ from forecast.data import DataModule, Panel
 from forecast.data.row_ranges import PerSeries
 from forecast.data.split import Split, split_panel
 from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.error_sums import new_error_sums
 from forecast.system.errors import ConfigError, DataError
 from forecast.tools.check.gaps import date_at
 
@@ -105,7 +106,7 @@ def score_baselines(data: DataModule) -> BaselineScores:
     windows = data.windows["test"]
     every = max(1, -(-len(windows) * data.pred_len * data.n_targets // CELLS))
     chosen = torch.arange(0, len(windows), every)
-    errors = {name: fitted.new_errors(data) for name in fitted.baselines()}
+    errors = {name: new_error_sums(fitted, data) for name in fitted.baselines()}
     for index in chosen.split(BATCH):
         batch = windows.gather(index)
         for name, baseline in fitted.baselines().items():

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from forecast.system.errors import ConfigError
-from forecast.training.loggers import WANDB_MODES, describe_wandb, starting_wandb
+from forecast.training.wandb_runs import WANDB_MODES, describe_wandb, starting_wandb
 
 
 def check_mode(mode: str | None) -> None:

@@ -16,7 +16,8 @@ from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.covariate_steps import find_covariate_steps
-from forecast.evaluation.errors import ErrorSums, window_errors
+from forecast.evaluation.error_sums import ErrorSums
+from forecast.evaluation.errors import window_errors
 from forecast.evaluation.gram import sampled_gram
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.linear_fit import fit_lookbacks

@@ -90,7 +90,7 @@ def test_a_stride_of_evaluation_windows_keeps_the_last(path: Path):
     test = data.windows["test"]
     assert test.origins(torch.arange(len(test))).tolist() == list(range(494, 399, -4))[::-1]
     assert data.n_windows["train"] == 350 - 20 - 6 + 1
-    assert sum(len(batch.index) for batch in data.train_dataloader()) == 50
+    assert sum(len(batch.index) for batch in data.loader("train")) == 50
 
 
 @pytest.mark.parametrize("scaler", ["standard", "minmax", "robust"])
@@ -130,22 +130,22 @@ def test_no_value_after_an_origin_reaches_its_past(tmp_path: Path):
 def test_loaders_cover_each_split(path: Path):
     data = ready(path, batch_size=16, eval_batch_size=7)
     for split, loader in (
-        ("train", data.train_dataloader()),
-        ("val", data.val_dataloader()),
-        ("test", data.test_dataloader()),
+        ("train", data.loader("train")),
+        ("val", data.loader("val")),
+        ("test", data.loader("test")),
     ):
         index = torch.cat([batch.index for batch in loader])
         assert sorted(index.tolist()) == list(range(data.n_windows[split]))
         assert (index.tolist() != sorted(index.tolist())) == (split == "train")
         assert next(iter(loader)).past.dtype == torch.float32
-    assert len(data.train_dataloader()) == -(-data.n_windows["train"] // 16)
-    assert len(data.val_dataloader()) == -(-data.n_windows["val"] // 7)
+    assert len(data.loader("train")) == -(-data.n_windows["train"] // 16)
+    assert len(data.loader("val")) == -(-data.n_windows["val"] // 7)
 
 
 def test_setup_runs_once(path: Path):
     data = ready(path)
     panel, windows = data.panel, data.windows
-    data.setup("fit")
+    data.setup()
     assert data.panel is panel
     assert data.windows is windows
 

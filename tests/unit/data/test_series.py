@@ -17,7 +17,8 @@ from forecast.data.rows import TensorRows
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines, SeasonalNaive
-from forecast.evaluation.errors import SCORES, ErrorSums, window_errors
+from forecast.evaluation.error_sums import ErrorSums, new_error_sums
+from forecast.evaluation.errors import SCORES, window_errors
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.models.linear_model import own_past
 from forecast.system.errors import ConfigError, DataError
@@ -528,9 +529,9 @@ def test_baselines_of_a_run_on_other_series_than_the_checkpoint_do_not_use_its_s
     for names in (["é"], ["002", "a"]):
         mine = ready(pd.concat([frame.loc[frame["unique_id"] == name, :] for name in names]))
         fitted = FittedBaselines.fit(mine)
-        before = fitted.new_errors(mine)
+        before = new_error_sums(fitted, mine)
         mine.load_state_dict(state)
-        after = fitted.new_errors(mine)
+        after = new_error_sums(fitted, mine)
         assert torch.equal(before.naive_mae, after.naive_mae)
         assert not after.naive_mae.isnan().any()
 
@@ -577,7 +578,7 @@ def test_scores_are_each_series_own_then_their_mean() -> None:
     test, baseline = data.windows["test"], fitted.baselines()["linear"]
     batch = every(data, "test")
     series, forecast = batch.series, baseline(test, batch)
-    sums = fitted.new_errors(data)
+    sums = new_error_sums(fitted, data)
     sums.update(forecast, batch.future, series)
     errors, each = sums.compute(), window_errors(forecast, batch.future)
     alone = []
@@ -612,7 +613,7 @@ def test_two_thousand_series_are_read_without_a_loop_over_windows() -> None:
     with warnings.catch_warnings(action="error"):
         data = ready(frame.sample(frac=1, random_state=1), windows_per_epoch=64, eval_stride=100)
     assert data.n_windows == {"train": count * (140 - SEQ_LEN - PRED_LEN + 1), "val": count, "test": count}
-    assert sum(len(batch.index) for batch in data.train_dataloader()) == 64
+    assert sum(len(batch.index) for batch in data.loader("train")) == 64
     (note,) = (line for line in describe_inputs(data) if line.startswith("note"))
     assert (
         "64 windows misses many of 2,000 series: data.windows_per_epoch=8000 draws about four of each" in note

@@ -14,7 +14,7 @@ from forecast.data.domain import Domain, choose_domain
 from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.errors import ErrorSums
+from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.quantiles import probabilities
 from forecast.system.errors import ConfigError, DataError

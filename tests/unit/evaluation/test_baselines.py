@@ -15,6 +15,7 @@ from forecast.evaluation.baselines import (
     SeasonalNaive,
     choose_season,
 )
+from forecast.evaluation.error_sums import new_error_sums
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.gram import window_gram
 from forecast.evaluation.linear_fit import fit_plain
@@ -127,7 +128,7 @@ def test_mase_denominators_of_several_series() -> None:
 
 def test_every_window_is_scored(etth1) -> None:
     """Naive on real data, against the same rule written out on the table."""
-    split, sums, each = etth1.windows["test"], FittedBaselines.fit(etth1).new_errors(etth1), []
+    split, sums, each = etth1.windows["test"], new_error_sums(FittedBaselines.fit(etth1), etth1), []
     for index in torch.arange(len(split)).split(256):
         batch = split.gather(index)
         prediction = Naive()(split, batch)

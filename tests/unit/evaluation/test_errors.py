@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecast.data.scaler import Scaler
-from forecast.evaluation.errors import SCORES, Errors, ErrorSums, window_errors
+from forecast.evaluation.error_sums import ErrorSums
+from forecast.evaluation.errors import SCORES, Errors, window_errors
 
 WINDOWS, STEPS, VARIABLES = 11, 5, 3
 CENTER = torch.tensor([[10.0, -4.0, 0.5]], dtype=torch.float64)
