@@ -1,11 +1,14 @@
-"""Diebold-Mariano test of equal forecast accuracy for overlapping test windows."""
+"""Test of equal forecast accuracy over overlapping test windows (Diebold and Mariano) and over seeds."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
+
+ROUND_OFF = 1e-6
+"""Relative difference of losses that comes from float32 arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -13,16 +16,69 @@ class LossDifference:
     """Loss of one forecaster minus the loss of another, and the test that its mean is zero.
 
     mean: mean difference over the test windows.
-    statistic, degrees_of_freedom: of the test; NaN and 0 where there are too few windows.
-    p_value: two-sided p-value; NaN where there are too few windows.
-    adjusted_p_value: p-value times the number of comparisons (Bonferroni), at most 1.
+    variance: of the mean; NaN where there are too few windows.
+    degrees_of_freedom: of the variance; 0 where there are too few windows.
+    comparisons: number of tests made together, for the Bonferroni correction.
     """
 
     mean: float
-    statistic: float
+    variance: float
+    degrees_of_freedom: float
+    comparisons: int = 1
+
+    @property
+    def statistic(self) -> float:
+        """The mean in standard errors; NaN where there are too few windows."""
+        if self.variance == 0:
+            return math.copysign(math.inf, self.mean) if self.mean else 0.0
+        return self.mean / math.sqrt(self.variance)
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided p-value of Student's t; NaN where there are too few windows."""
+        return float(2 * stdtr(self.degrees_of_freedom, -abs(self.statistic)))
+
+    @property
+    def adjusted_p_value(self) -> float:
+        """p-value times the number of comparisons (Bonferroni), at most 1."""
+        return min(1.0, self.comparisons * self.p_value) if self.degrees_of_freedom else math.nan
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Confidence interval of the mean. All intervals made together hold their means with probability `level`.
+
+        The interval excludes 0 where `adjusted_p_value` is below 1 − `level`.
+        """
+        if not self.degrees_of_freedom:
+            return math.nan, math.nan
+        quantile = stdtrit(self.degrees_of_freedom, 1 - (1 - level) / (2 * self.comparisons))
+        half = float(quantile) * math.sqrt(self.variance)
+        return self.mean - half, self.mean + half
+
+
+@dataclass(frozen=True)
+class SeedVariance:
+    """Variance of the mean loss of a run over seeds, and its degrees of freedom (0: no variant has two seeds)."""
+
+    variance: float
     degrees_of_freedom: int
-    p_value: float
-    adjusted_p_value: float
+
+    @classmethod
+    def pool(cls, losses: Iterable[Sequence[float]]) -> "SeedVariance":
+        """Pool the variances over the seeds of each variant, given the mean loss of each of its runs.
+
+        Variants whose runs all have the same loss do not depend on the seed, and do not count.
+        """
+        samples = [np.asarray(one, dtype=np.float64) for one in losses if not is_deterministic(one)]
+        degrees = sum(len(one) - 1 for one in samples)
+        if not degrees:
+            return cls(math.nan, 0)
+        squares = sum(float(((one - one.mean()) ** 2).sum()) for one in samples)
+        return cls(squares / degrees, degrees)
+
+
+def is_deterministic(losses: Sequence[float]) -> bool:
+    """Whether several runs all have the same mean loss, up to the round-off of float32 arithmetic."""
+    return len(losses) > 1 and max(losses) - min(losses) <= ROUND_OFF * max(map(abs, losses))
 
 
 def diebold_mariano(
@@ -55,18 +111,30 @@ def diebold_mariano(
     difference = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     n, mean = len(difference), float(difference.mean())
     if n < 2 * overlap or n < 5:
-        return LossDifference(mean, math.nan, 0, math.nan, math.nan)
+        return LossDifference(mean, math.nan, 0.0, comparisons)
     degrees = max(1, min(int(0.4 * n ** (2 / 3)), n // (4 * overlap)))
     j = np.arange(1, degrees + 1)
     coefficients = np.fft.rfft(difference, 2 * n)[j]  # Σ d(t) exp(−iπ j (t − 1) / n)
     cosines = math.sqrt(2 / n) * np.real(coefficients * np.exp(-0.5j * math.pi * j / n))  # Λ
-    variance = float(np.mean(cosines**2))
-    if variance == 0:
-        statistic = math.copysign(math.inf, mean) if mean else 0.0
-    else:
-        statistic = math.sqrt(n) * mean / math.sqrt(variance)
-    p_value = float(2 * stdtr(degrees, -abs(statistic)))
-    return LossDifference(mean, statistic, degrees, p_value, min(1.0, comparisons * p_value))
+    return LossDifference(mean, float(np.mean(cosines**2)) / n, float(degrees), comparisons)
+
+
+def add_seed_variance(difference: LossDifference, seeds: SeedVariance, share: float) -> LossDifference:
+    """Add the variance over seeds to that over windows: how much the difference changes if models are trained again.
+
+    The degrees of freedom of the sum are those of Welch and Satterthwaite, (a + b)² / (a² / ν_a + b² / ν_b).
+
+    Args:
+        difference: of losses that are averaged over the seeds of each forecaster.
+        seeds: the variance of one run.
+        share: 1 / (number of seeds), summed over the forecasters that depend on the seed.
+    """
+    if not difference.degrees_of_freedom or not share or not seeds.variance:
+        return difference
+    of_windows, of_seeds = difference.variance, share * seeds.variance
+    weighted = of_windows**2 / difference.degrees_of_freedom + of_seeds**2 / seeds.degrees_of_freedom
+    total = of_windows + of_seeds
+    return replace(difference, variance=total, degrees_of_freedom=total**2 / weighted)
 
 
 def sum_losses_by_date(losses: np.ndarray, dates: np.ndarray) -> np.ndarray:
@@ -87,7 +155,12 @@ def sum_losses_by_date(losses: np.ndarray, dates: np.ndarray) -> np.ndarray:
     return sums * (len(sums) / len(losses))
 
 
-def compare_to_best(best: str, losses: Mapping[str, np.ndarray], overlap: int) -> dict[str, LossDifference]:
+def compare_to_best(
+    best: str,
+    losses: Mapping[str, np.ndarray],
+    overlap: int,
+    seed_losses: Mapping[str, Sequence[float]] | None = None,
+) -> dict[str, LossDifference]:
     """Test the losses of every other forecaster against those of `best`, with a Bonferroni correction.
 
     The correction also covers the choice of `best` on the same windows. If `best` is not the truly best forecaster,
@@ -96,8 +169,24 @@ def compare_to_best(best: str, losses: Mapping[str, np.ndarray], overlap: int) -
 
     Args:
         best: name of the forecaster with the lowest mean loss.
-        losses: loss of each window by forecaster, in chronological order, each (n,).
+        losses: loss of each window by forecaster, averaged over its seeds, in chronological order, each (n,).
         overlap: see `diebold_mariano`.
+        seed_losses: mean loss of each run, by forecaster; forecasters that are not trained are left out. Where one of
+            them has two seeds, the variances of all differences hold both windows and seeds.
     """
     others = [name for name in losses if name != best]
-    return {name: diebold_mariano(losses[name], losses[best], overlap, len(others)) for name in others}
+    seed_losses = seed_losses or {}
+    seeds = SeedVariance.pool(seed_losses.values())
+
+    def share(name: str) -> float:
+        runs = seed_losses.get(name, ())
+        return 0.0 if not seeds.degrees_of_freedom or not runs or is_deterministic(runs) else 1 / len(runs)
+
+    return {
+        name: add_seed_variance(
+            diebold_mariano(losses[name], losses[best], overlap, len(others)),
+            seeds,
+            share(name) + share(best),
+        )
+        for name in others
+    }

@@ -151,11 +151,11 @@ def test_the_best_of_each_column_is_bold(tmp_path: Path) -> None:
         (folder / "metrics.json").write_text(json.dumps(content))
     (task,) = group_into_tasks(read_runs(find_run_folders([str(tmp_path)]))[0])
     full, linear = format_markdown([task]).splitlines()[4:6]
-    assert full.startswith("| full | 1 | **0.400** | 0.500 | **0.200** | – | 9 |")
-    assert linear.startswith("| linear | 1 | 0.450 | **0.400** | 0.1000 | 0.001 | **1** |")
+    assert full.startswith("| full | 1 | **0.400** | 0.500 | **0.200** | – | – | 9 |")
+    assert linear.startswith("| linear | 1 | 0.450 † | **0.400** | 0.1000 | +12.5 % – | – | **1** |")
     body = format_latex([task]).splitlines()
     (full,), (linear,) = ([line for line in body if line.startswith(f"    {n} ")] for n in ("full", "linear"))
-    assert r"\textbf{0.400} & 0.500 & \textbf{0.200} & -- & 9 &" in full
+    assert r"\textbf{0.400} & 0.500 & \textbf{0.200} & -- & -- & 9 &" in full
     assert r" & \textbf{0.400} & 0.1000 & " in linear
     assert r" & \textbf{1} & " in linear
     assert "Bold: best variant of the column" in NOTE

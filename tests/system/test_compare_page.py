@@ -102,7 +102,7 @@ def test_every_chart_is_drawn_without_errors_or_requests(browser: Browser, path:
         "return [...document.querySelectorAll('figure')].map((f) => ["
         "f.dataset.task, f.dataset.chart, f.querySelectorAll('.trace.scatter path').length])"
     )
-    kinds = ["mse", "cost", "curves", "steps", "variables", "forecasts"]
+    kinds = ["differences", "mse", "cost", "curves", "steps", "variables", "forecasts"]
     assert [(task, kind) for task, kind, _ in charts] == [(t, kind) for t in "01" for kind in kinds]
     assert all(paths > 0 for *_, paths in charts)
     assert browser.run("return performance.getEntriesByType('resource').map((e) => e.name)") == []

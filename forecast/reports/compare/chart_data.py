@@ -32,6 +32,7 @@ def make_chart_data(task: Task, n_tasks: int) -> dict[str, Any]:
                 "baseline": entry.is_baseline,
                 "seeds": [run.metrics["seed"] for run in entry.runs],
                 "mse": round_values(entry.values("mse")),
+                "difference": make_difference(task, entry),
                 "steps": round_values(entry.by_step[steps]),
                 "variables": round_values(entry.by_variable[variables]),
                 "curves": [] if entry.is_baseline else [make_curves(run.curves) for run in entry.runs],
@@ -43,6 +44,14 @@ def make_chart_data(task: Task, n_tasks: int) -> dict[str, Any]:
         "costs": [cost for column in COSTS[:4] if (cost := make_cost(task, column.key, column.heading))],
         "windows": make_forecasts(task, drawn, MAX_FORECAST_VALUES // n_tasks),
     }
+
+
+def make_difference(task: Task, entry: Entry) -> Values | None:
+    """Return the MSE minus the best variant's and its 95% interval, in percent of the latter; None if it is unknown."""
+    if entry is task.best or not math.isfinite(task.relative_interval(entry)[0]):
+        return None
+    ends = task.relative_interval(entry)
+    return round_values([100 * sum(ends) / 2, *(100 * end for end in ends)])
 
 
 def make_cost(task: Task, key: str, heading: str) -> dict[str, Any] | None:

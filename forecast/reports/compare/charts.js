@@ -69,6 +69,30 @@ function paddedRange(values, padding) {
 }
 
 const charts = {
+  differences(task, choice, width) {
+    const listed = task.entries.filter((entry) => task.shown.has(entry) && entry.difference).slice(0, MAX_LISTED);
+    const { colours } = palette();
+    const points = listed.map((entry, i) => {
+      const [middle, low, high] = entry.difference;
+      const colour = entry.style(colours).colour;
+      return {
+        type: "scatter", mode: "markers", x: [middle], y: [listed.length - 1 - i], name: shortened(entry.name, 60),
+        hoverlabel: { namelength: -1 }, hovertemplate: `%{x:.2f} % [${low}, ${high}]`,
+        error_x: { type: "data", symmetric: false, array: [high - middle], arrayminus: [middle - low], thickness: 2, color: colour },
+        marker: { symbol: entry.style(colours).symbol, size: 11, color: colour },
+      };
+    });
+    return [points, {
+      height: Math.max(240, 90 + 28 * listed.length),
+      shapes: [{ type: "line", x0: 0, x1: 0, y0: 0, y1: 1, yref: "paper", line: { color: palette().text, width: 1 } }],
+      xaxis: { title: { text: "difference of MSE (%)" }, ticksuffix: " %", ...paddedRange([0, ...listed.flatMap((entry) => entry.difference)], 0.05) },
+      yaxis: {
+        tickvals: listed.map((_, i) => listed.length - 1 - i), ticktext: listed.map((e) => shortened(e.name, width < 450 ? 18 : 30)),
+        zeroline: false, range: [-0.7, listed.length - 0.3],
+      },
+    }];
+  },
+
   mse(task, choice, width) {
     const listed = task.entries.filter((entry) => !entry.baseline).slice(0, MAX_LISTED);
     const y = (entry) => listed.length - 1 - entry.number;

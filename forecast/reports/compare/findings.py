@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from forecast.evaluation.significance import diebold_mariano
 from forecast.reports.compare.number_format import format_number, format_p_value
-from forecast.reports.compare.scores import NOT_SIGNIFICANT, TOO_FEW_WINDOWS, get_verdict
+from forecast.reports.compare.scores import EQUAL, NOT_SIGNIFICANT, ONE_SEED, TOO_FEW, get_verdict
 from forecast.reports.compare.task import Task
 from forecast.system.formatting import plural
 
@@ -23,10 +24,12 @@ def describe_variants(task: Task) -> list[str]:
     """Return which variant is best, and which others differ from it significantly."""
     best = task.best
     mse = format_number(*best.mean_and_deviation("mse"))
-    sentences = [f"{best.name} has the lowest MSE: {mse}."]
     verdicts = {entry.name: get_verdict(task, entry) for entry in task.variants[1:]}
+    if set(verdicts.values()) == {EQUAL}:
+        return [f"All {len(task.variants)} variants forecast the same: MSE {mse}."]
+    sentences = [f"{best.name} has the lowest MSE: {mse}."]
     tied = [name for name, verdict in verdicts.items() if verdict == NOT_SIGNIFICANT]
-    untested = [name for name, verdict in verdicts.items() if verdict == TOO_FEW_WINDOWS]
+    untested = [name for name, verdict in verdicts.items() if verdict == TOO_FEW]
     n_worse = sum(verdict == "worse" for verdict in verdicts.values())
     if tied:
         lowest = min(task.differences[name].adjusted_p_value for name in tied)
@@ -34,8 +37,17 @@ def describe_variants(task: Task) -> list[str]:
             f"No significant difference to the best variant: {shorten_list(tied)} "
             f"(lowest adjusted p: {format_p_value(lowest)})."
         )
+    if equal := [name for name, verdict in verdicts.items() if verdict == EQUAL]:
+        sentences.append(f"Equal forecasts to the best variant: {shorten_list(equal)}.")
+    if ONE_SEED in verdicts.values():
+        sentences.append(
+            "One seed of each variant: whether the others are worse is unknown, because training again with another "
+            "seed changes the scores, often by more than variants differ. Run seed=1,2,3 or more."
+        )
     if untested:
-        sentences.append(f"Too few test windows to compare with the best variant: {shorten_list(untested)}.")
+        sentences.append(
+            f"Too few test windows or seeds to compare with the best variant: {shorten_list(untested)}."
+        )
     if n_worse:
         verb = "is" if n_worse == 1 else "are"
         sentences.append(f"{plural(n_worse, 'variant')} {verb} significantly worse than the best variant.")
@@ -60,6 +72,19 @@ def describe_baseline(task: Task) -> str:
     return f"{winners} of {plural(n_variants, 'variant')} {'beats' if winners == 1 else 'beat'} {baseline}{also}."
 
 
+def describe_seed_variance(task: Task) -> str:
+    """Return how the test counts that training again changes the scores."""
+    if not task.knows_seeds:
+        return (
+            "Each variant has one seed, so variants are not tested against each other; baselines are tested against "
+            "this run of the best variant only."
+        )
+    return (
+        "Its variance holds both the windows and the seeds: the variance of MSE over seeds, pooled over the variants, "
+        "divided by the number of seeds of each of the two. Degrees of freedom are those of Welch and Satterthwaite."
+    )
+
+
 def shorten_list(names: Sequence[str], most: int = 4) -> str:
     """Return the first names, and the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
@@ -69,7 +94,8 @@ def describe_test(task: Task) -> str:
     """Return how the significance was tested, or an empty string if there is only one variant."""
     if len(task.variants) < 2:
         return ""
-    degrees = task.differences[task.variants[1].name].degrees_of_freedom
+    losses = [entry.tested_losses for entry in task.variants[:2]]
+    degrees = int(diebold_mariano(*losses, task.overlap).degrees_of_freedom)
     if degrees == 0:
         return "No test: it needs test windows that span at least two horizons."
     horizons = plural(len(task.best.tested_losses) // task.overlap, "horizon")
@@ -80,13 +106,11 @@ def describe_test(task: Task) -> str:
         if degrees < LOW_POWER
         else "",
         f"Two-sided Diebold-Mariano test on the squared error {loss}, averaged over the seeds of a variant.",
+        describe_seed_variance(task),
         f"Neighbouring windows share{extent}, so their errors are correlated." if task.overlap > 1 else "",
-        f"The variance of the mean difference is estimated from {plural(degrees, 'cosine term')} "
-        f"(Lazarus et al. 2018; Coroneo and Iacone 2020); the statistic is compared with Student's t with "
-        f"{plural(degrees, 'degree')} of freedom.",
-        f"p-values are multiplied by the number of comparisons (Bonferroni): {len(task.variants) - 1} for variants, "
-        f"{len(task.baselines)} for baselines.",
-        "The test compares these trained models on these windows. The standard deviation over seeds shows how much "
-        "the scores change if the models are trained again.",
+        f"The variance over windows is estimated from {plural(degrees, 'cosine term')} "
+        f"(Lazarus et al. 2018; Coroneo and Iacone 2020); the statistic is compared with Student's t.",
+        f"p-values and intervals are corrected for the number of comparisons (Bonferroni): {len(task.variants) - 1} "
+        f"for variants, {len(task.baselines)} for baselines.",
     ]
     return " ".join(sentence for sentence in sentences if sentence)

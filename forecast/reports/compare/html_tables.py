@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from forecast.reports.compare.number_format import format_number, format_p_value, format_percent
+from forecast.reports.compare.number_format import (
+    format_interval,
+    format_number,
+    format_p_value,
+    format_percent,
+)
 from forecast.reports.compare.scores import (
     COSTS,
-    NOT_SIGNIFICANT,
     SCORES,
-    TOO_FEW_WINDOWS,
     Column,
     collect_interval_scores,
     find_best_mean,
@@ -30,11 +33,14 @@ VARIANT = Column(
 SEEDS = Column("seeds", "seeds", "number of runs that differ only in the seed", "neither")
 TEST_RESULTS = (
     Column("change", "vs best", "MSE relative to the best variant's", "neither"),
-    Column("p", "p", "adjusted p-value of the Diebold-Mariano test against the best variant", "neither"),
+    Column(
+        "interval", "95 % interval", "of that difference, in percent; all intervals hold together", "neither"
+    ),
+    Column("p", "p", "adjusted p-value of the test against the best variant", "neither"),
     Column("verdict", "verdict", "result of the test at the 5 % significance level", "neither"),
 )
 UNKNOWN = (math.nan, math.nan)
-VERDICT_STYLES = {"worse": "bad", "better": "good", NOT_SIGNIFICANT: "tied", TOO_FEW_WINDOWS: "tied"}
+VERDICT_STYLES = {"worse": "bad", "better": "good"}
 
 
 @dataclass(frozen=True)
@@ -106,17 +112,18 @@ def make_score_cell(task: Task, entry: Entry, column: Column, best: float) -> Ce
 
 
 def make_test_cells(task: Task, entry: Entry) -> Iterator[Cell]:
-    """Yield the relative difference to the best variant, the p-value and the verdict."""
+    """Yield the relative difference to the best variant, its interval, the p-value and the verdict."""
     if entry is task.best:
-        yield from (Cell(MISSING, 0.0), Cell(MISSING), Cell.from_text("best", "leads"))
+        yield from (Cell(MISSING, 0.0), Cell(MISSING), Cell(MISSING), Cell.from_text("best", "leads"))
         return
     best = task.best.mean("mse")
     change = entry.mean("mse") / best - 1 if best > 0 else math.nan
     p = task.differences[entry.name].adjusted_p_value
     verdict = get_verdict(task, entry)
     yield Cell(format_percent(change), change) if best > 0 else Cell(MISSING)
+    yield Cell(format_interval(*task.relative_interval(entry)))
     yield Cell(format_p_value(p), None if math.isnan(p) else p)
-    yield Cell.from_text(verdict, VERDICT_STYLES.get(verdict, ""))
+    yield Cell.from_text(verdict, VERDICT_STYLES.get(verdict, "tied"))
 
 
 def get_row_style(task: Task, entry: Entry) -> str:

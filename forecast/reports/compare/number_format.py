@@ -27,6 +27,13 @@ def format_percent(change: float) -> str:
     return f"{round(100 * change, 1) + 0.0:+,.1f} %".replace("-", "−")  # + 0.0: no −0.0
 
 
+def format_interval(low: float, high: float) -> str:
+    """Return an interval of relative changes in percent, such as `[−0.2, +3.1]`."""
+    if math.isnan(low) or math.isnan(high):
+        return "–"
+    return f"[{', '.join(format_percent(end).removesuffix(' %') for end in (low, high))}]"
+
+
 def format_p_value(p: float) -> str:
     return "–" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 

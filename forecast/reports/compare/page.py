@@ -70,4 +70,5 @@ def make_section(task: Task) -> dict[str, Any]:
         "shared": task.shared,
         "runs": folders,
         "test": describe_test(task),
+        "knows_seeds": task.knows_seeds,
     }

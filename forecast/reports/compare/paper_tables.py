@@ -3,7 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from forecast.reports.compare.number_format import format_number, format_p_value
+from forecast.reports.compare.number_format import (
+    format_interval,
+    format_number,
+    format_p_value,
+    format_percent,
+)
 from forecast.reports.compare.scores import (
     COSTS,
     SCORES,
@@ -18,12 +23,14 @@ from forecast.runs.summary import mean_and_std
 
 SHOWN_SCORES, SHOWN_COSTS = SCORES[:3], COSTS[:3]
 HEADINGS = [
-    "variant", "seeds", *(c.heading for c in SHOWN_SCORES), "p (vs best)", *(c.heading for c in SHOWN_COSTS)
+    "variant", "seeds", *(c.heading for c in SHOWN_SCORES), "vs best (95 % interval)", "p (vs best)",
+    *(c.heading for c in SHOWN_COSTS),
 ]  # fmt: skip
 NOTE = (
-    "Mean and standard deviation over seeds. Bold: best variant of the column. {mark}: no significant difference to "
-    f"the variant with the lowest MSE at the {100 * SIGNIFICANCE_LEVEL:.0f} {{percent}} level (Diebold-Mariano test "
-    "for overlapping windows, p-values with Bonferroni correction). Italics: baselines."
+    "Mean and standard deviation over seeds. Bold: best variant of the column. {mark}: not told from the variant with "
+    f"the lowest MSE at the {100 * SIGNIFICANCE_LEVEL:.0f} {{percent}} level (Diebold-Mariano test for overlapping "
+    "windows with the variance over seeds, p-values and intervals with Bonferroni correction; no test between "
+    "variants of one seed). Italics: baselines."
 )
 
 
@@ -39,8 +46,18 @@ def make_cells(task: Task) -> Iterator[tuple[Entry, list[tuple[str, bool]]]]:
             mean, deviation = mean_and_std(get_values(task, entry, column))
             text = format_number(mean, deviation) if column in SHOWN_SCORES else format_number(mean)
             cells.append((text, is_best_of_column(task, entry, mean, best[column])))
-        p = "–" if entry is task.best else format_p_value(task.differences[entry.name].adjusted_p_value)
-        yield entry, [*cells[: len(SHOWN_SCORES)], (p, False), *cells[len(SHOWN_SCORES) :]]
+        tests = ((text, False) for text in make_test_cells(task, entry))
+        yield entry, [*cells[: len(SHOWN_SCORES)], *tests, *cells[len(SHOWN_SCORES) :]]
+
+
+def make_test_cells(task: Task, entry: Entry) -> tuple[str, str]:
+    """Return the relative difference to the best variant with its interval, and the p-value."""
+    best = task.best.mean("mse")
+    if entry is task.best:
+        return "–", "–"
+    interval = format_interval(*task.relative_interval(entry))
+    change = f"{format_percent(entry.mean('mse') / best - 1)} {interval}" if best > 0 else "–"
+    return change, format_p_value(task.differences[entry.name].adjusted_p_value)
 
 
 def count_seeds(entry: Entry) -> str:

@@ -9,7 +9,8 @@ from forecast.runs.summary import mean_and_std
 
 SIGNIFICANCE_LEVEL = 0.05
 MIN_DEGREES = 3  # degrees of freedom; with fewer, a test without a significant result says nothing
-NOT_SIGNIFICANT, TOO_FEW_WINDOWS = "no significant difference", "too few test windows"
+NOT_SIGNIFICANT, TOO_FEW = "no significant difference", "too few windows or seeds"
+ONE_SEED, EQUAL = "one seed: unknown", "equal"
 
 
 @dataclass(frozen=True)
@@ -66,16 +67,20 @@ def get_verdict(task: Task, entry: Entry) -> str:
     if entry is task.best:
         return "best"
     difference = task.differences[entry.name]
-    if math.isnan(difference.p_value):
-        return TOO_FEW_WINDOWS
+    if task.equals_best(entry):
+        return EQUAL
+    if not entry.is_baseline and not task.knows_seeds:
+        return ONE_SEED
+    if not difference.degrees_of_freedom:
+        return TOO_FEW
     if difference.adjusted_p_value >= SIGNIFICANCE_LEVEL:
-        return TOO_FEW_WINDOWS if difference.degrees_of_freedom < MIN_DEGREES else NOT_SIGNIFICANT
+        return TOO_FEW if difference.degrees_of_freedom < MIN_DEGREES else NOT_SIGNIFICANT
     return "worse" if difference.mean > 0 else "better"
 
 
 def is_undecided(task: Task, entry: Entry) -> bool:
-    """Return whether the test finds no significant difference between an entry and the best variant."""
-    return get_verdict(task, entry) in (NOT_SIGNIFICANT, TOO_FEW_WINDOWS)
+    """Return whether the test does not tell an entry from the best variant."""
+    return get_verdict(task, entry) in (NOT_SIGNIFICANT, TOO_FEW, ONE_SEED, EQUAL)
 
 
 def is_worse_than_baseline(task: Task, entry: Entry) -> bool:

@@ -7,11 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from forecast.evaluation.significance import LossDifference, compare_to_best, sum_losses_by_date
+from forecast.evaluation.significance import (
+    ROUND_OFF,
+    LossDifference,
+    compare_to_best,
+    sum_losses_by_date,
+)
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.runs.summary import describe_linear_only, mean_and_std
-
-ROUND_OFF = 1e-6  # relative difference of MSE that comes from float32 arithmetic
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,16 +148,37 @@ class Task:
         """Return whether the MSE is lower than the best baseline's by more than round-off."""
         return entry.mean("mse") < self.best_baseline.mean("mse") and not self.equals_best_baseline(entry)
 
+    @property
+    def knows_seeds(self) -> bool:
+        """Whether a variant has several seeds, which show how much its loss changes if it is trained again."""
+        return any(len(entry.runs) > 1 for entry in self.variants)
+
+    def equals_best(self, entry: Entry) -> bool:
+        """Return whether the losses of all windows equal those of the best variant up to round-off."""
+        return bool(np.allclose(entry.losses, self.best.losses, rtol=ROUND_OFF, atol=0))
+
+    def relative_interval(self, entry: Entry) -> tuple[float, float]:
+        """Return the 95% interval of the MSE minus the best variant's, relative to the latter; NaN where unknown."""
+        best = self.best.mean("mse")
+        low, high = self.differences[entry.name].interval()
+        return (low / best, high / best) if best > 0 else (math.nan, math.nan)
+
     @cached_property
     def differences(self) -> dict[str, LossDifference]:
         """By name, the test of each other variant against the best variant, and of each baseline against it.
 
-        p-values are corrected for the number of variants and for the number of baselines separately.
+        p-values are corrected for the number of variants and for the number of baselines separately. The variances
+        hold windows and seeds. Where no variant has two seeds, variants are not tested, and baselines are tested
+        against this run of the best variant.
         """
+        seeds = {entry.name: entry.values("mse") for entry in self.variants}
         best = {self.best.name: self.best.tested_losses}
         variants = {entry.name: entry.tested_losses for entry in self.variants}
         baselines = {entry.name: entry.tested_losses for entry in self.baselines}
+        tested = compare_to_best(self.best.name, variants, self.overlap, seeds)
+        if not self.knows_seeds:
+            tested = {name: LossDifference(one.mean, math.nan, 0.0) for name, one in tested.items()}
         return {
-            **compare_to_best(self.best.name, variants, self.overlap),
-            **compare_to_best(self.best.name, best | baselines, self.overlap),
+            **tested,
+            **compare_to_best(self.best.name, best | baselines, self.overlap, seeds),
         }

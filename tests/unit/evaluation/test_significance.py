@@ -6,7 +6,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from forecast.evaluation.significance import compare_to_best, diebold_mariano, sum_losses_by_date
+from forecast.evaluation.significance import (
+    SeedVariance,
+    add_seed_variance,
+    compare_to_best,
+    diebold_mariano,
+    is_deterministic,
+    sum_losses_by_date,
+)
 
 RNG = np.random.default_rng
 
@@ -137,3 +144,85 @@ def test_the_truly_best_is_rarely_called_worse() -> None:
         picked = min(losses, key=lambda name: losses[name].mean())
         wrong += picked != "a" and compare_to_best(picked, losses, 12)["a"].adjusted_p_value < 0.05
     assert wrong / 400 <= 0.05
+
+
+def trained(
+    means: list[float],
+    seeds: int,
+    rng: np.random.Generator,
+    *,
+    of_seeds: float,
+    n: int = 1200,
+    horizon: int = 24,
+) -> tuple[dict[str, np.ndarray], dict[str, list[float]]]:
+    """Losses of variants with these expected losses, by window, and the mean loss of each of their runs.
+
+    Windows have a difficulty that all runs share. Each run has an error of its own in every window, and its mean is
+    shifted by a draw with standard deviation `of_seeds`.
+    """
+    difficulty, losses, runs = windows(n, horizon, rng), {}, {}
+    for name, mean in zip("abcde", means, strict=False):
+        each = [
+            mean + of_seeds * rng.normal() + difficulty + 0.1 * windows(n, horizon, rng) for _ in range(seeds)
+        ]
+        losses[name], runs[name] = np.mean(each, axis=0), [float(one.mean()) for one in each]
+    return losses, runs
+
+
+def n_called_different(losses: dict[str, np.ndarray], runs: dict[str, list[float]] | None) -> int:
+    best = min(losses, key=lambda name: losses[name].mean())
+    found = compare_to_best(best, losses, 24, runs)
+    return sum(one.adjusted_p_value < 0.05 for one in found.values())
+
+
+@pytest.mark.parametrize(("seeds", "variants"), [(2, 2), (2, 5), (5, 5)])
+def test_variants_that_differ_in_their_seeds_alone_are_rarely_called_different(
+    seeds: int, variants: int
+) -> None:
+    rng, trials, with_seeds, windows_alone = RNG(10 * seeds + variants), 400, 0, 0
+    for _ in range(trials):
+        losses, runs = trained([1.0] * variants, seeds, rng, of_seeds=0.05)
+        with_seeds += n_called_different(losses, runs) > 0
+        windows_alone += n_called_different(losses, None) > 0
+    assert with_seeds / trials <= 0.05 + 0.022  # two standard errors
+    assert windows_alone / trials > 0.3  # the same test without the seeds' part
+
+
+def test_a_difference_of_three_standard_deviations_over_seeds_is_found() -> None:
+    rng, found = RNG(3), 0
+    for _ in range(200):
+        losses, runs = trained([1.0, 1.15], 5, rng, of_seeds=0.05)
+        found += n_called_different(losses, runs) > 0
+    assert found / 200 > 0.9
+
+
+def test_the_variance_over_seeds_is_pooled_and_its_degrees_are_those_of_welch() -> None:
+    seeds = SeedVariance.pool([[1.0, 3.0], [5.0, 5.0], [2.0, 2.0, 5.0], [7.0]])
+    assert (seeds.variance, seeds.degrees_of_freedom) == (
+        pytest.approx((2 + 6) / 3),
+        3,
+    )  # [5, 5]: no seed changes it
+    of_windows = diebold_mariano(RNG(0).normal(size=500), RNG(1).normal(size=500), 5)
+    found = add_seed_variance(of_windows, seeds, 1 / 2 + 1 / 3)
+    a, b = of_windows.variance, seeds.variance * 5 / 6
+    assert found.variance == pytest.approx(a + b)
+    assert found.degrees_of_freedom == pytest.approx(
+        (a + b) ** 2 / (a**2 / of_windows.degrees_of_freedom + b**2 / 3)
+    )
+    assert found.mean == of_windows.mean
+
+
+def test_an_interval_excludes_zero_where_the_adjusted_p_value_is_small() -> None:
+    for number in range(50):
+        first, second = RNG(number).normal(0.1, 1, 400), RNG(number + 100).normal(size=400)
+        found = diebold_mariano(first, second, 4, comparisons=3)
+        low, high = found.interval(0.95)
+        assert (low > 0 or high < 0) == (found.adjusted_p_value < 0.05)
+        assert (low + high) / 2 == pytest.approx(found.mean)
+
+
+def test_without_a_second_seed_only_windows_count() -> None:
+    losses, runs = trained([1.0, 1.1, 1.2], 1, RNG(0), of_seeds=0.05)
+    assert compare_to_best("a", losses, 24, runs) == compare_to_best("a", losses, 24)
+    assert not is_deterministic([1.0])
+    assert is_deterministic([1.0, 1.0 + 1e-9])

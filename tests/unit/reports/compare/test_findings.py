@@ -20,14 +20,21 @@ def compared(root: Path) -> Task:
     return task
 
 
-def two_variants(root: Path, *, windows: int, other: float) -> Task:
-    """Full attention with an MSE of 0.4, linear attention with another."""
+def two_variants(root: Path, *, windows: int, other: float, seeds: int = 2, spread: float = 1e-5) -> Task:
+    """Full attention with an MSE of 0.4, linear attention with another; seeds change it by `spread`."""
     for attention, mse in (("full", 0.4), ("linear", other)):
-        make_run(root / attention, configuration(f"attention={attention}"), mse=mse, windows=windows)
+        for seed in range(seeds):
+            config = {**configuration(f"attention={attention}"), "seed": seed}
+            make_run(
+                root / f"{attention}-{seed}",
+                config,
+                mse=mse + spread * (seed - (seeds - 1) / 2),
+                windows=windows,
+            )
     return compared(root)
 
 
-NO_TEST = "Too few test windows to compare with the best variant: linear."
+NO_TEST = "Too few test windows or seeds to compare with the best variant: linear."
 NOT_SIGNIFICANT = "No significant difference to the best variant: linear (lowest adjusted p: "
 WORSE = "1 variant is significantly worse than the best variant."
 
@@ -35,8 +42,8 @@ WORSE = "1 variant is significantly worse than the best variant."
 @pytest.mark.parametrize(
     ("windows", "other", "verdict", "sentence"),
     [
-        (40, 0.5, "too few test windows", NO_TEST),  # no test
-        (200, 0.4005, "too few test windows", NO_TEST),  # 2 degrees of freedom
+        (40, 0.5, "too few windows or seeds", NO_TEST),  # no test
+        (200, 0.4005, "too few windows or seeds", NO_TEST),  # 2 degrees of freedom
         (1000, 0.4001, "no significant difference", NOT_SIGNIFICANT),
         (200, 4.0, "worse", WORSE),  # significant even with 2 degrees of freedom
         (1000, 0.5, "worse", WORSE),
@@ -48,7 +55,7 @@ def test_verdicts_and_their_sentences(
     task = two_variants(tmp_path, windows=windows, other=other)
     assert get_verdict(task, task.variants[1]) == verdict
     best, test, _ = describe_results(task)
-    assert best == "full has the lowest MSE: 0.400."
+    assert best == "full has the lowest MSE: 0.400 ± 0.000."
     assert test.startswith(sentence)
     assert (" †" in format_markdown([task]).splitlines()[5]) == (verdict != "worse")
 
@@ -85,8 +92,15 @@ def test_runs_that_kept_only_their_linear_model_are_counted(tmp_path: Path, caps
     ("windows", "facts"),
     [
         (40, ["No test: it needs test windows that span at least two horizons."]),
-        (100, ["span only 4 horizons, so only large", "from 1 cosine term (", "with 1 degree of freedom"]),
-        (671, ["span only 27 horizons, so only large", "from 6 cosine terms (", "with 6 degrees of freedom"]),
+        (100, ["span only 4 horizons, so only large", "from 1 cosine term ("]),
+        (
+            671,
+            [
+                "span only 27 horizons, so only large",
+                "from 6 cosine terms (",
+                "both the windows and the seeds",
+            ],
+        ),
         (800, ["all but one of their 24 steps", "(Bonferroni): 1 for variants, 3 for baselines"]),
     ],
 )
@@ -94,6 +108,39 @@ def test_the_description_of_the_test(tmp_path: Path, windows: int, facts: list[s
     description = describe_test(two_variants(tmp_path, windows=windows, other=0.41))
     assert [fact for fact in facts if fact not in description] == []
     assert ("only large differences are significant" in description) == (windows in (100, 671))
+
+
+def test_variants_of_one_seed_are_not_tested(tmp_path: Path, capsys) -> None:
+    task = two_variants(tmp_path, windows=1000, other=0.5, seeds=1)
+    assert get_verdict(task, task.variants[1]) == "one seed: unknown"
+    assert describe_results(task)[1].startswith(
+        "One seed of each variant: whether the others are worse is unknown"
+    )
+    assert "variants are not tested against each other" in describe_test(task)
+    assert format_markdown([task]).splitlines()[5].startswith("| linear | 1 | 0.500 † |")
+    assert "+25.0 % – | – |" in format_markdown([task]).splitlines()[5]
+    assert get_verdict(task, task.baselines[-1]) == "worse"
+    print_tables([task], [])
+    assert "one seed: unknown" in capsys.readouterr().out
+
+
+def test_a_difference_that_seeds_explain_is_not_significant(tmp_path: Path) -> None:
+    luck = two_variants(tmp_path / "luck", windows=1000, other=0.45, seeds=4, spread=0.06)
+    assert get_verdict(luck, luck.variants[1]) == "no significant difference"
+    low, high = luck.relative_interval(luck.variants[1])
+    assert low < 0 < 0.125 < high
+    skill = two_variants(tmp_path / "skill", windows=1000, other=0.45, seeds=5, spread=0.003)
+    assert get_verdict(skill, skill.variants[1]) == "worse"
+
+
+def test_variants_with_the_same_forecasts_are_called_equal(tmp_path: Path) -> None:
+    for attention in ("full", "probsparse"):
+        for seed in (1, 2):
+            config = {**configuration(f"attention={attention}"), "seed": seed}
+            make_run(tmp_path / f"{attention}-{seed}", config, mse=0.4 + 0.01 * seed)
+    task = compared(tmp_path)
+    assert get_verdict(task, task.variants[1]) == "equal"
+    assert describe_results(task)[0] == "All 2 variants forecast the same: MSE 0.415 ± 0.007."
 
 
 def test_one_window_one_run_and_one_variant_are_singular(tmp_path: Path) -> None:
