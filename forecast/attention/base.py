@@ -111,6 +111,10 @@ class Attention(nn.Module, ABC):
     ) -> Float[Tensor, "batch heads query_len head_dim"]:
         """Compute one output for each query."""
 
+    def equals_softmax(self, query_len: int, memory_len: int) -> str:
+        """Why the type computes exact softmax attention at these lengths; empty where it does not, or always does."""
+        return ""
+
     def project_out(
         self,
         mixed: Float[Tensor, "batch query_len d_model"],

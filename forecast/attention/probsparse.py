@@ -185,6 +185,10 @@ class ProbSparseAttention(Attention):
         self.factor = factor
         self.sampling = sampling
 
+    def equals_softmax(self, query_len: int, memory_len: int) -> str:
+        keeps_all = sample_size(self.factor, query_len) == query_len
+        return f"keeps every one of {query_len} queries" if keeps_all else ""
+
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return probsparse_attention(
             q,

@@ -1,6 +1,6 @@
 """Body of `python -m forecast.train`: train a forecaster, test it beside baselines, save the results."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from forecast.reports.series import tabulate_series
 from forecast.system import signals
 from forecast.system.memory import PeakMemory, keep_freed_memory
 from forecast.training import lightning_warnings, loggers, report
+from forecast.training.attention_slots import summarize_attention
 from forecast.training.build import (
     batches_before_training,
     find_callback,
@@ -193,6 +194,9 @@ def describe_run(
         "ms_per_window": throughput.ms_per_window,
         "peak_memory_mb": memory.megabytes(),
         "attention": config.model.attention.name,
+        "attention_slots": {
+            name: asdict(slot) for name, slot in summarize_attention(forecaster.model).items()
+        },
         "data": config.data.name,
         "eval_stride": data.eval_stride,
         "missing": missing_shares(data.panel, data.feature_columns, data.target_columns),

@@ -12,7 +12,6 @@ import torch
 from omegaconf import DictConfig
 from rich.console import Console
 
-from forecast.attention import Attention
 from forecast.data import DataModule
 from forecast.data.even_spacing import spread
 from forecast.evaluation.errors import SCORES
@@ -26,6 +25,7 @@ from forecast.reports.terminal import print_scores, which_windows
 from forecast.system import signals
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import plural
+from forecast.training.attention_slots import describe_equal_to_softmax, summarize_attention
 from forecast.training.examples import Examples
 from forecast.training.inputs import describe_inputs, describe_panel
 from forecast.training.inputs_used import find_linear, join_inputs, list_inputs
@@ -66,11 +66,7 @@ class RunReport:
 
 def introduce(config: DictConfig, data: DataModule, model: ForecastModel, trainer: L.Trainer) -> None:
     """Print the data, the attention layers and the model before training starts."""
-    attention = {
-        layer.slot: f"{layer.slot} {type(module).__name__.removesuffix('Attention')} ({module.role})"
-        for layer in model.attention_layers()
-        if isinstance(module := model.get_submodule(layer.name), Attention)
-    }
+    slots = summarize_attention(model)
     windows = ", ".join(f"{count:,} {split}" for split, count in data.n_windows.items())
     console = Console(soft_wrap=True, highlight=False, markup=False)
     console.print(f"data       {data.title}: {describe_panel(data.panel)}")
@@ -86,8 +82,11 @@ def introduce(config: DictConfig, data: DataModule, model: ForecastModel, traine
     has_covariates = data.panel.future_covariates or data.n_features > data.n_targets
     if has_covariates and find_linear(model) is not None:
         console.print(f"linear     reads {join_inputs(list_inputs(model, data, untrained=True))}")
-    if attention:
-        console.print(f"attention  {config.model.attention.name}: {', '.join(attention.values())}")
+    if slots:
+        layers = ", ".join(f"{slot} {one}" for slot, one in slots.items())
+        console.print(f"attention  {config.model.attention.name}: {layers}")
+    if note := describe_equal_to_softmax(slots):
+        console.print(f"note       {note}")
     console.print(
         f"model      {config.model._target_.rsplit('.', 1)[-1]}, {sum(p.numel() for p in model.parameters()):,} "
         f"parameters; {trainer.world_size} × {trainer.strategy.root_device.type}, {config.trainer.precision}, "

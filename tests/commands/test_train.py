@@ -95,7 +95,16 @@ def test_prints_the_table_and_where_everything_is(run: tuple[Path, str]) -> None
     for word in ("probsparse", "naive", "seasonal naive", "linear", "skill", "MASE", "every one counted"):
         assert word in printed
     assert str(folder) in printed
-    assert "encoder ProbSparse (self), decoder ProbSparse (causal), cross Full (cross)" in printed
+    assert "encoder ProbSparse (self, 12 tokens), decoder ProbSparse (causal, 11 tokens)" in printed
+    assert "cross Full (cross, 11 × 6 tokens)" in printed
+    assert (
+        "exact softmax attention, as attention=full does (encoder: ProbSparse keeps every one of 12"
+        in printed
+    )
+    slots = json.loads((folder / "metrics.json").read_text())["attention_slots"]
+    assert {name: (slot["queries"], slot["keys"]) for name, slot in slots.items()} == {
+        "encoder": (12, 12), "decoder": (11, 11), "cross": (11, 6),
+    }  # fmt: skip
 
 
 def test_the_run_folder_holds_everything(run: tuple[Path, str]) -> None:

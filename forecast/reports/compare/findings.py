@@ -15,6 +15,8 @@ def describe_results(task: Task) -> list[str]:
     """Return the result in sentences: the best variant, the test of the others, and the best baseline."""
     sentences = describe_variants(task) if len(task.variants) > 1 else []
     sentences.append(describe_baseline(task))
+    if task.beats_best_baseline(task.best) and get_verdict(task, task.best_baseline) != "worse":
+        sentences.append(f"The difference of {task.best.name} from that baseline is not significant.")
     if note := task.linear_only_note:
         sentences.append(note)
     return sentences
@@ -94,8 +96,9 @@ def describe_test(task: Task) -> str:
     """Return how the significance was tested, or an empty string if there is only one variant."""
     if len(task.variants) < 2:
         return ""
-    losses = [entry.tested_losses for entry in task.variants[:2]]
-    degrees = int(diebold_mariano(*losses, task.overlap).degrees_of_freedom)
+    first, second, *_ = task.variants
+    of_windows = diebold_mariano(first.tested_losses, second.tested_losses, task.overlap)
+    degrees = int(of_windows.degrees_of_freedom)
     if degrees == 0:
         return "No test: it needs test windows that span at least two horizons."
     horizons = plural(len(task.best.tested_losses) // task.overlap, "horizon")

@@ -1,0 +1,50 @@
+"""What the attention layers of a model are: type, role and number of tokens, by slot."""
+
+from dataclasses import dataclass
+
+from forecast.attention import Attention
+from forecast.models import ForecastModel
+
+
+@dataclass(frozen=True)
+class SlotSummary:
+    """The first attention layer of a slot (encoder, decoder or cross).
+
+    type: name of the class without `Attention`.
+    role: self, causal or cross.
+    queries, keys: numbers of tokens.
+    equals_softmax: why the layer computes exact softmax attention at these lengths; empty where it does not.
+    """
+
+    type: str
+    role: str
+    queries: int
+    keys: int
+    equals_softmax: str
+
+    def __str__(self) -> str:
+        tokens = f"{self.queries} × {self.keys}" if self.role == "cross" else f"{self.queries}"
+        return f"{self.type} ({self.role}, {tokens} tokens)"
+
+
+def summarize_attention(model: ForecastModel) -> dict[str, SlotSummary]:
+    """Summarise the attention of each slot; empty for a model without attention layers."""
+    found: dict[str, SlotSummary] = {}
+    for layer in model.attention_layers():
+        module = model.get_submodule(layer.name)
+        if layer.slot not in found and isinstance(module, Attention):
+            queries, keys = len(layer.query_steps), len(layer.memory_steps)
+            name = type(module).__name__.removesuffix("Attention")
+            reason = module.equals_softmax(queries, keys)
+            found[layer.slot] = SlotSummary(name, str(module.role), queries, keys, reason)
+    return found
+
+
+def describe_equal_to_softmax(slots: dict[str, SlotSummary]) -> str:
+    """One sentence on the slots whose attention equals softmax at these lengths; empty where there is none."""
+    reasons = [
+        f"{slot}: {one.type} {one.equals_softmax}" for slot, one in slots.items() if one.equals_softmax
+    ]
+    return (
+        f"computes exact softmax attention, as attention=full does ({', '.join(reasons)})" if reasons else ""
+    )
