@@ -45,7 +45,15 @@ OF_THE_MODEL = (
 )
 """Settings that are always those of training."""
 
-OF_A_FRAME = (*OF_THE_MODEL, "batch_size", "eval_batch_size", "split", "windows_per_epoch", "eval_stride")
+OF_A_FRAME = (
+    *OF_THE_MODEL,
+    "scale_by",
+    "batch_size",
+    "eval_batch_size",
+    "split",
+    "windows_per_epoch",
+    "eval_stride",
+)
 """Settings that apply to a DataFrame."""
 
 OF_A_STORE = (*OF_A_FRAME, "past_covariates", "future_covariates")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from forecast import Model, load
 from forecast.inference.predict import predict
@@ -216,3 +217,19 @@ def test_a_baseline_forecasts_each_series(model: Model, frame: pd.DataFrame) -> 
     assert (found["y-lo-80"] < found["y-hi-80"]).all()  # type: ignore
     widths = (found["y-hi-80"] - found["y"]).groupby(level=0).first()
     assert widths.nunique() == len(LENGTHS)  # each series has its own scale and its own errors  # type: ignore
+
+
+def test_new_series_have_the_scale_of_all_where_training_had(
+    tmp_path: Path, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame[["unique_id", "ds", "y"]].dropna().to_csv(tmp_path / "sales.csv", index=False)
+    settings = (*TINY, "data=long", "data.path=sales.csv", "data.scale_by=all", "data.split=[0.5,0.3,0.2]")
+    result = train(tmp_path, settings=(*settings, "logger=[]", "trainer.max_epochs=1"))
+    assert result.returncode == 0, result.stderr
+    monkeypatch.chdir(tmp_path)
+    model = load(only(tmp_path, "runs/*"))
+    new = long_frame()[["unique_id", "ds", "y"]].dropna()
+    new = new[new["unique_id"] == new["unique_id"].iloc[0]].assign(unique_id="new")
+    new["y"] = 1000 * new["y"]
+    scaler = model.data_of_frame(new).target_scaler
+    torch.testing.assert_close(scaler.scale[:1], model.scaler.scale[:1])
