@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from omegaconf import DictConfig
 from rich.console import Console
 
@@ -39,7 +40,7 @@ def explain(config: DictConfig) -> None:
     variable = choose_variable(trained)
     if variable is not None:
         calls = [call.select_sequence(variable) for call in calls]
-    notes = describe_layers(trained)
+    notes = [*describe_layers(trained), *warn_of_trained_windows(trained, data, window.split)]
     layers = [] if adds_nothing(trained) else choose_layers(config, trained, data, window, calls)
     explained = [explain_layer(layer) for layer in track(layers, "Drawing")]
     inputs = study_inputs(config, trained, data, window)
@@ -53,6 +54,15 @@ def explain(config: DictConfig) -> None:
         files = sorted(path.name for path in folder.iterdir())
     print_numbers(title, notes, inputs, explained)
     print(f"saved in {output}: {describe_files(files)}")
+
+
+def warn_of_trained_windows(trained: TrainedModel, data: DataModule, split: str) -> list[str]:
+    """Say that windows of the split were trained on, as after a refit: their errors are lower than those of a test."""
+    windows = data.windows[split]
+    note = trained.note_on(data.panel.dates(windows.origins(torch.arange(len(windows))).numpy()))
+    return (
+        [f"{note}; the run's best.ckpt was trained on earlier rows only"] if note and split == "test" else []
+    )
 
 
 def check_options(config: DictConfig) -> None:

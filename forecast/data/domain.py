@@ -134,6 +134,7 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
         row = _find_outside(panel, i, low, high, above)
         if row is None:
             continue
+        least, most = _extremes(panel, i)
         value, series = float(panel.values[row : row + 1][0, i]), panel.series_of(np.array([row]))
         where = f"{panel.dates(np.array([row]))[0]}" + (
             f" in {panel.ids[series][0]}" if panel.has_ids else ""
@@ -143,13 +144,21 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
             reason = f"data.transform={kind} takes values above {above:g}: {advice}"
         elif value < low:
             reason = (
-                f"below data.lower={low:g}: correct the value, or train with a bound of at most {value:g}"
+                f"below data.lower={low:g}: correct the value, or train with a bound of at most {least:g}"
             )
         else:
             reason = (
-                f"above data.upper={high:g}: correct the value, or train with a bound of at least {value:g}"
+                f"above data.upper={high:g}: correct the value, or train with a bound of at least {most:g}"
             )
         raise DataError(f"{name}: {panel.columns[i]} is {value:g} at {where}, {reason}")
+
+
+def _extremes(panel: Panel, column: int) -> tuple[float, float]:
+    """The lowest and the highest value of a column."""
+    values = panel.values
+    if isinstance(values, StoredValues):
+        return float(values.minimum[column]), float(values.maximum[column])
+    return float(np.nanmin(values[:, column])), float(np.nanmax(values[:, column]))
 
 
 def _find_outside(panel: Panel, column: int, low: float, high: float, above: float) -> int | None:

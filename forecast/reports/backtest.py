@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from forecast.evaluation.backtest import Backtest
-from forecast.evaluation.names import LABELS, MODEL, labels
+from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR, labels
 from forecast.reports import figures
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import format_column
@@ -116,12 +116,13 @@ def print_backtest(folder: Path, found: Backtest) -> None:
     for heading in ("MSE\nscaled", "MAE\nscaled", "RMSE\nunits", "MAE\nunits", "MASE", "best at"):
         table.add_column(heading, justify="right")
     origins, scores = tabulate_origins(found), tabulate_scores(found)
-    best = origins[[f"{name}_mse" for name in scores]].to_numpy().argmin(axis=1)
+    errors = origins[[f"{name}_mse" for name in scores]].to_numpy()
+    is_best = errors <= (1 + SAME_ERROR) * np.nanmin(errors, axis=1, keepdims=True)
     columns = [
         format_column(column) for column in zip(*(row.values() for row in scores.values()), strict=True)
     ]
     for number, (name, *row) in enumerate(zip(scores, *columns, strict=True)):
-        wins = f"{(best == number).sum()}/{len(origins)}"
+        wins = f"{is_best[:, number].sum()}/{len(origins)}"
         table.add_row(LABELS.get(name, found.attention), *row, wins, style="bold" if name == MODEL else None)
     console = Console(soft_wrap=True, highlight=False, markup=False)
     Console(markup=False).print(table)

@@ -1,11 +1,10 @@
 """Scores of each series, as a table and in lines for the terminal."""
 
-import numpy as np
 import pandas as pd
 
 from forecast.data import DataModule
 from forecast.evaluation.errors import SCORES, average
-from forecast.evaluation.names import LABELS, MODEL
+from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR
 from forecast.evaluation.results import Results
 
 MAX_NAMED = 5
@@ -33,10 +32,11 @@ def describe_series(table: pd.DataFrame, baseline: str) -> list[str]:
 
     `table` is that of `tabulate_series`.
     """
-    better = np.count_nonzero(table[f"{MODEL}_mse"] < table[f"{baseline}_mse"])
+    model, other = table[f"{MODEL}_mse"].to_numpy(), table[f"{baseline}_mse"].to_numpy()
+    better, worse = (int((a < (1 - SAME_ERROR) * b).sum()) for a, b in ((model, other), (other, model)))
     lines = [
         f"series     {len(table):,} tested; the model has less squared error than {LABELS[baseline]} in {better:,} "
-        f"({100 * better / len(table):.0f}%)"
+        f"({100 * better / len(table):.0f}%), more in {worse:,}"
     ]
     mase = table.set_index("unique_id").pop(f"{MODEL}_mase").dropna()
     if len(mase):

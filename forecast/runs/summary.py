@@ -134,7 +134,7 @@ def describe_linear_only(metrics: Sequence[dict[str, Any]]) -> str:
     """Return a sentence on the runs whose tested model is the linear model only; empty if there are none."""
     count = sum(run.get("best_epoch") == 0 for run in metrics)
     which = "The run" if len(metrics) == 1 else f"{count} of {len(metrics)} runs"
-    why = "no epoch lowered the validation error, so attention has no part in the scores"
+    why = "no epoch was 1% better on validation windows, so attention has no part in the scores"
     return f"{which} kept only the linear model: {why}." if count else ""
 
 

@@ -232,6 +232,17 @@ def test_the_part_of_the_layers_is_said(run, place: Path, monkeypatch: pytest.Mo
     assert describe_layers(load(run("full"))) == ["attention full; cross-attention FullAttention"]
 
 
+def test_windows_that_a_refit_was_trained_on_are_said(
+    quantile_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    asked = (f"output={tmp_path}/why", "importance_windows=0")
+    for checkpoint, said in ((quantile_run, True), (quantile_run / "checkpoints" / "best.ckpt", False)):
+        capsys.readouterr()
+        given = (f"checkpoint={checkpoint}", *asked, "overwrite=true")
+        assert answer(monkeypatch, "explain", quantile_run.parents[1], *given) == 0
+        assert ("were trained on: their errors say little" in capsys.readouterr().out) == said
+
+
 def test_names_are_text_in_the_page(tmp_path: Path) -> None:
     """A title that looks like a tag, as a file's name may."""
     window = Picture("window", Figure(), "<i>caption</i>")

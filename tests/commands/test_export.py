@@ -218,6 +218,22 @@ def test_the_printed_program_reads_a_file_as_predict_does(
     np.testing.assert_allclose(found[0], expected, rtol=1e-5)
 
 
+def test_the_printed_program_refuses_rows_that_it_does_not_complete(
+    exported: Exported, tmp_path: Path
+) -> None:
+    table = read(exported.folder)
+    gone, empty = table.drop(index=table.index[-4]), table.copy()
+    empty.iloc[-4, 1] = np.nan
+    for name, rows, said in (
+        ("gone", gone, "a date of the last rows"),
+        ("empty", empty, "a value of the last"),
+    ):
+        rows.to_csv(tmp_path / f"{name}.csv")
+        with pytest.raises(subprocess.CalledProcessError) as failed:
+            run_program(exported.said, tmp_path / f"{name}.csv", tmp_path)
+        assert said in failed.value.stderr
+
+
 @pytest.mark.long
 def test_quantiles_that_were_trained_are_exported_in_order(runs, tmp_path: Path, monkeypatch) -> None:
     quantile = (

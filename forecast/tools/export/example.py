@@ -48,7 +48,7 @@ about = json.loads(Path({str(path.with_suffix(".json"))!r}).read_text())
 {name_series(about) if many else ""}{write_reading(data, about["freq"], clock)}{make_indicators(about)}
 history = table.loc[: table[about["target_columns"]].last_valid_index()]
 past = history[about["feature_columns"]].tail(about["seq_len"])  # in data units
-{future}
+{write_checks(about)}{future}
 
 
 def time_features(dates):
@@ -64,6 +64,20 @@ inputs = {{
 }}
 {add_series_inputs(about) if many else ""}{call.format(path=str(path))}
 print(pd.DataFrame(forecast[0], index={write_zoned("future", clock)}, columns=about["target_columns"]))"""
+
+
+def write_checks(about: dict[str, Any]) -> str:
+    """The lines that refuse rows which `forecast.predict` completes and the program does not."""
+    lines = """\
+if past.isna().any(axis=None):
+    raise SystemExit("a value of the last rows is missing: complete it, or use forecast.predict")
+"""
+    if about.get("calendar") is not None:
+        return lines
+    return f"""{lines}\
+if not past.index.equals(pd.date_range(end=past.index[-1], periods=len(past), freq=about["freq"])):
+    raise SystemExit("a date of the last rows is missing: add its row, or use forecast.predict")
+"""
 
 
 def write_zoned(dates: str, clock: Clock) -> str:
