@@ -33,14 +33,14 @@ class FutureCovariates:
     Attributes:
         past: columns of the rows before a forecast origin.
         ahead: columns of the rows after a forecast origin, as they were known in advance.
-        n_ones: number of masks after these columns that are 1 in every row.
+        n_constant_masks: number of masks without columns of their own: they are 1 in every row, and follow the columns.
         known_steps: steps after the origin for which each column is known.
         is_mask: whether a column is a mask.
     """
 
     past: Rows
     ahead: Rows
-    n_ones: int
+    n_constant_masks: int
     known_steps: Int64[Tensor, " columns"]
     is_mask: Bool[Tensor, " columns"]
 
@@ -73,7 +73,7 @@ class FutureCovariates:
 
     @property
     def n_columns(self) -> int:
-        return self.past.n_columns + self.n_ones
+        return self.past.n_columns + self.n_constant_masks
 
     @property
     def depends_on_origin(self) -> bool:
@@ -84,18 +84,20 @@ class FutureCovariates:
         self, first: Int64[Tensor, " batch"], length: int
     ) -> Float32[Tensor, "batch {length} columns"]:
         """Windows of `length` rows before a forecast origin, which begin at these rows."""
-        return F.pad(self.past.windows(first, length), (0, self.n_ones), value=1.0)
+        return F.pad(self.past.windows(first, length), (0, self.n_constant_masks), value=1.0)
 
     def known_windows(
         self, origins: Int64[Tensor, " batch"], length: int
     ) -> Float32[Tensor, "batch {length} columns"]:
         """Windows of `length` rows after these forecast origins, as they are known at the origins."""
-        found = F.pad(self.ahead.windows(origins, length), (0, self.n_ones), value=1.0)
+        found = F.pad(self.ahead.windows(origins, length), (0, self.n_constant_masks), value=1.0)
         if not self.is_mask.any():
             return found
         last = origins[:, None] + self.known_steps.clamp(max=length) - 1
         repeated = (
-            F.pad(self.ahead[last], (0, self.n_ones)).diagonal(dim1=1, dim2=2).masked_fill(self.is_mask, 0.0)
+            F.pad(self.ahead[last], (0, self.n_constant_masks))
+            .diagonal(dim1=1, dim2=2)
+            .masked_fill(self.is_mask, 0.0)
         )
         is_known = torch.arange(length, device=origins.device)[:, None] < self.known_steps
         return torch.where(is_known, found, repeated[:, None])
@@ -104,7 +106,7 @@ class FutureCovariates:
         past = self.past.to(device)
         ahead = past if self.ahead is self.past else self.ahead.to(device)
         return FutureCovariates(
-            past, ahead, self.n_ones, self.known_steps.to(device), self.is_mask.to(device)
+            past, ahead, self.n_constant_masks, self.known_steps.to(device), self.is_mask.to(device)
         )
 
 

@@ -1,4 +1,4 @@
-"""What a model reads of a row beside the values."""
+"""The time features of a window: all that a model reads of a row beside the values of the columns."""
 
 from dataclasses import dataclass, replace
 

@@ -55,7 +55,7 @@ class DataModule:
     def __init__(self, source: Source, **options: Any) -> None:
         self.source, self.options = source, DataOptions(**options)
         self.seq_len, self.pred_len = self.options.seq_len, self.options.pred_len
-        self.tested = "test"  # the split that a test scores
+        self.tested_split = "test"  # the split that a test scores
         self._is_set_up = False
         self._panel: Panel | None = None  # as the source gives it
         self.categories: Categories | None = None

@@ -32,8 +32,8 @@ class PanelScaling:
     """Makes the scalers of the series of a panel.
 
     Attributes:
-        rows: the rows that the scale of each series is fitted to. A series without rows has the identity.
-        indicators: the columns that are indicators of categories, which have the identity.
+        rows: the rows that the scale of each series is fitted to. A series without rows is not scaled.
+        indicators: the columns that are indicators of categories, which are not scaled.
         kind, by: see `forecast.data.scaling.fit_scaler`.
     """
 

@@ -28,7 +28,7 @@ def find_window_starts(
     pred_len: int,
     eval_stride: int,
 ) -> dict[str, list[range]]:
-    """Of each split and series, the rows at which the pasts of its windows begin.
+    """For each split: for each series, the first rows of its windows.
 
     The pasts of validation and test may lie before their split, so that every row of the split is forecast. Warns of
     series without a window. Raises DataError for a split without any.

@@ -15,7 +15,7 @@ from forecast.evaluation.conformal import Calibration, scale_ratio
 from forecast.inference.model import TrainedModel
 from forecast.inference.origins import SeriesOrigins, history_of, scale_part, take_part, windows_from
 from forecast.inference.points import forecast_points
-from forecast.inference.roll import passes_over
+from forecast.inference.roll import rounded_horizon
 from forecast.system.progress import track
 
 REPLAYED_ROWS = 1_024
@@ -49,7 +49,7 @@ def adapted_offsets(
     """
     tested = model.tested()
     count = min(REPLAYED_ROWS, max(MIN_REPLAYED, MAX_REPLAYED // len(origins.rows)))
-    stride, passes = REPLAYED_ROWS // count, passes_over(horizon, model.pred_len)
+    stride, passes = REPLAYED_ROWS // count, rounded_horizon(horizon, model.pred_len)
     history = history_of(tested, baseline) + REPLAYED_ROWS + 1  # the first row is not read: it may be carried
     part, rows = take_part(tested, panel, origins, history=history, passes=passes)
     scaled = scale_part(tested, part, rows)

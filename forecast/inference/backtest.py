@@ -36,8 +36,8 @@ from forecast.training.lightning_data import LightningData
 from forecast.training.module import Forecaster
 from forecast.training.point_forecast import predict
 
-VALIDATION = 8
-"""One in `VALIDATION` of the dates before a training, the last ones, are validation dates."""
+VALIDATION_DIVISOR = 8
+"""The last eighth of the dates before a training are validation dates."""
 
 Point = Callable[[Batch], Tensor]
 """Function of a batch. Returns scaled point forecasts (batch, pred_len, n_targets)."""
@@ -119,7 +119,7 @@ def known_before(data: DataModule, cut: int) -> DataModule:
         DataError: too few dates lie before the position.
     """
     grid = data.panel.grid
-    validation = cut - max(cut // VALIDATION, data.pred_len)
+    validation = cut - max(cut // VALIDATION_DIVISOR, data.pred_len)
     if validation < 1:
         raise DataError(
             f"{data.name}: {cut:,} dates before the first origin, {grid[cut]}, are too few to train and validate on: "

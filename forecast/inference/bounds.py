@@ -13,7 +13,7 @@ from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import Level, bounds
 from forecast.inference.model import BATCH_SIZE, TrainedModel
 from forecast.inference.points import forecast_points
-from forecast.inference.roll import passes_over
+from forecast.inference.roll import rounded_horizon
 from forecast.system.errors import ConfigError, DataError, ForecastError
 from forecast.system.progress import track
 
@@ -99,7 +99,7 @@ def calibrate_rolled(
     model: TrainedModel, data: DataModule, levels: Sequence[Level], horizon: int, baseline: str | None = None
 ) -> Calibration:
     """Calibrate on at most `MAX_ROLLED_ORIGINS` rolled forecasts whose whole horizon lies in the validation rows."""
-    passes = passes_over(horizon, model.pred_len)
+    passes = rounded_horizon(horizon, model.pred_len)
     first, last = data.rows["val"]
     # The truth must lie within the validation rows; time features may lie after them.
     begin = np.maximum(data.panel.starts, first - model.seq_len)

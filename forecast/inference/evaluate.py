@@ -43,7 +43,7 @@ def evaluate(
         config=model.config,
     )
     forecaster.calibration = model.calibration
-    data.tested = split
+    data.tested_split = split
     trainer = make_test_trainer(model, progress=progress)
     served = LightningData(data)
     if forecaster.calibration is None:

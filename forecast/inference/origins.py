@@ -71,7 +71,10 @@ def choose_origins(model: TrainedModel, panel: Panel, start: str | pd.Timestamp 
 
 
 def find_date(panel: Panel, key: str, text: str | pd.Timestamp) -> int:
-    """Return the position of a user's date in the grid, or right after its end; far outside for any other date."""
+    """Return the position of a user's date in the grid, or right after its end.
+
+    A date that is not there gets a position before every row.
+    """
     date = read_date(key, text)
     try:
         wanted = pd.DatetimeIndex([panel.clock.read(date)])  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ from forecast.inference.origins import (
     windows_from,
 )
 from forecast.inference.points import check_baseline, forecast_model, forecast_points, reads_own_forecasts
-from forecast.inference.roll import passes_over
+from forecast.inference.roll import rounded_horizon
 from forecast.system.errors import ConfigError
 from forecast.system.progress import track
 
@@ -66,7 +66,7 @@ def predict(
     method = choose_method(model, method, levels, horizon, baseline)
     panel = model.select_columns(panel)
     origins = choose_origins(model, panel, start)
-    passes = passes_over(horizon, model.pred_len)
+    passes = rounded_horizon(horizon, model.pred_len)
     history = max(history_of(model, baseline) + 1, 4 * horizon, 48)  # the first row may be carried, not read
     part, rows = take_part(model, panel, origins, history=history, passes=passes, ahead=ahead)
     scaled = scale_part(model, part, rows)

@@ -12,8 +12,8 @@ Step = Callable[[Batch], Tensor]
 """Function of a batch of windows. Returns scaled forecasts (batch, pred_len, n_targets), or quantiles of them."""
 
 
-def passes_over(horizon: int, pred_len: int) -> int:
-    """Number of steps that the passes of the network forecast: the horizon, rounded up to a multiple of pred_len."""
+def rounded_horizon(horizon: int, pred_len: int) -> int:
+    """The horizon, rounded up to a multiple of pred_len: the steps that whole passes of the network forecast."""
     return -(-horizon // pred_len) * pred_len
 
 

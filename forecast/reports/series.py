@@ -18,7 +18,7 @@ def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame | None:
     """
     if not data.panel.has_ids:
         return None
-    windows = [len(starts) for starts in data.windows[data.tested].starts]
+    windows = [len(starts) for starts in data.windows[data.tested_split].starts]
     table: dict[str, object] = {"unique_id": data.panel.ids, "windows": windows}
     for name, errors in results.errors.items():
         scores, counts = errors.by_series(), errors.series_counts

@@ -38,9 +38,9 @@ def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> l
         past |= set(() if model.tokens == "independent" else range(n_features))
         for column in range(len(data.panel.future_covariates)):
             known[column] = known.get(column, False) or model.future_calendar
-    read = [f"past of {name(data, data.feature_columns[i])}" for i in sorted(targets | past)]
+    read = [f"past of {file_column(data, data.feature_columns[i])}" for i in sorted(targets | past)]
     read += [
-        f"{'future' if ahead else 'past'} of {name(data, data.panel.future_covariates[i])}"
+        f"{'future' if ahead else 'past'} of {file_column(data, data.panel.future_covariates[i])}"
         for i, ahead in sorted(known.items())
     ]
     if linear is None or not untrained:
@@ -53,7 +53,7 @@ def find_linear(model: ForecastModel) -> LinearModel | None:
     return next((module for module in model.children() if isinstance(module, LinearModel)), None)
 
 
-def name(data: DataModule, column: str) -> str:
+def file_column(data: DataModule, column: str) -> str:
     """The name of a column in the file: that of the category for the indicator of one of its values."""
     return data.panel.indicators.get(column, column)
 

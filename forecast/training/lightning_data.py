@@ -27,7 +27,7 @@ class LightningData(L.LightningDataModule):
         return self._loader("val")
 
     def test_dataloader(self) -> WindowLoader:
-        return self._loader(self.data.tested)
+        return self._loader(self.data.tested_split)
 
     def _loader(self, split: str) -> WindowLoader:
         trainer = self.trainer

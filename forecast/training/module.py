@@ -157,7 +157,7 @@ class Forecaster(L.LightningModule):
         self._baselines = self.fitted.baselines()
         names = (MODEL, *self._baselines)
         self._sums = {name: self._new_sums() for name in names}
-        n_windows = data.n_windows[data.tested]
+        n_windows = data.n_windows[data.tested_split]
         self.test_windows = {name: torch.zeros(n_windows, 2, dtype=torch.float64) for name in names}
         assert self.calibration is not None, "trainer.validate calibrates, and comes before trainer.test"
         trained = None if self.is_untrained else self.quantiles
@@ -170,7 +170,7 @@ class Forecaster(L.LightningModule):
         }
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
-        windows, clip = self.data.windows[self.data.tested], self.data.clip_targets
+        windows, clip = self.data.windows[self.data.tested_split], self.data.clip_targets
         point = self.point(forecast := clip(self(batch), batch.series))
         with torch.autocast(self.device.type, enabled=False):
             found = {name: baseline(windows, batch) for name, baseline in self._baselines.items()}

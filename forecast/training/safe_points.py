@@ -11,7 +11,7 @@ from forecast.system import signals
 
 
 class SafePoints(Callback):
-    """Leave between the batches of validation and test if a signal was received, and remove Lightning's handler.
+    """End the run between two batches of validation or test if a signal was received.
 
     When a trainer starts, Lightning wraps the installed SIGTERM handler in its own, which sends a message to the other
     processes from inside the handler and ends the trainer with status 0. This callback restores the handlers from
