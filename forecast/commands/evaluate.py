@@ -9,6 +9,7 @@ from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
 from forecast.inference.evaluate import evaluate as evaluate_model
 from forecast.inference.model import TrainedModel, load_tested
+from forecast.inference.tested import note_on_test
 from forecast.reports.series import describe_series, tabulate_series
 from forecast.reports.terminal import print_scores, which_windows
 from forecast.system.errors import ConfigError
@@ -57,7 +58,7 @@ def save_by_series(path: Path, table: pd.DataFrame) -> None:
 def describe_overlap(model: TrainedModel, data: DataModule, split: str) -> list[str]:
     """Notes where scored rows were used in training, or where the split is not the split of the training run."""
     notes = []
-    if split == "test" and (note := model.note_on(first_test_dates(data))):
+    if split == "test" and (note := note_on_test(model, data)):
         notes.append(note)
     if data.options.split != "test" and (now := data.trained_until) != model.trained_until:
         notes.append(
@@ -69,11 +70,3 @@ def describe_overlap(model: TrainedModel, data: DataModule, split: str) -> list[
             f"the {split} rows were used in training; only the test split shows how accurate forecasts of new rows are"
         )
     return notes
-
-
-def first_test_dates(data: DataModule) -> pd.DatetimeIndex:
-    """The first test date of each series; none for several series unless all their rows are the test split."""
-    first, last = data.rows["test"]
-    if len(data.panel) > 1 and data.options.split != "test":
-        return pd.DatetimeIndex([])  # one series may be tested before another one's training ends
-    return data.panel.dates(first[first < last])

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
 from omegaconf import DictConfig
 from rich.console import Console
 
 from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
 from forecast.inference.model import TrainedModel, load
+from forecast.inference.tested import note_on_test
 from forecast.models.base import FULL_WEIGHT
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_folder, check_output_folder
@@ -57,12 +57,9 @@ def explain(config: DictConfig) -> None:
 
 
 def warn_of_trained_windows(trained: TrainedModel, data: DataModule, split: str) -> list[str]:
-    """Say that windows of the split were trained on, as after a refit: their errors are lower than those of a test."""
-    windows = data.windows[split]
-    note = trained.note_on(data.panel.dates(windows.origins(torch.arange(len(windows))).numpy()))
-    return (
-        [f"{note}; the run's best.ckpt was trained on earlier rows only"] if note and split == "test" else []
-    )
+    """Say that test windows were trained on, as after a refit: their errors are lower than those of a test."""
+    note = note_on_test(trained, data) if split == "test" else ""
+    return [f"{note}; the run's best.ckpt was trained on earlier rows only"] if note else []
 
 
 def check_options(config: DictConfig) -> None:

@@ -6,7 +6,9 @@ LABELS = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linea
 
 
 SAME_ERROR = 1e-4
-"""Relative difference of MSE up to which two forecasters count as equal: a model may be the linear baseline."""
+"""Relative difference of the MSE of one origin or series up to which two forecasters count as equal.
+
+A model that kept its linear part alone is the linear baseline, and differs from it by round-off."""
 
 
 def labels(attention: str) -> dict[str, str]:

@@ -110,13 +110,20 @@ def diebold_mariano(
     """
     difference = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     n, mean = len(difference), float(difference.mean())
-    if n < 2 * overlap or n < 5:
+    degrees = count_cosines(n, overlap)
+    if not degrees:
         return LossDifference(mean, math.nan, 0.0, comparisons)
-    degrees = max(1, min(int(0.4 * n ** (2 / 3)), n // (4 * overlap)))
     j = np.arange(1, degrees + 1)
     coefficients = np.fft.rfft(difference, 2 * n)[j]  # Σ d(t) exp(−iπ j (t − 1) / n)
     cosines = math.sqrt(2 / n) * np.real(coefficients * np.exp(-0.5j * math.pi * j / n))  # Λ
     return LossDifference(mean, float(np.mean(cosines**2)) / n, float(degrees), comparisons)
+
+
+def count_cosines(n: int, overlap: int) -> int:
+    """ν of `diebold_mariano` for n windows: the cosines that the variance is estimated from; 0: too few windows."""
+    if n < 2 * overlap or n < 5:
+        return 0
+    return max(1, min(int(0.4 * n ** (2 / 3)), n // (4 * overlap)))
 
 
 def add_seed_variance(difference: LossDifference, seeds: SeedVariance, share: float) -> LossDifference:
@@ -129,7 +136,7 @@ def add_seed_variance(difference: LossDifference, seeds: SeedVariance, share: fl
         seeds: the variance of one run.
         share: 1 / (number of seeds), summed over the forecasters that depend on the seed.
     """
-    if not difference.degrees_of_freedom or not share or not seeds.variance:
+    if not difference.degrees_of_freedom or not share:
         return difference
     of_windows, of_seeds = difference.variance, share * seeds.variance
     weighted = of_windows**2 / difference.degrees_of_freedom + of_seeds**2 / seeds.degrees_of_freedom

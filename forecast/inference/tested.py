@@ -1,6 +1,7 @@
-"""What the test of a run found about a forecast: skill and coverage, in lines for the terminal."""
+"""What the test of a run says of forecasts, in lines for the terminal: skill, coverage, test rows trained on."""
 
-from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR
+from forecast.data import DataModule
+from forecast.evaluation.names import LABELS, MODEL
 from forecast.evaluation.quantiles import Level
 from forecast.evaluation.results import Tested
 from forecast.inference.forecast import Forecast
@@ -15,7 +16,7 @@ def describe_test(model: TrainedModel, found: Forecast) -> list[str]:
         return [f"test       {compare(model.test, found.baseline, MODEL)}"]
     best = model.test.best_baseline
     lines = [compare(model.test, MODEL, best)]
-    if model.test.mse[best] < (1 - SAME_ERROR) * model.test.mse[MODEL]:
+    if model.test.mse[best] < model.test.mse[MODEL] and change_of(model.test, best, MODEL) != "0.0%":
         lines = [f"{compare(model.test, best, MODEL)}: baseline={best} forecasts with it"]
     if found.dates.shape[1] <= model.pred_len:
         lines += describe_coverage(model.test, found.method, list(found.low))
@@ -28,10 +29,15 @@ def compare(test: Tested, name: str, other: str) -> str:
     mse, other_mse = test.mse[name], test.mse[other]
     if other_mse == 0:
         return f"{two} had no error"
-    change = abs(mse / other_mse - 1)
-    if change <= SAME_ERROR:
+    change = change_of(test, name, other)
+    if change == "0.0%":
         return f"{one} and {two} had the same MSE"
-    return f"{one} had {change:.1%} {'less' if mse < other_mse else 'more'} MSE than {two}"
+    return f"{one} had {change} {'less' if mse < other_mse else 'more'} MSE than {two}"
+
+
+def change_of(test: Tested, name: str, other: str) -> str:
+    """The relative difference of two MSEs, of which the second is not 0, in percent and without a sign."""
+    return f"{abs(test.mse[name] / test.mse[other] - 1):.1%}"
 
 
 def describe_coverage(test: Tested, method: str, levels: list[Level]) -> list[str]:
@@ -42,3 +48,15 @@ def describe_coverage(test: Tested, method: str, levels: list[Level]) -> list[st
         for level in levels
         if f"{level:g}" in measured
     ]
+
+
+def note_on_test(model: TrainedModel, data: DataModule) -> str:
+    """Return a caution if the first test date of a series was trained on, as after a refit; else an empty string.
+
+    One of several series may be tested before the training of another one ends: several series are looked at only where
+    all their rows are the test split.
+    """
+    if len(data.panel) > 1 and data.options.split != "test":
+        return ""
+    first, last = data.rows["test"]
+    return model.note_on(data.panel.dates(first[first < last]))

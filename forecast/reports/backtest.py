@@ -117,7 +117,7 @@ def print_backtest(folder: Path, found: Backtest) -> None:
         table.add_column(heading, justify="right")
     origins, scores = tabulate_origins(found), tabulate_scores(found)
     errors = origins[[f"{name}_mse" for name in scores]].to_numpy()
-    is_best = errors <= (1 + SAME_ERROR) * np.nanmin(errors, axis=1, keepdims=True)
+    is_best = errors <= (1 + SAME_ERROR) * np.fmin.reduce(errors, axis=1, keepdims=True)
     columns = [
         format_column(column) for column in zip(*(row.values() for row in scores.values()), strict=True)
     ]

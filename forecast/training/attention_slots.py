@@ -46,5 +46,7 @@ def describe_equal_to_softmax(slots: dict[str, SlotSummary]) -> str:
         f"{slot}: {one.type} {one.equals_softmax}" for slot, one in slots.items() if one.equals_softmax
     ]
     return (
-        f"computes exact softmax attention, as attention=full does ({', '.join(reasons)})" if reasons else ""
+        f"these layers compute exact softmax attention, as attention=full does ({', '.join(reasons)})"
+        if reasons
+        else ""
     )

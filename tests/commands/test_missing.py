@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.support.commands import PLAIN, TINY, answer, only, train_here
+from tests.support.commands import PLAIN, TINY, answer, explain_and_export, only, train_here
 from tests.support.csv_files import write_csv
 
 SEQ, PRED = 12, 5  # of TINY
@@ -60,18 +60,7 @@ def test_every_command_reads_it(place: Path, monkeypatch: pytest.MonkeyPatch, tm
         answer(monkeypatch, "backtest", place, f"checkpoint={run}", "steps=40", f"output_root={tmp_path}")
         == 0
     )
-    assert answer(monkeypatch, "explain", place, f"checkpoint={run}", f"output={tmp_path}/why") == 0
-    assert (
-        answer(
-            monkeypatch,
-            "export",
-            place,
-            f"checkpoint={run}",
-            "format=torch_export",
-            f"output={tmp_path}/model.pt2",
-        )
-        == 0
-    )
+    explain_and_export(monkeypatch, place, run, tmp_path)
 
 
 def test_a_run_says_how_many_values_are_missing(

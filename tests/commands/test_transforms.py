@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from forecast.api import load
-from tests.support.commands import answer, only, train_here
+from tests.support.commands import answer, explain_and_export, only, train_here
 
 OPTIONS = ("trainer.max_epochs=1", "logger=[]", "data.lower=0", "levels=[80]", "data.season=24")
 
@@ -96,18 +96,7 @@ def test_every_command_reads_it(
     assert scores["model"]["mae_raw"] == pytest.approx(
         np.abs(table["model"] - table["truth"]).mean(), rel=1e-4
     )
-    assert answer(monkeypatch, "explain", place, f"checkpoint={run}", f"output={tmp_path}/why") == 0
-    assert (
-        answer(
-            monkeypatch,
-            "export",
-            place,
-            f"checkpoint={run}",
-            "format=torch_export",
-            f"output={tmp_path}/model.pt2",
-        )
-        == 0
-    )
+    explain_and_export(monkeypatch, place, run, tmp_path)
     about = json.loads((tmp_path / "model.json").read_text())
     assert (about["transforms"], about["lower"]) == (["log1p", "log1p"], [0, 0])
 

@@ -48,10 +48,10 @@ def make_chart_data(task: Task, n_tasks: int) -> dict[str, Any]:
 
 def make_difference(task: Task, entry: Entry) -> Values | None:
     """Return the MSE minus the best variant's and its 95% interval, in percent of the latter; None if it is unknown."""
-    if entry is task.best or not math.isfinite(task.relative_interval(entry)[0]):
+    if entry is task.best:
         return None
-    ends = task.relative_interval(entry)
-    return round_values([100 * sum(ends) / 2, *(100 * end for end in ends)])
+    numbers = [task.relative_difference(entry), *task.relative_interval(entry)]
+    return None if any(map(math.isnan, numbers)) else round_values([100 * number for number in numbers])
 
 
 def make_cost(task: Task, key: str, heading: str) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from forecast.evaluation.significance import diebold_mariano
+from forecast.evaluation.significance import count_cosines
 from forecast.reports.compare.number_format import format_number, format_p_value
 from forecast.reports.compare.scores import EQUAL, NOT_SIGNIFICANT, ONE_SEED, TOO_FEW, get_verdict
 from forecast.reports.compare.task import Task
@@ -96,9 +96,7 @@ def describe_test(task: Task) -> str:
     """Return how the significance was tested, or an empty string if there is only one variant."""
     if len(task.variants) < 2:
         return ""
-    first, second, *_ = task.variants
-    of_windows = diebold_mariano(first.tested_losses, second.tested_losses, task.overlap)
-    degrees = int(of_windows.degrees_of_freedom)
+    degrees = count_cosines(len(task.best.tested_losses), task.overlap)
     if degrees == 0:
         return "No test: it needs test windows that span at least two horizons."
     horizons = plural(len(task.best.tested_losses) // task.overlap, "horizon")

@@ -116,11 +116,10 @@ def make_test_cells(task: Task, entry: Entry) -> Iterator[Cell]:
     if entry is task.best:
         yield from (Cell(MISSING, 0.0), Cell(MISSING), Cell(MISSING), Cell.from_text("best", "leads"))
         return
-    best = task.best.mean("mse")
-    change = entry.mean("mse") / best - 1 if best > 0 else math.nan
+    change = task.relative_difference(entry)
     p = task.differences[entry.name].adjusted_p_value
     verdict = get_verdict(task, entry)
-    yield Cell(format_percent(change), change) if best > 0 else Cell(MISSING)
+    yield Cell(MISSING) if math.isnan(change) else Cell(format_percent(change), change)
     yield Cell(format_interval(*task.relative_interval(entry)))
     yield Cell(format_p_value(p), None if math.isnan(p) else p)
     yield Cell.from_text(verdict, VERDICT_STYLES.get(verdict, "tied"))

@@ -1,5 +1,6 @@
 """Short tables of a comparison in Markdown and LaTeX, for papers and READMEs."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 
@@ -46,18 +47,18 @@ def make_cells(task: Task) -> Iterator[tuple[Entry, list[tuple[str, bool]]]]:
             mean, deviation = mean_and_std(get_values(task, entry, column))
             text = format_number(mean, deviation) if column in SHOWN_SCORES else format_number(mean)
             cells.append((text, is_best_of_column(task, entry, mean, best[column])))
-        tests = ((text, False) for text in make_test_cells(task, entry))
+        tests = ((text, False) for text in format_test(task, entry))
         yield entry, [*cells[: len(SHOWN_SCORES)], *tests, *cells[len(SHOWN_SCORES) :]]
 
 
-def make_test_cells(task: Task, entry: Entry) -> tuple[str, str]:
+def format_test(task: Task, entry: Entry) -> tuple[str, str]:
     """Return the relative difference to the best variant with its interval, and the p-value."""
-    best = task.best.mean("mse")
     if entry is task.best:
         return "–", "–"
+    change = task.relative_difference(entry)
     interval = format_interval(*task.relative_interval(entry))
-    change = f"{format_percent(entry.mean('mse') / best - 1)} {interval}" if best > 0 else "–"
-    return change, format_p_value(task.differences[entry.name].adjusted_p_value)
+    text = "–" if math.isnan(change) else f"{format_percent(change)} {interval}"
+    return text, format_p_value(task.differences[entry.name].adjusted_p_value)
 
 
 def count_seeds(entry: Entry) -> str:

@@ -157,6 +157,11 @@ class Task:
         """Return whether the losses of all windows equal those of the best variant up to round-off."""
         return bool(np.allclose(entry.losses, self.best.losses, rtol=ROUND_OFF, atol=0))
 
+    def relative_difference(self, entry: Entry) -> float:
+        """Return the MSE minus the best variant's, relative to the latter; NaN where the best variant has no error."""
+        best = self.best.mean("mse")
+        return entry.mean("mse") / best - 1 if best > 0 else math.nan
+
     def relative_interval(self, entry: Entry) -> tuple[float, float]:
         """Return the 95% interval of the MSE minus the best variant's, relative to the latter; NaN where unknown."""
         best = self.best.mean("mse")

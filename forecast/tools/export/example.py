@@ -75,7 +75,7 @@ if past.isna().any(axis=None):
     if about.get("calendar") is not None:
         return lines
     return f"""{lines}\
-if not past.index.equals(pd.date_range(end=past.index[-1], periods=len(past), freq=about["freq"])):
+if (past.index != pd.date_range(end=past.index[-1], periods=len(past), freq=about["freq"])).any():
     raise SystemExit("a date of the last rows is missing: add its row, or use forecast.predict")
 """
 
