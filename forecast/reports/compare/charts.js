@@ -83,9 +83,9 @@ const charts = {
       };
     });
     return [points, {
-      height: Math.max(240, 90 + 28 * listed.length),
+      height: Math.max(340, 90 + 28 * listed.length),
       shapes: [{ type: "line", x0: 0, x1: 0, y0: 0, y1: 1, yref: "paper", line: { color: palette().text, width: 1 } }],
-      xaxis: { title: { text: "difference of MSE (%)" }, ticksuffix: " %", ...paddedRange([0, ...listed.flatMap((entry) => entry.difference)], 0.05) },
+      xaxis: { title: { text: "difference of MSE" }, ticksuffix: " %", ...paddedRange([0, ...listed.flatMap((entry) => entry.difference)], 0.05) },
       yaxis: {
         tickvals: listed.map((_, i) => listed.length - 1 - i), ticktext: listed.map((e) => shortened(e.name, width < 450 ? 18 : 30)),
         zeroline: false, range: [-0.7, listed.length - 0.3],
@@ -210,6 +210,7 @@ const SAVE = {
 
 // Entries that the legend of a chart names: not those that the chart omits or names on its axis.
 const IN_LEGEND = {
+  differences: () => false, // the axis names the entries
   mse: (entry) => entry === entry.task.bestBaseline, cost: (entry) => !entry.baseline, curves: (entry) => !entry.baseline,
   forecasts: (entry) => !entry.task.windows.missing.includes(entry.name),
 };
