@@ -8,11 +8,11 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from forecast.cli.compose import check_checkpoint
-from forecast.inference.ahead import is_of_store, read_ahead
 from forecast.inference.forecast import Forecast, describe_forecast
 from forecast.inference.model import TrainedModel, load
 from forecast.inference.points import check_baseline
 from forecast.inference.predict import predict as predict_panel
+from forecast.inference.store_future import is_of_store, read_ahead
 from forecast.inference.tested import describe_test
 from forecast.reports import figures
 from forecast.system.errors import ConfigError

@@ -73,7 +73,7 @@ def train(config: DictConfig, data: DataModule | None = None) -> float:
     if trainer.is_global_zero:
         start.take_over_best(folder, plain_settings(config), data)
         report.introduce(config, data, forecaster.model, trainer)
-        print(f"season     {describe_season(data, baselines.season)}")
+        print(f"season     {describe_season(data, baselines.naive_season)}")
 
     saved: RunReport | None = None
     with loggers.running(trainer.loggers):
@@ -167,7 +167,10 @@ def save_results(
     save_checkpoint(best.content, best.path)
     results = forecaster.results()
     signals.exit_if_received(" after the test")
-    facts = {**describe_run(config, trainer, forecaster, data, best, memory), "season": baselines.season}
+    facts = {
+        **describe_run(config, trainer, forecaster, data, best, memory),
+        "season": baselines.naive_season,
+    }
     metrics = {**results.content(), "n_windows": data.n_windows, **facts}
     examples, by_series = forecast_examples(forecaster, data, results), tabulate_series(data, results)
     saved = RunReport(Path(config.output_dir), data, metrics, results, by_series, examples)

@@ -10,7 +10,6 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from forecast.data.future_covariates import FutureCovariates
-from forecast.data.known_features import TimeFeatures, calendar_rows
 from forecast.data.missing import Fill, choose_methods
 from forecast.data.options import ScalingOptions
 from forecast.data.panel import Panel
@@ -18,6 +17,7 @@ from forecast.data.rows import DiskRows, Rows, TensorRows
 from forecast.data.scaler import Scaler
 from forecast.data.scales import Scales
 from forecast.data.static_features import encode_static, feature_names
+from forecast.data.step_features import StepFeatures, calendar_rows
 from forecast.data.stored_values import StoredValues
 from forecast.data.windows import Windows, read_past
 from forecast.system.errors import DataError
@@ -36,7 +36,7 @@ class ScaledPanel:
     panel: Panel
     scales: Scales
     values: Rows
-    time: TimeFeatures
+    time: StepFeatures
     fill: Fill | None
 
     @classmethod
@@ -54,7 +54,7 @@ class ScaledPanel:
             panel=panel,
             scales=scales,
             values=_scaled_rows(name, panel, scales.scaler),
-            time=TimeFeatures(
+            time=StepFeatures(
                 calendar=calendar_rows(panel, scales.timezone, options.holidays),
                 shifts=torch.from_numpy(panel.grid_starts - panel.starts),
                 future=future,

@@ -33,18 +33,18 @@ def split_rows(
     """
     if split in ("train", "test"):
         return {str(split): range(len(dates))}
-    parts = list(split) if isinstance(split, Sequence) and not isinstance(split, str) else [split]
-    numbers = [part for part in parts if isinstance(part, int | float) and part > 0]
-    if len(numbers) == 3 and _counts_months(parts):
-        train_end, val_end, end = _by_months(len(dates), freq, [int(part) for part in numbers])
-    elif len(parts) == len(numbers) == 3 and abs(sum(numbers) - 1) < 1e-6:
+    given = list(split) if isinstance(split, Sequence) and not isinstance(split, str) else [split]
+    numbers = [number for number in given if isinstance(number, int | float) and number > 0]
+    if len(numbers) == 3 and _counts_months(given):
+        train_end, val_end, end = _by_months(len(dates), freq, [int(number) for number in numbers])
+    elif len(given) == len(numbers) == 3 and abs(sum(numbers) - 1) < 1e-6:
         end = len(dates)
         train_end, val_end = int(end * numbers[0]), end - int(end * numbers[2])
-    elif len(parts) == 2 and not numbers:
-        train_end, val_end, end = _by_dates(dates, [str(part) for part in parts], clock or Clock())
+    elif len(given) == 2 and not numbers:
+        train_end, val_end, end = _by_dates(dates, [str(date) for date in given], clock or Clock())
     else:
         raise ConfigError(
-            f"data.split={parts} is not a split: give months of 30 days [12,4,4], fractions of the rows "
+            f"data.split={given} is not a split: give months of 30 days [12,4,4], fractions of the rows "
             "that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"
         )
     return {"train": range(train_end), "val": range(train_end, val_end), "test": range(val_end, end)}
@@ -64,7 +64,7 @@ def split_panel(panel: Panel, split: Split, *, seq_len: int, season: int) -> dic
     lengths = panel.lengths
     if panel.calendar is not None and _counts_months(split):
         raise ConfigError(
-            f"data.split={split} counts months of 30 days, which data.steps=rows has not: give parts"
+            f"data.split={split} counts months of 30 days, which data.steps=rows has not: give fractions"
         )
     has_dates = isinstance(split, Sequence) and not isinstance(split, str) and len(split) == 2
     rows = _split_at_dates(panel, split) if has_dates else _split_each_length(panel, split)
@@ -82,8 +82,8 @@ def split_panel(panel: Panel, split: Split, *, seq_len: int, season: int) -> dic
 def _split_at_dates(panel: Panel, split: Split) -> dict[str, tuple[PerSeries, PerSeries]]:
     """The first row and the row after the last one of each series and split, counted from the start of the series."""
     rows = {
-        name: (part.start - panel.grid_starts, part.stop - panel.grid_starts)
-        for name, part in split_rows(panel.grid, panel.freq, split, panel.clock).items()
+        name: (on_grid.start - panel.grid_starts, on_grid.stop - panel.grid_starts)
+        for name, on_grid in split_rows(panel.grid, panel.freq, split, panel.clock).items()
     }
     rows["test"] = rows["test"][0], panel.lengths
     return rows
@@ -93,18 +93,18 @@ def _split_each_length(panel: Panel, split: Split) -> dict[str, tuple[PerSeries,
     """As `_split_at_dates`, for splits that depend only on the length of a series: each length is split once."""
     lengths, number = np.unique(panel.lengths, return_inverse=True)
     longest = split_rows(panel.grid[: lengths[-1]], panel.freq, split)
-    found = [*(_split_if_long_enough(panel, int(length), split) for length in lengths[:-1]), longest]
+    splits = [*(_split_if_long_enough(panel, int(length), split) for length in lengths[:-1]), longest]
     return {
         name: (
-            np.array([part[name].start for part in found])[number],
-            np.array([part[name].stop for part in found])[number],
+            np.array([rows[name].start for rows in splits])[number],
+            np.array([rows[name].stop for rows in splits])[number],
         )
         for name in longest
     }
 
 
 def _counts_months(split: Split) -> bool:
-    return not isinstance(split, str) and len(split) == 3 and all(type(part) is int for part in split)
+    return not isinstance(split, str) and len(split) == 3 and all(type(number) is int for number in split)
 
 
 def _split_if_long_enough(panel: Panel, length: int, split: Split) -> dict[str, range]:
@@ -119,7 +119,7 @@ def _by_months(rows: int, freq: str, months: list[int]) -> tuple[int, int, int]:
     per_month = rows_in(days=30, freq=freq)
     if per_month == 0:
         raise ConfigError(
-            f"data.split={months} counts months of 30 days, which step {freq} does not divide: give parts"
+            f"data.split={months} counts months of 30 days, which step {freq} does not divide: give fractions"
         )
     train_end = months[0] * per_month
     val_end = train_end + months[1] * per_month

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from forecast.data.known_features import TimeFeatures
 from forecast.data.missing import Fill
 from forecast.data.rows import Rows
+from forecast.data.step_features import StepFeatures
 
 
 class Batch(NamedTuple):
@@ -41,7 +41,7 @@ class Windows:
     def __init__(
         self,
         values: Rows,
-        time: TimeFeatures,
+        time: StepFeatures,
         *,
         starts: Sequence[range],
         first_rows: Int64[Tensor, " series"],
@@ -121,11 +121,11 @@ class Windows:
         """The same windows over a copy of the rows on another device."""
         return self._like(self.values.to(device), self.time.to(device), self.starts, self.pred_len)
 
-    def on(self, values: Rows, time: TimeFeatures) -> "Windows":
+    def on(self, values: Rows, time: StepFeatures) -> "Windows":
         """The same windows over a copy of the rows."""
         return self._like(values, time, self.starts, self.pred_len)
 
-    def _like(self, values: Rows, time: TimeFeatures, starts: Sequence[range], pred_len: int) -> "Windows":
+    def _like(self, values: Rows, time: StepFeatures, starts: Sequence[range], pred_len: int) -> "Windows":
         return Windows(
             values,
             time,

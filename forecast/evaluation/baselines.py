@@ -98,8 +98,8 @@ class FittedBaselines:
     Attributes:
         linear: weights of the linear baseline.
         naive_mae: seasonal-naive MAE of the training rows of each series in data units (series, n_targets).
-        season: number of rows that the seasonal naive repeats. `naive_mae` has the season of the data instead, so that
-            MASE does not depend on the choice and stays comparable with published values.
+        naive_season: number of rows that the seasonal naive repeats. `naive_mae` has the season of the data instead, so
+            that MASE does not depend on the choice and stays comparable with published values.
         ids: names of the series.
         gram: sums over the training windows, for a warm start; None if read from a checkpoint.
         choice: settings of the linear baseline, if they were chosen: a warm start has the same.
@@ -107,7 +107,7 @@ class FittedBaselines:
 
     linear: LinearWeights
     naive_mae: Float[Tensor, "series n_targets"]
-    season: int
+    naive_season: int
     ids: Sequence[str]
     gram: Gram | None = None
     choice: Choice | None = None
@@ -129,7 +129,11 @@ class FittedBaselines:
 
     def baselines(self) -> dict[str, Baseline]:
         """The baselines by name."""
-        return {"naive": Naive(), "seasonal_naive": SeasonalNaive(self.season), "linear": Linear(self.linear)}
+        return {
+            "naive": Naive(),
+            "seasonal_naive": SeasonalNaive(self.naive_season),
+            "linear": Linear(self.linear),
+        }
 
     def naive_mae_of(self, ids: pd.Index) -> Float[Tensor, "series n_targets"]:
         """`naive_mae` of the series with these ids; NaN for a series without training rows."""
@@ -142,7 +146,12 @@ class FittedBaselines:
         """The content of a checkpoint. The ids of the series are in the state of the data module."""
         covariates = self.linear.tensors()
         own = covariates.pop("own")
-        return {"linear": own, "covariates": covariates, "naive_mae": self.naive_mae, "season": self.season}
+        return {
+            "linear": own,
+            "covariates": covariates,
+            "naive_mae": self.naive_mae,
+            "season": self.naive_season,
+        }
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any], ids: Sequence[str]) -> "FittedBaselines":
@@ -152,17 +161,17 @@ class FittedBaselines:
 
 
 def choose_season(data: DataModule) -> int:
-    """Choose the one of `data.seasons` with the lowest MSE of the seasonal naive on validation windows.
+    """Choose the one of `data.naive_seasons` with the lowest MSE of the seasonal naive on validation windows.
 
     Of equally good seasons it is the first. More than `MAX_SEASON_VALUES` values are thinned to evenly spaced windows.
     """
-    first, *others = data.seasons
+    first, *others = data.naive_seasons
     if not others:
         return first
     windows = data.windows["val"]
     most = max(1, MAX_SEASON_VALUES // (data.pred_len * data.n_targets))
-    chosen = torch.arange(0, len(windows), spread_stride(len(windows), most, max(data.seasons)))
-    errors = dict.fromkeys(data.seasons, 0.0)
+    chosen = torch.arange(0, len(windows), spread_stride(len(windows), most, max(data.naive_seasons)))
+    errors = dict.fromkeys(data.naive_seasons, 0.0)
     for index in chosen.split(WINDOWS_AT_ONCE):
         batch = windows.gather(index.to(windows.device))
         for season in errors:
@@ -171,9 +180,9 @@ def choose_season(data: DataModule) -> int:
     return min(errors, key=errors.__getitem__)
 
 
-def describe_season(data: DataModule, repeated: int) -> str:
+def describe_season(data: DataModule, naive_season: int) -> str:
     """Describe the season of the data, and the one that the seasonal naive repeats where it was chosen."""
-    if len(data.seasons) == 1:
+    if len(data.naive_seasons) == 1:
         return f"{data.season} rows"
-    others = " and ".join(f"{season}" for season in data.seasons)
-    return f"{repeated} rows for the seasonal naive, the best of {others} on validation windows; else {data.season}"
+    others = " and ".join(f"{season}" for season in data.naive_seasons)
+    return f"{naive_season} rows for the seasonal naive, the best of {others} on validation windows; else {data.season}"

@@ -13,7 +13,7 @@ from forecast.data.scaler import Scaler
 from forecast.evaluation.adaptive import adapt
 from forecast.evaluation.conformal import Calibration, scale_ratio
 from forecast.inference.model import TrainedModel
-from forecast.inference.origins import SeriesOrigins, history_of, scale_part, take_part, windows_from
+from forecast.inference.origins import SeriesOrigins, history_of, scale_excerpt, take_excerpt, windows_from
 from forecast.inference.points import forecast_points
 from forecast.inference.roll import rounded_horizon
 from forecast.system.progress import track
@@ -51,15 +51,15 @@ def adapted_offsets(
     count = min(REPLAYED_ROWS, max(MIN_REPLAYED, MAX_REPLAYED // len(origins.rows)))
     stride, passes = REPLAYED_ROWS // count, rounded_horizon(horizon, model.pred_len)
     history = history_of(tested, baseline) + REPLAYED_ROWS + 1  # the first row is not read: it may be carried
-    part, rows = take_part(tested, panel, origins, history=history, passes=passes)
-    scaled = scale_part(tested, part, rows)
-    trained = int(part.grid.searchsorted(pd.Timestamp(tested.trained_until), side="right"))  # type: ignore[arg-type]
-    first = np.maximum(part.starts + tested.seq_len, part.starts + trained - part.grid_starts)
+    excerpt, rows = take_excerpt(tested, panel, origins, history=history, passes=passes)
+    scaled = scale_excerpt(tested, excerpt, rows)
+    trained = int(excerpt.grid.searchsorted(pd.Timestamp(tested.trained_until), side="right"))  # type: ignore[arg-type]
+    first = np.maximum(excerpt.starts + tested.seq_len, excerpt.starts + trained - excerpt.grid_starts)
     counts = ((rows - first) // stride).clip(0, count)
     replayed = [
         range(row - stride * n, row, stride) for row, n in zip(rows.tolist(), counts.tolist(), strict=True)
     ]
-    errors = torch.full((len(part), count, horizon, len(tested.target_index)), torch.nan)
+    errors = torch.full((len(excerpt), count, horizon, len(tested.target_index)), torch.nan)
     if sum(counts):
         windows = windows_from(tested, scaled, replayed, passes)
         scaler = scaled.scales.scaler.select_columns(tested.target_index)

@@ -181,7 +181,7 @@ def describe_baseline(model: TrainedModel, baseline: str) -> str:
     assert model.baselines is not None
     how = {
         "naive": "repeats the last value",
-        "seasonal_naive": f"repeats the last {model.baselines.season:,} rows",
+        "seasonal_naive": f"repeats the last {model.baselines.naive_season:,} rows",
         "linear": "fitted to the training rows",
     }
     return f"{LABELS[baseline]} in place of the trained model: {how[baseline]}"

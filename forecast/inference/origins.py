@@ -17,9 +17,9 @@ from forecast.data.options import ScalingOptions
 from forecast.data.row_ranges import RowRanges, ranges
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scales import Scales
-from forecast.inference.ahead import take_future_from
 from forecast.inference.forecast import Values
 from forecast.inference.model import TrainedModel
+from forecast.inference.store_future import take_future_from
 from forecast.system.errors import ConfigError, DataError
 
 
@@ -112,7 +112,7 @@ def carry_into(panel: Panel, first: Int64[np.ndarray, " chosen"]) -> Panel:
     return replace(panel, future=future)
 
 
-def take_part(
+def take_excerpt(
     model: TrainedModel,
     panel: Panel,
     origins: SeriesOrigins,
@@ -129,7 +129,7 @@ def take_part(
     Args:
         history: rows before each origin that the forecasts need.
         passes: rows from the origin on that the forecasts need.
-        ahead: values of future covariates after the end of the only series, see `forecast.inference.ahead`.
+        ahead: values of future covariates after the end of the only series, see `forecast.inference.store_future`.
     """
     chosen, rows = origins
     has_scale = np.array(model.data_state["ids"])[np.array(model.data_state["has_scale"])]
@@ -137,11 +137,11 @@ def take_part(
     first = np.where(is_known, np.maximum(panel.starts[chosen], rows - history), panel.starts[chosen])
     stops = np.minimum(panel.stops[chosen], rows + passes)
     ends = np.minimum(panel.ends[chosen], stops)
-    part = carry_into(panel, first).take_rows(chosen, first, stops, ends)
-    part = add_rows_after_ends(part.with_dates_after_ends(passes), passes)
+    excerpt = carry_into(panel, first).take_rows(chosen, first, stops, ends)
+    excerpt = add_rows_after_ends(excerpt.with_dates_after_ends(passes), passes)
     if ahead is not None:
-        part = take_future_from(part, ahead)
-    return part, part.starts + rows - first
+        excerpt = take_future_from(excerpt, ahead)
+    return excerpt, excerpt.starts + rows - first
 
 
 def add_rows_after_ends(panel: Panel, steps: int) -> Panel:
@@ -166,10 +166,10 @@ def history_of(model: TrainedModel, baseline: str | None) -> int:
     if baseline != "seasonal_naive":
         return model.seq_len
     assert model.baselines is not None, "see check_baseline"
-    return max(model.seq_len, SEASONS_BACK * model.baselines.season)
+    return max(model.seq_len, SEASONS_BACK * model.baselines.naive_season)
 
 
-def scale_part(model: TrainedModel, part: Panel, rows: Int64[np.ndarray, " chosen"]) -> ScaledPanel:
+def scale_excerpt(model: TrainedModel, excerpt: Panel, rows: Int64[np.ndarray, " chosen"]) -> ScaledPanel:
     """Scale a panel as in training; a new series by its rows before its origin, `rows[s]`."""
     saved = model.config["data"]
     options = ScalingOptions(
@@ -180,8 +180,8 @@ def scale_part(model: TrainedModel, part: Panel, rows: Int64[np.ndarray, " chose
         fill_limit=saved.get("fill_limit"),
         known_steps=saved.get("known_steps"),
     )
-    scales = Scales.restore("the data", part, model.data_state, RowRanges(part.starts, rows), options)
-    return ScaledPanel.of("the data", part, scales, options, season=model.season)
+    scales = Scales.restore("the data", excerpt, model.data_state, RowRanges(excerpt.starts, rows), options)
+    return ScaledPanel.of("the data", excerpt, scales, options, season=model.season)
 
 
 def windows_from(
@@ -193,38 +193,39 @@ def windows_from(
 
 
 def known_truth(
-    part: Panel, rows: Int64[np.ndarray, " series"], horizon: int, target_index: list[int]
+    excerpt: Panel, rows: Int64[np.ndarray, " series"], horizon: int, target_index: list[int]
 ) -> Values:
     """True values from these rows on (series, horizon, n_targets); NaN after the end of a series."""
     wanted = rows[:, None] + np.arange(horizon)
-    there = wanted < part.ends[:, None]
-    values = part.values[np.where(there, wanted, 0)][..., target_index]
+    there = wanted < excerpt.ends[:, None]
+    values = excerpt.values[np.where(there, wanted, 0)][..., target_index]
     return np.where(there[..., None], values, np.nan)
 
 
 def count_known(
-    part: Panel, rows: Int64[np.ndarray, " series"], steps: int, known_steps: Sequence[int | None]
+    excerpt: Panel, rows: Int64[np.ndarray, " series"], steps: int, known_steps: Sequence[int | None]
 ) -> Int64[np.ndarray, "series covariates"]:
-    """Count the steps after the origins of a part for which each future covariate is known and may be read.
+    """Count the steps after the origins of an excerpt for which each future covariate is known and may be read.
 
     Raises DataError that names the first series, column and date of a value that is not known, where a covariate
     without a limit in `known_steps` must be known for all steps. Missing values before the end of a series are
     completed as in training.
     """
-    if part.future is None:
-        return np.zeros((len(part), 0), dtype=np.int64)
+    if excerpt.future is None:
+        return np.zeros((len(excerpt), 0), dtype=np.int64)
     wanted = rows[:, None] + np.arange(steps)
     limits = np.array([steps if limit is None else min(limit, steps) for limit in known_steps])
-    is_known = np.isfinite(part.future[wanted][..., part.ahead_index])  # (series, steps, covariates)
-    is_needed = (wanted >= part.ends[:, None])[..., None] & np.array([n is None for n in known_steps])
+    is_known = np.isfinite(excerpt.future[wanted][..., excerpt.ahead_index])  # (series, steps, covariates)
+    is_needed = (wanted >= excerpt.ends[:, None])[..., None] & np.array([n is None for n in known_steps])
     if (is_needed & ~is_known).any():
         s, step, column = (int(i) for i in np.argwhere(is_needed & ~is_known)[0])
-        name = part.future_columns[part.ahead_index[column]]
-        place = int((part.grid_starts + rows - part.starts)[s]) + step
-        date = part.clock.zoned(part.grid[[place]])[0]
-        where = f"series {quote(part.ids[s])}: " if part.has_ids else ""
+        column_name = excerpt.future_columns[excerpt.ahead_index[column]]
+        name = excerpt.indicators.get(column_name, column_name)
+        place = int((excerpt.grid_starts + rows - excerpt.starts)[s]) + step
+        date = excerpt.clock.zoned(excerpt.grid[[place]])[0]
+        where = f"series {quote(excerpt.ids[s])}: " if excerpt.has_ids else ""
         raise DataError(
-            f"{where}{part.indicators.get(name, name)} is not known for {date}: this forecast needs future covariates "
+            f"{where}{name} is not known for {date}: this forecast needs future covariates "
             f"for {steps} steps after its start: add rows with these covariates and empty targets, or give future=FILE;"
             " a model trained with data.known_steps needs fewer"
         )

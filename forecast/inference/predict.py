@@ -24,8 +24,8 @@ from forecast.inference.origins import (
     count_known,
     history_of,
     known_truth,
-    scale_part,
-    take_part,
+    scale_excerpt,
+    take_excerpt,
     windows_from,
 )
 from forecast.inference.points import check_baseline, forecast_model, forecast_points, reads_own_forecasts
@@ -54,7 +54,7 @@ def predict(
 
     Beyond pred_len the model reads its own forecasts. A series of the training data keeps its scale. A new series is
     scaled by its rows before the forecast. Series with too little history are left out, with a warning. `baseline`
-    names a baseline that forecasts in place of the model. `ahead`: see `forecast.inference.ahead`.
+    names a baseline that forecasts in place of the model. `ahead`: see `forecast.inference.store_future`.
 
     Raises:
         ConfigError: an option that this model does not support.
@@ -68,11 +68,11 @@ def predict(
     origins = choose_origins(model, panel, start)
     passes = rounded_horizon(horizon, model.pred_len)
     history = max(history_of(model, baseline) + 1, 4 * horizon, 48)  # the first row may be carried, not read
-    part, rows = take_part(model, panel, origins, history=history, passes=passes, ahead=ahead)
-    scaled = scale_part(model, part, rows)
-    known = describe_known_steps(scaled, count_known(part, rows, passes, scaled.scales.known_steps), passes)
+    excerpt, rows = take_excerpt(model, panel, origins, history=history, passes=passes, ahead=ahead)
+    scaled = scale_excerpt(model, excerpt, rows)
+    known_steps = count_known(excerpt, rows, passes, scaled.scales.known_steps)
     warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
-    scaler, series = scaled.scales.scaler.select_columns(model.target_index), torch.arange(len(part))
+    scaler, series = scaled.scales.scaler.select_columns(model.target_index), torch.arange(len(excerpt))
     windows = windows_from(model, scaled, [range(row, row + 1) for row in rows.tolist()], passes)
     point, output = forecast_series(model, windows, horizon, baseline, scaler)
     if method == "quantile" or not levels:
@@ -86,25 +86,25 @@ def predict(
         return scaler.inverse(values, series).numpy()
 
     return Forecast(
-        panel=part.take_rows(np.arange(len(part)), part.starts, rows, rows),
+        panel=excerpt.take_rows(np.arange(len(excerpt)), excerpt.starts, rows, rows),
         columns=model.target_columns,
-        dates=dates_from(part, rows, horizon),
+        dates=dates_from(excerpt, rows, horizon),
         values=unscale(point),
         low={level: unscale(low) for level, (low, _) in sides.items()},
         high={level: unscale(high) for level, (_, high) in sides.items()},
-        truth=known_truth(part, rows, horizon, model.target_index),
+        truth=known_truth(excerpt, rows, horizon, model.target_index),
         method=method,
         new=int((scaled.scales.place < 0).sum()),
-        known=known,
+        known=describe_known_steps(scaled, known_steps, passes),
         baseline=baseline,
         replayed=replayed,
     )
 
 
-def dates_from(part: Panel, rows: Int64[np.ndarray, " series"], horizon: int) -> np.ndarray:
+def dates_from(excerpt: Panel, rows: Int64[np.ndarray, " series"], horizon: int) -> np.ndarray:
     """The dates from these rows on (series, horizon), on the clock of the panel."""
-    places = (part.grid_starts + rows - part.starts)[:, None] + np.arange(horizon)
-    return part.grid.to_numpy()[places]
+    places = (excerpt.grid_starts + rows - excerpt.starts)[:, None] + np.arange(horizon)
+    return excerpt.grid.to_numpy()[places]
 
 
 def trained_bounds(

@@ -26,8 +26,8 @@ from forecast.system import signals
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import plural
 from forecast.training.attention_slots import describe_equal_to_softmax, summarize_attention
+from forecast.training.describe_inputs import describe_inputs, describe_panel
 from forecast.training.examples import Examples
-from forecast.training.inputs import describe_inputs, describe_panel
 from forecast.training.inputs_used import find_linear, join_inputs, list_inputs
 from forecast.training.shrinkage import MARGIN
 

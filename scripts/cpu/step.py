@@ -10,8 +10,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from forecast.cli.compose import compose_config
 from forecast.data import WindowLoader, Windows
-from forecast.data.known_features import TimeFeatures
 from forecast.data.rows import TensorRows
+from forecast.data.step_features import StepFeatures
 from forecast.tools.benchmark.timing import Work, time_in_turn
 from forecast.tools.benchmark.workloads import Case, make_work
 
@@ -107,7 +107,7 @@ def group_of(operator: str) -> str:
 def serving_windows(rows: int, batch_size: int, seq_len: int, pred_len: int) -> dict[str, float]:
     """Time one epoch of the loader without a model, on a table like ETTh1: 7 columns, 4 calendar features."""
     zero = torch.zeros(1, dtype=torch.int64)
-    time_features = TimeFeatures(TensorRows(torch.rand(rows, 4)), zero, None, torch.zeros(1, 0))
+    time_features = StepFeatures(TensorRows(torch.rand(rows, 4)), zero, None, torch.zeros(1, 0))
     windows = Windows(
         TensorRows(torch.randn(rows, 7)), time_features, starts=[range(rows - seq_len - pred_len + 1)],
         first_rows=zero, seq_len=seq_len, pred_len=pred_len, target_index=list(range(7)),

@@ -9,8 +9,8 @@ import torch
 
 from forecast.cli.compose import compose_config
 from forecast.data import DataModule, Windows, store_data
-from forecast.data.known_features import TimeFeatures
 from forecast.data.rows import TensorRows
+from forecast.data.step_features import StepFeatures
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.models.linear_model import own_past
@@ -27,7 +27,7 @@ def in_memory(data: DataModule) -> Windows:
         rows = slice(first, first + (1 << 18))
         values[rows] = disk.values[rows]
         time_of_day[rows] = torch.from_numpy(time_features(dates[rows], data.freq)).float()
-    features = TimeFeatures(TensorRows(time_of_day), disk.time.shifts, None, disk.time.static)
+    features = StepFeatures(TensorRows(time_of_day), disk.time.shifts, None, disk.time.static)
     return disk.on(TensorRows(values), features)
 
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from forecast.data import Windows
-from forecast.data.known_features import TimeFeatures
 from forecast.data.rows import TensorRows
+from forecast.data.step_features import StepFeatures
 
 
 def windows_over(
@@ -22,7 +22,7 @@ def windows_over(
 ) -> Windows:
     """Windows over rows of values and of time features; `first_rows` default to 0."""
     n_series = len(starts)
-    features = TimeFeatures(
+    features = StepFeatures(
         TensorRows(time), torch.zeros(n_series, dtype=torch.int64), None, torch.zeros(n_series, 0)
     )
     return Windows(

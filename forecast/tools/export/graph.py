@@ -141,7 +141,7 @@ def join_time_features(
     known: Float64[Tensor, "batch steps n_known"] | None,
     static: Float64[Tensor, "batch n_static"] | None,
 ) -> Float32[Tensor, "batch steps n_time_features"]:
-    """Join the scaled features of each step in the order of `forecast.data.rows.TimeFeatures`."""
+    """Join the scaled features of each step in the order of `forecast.data.step_features.StepFeatures`."""
     parts = [part for part in (calendar, future_covariates, known) if part is not None]
     if static is not None:
         parts.append(static[:, None].expand(-1, calendar.shape[1], -1))

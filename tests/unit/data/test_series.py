@@ -22,7 +22,7 @@ from forecast.evaluation.errors import SCORES, window_errors
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.models.linear_model import own_past
 from forecast.system.errors import ConfigError, DataError
-from forecast.training.inputs import describe_inputs
+from forecast.training.describe_inputs import describe_inputs
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
 
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}

@@ -37,13 +37,13 @@ def read_ahead(model: TrainedModel, path: str, given: Mapping[str, Any]) -> Pane
     return panel.on_clock(clock_of(model.data_state))
 
 
-def take_future_from(part: Panel, ahead: Panel) -> Panel:
+def take_future_from(excerpt: Panel, ahead: Panel) -> Panel:
     """The panel of one series in memory, with the future covariates after its rows from a panel `ahead`."""
-    rows = np.arange(part.ends[0], part.stops[0])
-    places = ahead.grid.get_indexer(part.dates(rows))
+    rows = np.arange(excerpt.ends[0], excerpt.stops[0])
+    places = ahead.grid.get_indexer(excerpt.dates(rows))
     is_there = places >= 0
-    future = np.array(part.future)
-    columns = [ahead.columns.index(name) for name in part.future_columns]
+    future = np.array(excerpt.future)
+    columns = [ahead.columns.index(name) for name in excerpt.future_columns]
     given, known = np.asarray(ahead.values)[places[is_there]][:, columns], future[rows[is_there]]
     future[rows[is_there]] = np.where(np.isnan(known), given, known)
-    return replace(part, future=future)
+    return replace(excerpt, future=future)

@@ -12,7 +12,7 @@ from forecast.data.rows import DatedRows, Rows, TensorRows
 
 
 @dataclass(frozen=True)
-class TimeFeatures:
+class StepFeatures:
     """Calendar features, future covariates with their masks, and static features, in this order.
 
     Row r of series s has the calendar features of row r + shifts[s] of `calendar`. `future` is None without future
@@ -59,9 +59,9 @@ class TimeFeatures:
             parts.append(self.static[series][:, None].expand(-1, length, -1))
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
-    def to(self, device: torch.device | str) -> "TimeFeatures":
+    def to(self, device: torch.device | str) -> "StepFeatures":
         future = self.future and self.future.to(device)
-        return TimeFeatures(self.calendar.to(device), self.shifts.to(device), future, self.static.to(device))
+        return StepFeatures(self.calendar.to(device), self.shifts.to(device), future, self.static.to(device))
 
 
 def calendar_rows(panel: Panel, timezone: str | None, holidays: str | None) -> Rows:
