@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 
 from forecast.data import Panel, Windows
 from forecast.data.files.cells import quote
@@ -203,20 +203,30 @@ def known_truth(
 
 
 def count_known(
-    excerpt: Panel, rows: Int64[np.ndarray, " series"], steps: int, known_steps: Sequence[int | None]
+    excerpt: Panel,
+    rows: Int64[np.ndarray, " series"],
+    steps: int,
+    known_steps: Sequence[int | None],
+    is_read: Bool[np.ndarray, " covariates"],
 ) -> Int64[np.ndarray, "series covariates"]:
     """Count the steps after the origins of an excerpt for which each future covariate is known and may be read.
 
-    Raises DataError that names the first series, column and date of a value that is not known, where a covariate
-    without a limit in `known_steps` must be known for all steps. Missing values before the end of a series are
-    completed as in training.
+    Missing values before the end of a series are completed as in training.
+
+    Args:
+        is_read: whether the forecast reads each covariate after its origin.
+
+    Raises:
+        DataError: a covariate that is read has no value for a step, and no limit in `known_steps`; the message names
+            the first series, column and date.
     """
     if excerpt.future is None:
         return np.zeros((len(excerpt), 0), dtype=np.int64)
     wanted = rows[:, None] + np.arange(steps)
     limits = np.array([steps if limit is None else min(limit, steps) for limit in known_steps])
     is_known = np.isfinite(excerpt.future[wanted][..., excerpt.ahead_index])  # (series, steps, covariates)
-    is_needed = (wanted >= excerpt.ends[:, None])[..., None] & np.array([n is None for n in known_steps])
+    needed = is_read & np.array([limit is None for limit in known_steps])
+    is_needed = (wanted >= excerpt.ends[:, None])[..., None] & needed
     if (is_needed & ~is_known).any():
         s, step, column = (int(i) for i in np.argwhere(is_needed & ~is_known)[0])
         column_name = excerpt.future_columns[excerpt.ahead_index[column]]

@@ -2,16 +2,19 @@
 
 from functools import partial
 
-from jaxtyping import Float
+import numpy as np
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from forecast.data import Batch, Windows
+from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import Linear
 from forecast.evaluation.names import LABELS
 from forecast.inference.model import TrainedModel
 from forecast.inference.roll import roll
 from forecast.system.errors import CheckpointError, ConfigError
+from forecast.training.inputs_used import covariates_of_linear, covariates_of_model
 
 
 def check_baseline(model: TrainedModel, baseline: object) -> None:
@@ -29,6 +32,22 @@ def check_baseline(model: TrainedModel, baseline: object) -> None:
 def reads_own_forecasts(baseline: str | None) -> bool:
     """Whether steps beyond pred_len are forecast from forecasts: by the model, and by the linear baseline."""
     return baseline in (None, "linear")
+
+
+def covariates_ahead(
+    model: TrainedModel, baseline: str | None, scaled: ScaledPanel
+) -> Bool[np.ndarray, " covariates"]:
+    """Whether the model, or the baseline in its place, reads each future covariate after the forecast origin."""
+    if baseline is None:
+        read = covariates_of_model(model.network, scaled, untrained=model.is_untrained)
+    elif baseline == "linear":
+        assert model.baselines is not None, "see check_baseline"
+        read = covariates_of_linear(model.baselines.linear, scaled)
+    else:
+        read = {}
+    return np.array(
+        [read.get(covariate, False) for covariate in range(len(scaled.panel.future_covariates))], dtype=bool
+    )
 
 
 def forecast_model(

@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from forecast.data import Panel, Windows
@@ -28,7 +28,13 @@ from forecast.inference.origins import (
     take_excerpt,
     windows_from,
 )
-from forecast.inference.points import check_baseline, forecast_model, forecast_points, reads_own_forecasts
+from forecast.inference.points import (
+    check_baseline,
+    covariates_ahead,
+    forecast_model,
+    forecast_points,
+    reads_own_forecasts,
+)
 from forecast.inference.roll import rounded_horizon
 from forecast.system.errors import ConfigError
 from forecast.system.progress import track
@@ -70,7 +76,8 @@ def predict(
     history = max(history_of(model, baseline) + 1, 4 * horizon, 48)  # the first row may be carried, not read
     excerpt, rows = take_excerpt(model, panel, origins, history=history, passes=passes, ahead=ahead)
     scaled = scale_excerpt(model, excerpt, rows)
-    known_steps = count_known(excerpt, rows, passes, scaled.scales.known_steps)
+    is_read = covariates_ahead(model, baseline, scaled)
+    known_steps = count_known(excerpt, rows, passes, scaled.scales.known_steps, is_read)
     warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
     scaler, series = scaled.scales.scaler.select_columns(model.target_index), torch.arange(len(excerpt))
     windows = windows_from(model, scaled, [range(row, row + 1) for row in rows.tolist()], passes)
@@ -95,7 +102,7 @@ def predict(
         truth=known_truth(excerpt, rows, horizon, model.target_index),
         method=method,
         new=int((scaled.scales.place < 0).sum()),
-        known=describe_known_steps(scaled, known_steps, passes),
+        known=describe_known_steps(scaled, known_steps, passes, is_read),
         baseline=baseline,
         replayed=replayed,
     )
@@ -176,14 +183,23 @@ def check_horizon(model: TrainedModel, horizon: int | None, baseline: str | None
 
 
 def describe_known_steps(
-    scaled: ScaledPanel, known: Int64[np.ndarray, "series covariates"], steps: int
+    scaled: ScaledPanel,
+    known: Int64[np.ndarray, "series covariates"],
+    steps: int,
+    is_read: Bool[np.ndarray, " covariates"],
 ) -> list[str]:
-    """Describe the future covariates that are not known for all steps, such as "temperature for 24 of 168 steps"."""
-    found = []
-    for name, limit, counts in zip(
-        scaled.panel.future_covariates, scaled.scales.known_steps, known.T, strict=True
-    ):
-        if limit is not None:
+    """Describe the future covariates that are not known for all steps, such as "temperature for 24 of 168 steps".
+
+    Covariates that the forecast does not read after its origin are named as such.
+    """
+    panel, limits = scaled.panel, scaled.scales.known_steps
+    unread = (name for name, read in zip(panel.future_covariates, is_read, strict=True) if not read)
+    found = [
+        f"the future of {name} is not read"
+        for name in dict.fromkeys(panel.indicators.get(name, name) for name in unread)
+    ]
+    for name, limit, counts, read in zip(panel.future_covariates, limits, known.T, is_read, strict=True):
+        if limit is not None and read:
             low, high = int(counts.min()), int(counts.max())
             found.append(f"{name} for {low if low == high else f'{low} to {high}'} of {steps} steps")
             if low < min(limit, steps):

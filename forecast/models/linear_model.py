@@ -42,6 +42,14 @@ class LinearWeights:
         tensors = self.own, self.covariates, self.past_index, self.time_index
         return LinearWeights(*(tensor.to(device) for tensor in tensors))
 
+    def time_features(self, n_time_features: int) -> dict[int, bool]:
+        """The numbers of the time features that are read, and whether each is read after the forecast origin."""
+        found: dict[int, bool] = {}
+        for position in self.time_index.tolist():
+            step, feature = divmod(position, n_time_features)
+            found[feature] = found.get(feature, False) or step >= len(self.own)
+        return found
+
     def of_covariates(
         self,
         centred: Float[Tensor, "batch seq_len n_features"],

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from forecast.data import DataModule
+from forecast.data.scaled_panel import ScaledPanel
 from forecast.models import ForecastModel
-from forecast.models.linear_model import LinearModel
+from forecast.models.linear_model import LinearModel, LinearWeights
 
 MAX_NAMED = 8
 """Largest number of columns that a line names."""
@@ -19,26 +20,17 @@ def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> l
         untrained: whether the warm start alone forecasts. Where it is no `LinearModel`, its inputs are not known, and
             all are named.
     """
-    targets = set(data.target_index)
-    linear = find_linear(model)
-    n_features, n_time, n_calendar = (
-        data.n_features,
-        data.n_time_features,
-        data.scaled.time.calendar.n_columns,
-    )
-    past: set[int] = set()  # columns, beside the targets, that the linear model reads
-    known: dict[int, bool] = {}  # future covariates that it reads, and whether beyond the past
+    linear, n_features = find_linear(model), data.n_features
+    linear, n_features = find_linear(model), data.n_features
+    past: set[int] = set()  # columns, beside the targets, that the model reads
     if linear is not None:
-        weights = linear.weights
-        past = {position % n_features for position in weights.past_index.tolist()}
-        for position in weights.time_index.tolist():
-            column = position % n_time - n_calendar
-            known[column] = known.get(column, False) or position // n_time >= data.seq_len
+        past = {position % n_features for position in linear.weights.past_index.tolist()}
     if linear is None or not untrained:
         past |= set(() if model.tokens == "independent" else range(n_features))
-        for column in range(len(data.panel.future_covariates)):
-            known[column] = known.get(column, False) or model.future_calendar
-    read = [f"past of {file_column(data, data.feature_columns[i])}" for i in sorted(targets | past)]
+    known = covariates_of_model(model, data.scaled, untrained=untrained)
+    read = [
+        f"past of {file_column(data, data.feature_columns[i])}" for i in sorted({*data.target_index} | past)
+    ]
     read += [
         f"{'future' if ahead else 'past'} of {file_column(data, data.panel.future_covariates[i])}"
         for i, ahead in sorted(known.items())
@@ -46,6 +38,29 @@ def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> l
     if linear is None or not untrained:
         read += ["calendar", *(f"static {column}" for column in data.panel.static.columns)]
     return list(dict.fromkeys(read))
+
+
+def covariates_of_model(model: ForecastModel, scaled: ScaledPanel, *, untrained: bool) -> dict[int, bool]:
+    """The numbers of the future covariates that a model reads, and whether it reads them after the forecast origin.
+
+    Args:
+        model, untrained: see `list_inputs`.
+        scaled: its data, scaled.
+    """
+    linear = find_linear(model)
+    known = {} if linear is None else covariates_of_linear(linear.weights, scaled)
+    if linear is None or not untrained:
+        for covariate in range(len(scaled.panel.future_covariates)):
+            known[covariate] = known.get(covariate, False) or model.future_calendar
+    return known
+
+
+def covariates_of_linear(weights: LinearWeights, scaled: ScaledPanel) -> dict[int, bool]:
+    """What `covariates_of_model` returns, for a linear model alone."""
+    read = weights.time_features(scaled.time.n_features)
+    first = scaled.time.calendar.n_columns  # covariates follow the calendar features, and masks follow them
+    covariates = range(len(scaled.panel.future_covariates))
+    return {covariate: read[first + covariate] for covariate in covariates if first + covariate in read}
 
 
 def find_linear(model: ForecastModel) -> LinearModel | None:

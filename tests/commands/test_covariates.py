@@ -92,6 +92,25 @@ def test_a_forecast_without_its_future_covariates_is_refused(
     assert not (place / "forecast.csv").exists()
 
 
+@pytest.mark.parametrize("baseline", ["naive", "seasonal_naive"])
+def test_a_baseline_without_covariates_needs_none(
+    baseline: str,
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    given = ("checkpoint=run", f"baseline={baseline}", f"output={tmp_path}/a.csv")
+    assert answer(monkeypatch, "predict", place, *given) == 0
+    assert "the future of promo is not read" in capsys.readouterr().out
+    monkeypatch.chdir(place)
+    told = forecast.load("run").predict(
+        table().iloc[:-8], future=table()[FUTURE].iloc[-8:], baseline=baseline
+    )
+    np.testing.assert_allclose(forecast_of(tmp_path, "a.csv")["load"], told["load"], rtol=1e-6)
+    assert answer(monkeypatch, "predict", place, "checkpoint=run", "baseline=linear") == 2  # it reads them
+
+
 def test_covariates_after_the_horizon_change_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     model, frame = forecast.load("run"), table()

@@ -7,8 +7,8 @@ import torch
 
 from forecast.data import DataModule, frame_data
 from forecast.models import ResidualInformer
-from forecast.models.linear_model import LinearModel, LinearWeights
-from forecast.training.inputs_used import join_inputs, list_inputs
+from forecast.models.linear_model import LinearModel, LinearWeights, own_past
+from forecast.training.inputs_used import covariates_of_linear, covariates_of_model, join_inputs, list_inputs
 from tests.support.models import slots
 
 SEQ_LEN, PRED_LEN = 6, 3
@@ -17,12 +17,16 @@ CALENDAR = 3  # day of week, of month, of year
 
 @pytest.fixture(scope="module")
 def data() -> DataModule:
+    return make_data()
+
+
+def make_data(**options) -> DataModule:
     dates = pd.date_range("2024-01-01", periods=120, name="date")
     values = np.random.default_rng(0).normal(size=(120, 5))
     made = frame_data(
         pd.DataFrame(values, dates, ["load", "wind", "rain", "price", "tariff"]), name="frame", seq_len=SEQ_LEN,
         pred_len=PRED_LEN, split=[0.6, 0.2, 0.2], past_covariates=["wind", "rain"],
-        future_covariates=["price", "tariff"], season=7,
+        future_covariates=["price", "tariff"], season=7, **options,
     )  # fmt: skip
     made.setup()
     return made
@@ -74,6 +78,25 @@ def test_what_is_named_is_what_moves_the_forecast(data: DataModule) -> None:
         changed = inputs[part].clone()
         changed[..., column] += torch.randn(changed.shape[:2])
         assert torch.equal(made(**{**inputs, part: changed}), before) == (text not in named), text
+
+
+def test_which_future_covariates_are_read_after_the_origin(data: DataModule) -> None:
+    made, both = model(data), {0: True, 1: True}
+    assert covariates_of_model(made, data.scaled, untrained=True) == {0: True}
+    assert covariates_of_model(made, data.scaled, untrained=False) == both
+    partly = model(data, tokens="independent", future_calendar=False)
+    assert covariates_of_model(partly, data.scaled, untrained=False) == {0: True, 1: False}
+    assert covariates_of_linear(own_past(torch.zeros(SEQ_LEN, PRED_LEN)), data.scaled) == {}
+
+
+def test_masks_of_partly_known_covariates_are_no_inputs_of_their_own() -> None:
+    data = make_data(known_steps=2)
+    made = model(data)
+    mask = torch.tensor([SEQ_LEN * data.n_time_features + CALENDAR + 2 + i for i in range(2)])
+    assert isinstance(made.linear, LinearModel)
+    own, covariates = torch.zeros(SEQ_LEN, PRED_LEN), torch.ones(1, 2, PRED_LEN)
+    made.linear.set_weights(LinearWeights(own, covariates, torch.zeros(0, dtype=torch.int64), mask))
+    assert list_inputs(made, data, untrained=True) == ["past of load"]
 
 
 def test_one_line() -> None:
