@@ -142,13 +142,15 @@ def lag_blocks(seq_len: int, season: int) -> list[tuple[int, int]]:
 
 
 def list_known_inputs(data: DataModule) -> list[InputGroup]:
-    """List calendar features, with those of holidays together, then covariates and static columns."""
+    """List calendar features, with those of holidays together, then covariates with their masks, and static columns."""
     calendar = time_feature_names(data.freq)
     n_calendar = data.scaled.time.calendar.n_columns
     groups = [InputGroup(InputKind.CALENDAR, name, (i,)) for i, name in enumerate(calendar)]
     if n_calendar > len(calendar):
         groups.append(InputGroup(InputKind.CALENDAR, "holidays", tuple(range(len(calendar), n_calendar))))
     covariates = data.panel.future_covariates
+    limits = zip(covariates, data.scaled.scales.known_steps, strict=True)
+    covariates = [*covariates, *(name for name, steps in limits if steps is not None)]  # with their masks
     for name, places in columns_of(covariates, data).items():
         groups.append(InputGroup(InputKind.COVARIATE, name, tuple(n_calendar + i for i in places)))
     return groups + _list_static(data, n_calendar + len(covariates))

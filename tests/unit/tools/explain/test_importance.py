@@ -185,7 +185,8 @@ def test_lag_blocks_divide_the_past(seq_len: int, season: int, expected: list[tu
     assert lag_blocks(seq_len, season) == expected
 
 
-def test_every_time_feature_belongs_to_one_group() -> None:
+@pytest.mark.parametrize("known_steps", [None, 2])
+def test_every_time_feature_belongs_to_one_group(known_steps: int | None) -> None:
     frame = long_frame()
     frame["weather"] = np.resize(["dry", "rain", "snow"], len(frame))
     frame["shift"] = np.resize(["day", "night"], len(frame))
@@ -195,7 +196,14 @@ def test_every_time_feature_belongs_to_one_group() -> None:
         "static_covariates": ["region", "size"],
     }
     data = long_frame_data(
-        frame, seq_len=6, pred_len=3, split=[0.6, 0.2, 0.2], name="sales", holidays="DE", **roles
+        frame,
+        seq_len=6,
+        pred_len=3,
+        split=[0.6, 0.2, 0.2],
+        name="sales",
+        holidays="DE",
+        known_steps=known_steps,
+        **roles,
     )
     data.setup()
     groups = list_known_inputs(data)
@@ -210,9 +218,10 @@ def test_every_time_feature_belongs_to_one_group() -> None:
         ("static", "size"),
     ]
     columns = [column for group in groups for column in group.columns]
-    assert columns == list(range(data.n_time_features))
+    assert sorted(columns) == list(range(data.n_time_features))
     width = {group.name: len(group.columns) for group in groups}
-    assert width == {**dict.fromkeys(width, 1), "holidays": 3, "weather": 3, "region": 2}
+    masked = {"weather": 6, "price": 2} if known_steps else {"weather": 3}
+    assert width == {**dict.fromkeys(width, 1), "holidays": 3, "region": 2, **masked}
     history = [group for group in list_inputs(data) if group.kind == InputKind.HISTORY]
     assert [(group.name, group.columns) for group in history] == [
         ("y", (0,)),
