@@ -76,8 +76,7 @@ def predict(
     history = max(history_of(model, baseline) + 1, 4 * horizon, 48)  # the first row may be carried, not read
     excerpt, rows = take_excerpt(model, panel, origins, history=history, passes=passes, ahead=ahead)
     scaled = scale_excerpt(model, excerpt, rows)
-    is_read = covariates_ahead(model, baseline, scaled)
-    known_steps = count_known(excerpt, rows, passes, scaled.scales.known_steps, is_read)
+    known = check_known_steps(scaled, rows, passes, covariates_ahead(model, baseline, scaled))
     warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
     scaler, series = scaled.scales.scaler.select_columns(model.target_index), torch.arange(len(excerpt))
     windows = windows_from(model, scaled, [range(row, row + 1) for row in rows.tolist()], passes)
@@ -102,7 +101,7 @@ def predict(
         truth=known_truth(excerpt, rows, horizon, model.target_index),
         method=method,
         new=int((scaled.scales.place < 0).sum()),
-        known=describe_known_steps(scaled, known_steps, passes, is_read),
+        known=known,
         baseline=baseline,
         replayed=replayed,
     )
@@ -182,17 +181,19 @@ def check_horizon(model: TrainedModel, horizon: int | None, baseline: str | None
     return horizon
 
 
-def describe_known_steps(
+def check_known_steps(
     scaled: ScaledPanel,
-    known: Int64[np.ndarray, "series covariates"],
+    rows: Int64[np.ndarray, " series"],
     steps: int,
     is_read: Bool[np.ndarray, " covariates"],
 ) -> list[str]:
     """Describe the future covariates that are not known for all steps, such as "temperature for 24 of 168 steps".
 
-    Covariates that the forecast does not read after its origin are named as such.
+    Covariates that the forecast does not read after its origin (`is_read`) are named as such. Warns of a covariate that
+    is known for fewer steps than in training. Raises DataError for one that must be known, see `count_known`.
     """
     panel, limits = scaled.panel, scaled.scales.known_steps
+    known = count_known(panel, rows, steps, limits, is_read)
     unread = (name for name, read in zip(panel.future_covariates, is_read, strict=True) if not read)
     found = [
         f"the future of {name} is not read"
