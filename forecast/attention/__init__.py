@@ -1,18 +1,22 @@
-"""Five attention types with one interface: see `base.Attention`."""
+"""Five attention types and two controls with one interface: see `base.Attention`."""
 
 from forecast.attention.base import Attention, Role
 from forecast.attention.fastformer import FastformerAttention
 from forecast.attention.full import FullAttention
 from forecast.attention.linear import LinearAttention
+from forecast.attention.none import NoneAttention
 from forecast.attention.nystrom import NystromAttention
 from forecast.attention.probsparse import ProbSparseAttention
+from forecast.attention.uniform import UniformAttention
 
 __all__ = [
     "Attention",
     "FastformerAttention",
     "FullAttention",
     "LinearAttention",
+    "NoneAttention",
     "NystromAttention",
     "ProbSparseAttention",
     "Role",
+    "UniformAttention",
 ]

@@ -62,6 +62,9 @@ class Attention(nn.Module, ABC):
 
     roles: ClassVar[frozenset[Role]]
     independent_queries: ClassVar[bool] = False  # in role cross, no query influences the output of another
+    only_values: ClassVar[bool] = (
+        False  # the content of queries and keys has no influence: they are not projected
+    )
 
     def __init__(
         self,
@@ -84,8 +87,9 @@ class Attention(nn.Module, ABC):
         self.d_model, self.n_heads, self.role, self.dropout = d_model, n_heads, role, dropout
         self.head_dim = d_model // n_heads
         self.share_query_value = share_query_value
-        # Rows: query, key, value (no value rows where V shares Q's projection).
-        self.in_projection = nn.Linear(d_model, (2 if share_query_value else 3) * d_model)
+        # Rows: query, key, value (no value rows where V shares Q's projection); or value alone.
+        projections = 1 if self.only_values else 2 if share_query_value else 3
+        self.in_projection = nn.Linear(d_model, projections * d_model)
         self.out_projection = nn.Linear(d_model, d_model)
 
     def forward(
@@ -127,7 +131,13 @@ class Attention(nn.Module, ABC):
         return f"role={self.role}, n_heads={self.n_heads}, dropout={self.dropout}"
 
     def _project(self, query: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Project to the heads of q, k and v, each a contiguous (batch, heads, length, head_dim)."""
+        """Project to the heads of q, k and v, each a contiguous (batch, heads, length, head_dim).
+
+        With `only_values`, q and k are the unprojected query and memory, which say no more than their lengths.
+        """
+        if self.only_values:
+            q, k = (x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for x in (query, memory))
+            return q, k, self._split_heads(self.in_projection(memory))[0]
         if memory is query:  # one packed product
             q, k, *v = self._split_heads(self.in_projection(query))
         else:  # separate rows of the weight for query and memory

@@ -37,6 +37,8 @@ VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained r
     ("attention=nystrom", "model.share_layers=true"),
     ("attention=fastformer", "model.attention.decoder.interaction=concat", "model.share_layers=true"),
     ("attention=nystrom", "model=residual_informer"),
+    ("attention=none", "cross=none"),
+    ("attention=uniform", "cross=uniform"),
     ("attention=linear", "cross=linear", "model=residual_informer", "model.tokens=independent"),
     ("attention=probsparse", "model=residual_informer", "model.tokens=joint"),
     ("attention=fastformer", "cross=linear", "model=residual_informer", "model.normalize=false"),

@@ -15,9 +15,11 @@ from forecast.attention import (
     FastformerAttention,
     FullAttention,
     LinearAttention,
+    NoneAttention,
     NystromAttention,
     ProbSparseAttention,
     Role,
+    UniformAttention,
 )
 
 BATCH, HEADS, HEAD_DIM, QUERY_LEN, MEMORY_LEN = 3, 5, 4, 79, 131
@@ -35,6 +37,8 @@ OPTIONS: list[tuple[type[Attention], dict[str, Any]]] = [
     (FastformerAttention, {}),
     (FastformerAttention, {"interaction": "add", "share_query_value": False}),
     (FastformerAttention, {"interaction": "concat", "share_heads": True}),
+    (NoneAttention, {}),
+    (UniformAttention, {}),
 ]
 
 
@@ -48,6 +52,13 @@ CASES = [
     for kind, options in OPTIONS
     for role in sorted(kind.roles)
 ]
+READING_CASES = [case for case in CASES if case.values[:2] != (NoneAttention, "cross")]
+"""The cases whose output depends on the input: `none` in role cross returns a constant (test_controls.py)."""
+
+
+def reads_query(kind: type[Attention], role: str) -> bool:
+    """Whether the output depends on the query: without projections of Q, only through the memory."""
+    return role != "cross" or not kind.only_values
 
 
 def build(kind: Callable[..., Attention], role: Role, options: dict[str, Any], **more: Any) -> Attention:

@@ -10,8 +10,10 @@ from forecast.attention import (
     FastformerAttention,
     FullAttention,
     LinearAttention,
+    NoneAttention,
     NystromAttention,
     ProbSparseAttention,
+    UniformAttention,
 )
 from forecast.models.informer import AttentionSlots
 
@@ -21,6 +23,8 @@ ATTENTION_TYPES: dict[str, type[Attention]] = {
     "linear": LinearAttention,
     "nystrom": NystromAttention,
     "fastformer": FastformerAttention,
+    "none": NoneAttention,
+    "uniform": UniformAttention,
 }
 
 

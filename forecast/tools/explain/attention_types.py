@@ -9,8 +9,10 @@ from forecast.attention import (
     Attention,
     FastformerAttention,
     LinearAttention,
+    NoneAttention,
     NystromAttention,
     ProbSparseAttention,
+    UniformAttention,
 )
 from forecast.attention.nystrom import segment_means
 from forecast.attention.probsparse import sample_size
@@ -51,6 +53,15 @@ def _explain(attention: Attention, layer: Layer) -> Explanation:
     )
     picture = draw_maps(layer, [study.implied_column(layer.attention_type)], caption)
     return Explanation(layer, [picture], [study.entropy(), *study.recent_weight()])
+
+
+@_explain.register
+def _explain_control(attention: NoneAttention | UniformAttention, layer: Layer) -> Explanation:
+    study = MapStudy(layer)
+    caption = f"A control: the map is the same in every window. {COLOURS} {layer.notes()}"
+    picture = draw_maps(layer, [study.implied_column(layer.attention_type)], caption)
+    is_zero = not any(answer.any() for answer in study.outputs)
+    return Explanation(layer, [picture], [] if is_zero else [study.entropy(), *study.recent_weight()])
 
 
 @_explain.register

@@ -9,8 +9,10 @@ from forecast.attention import (
     FastformerAttention,
     FullAttention,
     LinearAttention,
+    NoneAttention,
     NystromAttention,
     ProbSparseAttention,
+    UniformAttention,
 )
 from forecast.system.errors import ConfigError
 from forecast.tools.explain import maps
@@ -56,6 +58,18 @@ def _nystrom(attention: NystromAttention, q: Tensor, k: Tensor) -> Tensor:
     return maps.nystrom_map(
         q, k, num_landmarks=attention.num_landmarks, pinv_iterations=attention.pinv_iterations
     )
+
+
+@implied_map.register
+def _none(attention: NoneAttention, q: Tensor, k: Tensor) -> Tensor:
+    own = q.new_zeros(q.shape[2], k.shape[2])
+    return (own if attention.role == "cross" else own.fill_diagonal_(1)).expand(*q.shape[:2], -1, -1)
+
+
+@implied_map.register
+def _uniform(attention: UniformAttention, q: Tensor, k: Tensor) -> Tensor:
+    weights = maps.uniform_map(q.shape[2], k.shape[2], attention.role == "causal", q.dtype)
+    return weights.expand(*q.shape[:2], -1, -1)
 
 
 def ranking_measure(attention: ProbSparseAttention, q: Tensor, k: Tensor) -> Tensor:

@@ -16,6 +16,8 @@ KINDS = {
     "linear": ("LinearAttention", "causal"),
     "nystrom": ("NystromAttention", "self"),
     "fastformer": ("FastformerAttention", "causal"),
+    "none": ("NoneAttention", "causal"),
+    "uniform": ("UniformAttention", "causal"),
 }
 KNOBS = {"factor": 3, "sampling": "per_query", "num_landmarks": 7, "feature_map": "taylor"}
 

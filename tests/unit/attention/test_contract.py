@@ -6,7 +6,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from forecast.attention import ProbSparseAttention
-from tests.support.attention_types import BATCH, CASES, D_MODEL, HEAD_DIM, HEADS, build, inputs
+from tests.support.attention_types import (
+    BATCH,
+    CASES,
+    D_MODEL,
+    HEAD_DIM,
+    HEADS,
+    READING_CASES,
+    build,
+    inputs,
+    reads_query,
+)
 from tests.support.selection import every_nth
 
 pytestmark = pytest.mark.slow
@@ -24,8 +34,10 @@ def largest_error(kind: type, options: dict, out: torch.Tensor, exact: torch.Ten
     return errors.quantile(0.7) if unsteady else errors.max()
 
 
-@pytest.mark.parametrize(("kind", "role", "options"), CASES)
-class TestContract:
+@pytest.mark.parametrize(("kind", "role", "options"), READING_CASES)
+class TestReading:
+    """What a type promises whose output depends on its input."""
+
     def test_every_parameter_and_both_inputs_receive_a_gradient(self, kind, role, options):
         layer = build(kind, role, options).double()
         query, memory = inputs(role)
@@ -37,7 +49,7 @@ class TestContract:
         for name, parameter in layer.named_parameters():
             assert parameter.grad is not None, name
             assert parameter.grad.abs().sum() > 0, name
-        assert query.grad is not None
+        assert (query.grad is not None) == reads_query(kind, role)
         assert memory.grad is not None
         assert memory.grad.abs().amax(-1).min() > 0  # no step of the memory is left out
 
@@ -52,6 +64,18 @@ class TestContract:
         assert not torch.allclose(after[1], before[1])
         torch.testing.assert_close(layer(query[2:], memory[2:] if role == "cross" else query[2:]), before[2:])
 
+    def test_dropout_acts_in_training_only(self, kind, role, options):
+        layer = build(kind, role, options, dropout=0.5).double()
+        query, memory = inputs(role)
+        torch.manual_seed(1)
+        first = layer(query, memory)
+        torch.manual_seed(1)
+        torch.testing.assert_close(layer(query, memory), first)
+        assert not torch.allclose(layer(query, memory), first)
+
+
+@pytest.mark.parametrize(("kind", "role", "options"), CASES)
+class TestContract:
     def test_no_windows_at_all_go_through(self, kind, role, options):
         """What the last batch of a split leaves to some of several processes."""
         layer = build(kind, role, options).eval()
@@ -66,15 +90,6 @@ class TestContract:
         state = torch.get_rng_state()
         torch.testing.assert_close(layer(query, memory), before, rtol=0, atol=0)
         assert torch.equal(torch.get_rng_state(), state)
-
-    def test_dropout_acts_in_training_only(self, kind, role, options):
-        layer = build(kind, role, options, dropout=0.5).double()
-        query, memory = inputs(role)
-        torch.manual_seed(1)
-        first = layer(query, memory)
-        torch.manual_seed(1)
-        torch.testing.assert_close(layer(query, memory), first)
-        assert not torch.allclose(layer(query, memory), first)
 
     @pytest.mark.parametrize("length", every_nth([1, 2, 7, 97], 3))
     def test_any_length(self, kind, role, options, length):
@@ -113,8 +128,8 @@ class TestContract:
         out = layer(query, memory * scale if role == "cross" else query)
         out.sum().backward()
         assert out.isfinite().all()
-        assert query.grad is not None
-        assert query.grad.isfinite().all()
+        assert (query.grad is not None) == reads_query(kind, role)
+        assert query.grad is None or query.grad.isfinite().all()
 
     def test_largest_tensor_grows_linearly(self, kind, role, options):
         assert _largest_tensor(kind, role, options, 2048) < 4.7 * _largest_tensor(kind, role, options, 512)

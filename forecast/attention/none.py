@@ -1,0 +1,32 @@
+"""No mixing: a control whose positions read nothing but themselves.
+
+    out_i = v_i                       (self and causal: the attention map is the identity)
+    out_i = 0                         (cross: the attention map is zero)
+
+A layer keeps the projection of the values, the output projection and the dropout of the other attention types, so that
+a comparison with it measures the mixing and nothing else. An output of zero in roles self and causal would remove these
+projections too. Query and memory of role cross have no position in common; there, the bias of the output projection and
+the residual connection are all that passes, and the decoder receives nothing of the memory.
+
+Queries and keys only choose what is read, so they are not projected. Cost: no time or memory beyond the projections.
+"""
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from forecast.attention.base import Attention, Role
+
+
+class NoneAttention(Attention):
+    """The value of each position itself; zero in role cross. See the module for the reasons."""
+
+    roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
+    independent_queries = True
+    only_values = True
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.role != "cross":
+            return v
+        # The sum over no position: zero, and part of the graph, because DDP needs a gradient of every parameter.
+        return v[:, :, :0].sum(2, keepdim=True).expand(-1, -1, q.shape[2], -1)
