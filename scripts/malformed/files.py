@@ -38,6 +38,12 @@ def cell(content: str) -> bytes:
     return line(5, f"{ISO[3]},{content},3.25")
 
 
+SHORT_YEARS = written(
+    dates=[f"{date:%d/%m/%y},{date.hour},sun" for date in DATES], header="date,Hour,sky,load,price"
+)
+"""The good table with days such as 28/03/24, a column of the hour and one of texts."""
+
+
 def dated(content: str) -> bytes:
     """The good table with this date in line 5."""
     return line(5, f"{content},1009.5,3.25")
@@ -84,6 +90,9 @@ def bomb(block: bytes) -> bytes:
 
 
 READ = [
+    Case("times of day with full stops", WORKS, written(dates=every("%d/%m/%Y,%H.%M.%S"), header="date,time,load,price"), ("data.date_column=[date,time]",)),
+    Case("days of two-digit years, hours and texts", WORKS, SHORT_YEARS, ("data.day_first=true", "data.date_column=[date,Hour]", "data.drop=[sky]")),
+    Case("two columns of text, left out", WORKS, written(dates=[f"{date},sun,weak" for date in ISO], header="date,sky,wind,load,price"), ("data.drop=[sky,wind]",)),
     Case("byte-order mark", WORKS, b"\xef\xbb\xbf" + GOOD),
     Case("CRLF", WORKS, written(end="\r\n")),
     Case("lone CR", WORKS, written(end="\r")),
@@ -176,7 +185,7 @@ REFUSED = [
     Case("a sheet that there is not", "{path}: no sheet 'price' (data.sheet); there are load, notes", lambda path: book(path, {"load": TABLE, "notes": TABLE}), ("data.sheet=price",), name="table.xlsx"),
     Case("an empty sheet", "{path}: empty", lambda path: book(path, {"load": pd.DataFrame()}), name="table.xlsx"),
     Case("a sheet with a title", "{path}: no column 'date' in line 1, but in line 3: delete the lines above the header", lambda path: book(path, {"load": TABLE}, above=2), name="table.xlsx"),
-    Case("a number that a formula could not compute", "{path}, line 5, column 'load': '#DIV/0!' is not a number: correct it, or choose the number columns (data.columns)", lambda path: book(path, {"load": TABLE.astype({"load": object}).replace({"load": {1009.5: "#DIV/0!"}})}), name="table.xlsx"),
+    Case("a number that a formula could not compute", "{path}, line 5, column 'load': '#DIV/0!' is not a number: correct it, or name it in data.na_values if it stands for a missing value", lambda path: book(path, {"load": TABLE.astype({"load": object}).replace({"load": {1009.5: "#DIV/0!"}})}), name="table.xlsx"),
     Case("an old Excel workbook", "{path}: an old Excel workbook, not CSV: save the table as CSV, Parquet or .xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)),
     Case("a Parquet file of other columns", "{path}: no column 'date'; there are 'a' (data.id_column, date_column, target, columns, past_covariates, future_covariates, static_covariates and drop name columns, data.static_path a file of static ones)", lambda path: pd.DataFrame({"a": [1]}).to_parquet(path)),
     Case("a Parquet file, damaged", "{path}: cannot be read as Parquet: …", lambda path: path.write_bytes(b"PAR1" + bytes(100))),
@@ -201,7 +210,7 @@ REFUSED = [
     Case("a calendar of even steps", "data.calendar gives the dates of rows that are taken as steps: set data.steps=rows", GOOD, ("data.calendar=business",)),
     Case("an unknown calendar", "data.calendar=weekly is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or exchange as DE or XNYS, or one of MS, ME, BMS, BME, QS, QE, BQS, BQE, YS, YE, BYS, BYE", GOOD, ("data.steps=rows", "data.calendar=weekly")),
     Case("no header", "{path}: no column 'date' in line 1 ('2024-03-28 00:00', '1000.5', '0.25'): for a file without a header set data.header=none", b"\n".join(GOOD.splitlines()[1:])),
-    Case("other separator", "{path}: no column 'date' in line 1, which looks separated by ';': set data.separator", GOOD.replace(b",", b";")),
+    Case("other separator", "{path}: no column 'date' in line 1, which looks separated by ';': set 'data.separator=;'", GOOD.replace(b",", b";")),
     Case("a line that names the separator", "{path}: no column 'date' in line 1, which names a separator: delete that line and set data.separator=;", b"sep=;\n" + GOOD.replace(b",", b";")),
     Case("comments above the header", "{path}: no column 'date' in line 1, but in line 3: delete the lines above the header", b"# exported by a logger\n# station 7\n" + GOOD),
     Case("units below the header", "{path}, line 2, column 'date': no date", line(2, ",kW,EUR")),
@@ -215,10 +224,10 @@ REFUSED = [
     Case("an empty line", "{path}, line 5: an empty line: delete it", line(5, "")),
     Case("a name that moves the cursor", "{path}, line 1: the name of field 2, 'load\\x1b[2J', has characters that cannot be shown: rename it", written(header="date,load\x1b[2J,price")),
     Case("a name written backwards", "{path}, line 1: the name of field 2, 'load\\u202e', has characters that cannot be shown: rename it", written(header="date,load\u202e,price")),
-    Case("text", "{path}, line 5, column 'load': 'n.a.' is not a number: correct it, or choose the number columns (data.columns)", cell("n.a.")),
-    Case("text that moves the cursor", "{path}, line 5, column 'load': '\\x1b]0;owned\\x07\\x1b[2J' is not a number: correct it, or choose the number columns (data.columns)", cell("\x1b]0;owned\x07\x1b[2J")),
-    Case("text of a megabyte", "{path}, line 5, column 'load': 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...' is not a number: correct it, or choose the number columns (data.columns)", cell("x" * 1_000_000)),
-    Case("texts in two columns", "{path}: 2 columns are not numbers: 'load', 'price': leave them out (data.drop), or choose the number columns (data.columns); line 5, column 'load': 'n.a.' is not a number: correct it, or choose the number columns (data.columns)", line(5, f"{ISO[3]},n.a.,none")),
+    Case("text", "{path}, line 5, column 'load': 'n.a.' is not a number: correct it, or name it in data.na_values if it stands for a missing value", cell("n.a.")),
+    Case("text that moves the cursor", "{path}, line 5, column 'load': '\\x1b]0;owned\\x07\\x1b[2J' is not a number: correct it, or name it in data.na_values if it stands for a missing value", cell("\x1b]0;owned\x07\x1b[2J")),
+    Case("text of a megabyte", "{path}, line 5, column 'load': 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...' is not a number: correct it, or name it in data.na_values if it stands for a missing value", cell("x" * 1_000_000)),
+    Case("texts in two columns", "{path}: 2 columns are not numbers: 'load', 'price' (line 5, column 'load': 'n.a.'): correct them, or set data.na_values=[n.a.,none]", line(5, f"{ISO[3]},n.a.,none")),
     Case("many series", "{path}: the file looks long, with one series for each 'shop': set data=long data.id_column=shop data.date_column=date data.target=sold", b"date,shop,sold\n" + b"".join(f"{date},{shop},{n}\n".encode() for n, date in enumerate(ISO) for shop in "ab")),
     Case("many series, by number", "{path}, line 3, column 'date': 2024-03-28 00:00:00 is in line 2 too: the file looks long, with one series for each 'shop': set data=long data.id_column=shop data.date_column=date data.target=sold", b"date,shop,sold\n" + b"".join(f"{date},{shop},{n}.5\n".encode() for n, date in enumerate(ISO) for shop in (7, 8))),
     Case("two columns of dates", "{path}: no column 'date', and several look like dates: set data.date_column to one of begin, end", written(dates=every("%Y-%m-%d %H:%M,%Y-%m-%d"), header="begin,end,load,price")),
@@ -228,14 +237,14 @@ REFUSED = [
     Case("text among the numbers of a covariate", "{path}, line 5, column 'other': 'x' is text, and other cells are numbers, such as '0': correct it, or write text in every cell", beside(lambda i: "x" if i == 3 else str(i)), FUTURE_OTHER),
     Case("per cent in a covariate", "{path}, line 2, column 'other': '0%' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", beside(lambda i: f"{i}%"), FUTURE_OTHER),
     Case("a covariate of text that is a target too", "column 'other' is named twice (data.id_column, date_column, columns, past_covariates, future_covariates, as_of, static_covariates, drop): give it one role", beside(lambda i: "sun"), (*FUTURE_OTHER, "data.past_covariates=[other]")),
-    Case("hexadecimal", "{path}, line 5, column 'load': '0x3F1' is not a number: correct it, or choose the number columns (data.columns)", cell("0x3F1")),
+    Case("hexadecimal", "{path}, line 5, column 'load': '0x3F1' is not a number: correct it, or name it in data.na_values if it stands for a missing value", cell("0x3F1")),
     Case("per cent", "{path}, line 5, column 'load': '98%' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", cell("98%")),
     Case("currency", "{path}, line 5, column 'load': '€98.50' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", cell("€98.50")),
     Case("in brackets, as in book-keeping", "{path}, line 5, column 'load': '(98.50)' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", cell("(98.50)")),
     Case("a decimal comma", "{path}, line 5, column 'load': '98,5' is not a number: set data.decimal and data.thousands to the signs that the file uses", cell('"98,5"')),
     Case("a full stop in decimal commas", "{path}, line 2, column 'load': '1.000,50' is not a number: set data.decimal and data.thousands to the signs that the file uses", written(separator=";", number=german), SEMICOLONS),
     Case("thousands that are decimals", "{path}, line 5, column 'load': '98,5' is not a number: set data.decimal and data.thousands to the signs that the file uses", cell('"98,5"'), ("data.thousands=,",)),
-    Case("digits of another script", "{path}, line 5, column 'load': '٩٨' is not a number: correct it, or choose the number columns (data.columns)", cell("٩٨")),
+    Case("digits of another script", "{path}, line 5, column 'load': '٩٨' is not a number: correct it, or name it in data.na_values if it stands for a missing value", cell("٩٨")),
     Case("no date", "{path}, line 5, column 'date': no date", dated("")),
     Case("not a date", "{path}, line 5, column 'date': 'soon' cannot be read as the dates above can: set data.date_format", dated("soon")),
     Case("today", "{path}, line 5, column 'date': 'today' is not a date that can be read: set data.date_format", dated("today")),
@@ -255,7 +264,13 @@ REFUSED = [
     Case("an hour that there is not", "{path}, line 76, column 'date': 2024-03-31 02:00:00 does not exist in Europe/Berlin, where clocks go forward: leave data.timezone out if the file keeps one time all year, or set data.stamp=end if dates are the ends of steps", GOOD, BERLIN),
     Case("days since 1900, not said", "{path}, line 2, column 'date': '45379.00000' is not a date that can be read: if it counts days since 1900, as in Excel, set data.date_format=excel", written(dates=[f"{45379 + n / 24:.5f}" for n in range(120)])),
     Case("seconds since 1970, not said", "{path}, line 2, column 'date': '1711584000' is not a date that can be read: if it counts since 1970, set data.date_format=unix", written(dates=[str(1_711_584_000 + 3600 * n) for n in range(120)])),
-    Case("date and time, not said", "{path}, line 2, column 'time': '00:00' is not a number: if it is the time of day, set data.date_column=[DATE,time], DATE the column of the days", written(dates=every("%Y-%m-%d,%H:%M"), header="date,time,load,price")),
+    Case("times of day with full stops, not said", "{path}: 'time' is the time of day of 'date': set data.date_column=[date,time]", written(dates=every("%d/%m/%Y,%H.%M.%S"), header="date,time,load,price")),
+    Case("days of two-digit years, hours and texts, not said", "{path}, line 2, column 'date': '28/03/24': a year of two digits: set data.day_first=true; 'Hour' is the time of day of 'date': set data.date_column=[date,Hour] data.drop=[sky] (text can also be read as data.future_covariates, past_covariates or static_covariates)", SHORT_YEARS),
+    Case("semicolons and decimal commas, not said", "{path}: no column 'date' in line 1, which looks separated by ';': set 'data.separator=;' data.decimal=,", written(separator=";", number=lambda x: str(x).replace(".", ","))),
+    Case("decimal commas, not said", "{path}: 2 columns are not numbers: 'load', 'price' (line 2, column 'load': '1000,5'): correct them, or set data.decimal=,", written(separator=";", number=lambda x: str(x).replace(".", ",")), SEMICOLONS[:1]),
+    Case("two columns of text", "{path}: 2 columns are not numbers: 'sky', 'wind' (line 2, column 'sky': 'sun'): correct them, or set data.drop=[sky,wind] (text can also be read as data.future_covariates, past_covariates or static_covariates)", written(dates=[f"{date},sun,weak" for date in ISO], header="date,sky,wind,load,price")),
+    Case("a column of text", "{path}, line 2, column 'sky': 'sun' is not a number: leave the column out (data.drop), or read it as a covariate (data.future_covariates, past_covariates or static_covariates)", written(dates=[f"{date},sun" for date in ISO], header="date,sky,load,price")),
+    Case("date and time, not said", "{path}: 'time' is the time of day of 'date': set data.date_column=[date,time]", written(dates=every("%Y-%m-%d,%H:%M"), header="date,time,load,price")),
     Case("a missing file", "{path}: no such file"),
     Case("a missing folder", "{path}: no such file", name="nowhere/table.csv"),
     Case("a folder", "{path}: not a file but a folder: give a CSV file, or a folder of .parquet files", Path.mkdir),

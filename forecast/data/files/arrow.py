@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from jaxtyping import Float64, Int32
 
 from forecast.data.clock import Clock
-from forecast.data.files.cells import Cells, quote
+from forecast.data.files.cells import COVARIATES, FRAME, Cells, quote
 from forecast.data.files.covariates import Texts, convert_texts
 from forecast.data.files.dates import read_dates
 from forecast.data.files.read_options import ReadOptions
@@ -102,7 +102,12 @@ def _numbers(
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
                 or pa.types.is_boolean(kind) or pa.types.is_null(kind)):  # fmt: skip
             what = f"column {quote(name)} is {describe_type(kind)}, not numbers"
-            raise DataError(f"{cells.path}: {what}: leave it out, or make it a covariate")
+            drop, covariates = " (data.drop)", COVARIATES
+            if cells.path == FRAME:
+                drop, covariates = "", COVARIATES.replace("data.", "")
+            raise DataError(
+                f"{cells.path}: {what}: leave it out{drop}, or make it a covariate ({covariates})"
+            )
         column = table[name] if not pa.types.is_boolean(kind) else table[name].cast(pa.int8())
         _copy(column, pa.float64(), read[:, i])
         read[:, i] = options.blank(read[:, i])

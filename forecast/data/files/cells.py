@@ -24,6 +24,12 @@ MISSING = [
 ]  # fmt: skip
 """Texts of missing values: the default of pandas, which it does not export."""
 
+TIME_OF_DAY = r"\d{1,2}(:\d\d|h\d\d|\.\d\d\.\d\d)"
+"""The beginning of a time of day, such as 18:00, 18h00 or 18.00.00."""
+
+COVARIATES = "data.future_covariates, past_covariates or static_covariates"
+"""Keys of columns that may be text."""
+
 BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 """Texts that are numbers where a column has no others."""
 
@@ -214,19 +220,22 @@ def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.nd
     bad = np.isnan(numbers) & texts.notna().to_numpy()
     if bad.any():
         row = int(bad.argmax())
-        advice = _advice(texts.iloc[row].strip(), name)
+        advice = _advice(texts.iloc[row].strip(), is_text=bool(bad.sum() > texts.notna().sum() / 2))
         raise cells.error(f"{quote(texts.iloc[row])} is not a number: {advice}", row=row, column=name)
     return options.blank(numbers)
 
 
-def _advice(text: str, name: str) -> str:
+def _advice(text: str, *, is_text: bool) -> str:
+    """Return advice based on the first cell that is not a number; `is_text`: most cells of its column are not."""
+    if re.match(TIME_OF_DAY, text):
+        return "a time of day is read with the day: set data.date_column to both, as in data.date_column=[day,time]"
     if re.fullmatch(r"[-+]?[0-9][0-9.,'\s]*", text):
         return "set data.decimal and data.thousands to the signs that the file uses"
-    if re.fullmatch(r"[0-9]{1,2}:[0-9]{2}.*", text):
-        return f"if it is the time of day, set data.date_column=[DATE,{name}], DATE the column of the days"
     if re.fullmatch(r"[^\w.]{0,2}[0-9][0-9.,'\s]*[^\w.]{0,2}", text):
         return "leave the signs and units out of its cells, or choose the number columns (data.columns)"
-    return "correct it, or choose the number columns (data.columns)"
+    if is_text:
+        return f"leave the column out (data.drop), or read it as a covariate ({COVARIATES})"
+    return "correct it, or name it in data.na_values if it stands for a missing value"
 
 
 def _explain(error: str, above: int) -> str:

@@ -21,6 +21,14 @@ _OVER_12, _NUMBER, _SIGN = r"(?:1[3-9]|2\d|3[01])", r"\d{1,2}", "[-/. ]"
 _DAY_FIRST = rf"^(?:\d{{4}}{_SIGN})?{_OVER_12}{_SIGN}{_NUMBER}(?:\D|$)"  # also after the year
 _MONTH_FIRST = rf"^(?:\d{{4}}{_SIGN})?{_NUMBER}{_SIGN}{_OVER_12}(?:\D|$)"
 
+_SHORT_YEAR = r"0?[1-9]\d?([-/.])0?[1-9]\d?\1\d{2}(?!\d)(.*)"
+"""A date whose year has two digits, or that begins with such a year."""
+
+
+def has_short_year(text: str) -> bool:
+    """Whether a date has a year of two digits, such as 1/12/17."""
+    return re.fullmatch(_SHORT_YEAR, text) is not None
+
 
 def find_day_first(texts: pd.Series) -> bool | None:
     """Whether the day comes before the month; None if no date shows it by a day after the 12th."""
@@ -42,6 +50,9 @@ def guess_dates(cells: Cells, column: str, texts: pd.Series, day_first: bool | N
         return check_all_read(
             cells, column, texts, iso, f"is not a date that can be read: {_advice(texts, iso)}"
         )
+    if has_short_year(texts.iloc[0]) and day_first is None:
+        advice = " or ".join(_orders_of_short_years(texts))
+        raise cells.error(f"{quote(texts.iloc[0])}: a year of two digits: set {advice}", row=0, column=column)
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # where only one order can be meant
         guesses = [_format_of(texts.iloc[0], dayfirst=order) for order in (bool(day_first), not day_first)]
     read = [
@@ -69,12 +80,30 @@ def _format_of(text: str, *, dayfirst: bool) -> str | None:
     for pattern, month in _MONTHS.items():
         if found := re.fullmatch(pattern, text):
             return month.format(found[1])
+    if found := re.fullmatch(_SHORT_YEAR, text):
+        rest = guess_datetime_format(f"2000-01-01{found[2]}")
+        return rest and rest.replace(
+            "%Y-%m-%d", found[1].join(["%d", "%m", "%y"] if dayfirst else ["%m", "%d", "%y"])
+        )
     found = re.fullmatch(r"(.+) [0-9]{1,2}:[0-9]{2}(:[0-9]{2})? ?[AaPp][Mm]", text)
     if found is None:
         return guess_datetime_format(text, dayfirst=dayfirst)
     day = guess_datetime_format(found[1], dayfirst=dayfirst)
     space = " " if text[-3] == " " else ""
     return day and f"{day} %I:%M{':%S' if found[2] else ''}{space}%p"
+
+
+def _orders_of_short_years(texts: pd.Series) -> list[str]:
+    """Settings of the orders of day, month and year that fit all dates; if some give ascending dates, those alone."""
+    settings = {"data.day_first=true": "%d{0}%m{0}%y", "data.day_first=false": "%m{0}%d{0}%y"}
+    days = texts.str.extract(r"(\d{1,2}[-/.]\d{1,2}[-/.]\d{2})", expand=False)
+    sign = re.sub(r"\d", "", str(days.iloc[0]))[0]
+    read = {
+        setting: pd.to_datetime(days, format=order.format(sign), errors="coerce")
+        for setting, order in {**settings, f"data.date_format=%y{sign}%m{sign}%d": "%y{0}%m{0}%d"}.items()
+    }
+    fitting = [setting for setting, dates in read.items() if dates.notna().all()] or list(settings)
+    return [setting for setting in fitting if read[setting].is_monotonic_increasing] or fitting
 
 
 def _advice(texts: pd.Series, read: pd.Series) -> str:

@@ -24,6 +24,7 @@ _MIDNIGHT = r"[T ]00(?::00)?(?::00(?:\.0+)?)?$"
 _MIDNIGHT_24 = re.compile(r"([T ])24:00(:00(?:\.0+)?)?")
 _DAY = r".*\d[^\d:]+\d+[^\d:]+\d+|\d+[^\d:]+[A-Za-z][^\d:]*\d{4}|[A-Za-z][^\d:]+\d+[^\d:]+\d{4}|\d{8}"
 _HOUR_NUMBER = rf"^(?:{_DAY}) \d{{1,2}}$"  # a whole day, and a number that is no part of a time
+_DOTTED_TIME = rf"^(?:{_DAY}) \d{{1,2}}\.\d\d(?:\.\d\d)?$"
 _ZONE_NAME = r"(?<=\d) ?(?!AM$|PM$)[A-Z]{2,5}$"  # such as CET, or DST at the second of two equal hours
 _MAX_MILLISECONDS = 1e13  # three centuries
 
@@ -149,7 +150,10 @@ def _parse(
 def _guess_with_hours(
     cells: Cells, column: str, texts: pd.Series, day_first: bool | None
 ) -> pd.DatetimeIndex:
-    """Parse dates of which some may end in 24:00, or all in the number of an hour."""
+    """Parse dates of which some may end in 24:00, or all in the number of an hour, or in a time such as 18.00.00."""
+    if re.search(_DOTTED_TIME, texts.iloc[0]) and texts.str.contains(_DOTTED_TIME).all():
+        times = texts.str.extract(r"(.*) (\S+)$")
+        texts = times[0] + " " + times[1].str.replace(".", ":", regex=False)
     if texts.str.contains(_HOUR_NUMBER).all():
         found = texts.str.extract(r"(.*) (\d{1,2})$")
         hours = pd.Series(pd.to_numeric(found[1]))

@@ -96,7 +96,7 @@ def hint_on_names(header: list[str], raw: bytes, wanted: str, separator: str) ->
             )
         for other in ";\t,|":
             if other != separator and other in header[0]:
-                return f"in line 1, which looks separated by {other!r}: set data.separator"
+                return f"in line 1, which looks separated by {other!r}: {_advice_on_separator(other, raw)}"
     for number, line in enumerate(raw[:65_536].decode(errors="replace").splitlines()[1:], start=2):
         if wanted in [name.strip(" \"'") for name in line.split(separator)]:
             return f"in line 1, but in line {number}: delete the lines above the header"
@@ -110,3 +110,14 @@ def hint_on_names(header: list[str], raw: bytes, wanted: str, separator: str) ->
         return f"in line 1 ({names}): did you mean data.date_column={near[0]}?"
     dates = "set data.date_column to the name of the dates"
     return f"in line 1 ({names}): {dates}, or data.start=2010-01-01 data.freq=D if there are none"
+
+
+def _advice_on_separator(separator: str, raw: bytes) -> str:
+    """How to set a separator, and the decimal comma where line 2 has one."""
+    if separator == "\t":
+        return "set data.separator"
+    row = raw[:65_536].decode(errors="replace").splitlines()[1:2]
+    has_commas = any(re.fullmatch(r"[-+]?\d+,\d+", field) for field in "".join(row).split(separator))
+    return f"set 'data.separator={separator}'" + (
+        " data.decimal=," if has_commas and separator != "," else ""
+    )

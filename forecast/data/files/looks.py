@@ -1,4 +1,4 @@
-"""What the columns of a file look like: dates, or the series of a long file."""
+"""Columns of a file that look like dates."""
 
 import csv
 import io
@@ -7,12 +7,10 @@ import warnings
 from collections.abc import Sequence
 from itertools import islice
 
-import pandas as pd
 from pandas.tseries.api import guess_datetime_format
 
-from forecast.data.files.cells import Cells
+from forecast.data.files.date_formats import has_short_year
 from forecast.data.files.location import Location
-from forecast.data.files.table_rows import ColumnRoles
 from forecast.data.files.text import quote
 from forecast.system.errors import DataError
 
@@ -65,34 +63,6 @@ def _is_date(cell: str) -> bool:
     if not _DATE.fullmatch(text):
         return False
     with warnings.catch_warnings(action="ignore"):
-        return any(guess_datetime_format(text, dayfirst=dayfirst) for dayfirst in (False, True))
-
-
-def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
-    """Advice for a table whose dates repeat because it holds several series; None if it does not look like one.
-
-    It does if most dates come several times, and a column of texts or whole numbers tells the rows of a date apart.
-    """
-    frame, date = cells.frame, roles.date
-    if roles.id is not None or date not in frame or pd.Series(frame[date]).nunique() > len(frame) / 2:
-        return None
-    numbers = [name for name in frame.columns if frame[name].dtype.kind in "iuf"]
-    texts = [name for name in frame.columns if name not in numbers and not _are_times(pd.Series(frame[name]))]
-    whole = [name for name in numbers if frame[name].dtype.kind in "iu"]
-    for name in (*texts, *whole):
-        column = pd.Series(frame[name])
-        if name != date and column.notna().all() and 1 < column.nunique() <= len(frame) / 2:
-            if frame.duplicated([name, date]).any():
-                continue
-            values = [other for other in numbers if other != name]
-            target = values[0] if len(values) == 1 else "COLUMN"
-            return (
-                f"the file looks long, with one series for each {name!r}: set data=long data.id_column={name} "
-                f"data.date_column={date} data.target={target}"
-            )
-    return None
-
-
-def _are_times(column: pd.Series) -> bool:
-    """Whether a column begins with a time of day."""
-    return bool(re.match(r"\s*\d{1,2}(:\d\d|[.h]\d\d[.m]\d\d)", str(column.iloc[0])))
+        return has_short_year(text) or any(
+            guess_datetime_format(text, dayfirst=dayfirst) for dayfirst in (False, True)
+        )

@@ -7,8 +7,8 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from jaxtyping import Bool, Int64
 
+from forecast.data.files.advice import describe_repeated_dates
 from forecast.data.files.cells import FRAME
-from forecast.data.files.looks import describe_long
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import find_repeating_zone
 from forecast.data.row_ranges import PerSeries
@@ -119,8 +119,8 @@ def _advice_on_duplicate(rows: TableRows, row: int) -> str:
         zone = find_repeating_zone(date)
         clocks = f"; where clocks went back, localize it first (tz_localize({zone!r}, ambiguous=...))"
         return "remove one (frame[~frame.index.duplicated()])" + (clocks if zone else "")
-    if long := describe_long(rows.cells, rows.roles):
-        return long
+    if advice := describe_repeated_dates(rows.cells, rows.roles):
+        return advice
     advice = "remove one, or set data.duplicates=first, last, mean or sum"
     if rows.clock.utc_offset is not None:
         return advice

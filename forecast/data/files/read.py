@@ -12,8 +12,17 @@ import pyarrow.parquet as pq
 from jaxtyping import Float64, Int32
 
 from forecast.data.clock import Clock
+from forecast.data.files.advice import describe_split_dates, refuse
 from forecast.data.files.arrow import is_text, rows_from_arrow
-from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote, read_cells, read_numbers
+from forecast.data.files.cells import (
+    FRAME,
+    MISSING,
+    Cells,
+    parse_cells,
+    quote,
+    read_cells,
+    read_numbers,
+)
 from forecast.data.files.covariates import read_covariates
 from forecast.data.files.dates import read_dates
 from forecast.data.files.header import read_header
@@ -21,7 +30,6 @@ from forecast.data.files.location import Location, is_folder, opened
 from forecast.data.files.looks import (
     DEFAULT_NAMES,
     choose_date_column,
-    describe_long,
     find_date_columns,
 )
 from forecast.data.files.read_options import ReadOptions
@@ -166,7 +174,12 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
     """Parse the cells of a CSV file. Raises DataError for the first id, date or number that cannot be parsed."""
     codes, ids = _series(cells, roles.id)
     if options.start is None:
-        dates, clock = read_dates(cells, roles.date, options, codes)
+        try:
+            dates, clock = read_dates(cells, roles.date, options, codes)
+        except DataError as error:
+            if advice := describe_split_dates(cells, roles, list(_refuse_texts(cells, roles, options))):
+                raise DataError(f"{error}; {advice}") from None
+            raise
     else:
         dates, clock = number_dates(codes, options), Clock()
     static = {}
@@ -209,25 +222,21 @@ def read_targets(
     names = roles.targets or ()
     if all(cells.frame[name].dtype.kind in "iufb" for name in names):
         return options.blank(np.ascontiguousarray(cells.frame[list(names)].to_numpy(dtype=np.float64)))
-    numbers = np.empty((len(cells.frame), len(names)))
-    refused: dict[str, DataError] = {}
-    for i, name in enumerate(names):
+    refused = _refuse_texts(cells, roles, options)
+    if refused:
+        raise refuse(cells, roles, refused)
+    return np.column_stack([read_numbers(cells, name, options) for name in names])
+
+
+def _refuse_texts(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> dict[str, DataError]:
+    """The targets that cannot be read as numbers, each with its error."""
+    refused = {}
+    for name in roles.targets or ():
         try:
-            numbers[:, i] = read_numbers(cells, name, options)
+            read_numbers(cells, name, options)
         except DataError as error:
             refused[name] = error
-    if refused and (long := describe_long(cells, roles)):
-        raise DataError(f"{cells.path}: {long}")
-    if len(refused) > 1:
-        names = ", ".join(map(quote, list(refused)[:8])) + (", ..." if len(refused) > 8 else "")
-        first = str(next(iter(refused.values()))).removeprefix(f"{cells.path}, ")
-        raise DataError(
-            f"{cells.path}: {len(refused)} columns are not numbers: {names}: leave them out (data.drop), or choose the "
-            f"number columns (data.columns); {first}"
-        )
-    for error in refused.values():
-        raise error
-    return numbers
+    return refused
 
 
 def _numbers_or_texts(cells: Cells, name: str, options: ReadOptions) -> pd.Series:

@@ -181,7 +181,7 @@ BAD_FILES: dict[str, tuple[str | bytes, dict, str]] = {
     "dates only": ("date\n2021-01-01\n", {}, r"nothing to forecast"),
     "no date column": ("when,load\n1,2\n", {}, r"no column 'date' in line 1 \('when', 'load'"),
     "no header": ("\n".join(GOOD), {}, r"no column 'date'"),
-    "other separator": (lines(*GOOD).replace(",", ";"), {}, r"separated by ';': set data.separator"),
+    "other separator": (lines(*GOOD).replace(",", ";"), {}, r"separated by ';': set 'data.separator=;'"),
     "duplicate column": (lines(*GOOD, header="date,load,load"), {}, r"line 1: column 'load' appears twice"),
     "values without a name": (lines(*GOOD, header="date,load,"), {}, r"line 1: field 3 has values and no name"),
     "more values than names": (lines(*GOOD, header="date,load"), {}, r"line 1: field 3 has values and no name"),

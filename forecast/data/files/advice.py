@@ -1,0 +1,157 @@
+"""Advice on tables that are refused: settings with which they can be read."""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from forecast.data.files.cells import COVARIATES, TIME_OF_DAY, Cells
+from forecast.data.files.table_rows import ColumnRoles
+from forecast.data.files.text import quote
+from forecast.system.errors import DataError
+
+MAX_DROPPED, MAX_CODES = 20, 3
+"""Largest numbers of columns that advice names in data.drop, and of texts in data.na_values."""
+
+MAX_REPEATED = 0.01
+"""Largest share of rows that repeat a date and a time of day, as hours do that daylight saving time repeats."""
+
+_HOURS = ("hour", "hours", "hr", "hourofday", "heure", "hora", "ora", "stunde", "uhrzeit", "time")
+"""Names of columns of the hour, in lower case and without signs."""
+
+_DECIMAL_COMMA = r"[-+]?\d*,\d+|[-+]?\d+"
+
+
+def refuse(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataError]) -> DataError:
+    """The error of a table of which some targets are not numbers, each with its own error."""
+    if advice := describe_repeated_dates(cells, roles, list(refused)):
+        return DataError(f"{cells.path}: {advice}")
+    error = next(iter(refused.values()))
+    if len(refused) == 1:
+        return error
+    shown = ", ".join(map(quote, list(refused)[:8])) + (", ..." if len(refused) > 8 else "")
+    first = str(error).removeprefix(f"{cells.path}, ").partition(" is not a number")[0]
+    settings = settings_for_texts(cells, list(refused))
+    advice = f"set {' '.join(settings)}" if settings else "choose the number columns (data.columns)"
+    return DataError(
+        f"{cells.path}: {len(refused)} columns are not numbers: {shown} ({first}): correct them, or {advice}"
+        f"{_note_on_texts(settings)}"
+    )
+
+
+def _note_on_texts(settings: Sequence[str]) -> str:
+    """What else can be done with columns that `settings` leave out."""
+    leaves_out = any("data.drop" in setting for setting in settings)
+    return f" (text can also be read as {COVARIATES})" if leaves_out else ""
+
+
+def describe_repeated_dates(cells: Cells, roles: ColumnRoles, refused: Sequence[str] = ()) -> str | None:
+    """Advice for a table whose dates repeat: its days and times are two columns, or it holds several series.
+
+    None if it looks like neither. `refused` names the columns that are not numbers.
+    """
+    return describe_split_dates(cells, roles, refused) or describe_long(cells, roles)
+
+
+def describe_split_dates(cells: Cells, roles: ColumnRoles, refused: Sequence[str] = ()) -> str | None:
+    """Advice for a table with one column of days and one of times of day; None if it does not look like one.
+
+    It does if its dates repeat, and hardly any date repeats together with the time of day.
+    """
+    time = find_time_column(cells, roles)
+    if time is None:
+        return None
+    settings = [write_setting("data.date_column", [roles.date, time])]
+    rest = [name for name in refused if name != time]
+    settings += settings_for_texts(cells, rest)
+    advice = f"set {' '.join(settings)}{_note_on_texts(settings)}"
+    return f"{quote(time)} is the time of day of {quote(roles.date)}: {advice}"
+
+
+def find_time_column(cells: Cells, roles: ColumnRoles) -> str | None:
+    """The column of the time of day, where the dates of a series repeat without it and not with it."""
+    frame, keys = cells.frame, [name for name in (roles.id, roles.date) if name in cells.frame]
+    if roles.date not in frame or frame.duplicated(keys).mean() < 0.5:
+        return None
+    others = {*roles.keys, *roles.covariates, *roles.static, *roles.drop}
+    for name in frame.columns:
+        column = pd.Series(frame[name])
+        is_time = name not in others and (are_times(column) or _are_hours(str(name), column))
+        if is_time and frame.duplicated([*keys, name]).mean() < MAX_REPEATED:
+            return str(name)
+    return None
+
+
+def are_times(column: pd.Series) -> bool:
+    """Whether a column begins with a time of day, such as 18:00 or 18.00.00."""
+    return bool(re.match(TIME_OF_DAY, str(column.iloc[0]).strip()))
+
+
+def _are_hours(name: str, column: pd.Series) -> bool:
+    """Whether a column is named after the hour and has whole numbers from 0 to 24."""
+    if re.sub("[^a-z]", "", name.lower()) not in _HOURS or column.dtype.kind not in "iu":
+        return False
+    return bool(column.between(0, 24).all())
+
+
+def settings_for_texts(cells: Cells, refused: Sequence[str]) -> list[str]:
+    """Settings with which a table is read whose columns `refused` are not numbers; empty if there are none.
+
+    Decimal commas are read, texts among numbers become missing values, and columns of texts are left out.
+    """
+    columns = {name: cells.frame[name].dropna().astype("string").str.strip() for name in refused}
+    commas = [name for name, texts in columns.items() if _has_decimal_commas(texts)]
+    numbers = {
+        name: pd.Series(pd.to_numeric(texts, errors="coerce")).notna() for name, texts in columns.items()
+    }
+    mixed = [name for name in refused if name not in commas and numbers[name].mean() > 0.5]
+    texts = [name for name in refused if name not in (*commas, *mixed)]
+    codes = sorted({code for name in mixed for code in columns[name][~numbers[name]]})
+    if len(codes) > MAX_CODES or len(texts) > MAX_DROPPED:
+        return []
+    settings = {"data.na_values": codes, "data.drop": texts}
+    found = [write_setting("data.decimal", ",")] if commas else []
+    return found + [write_setting(key, names) for key, names in settings.items() if names]
+
+
+def _has_decimal_commas(texts: pd.Series) -> bool:
+    return bool(len(texts) and texts.str.fullmatch(_DECIMAL_COMMA).all() and texts.str.contains(",").any())
+
+
+def write_setting(key: str, value: str | Sequence[str]) -> str:
+    """Write an override as it is typed in a shell, with names in quotes where the command line needs them."""
+    if isinstance(value, str):
+        return shlex.quote(f"{key}={value}")
+    text = f"{key}=[{','.join(map(_write_name, value))}]"
+    return text if re.fullmatch(r"[\w.=,\[\]/-]+", text) else shlex.quote(text)
+
+
+def _write_name(name: str) -> str:
+    is_plain = re.fullmatch(r"[A-Za-z_][\w./-]*", name) and name not in ("null", "true", "false")
+    return name if is_plain else f'"{name}"'
+
+
+def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
+    """Advice for a table whose dates repeat because it holds several series; None if it does not look like one.
+
+    It does if most dates come several times, and a column of texts or whole numbers tells the rows of a date apart.
+    """
+    frame, date = cells.frame, roles.date
+    if roles.id is not None or date not in frame or pd.Series(frame[date]).nunique() > len(frame) / 2:
+        return None
+    numbers = [name for name in frame.columns if frame[name].dtype.kind in "iuf"]
+    texts = [name for name in frame.columns if name not in numbers and not are_times(pd.Series(frame[name]))]
+    whole = [name for name in numbers if frame[name].dtype.kind in "iu"]
+    for name in (*texts, *whole):
+        column = pd.Series(frame[name])
+        if name != date and column.notna().all() and 1 < column.nunique() <= len(frame) / 2:
+            if frame.duplicated([name, date]).any():
+                continue
+            values = [other for other in numbers if other != name]
+            target = values[0] if len(values) == 1 else "COLUMN"
+            return (
+                f"the file looks long, with one series for each {name!r}: set data=long data.id_column={name} "
+                f"data.date_column={date} data.target={target}"
+            )
+    return None
