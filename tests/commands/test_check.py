@@ -169,6 +169,7 @@ def test_a_code_for_missing_values_is_named(monkeypatch, tmp_path: Path, capsys)
 
 def test_counters_errors_and_categories_are_named(monkeypatch, tmp_path: Path, capsys) -> None:
     frame = table(600, "h", 24).assign(row=range(600))
+    frame["load"] -= frame["load"].min()
     frame.loc[400, "walk"] = 983_100.5
     frame["sky"] = ["sun", "sun", "rain"] * 200
     frame.loc[[3, 4], "sky"] = None
@@ -177,6 +178,7 @@ def test_counters_errors_and_categories_are_named(monkeypatch, tmp_path: Path, c
     content, out = found(tmp_path), capsys.readouterr().out
     assert content["suggested"]["data.columns"] == ["load", "walk"]
     assert "counts the rows (data.drop=[row])" in out
+    assert "never negative: load; for one that cannot be: 'data.lower={NAME: 0}'" in out
     (suspect,) = content["columns"][1]["suspects"]
     assert (suspect["value"], suspect["date"]) == (983_100.5, frame["date"][400].isoformat())
     assert "suspect   983,100.5 in walk at 2021-03-17 16:00, and all others from " in out

@@ -1,7 +1,6 @@
 """Advice on tables that are refused: settings with which they can be read."""
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -9,6 +8,7 @@ import pandas as pd
 from forecast.data.files.cells import COVARIATES, TIME_OF_DAY, Cells
 from forecast.data.files.table_rows import ColumnRoles
 from forecast.data.files.text import quote
+from forecast.system.arguments import quote_for_shell, write_value
 from forecast.system.errors import DataError
 
 MAX_DROPPED, MAX_CODES = 20, 3
@@ -120,16 +120,9 @@ def _has_decimal_commas(texts: pd.Series) -> bool:
 
 
 def write_setting(key: str, value: str | Sequence[str]) -> str:
-    """Write an override as it is typed in a shell, with names in quotes where the command line needs them."""
-    if isinstance(value, str):
-        return shlex.quote(f"{key}={value}")
-    text = f"{key}=[{','.join(map(_write_name, value))}]"
-    return text if re.fullmatch(r"[\w.=,\[\]/-]+", text) else shlex.quote(text)
-
-
-def _write_name(name: str) -> str:
-    is_plain = re.fullmatch(r"[A-Za-z_][\w./-]*", name) and name not in ("null", "true", "false")
-    return name if is_plain else f'"{name}"'
+    """Write an override as it is typed in a shell; brackets need no quotes in Bash."""
+    text = f"{key}={value if isinstance(value, str) else write_value(value)}"
+    return text if re.fullmatch(r"[\w.=,\[\]/-]+", text) else quote_for_shell(text)
 
 
 def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:

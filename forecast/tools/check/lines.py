@@ -65,10 +65,12 @@ def describe_gaps(found: Diagnosis) -> list[str]:
             ", ".join(map(describe_stretch, gaps.first_stretches)), gaps.stretches, len(gaps.first_stretches)
         )
         lines.append(
-            f"{gaps.missing_rows:,} rows are missing ({fraction:.1%}), in {gaps.stretches:,} places: {named}"
+            f"{gaps.missing_rows:,} rows are missing or empty in all columns ({fraction:.1%}), in "
+            f"{gaps.stretches:,} places: {named}"
         )
         if gaps.stretches > 1:
             lines.append(f"the longest: {describe_stretch(gaps.longest)}")
+        lines.append("the notes on columns do not count these rows")
     if gaps.missing_numbers:
         places = ", ".join(map(describe_place, gaps.places))
         places = abbreviate(places, gaps.missing_numbers, len(gaps.places))

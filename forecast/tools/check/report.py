@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Grid
 
+from forecast.system.arguments import write_value
 from forecast.tools.check.columns import Column
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.lines import (
@@ -48,13 +49,31 @@ def print_report(found: Diagnosis, typed: Mapping[str, Any]) -> None:
         return
     console.print("\nsuggested settings, to begin with")
     for setting in found.settings:
-        value = ",".join(map(str, setting.value)) if isinstance(setting.value, list) else setting.value
-        console.print(f"  {setting.key}={value}".ljust(27) + f"  {setting.why}")
-    if any(season.name == "a week" for season in found.seasons) and "data.holidays" not in typed:
-        console.print(
-            "if public holidays matter, also data.holidays=TR (a country or state such as DE, DE-BY; extra holidays)"
-        )
+        console.print(f"  {setting.key}={write_value(setting.value)}".ljust(27) + f"  {setting.why}")
+    for line in describe_options(found, typed):
+        console.print(line)
     console.print(f"\n{write_command(typed, found.settings)}\n")
+
+
+def describe_options(found: Diagnosis, typed: Mapping[str, Any]) -> list[str]:
+    """Settings that depend on what the numbers are, which the suggested command leaves out."""
+    lines = []
+    if any(season.name == "a week" for season in found.seasons) and "data.holidays" not in typed:
+        lines.append(
+            "if public holidays matter: data.holidays=COUNTRY, such as US, DE or DE-BY (extra holidays)"
+        )
+    positive = [
+        column.name for column in found.columns if column.name in found.targets and column.minimum >= 0
+    ]
+    if positive and "data.lower" not in typed:
+        if len(positive) == len(found.targets):
+            lines.append(
+                "no target is ever negative: if none can be, data.lower=0 keeps forecasts at or above 0"
+            )
+        else:
+            named = ", ".join(positive[:8]) + (", ..." if len(positive) > 8 else "")
+            lines.append(f"never negative: {named}; for one that cannot be: 'data.lower={{NAME: 0}}'")
+    return lines
 
 
 def print_section(console: Console, name: str, lines: list[str]) -> None:

@@ -60,7 +60,7 @@ def measure_series_column(
         outliers=_count_outliers(known),
         suspects=find_suspects(values if sentinel is None else np.where(values == sentinel, np.nan, values)),
         sentinel=sentinel,
-        counter=is_counter(known),
+        counter=is_counter(values),
         constant=not empty and bool(known.min() == known.max()),
         constant_in_training=len(before) > 0 and bool(before.min() == before.max()),
         drift=_measure_drift(before, after),
@@ -95,6 +95,13 @@ def _measure_drift(before: Float[np.ndarray, " train"], after: Float[np.ndarray,
     return float((after.mean() - before.mean()) / before.std())
 
 
-def is_counter(known: Float[np.ndarray, " known"]) -> bool:
-    """Whether each number is the one before plus 1, as in a column of row numbers."""
-    return len(known) >= MIN_COUNTED and bool((np.diff(known) == 1).all())
+def is_counter(values: Float[np.ndarray, " rows"]) -> bool:
+    """Whether each number is the one before plus 1, as in a column of row numbers.
+
+    After a missing row, the number may be larger by up to the number of steps: rows are numbered before or after some
+    are left out.
+    """
+    rows = np.flatnonzero(~np.isnan(values))
+    steps, distances = np.diff(values[rows]), np.diff(rows)
+    is_next = (steps >= 1) & (steps <= distances) & (steps == np.round(steps))
+    return len(rows) >= MIN_COUNTED and bool(is_next.all())

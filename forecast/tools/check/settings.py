@@ -1,12 +1,11 @@
 """Settings that the user chose, suggested settings, and the training command with both."""
 
-import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from forecast.cli.quoting import FREE_TEXT, quote_value
+from forecast.cli.quoting import FREE_TEXT
+from forecast.system.arguments import quote_for_shell, write_value
 
 
 @dataclass(frozen=True)
@@ -45,23 +44,10 @@ def write_command(typed: Mapping[str, Any], settings: Sequence[Setting], program
     """Return a command, quoted for a shell: the data keys that the user typed, then the settings."""
     chosen = dict(typed) | {setting.key: setting.value for setting in settings}
     arguments = [format_argument(key, value) for key, value in chosen.items()]
-    return shlex.join(["python", "-m", f"forecast.{program}", *arguments])
+    return " ".join(["python", "-m", f"forecast.{program}", *map(quote_for_shell, arguments)])
 
 
 def format_argument(key: str, value: Any) -> str:
     """Format an override so that the commands read the same value back."""
     text = f"{key}={value}"
-    return text if isinstance(value, str) and FREE_TEXT.match(text) else f"{key}={_format_value(value)}"
-
-
-def _format_value(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{','.join(map(_format_value, value))}]"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    text = str(value)
-    return (
-        text
-        if not isinstance(value, str) or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_./-]*", text)
-        else quote_value(text)
-    )
+    return text if isinstance(value, str) and FREE_TEXT.match(text) else f"{key}={write_value(value)}"

@@ -1,5 +1,6 @@
 """The parts of `forecast.check`, each against a slow or closed form."""
 
+import shlex
 from itertools import groupby
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from forecast.cli.overrides import parse
 from forecast.cli.quoting import quote
 from forecast.data import Panel, read_table
 from forecast.data.options import AUTO
+from forecast.system.arguments import quote_for_shell
 from forecast.tools.check import advice, lengths
 from forecast.tools.check.advice import suggest_training
 from forecast.tools.check.columns import measure_columns
@@ -119,8 +121,18 @@ def test_true_spikes_are_no_suspects() -> None:
 
 def test_a_column_that_counts_rows() -> None:
     counters = [np.arange(20.0), np.arange(1.0, 30.0), np.arange(2_000.0, 2_050.0)]
-    others = [np.arange(9.0), np.arange(0.0, 40.0, 2.0), np.append(np.arange(20.0), 0.0), np.full(20, 3.0)]
-    assert [is_counter(values) for values in (*counters, *others)] == [True] * 3 + [False] * 4
+    gap, both = np.arange(30.0), np.arange(30.0)
+    gap[10:15] = np.nan  # rows that were left out after they were numbered
+    both[10:15], both[15:] = np.nan, np.arange(12.0, 27.0)
+    late = np.append(gap[:15], np.arange(16.0, 31.0))
+    others = [
+        np.arange(9.0),
+        np.arange(0.0, 40.0, 2.0),
+        np.append(np.arange(20.0), 0.0),
+        np.full(20, 3.0),
+        late,
+    ]
+    assert [is_counter(values) for values in (*counters, gap, both, *others)] == [True] * 5 + [False] * 5
 
 
 @pytest.mark.parametrize("amplitude", [0.5, 1.0, 3.0])
@@ -281,3 +293,15 @@ def test_the_default_model_is_known_as_it_is() -> None:
 def test_arguments_are_read_as_they_were_meant(key: str, value: object) -> None:
     (override,) = parse([quote(format_argument(key, value), sweep=False)])
     assert (override.key_or_group, override.value()) == (key, value)
+
+
+@pytest.mark.parametrize(
+    ("argument", "typed"),
+    [
+        ("a=1", "a=1"), ('a=["b c",d]', """'a=["b c",d]'"""), ("a=it's b", '"a=it\'s b"'), ("a=it's $b", None),
+    ],
+)  # fmt: skip
+def test_arguments_are_quoted_for_bash_without_doubled_quotes(argument: str, typed: str | None) -> None:
+    written = quote_for_shell(argument)
+    assert shlex.split(written) == [argument]
+    assert typed in (None, written)
