@@ -42,6 +42,8 @@ class Informer(ForecastModel):
         encoder_layers, decoder_layers: number of layers.
         distil: halve the sequence between encoder layers.
         share_layers: use one attention for all layers of an encoder, and one for all of the decoder (Fastformer).
+        match: parameters: widen the feed-forward of layers whose attention has fewer parameters than softmax attention,
+            and narrow the others, so that all attention types have equal parameter counts; None: do not.
 
     Raises:
         ValueError: a length or size is out of range, or an attention type cannot serve the role of its slot.
@@ -68,13 +70,18 @@ class Informer(ForecastModel):
         dropout: float = 0.05,
         distil: bool = True,
         share_layers: bool = False,
+        match: str | None = None,
     ) -> None:
         super().__init__()
         check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
         check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
         check_label_len(seq_len, label_len)
+        if share_layers and match is not None:
+            raise ValueError(
+                f"match={match} needs model.share_layers=false: it counts the attention of each layer"
+            )
         self.seq_len, self.label_len, self.pred_len = seq_len, label_len, pred_len
-        sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout}
+        sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "match": match}
 
         def make_attention(slot: str, layers: int) -> list[Attention]:
             make: MakeAttention = attention[slot]

@@ -8,9 +8,26 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from forecast.attention import Attention
+from forecast.attention.base import check_choice
 from forecast.attention.dropout import Dropout
 from forecast.models.embedding import CircularConv
 from forecast.models.norm import BatchNorm
+
+
+def match_width(d_ff: int, d_model: int, attentions: list[Attention], match: str | None) -> int:
+    """The width of the feed-forward of a layer.
+
+    match=None gives `d_ff`. match="parameters" gives the width, at least 1, with which the layer has as many parameters
+    as a layer of width `d_ff` with softmax attention, to the nearest unit of 2 · d_model + 1 parameters.
+    """
+    if match is None:
+        return d_ff
+    check_choice("match", match, ("parameters",))
+    softmax = (
+        len(attentions) * 4 * d_model * (d_model + 1)
+    )  # projections of Q, K, V and the output, with biases
+    found = sum(parameter.numel() for attention in attentions for parameter in attention.parameters())
+    return max(1, d_ff + round((softmax - found) / (2 * d_model + 1)))
 
 
 class FeedForward(nn.Module):
@@ -29,9 +46,12 @@ class FeedForward(nn.Module):
 class EncoderLayer(nn.Module):
     """x ← norm(x + attention(x)); x ← norm(x + feed_forward(x))."""
 
-    def __init__(self, attention: Attention, d_model: int, d_ff: int, dropout: float) -> None:
+    def __init__(
+        self, attention: Attention, d_model: int, d_ff: int, dropout: float, match: str | None = None
+    ) -> None:
         super().__init__()
         self.attention = attention
+        d_ff = match_width(d_ff, d_model, [attention], match)
         self.norm1 = nn.LayerNorm(d_model)
         self.feed_forward = FeedForward(d_model, d_ff, dropout)
         self.norm2 = nn.LayerNorm(d_model)
@@ -75,10 +95,17 @@ class DecoderLayer(nn.Module):
     """x ← norm(x + self(x)); x ← norm(x + cross(x, memory)); x ← norm(x + feed_forward(x))."""
 
     def __init__(
-        self, attention: Attention, cross: Attention, d_model: int, d_ff: int, dropout: float
+        self,
+        attention: Attention,
+        cross: Attention,
+        d_model: int,
+        d_ff: int,
+        dropout: float,
+        match: str | None = None,
     ) -> None:
         super().__init__()
         self.attention = attention
+        d_ff = match_width(d_ff, d_model, [attention, cross], match)
         self.norm1 = nn.LayerNorm(d_model)
         self.cross = cross
         self.norm2 = nn.LayerNorm(d_model)

@@ -49,7 +49,7 @@ class ResidualInformer(ForecastModel):
         normalize: divide each window by its standard deviation, and multiply the forecast by it (Kim et al. 2022).
         linear: add to a linear model; otherwise the correction is added to the window's mean.
         future_calendar: let the decoder read the time features of the horizon.
-        d_model, n_heads, d_ff, encoder_layers, decoder_layers, dropout: see `Informer`.
+        d_model, n_heads, d_ff, encoder_layers, decoder_layers, dropout, match: see `Informer`.
         d_calendar: width of the time embedding of a step.
 
     Raises:
@@ -85,6 +85,7 @@ class ResidualInformer(ForecastModel):
         encoder_layers: int = 2,
         decoder_layers: int = 1,
         dropout: float = 0.3,
+        match: str | None = None,
     ) -> None:
         super().__init__()
         check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
@@ -101,7 +102,7 @@ class ResidualInformer(ForecastModel):
         self.register_buffer("shrinkage", torch.ones(()))
         self.linear = LinearModel(seq_len, pred_len) if linear else None
         self._build_embeddings(n_time_features, d_calendar, d_model, dropout)
-        sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout}
+        sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "match": match}
         self._build_layers(attention, n_heads, (encoder_layers, decoder_layers), sizes)
         self.norm = nn.LayerNorm(d_model)
         outputs = n_quantiles * (n_targets if self.channels.mixed else 1)  # per channel
@@ -210,7 +211,6 @@ class ResidualInformer(ForecastModel):
         time_past, time_future = time[:, :, :read], self._pad_to_patches(time[:, :, read:])
         if not self.future_calendar:
             time_future = torch.zeros_like(time_future)
-
         channels, targets = self.channels, self.target_index
         past_values = channels.split_channels(past[:, -read:], targets)
         linear_values = self._pad_to_patches(channels.split_channels(linear, targets))

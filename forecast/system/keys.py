@@ -127,7 +127,7 @@ MODEL_KEYS = (
         for name in ("num_features", "conv_kernel")
     ),
     # The model's configuration repeats these.
-    *(Key(name, RESULT) for name in ("factor", "sampling", "num_landmarks", "feature_map")),
+    *(Key(name, RESULT) for name in ("factor", "sampling", "num_landmarks", "feature_map", "match")),
 )
 
 TRAINING_KEYS = (

@@ -45,6 +45,8 @@ REFUSED = [
     settings("factor=0", says="probsparse factor must be a whole number of at least 1, not 0"),
     settings("factor=null", says="factor=null: a number is needed, as in factor=5"),
     settings("sampling=none", says="probsparse sampling must be one of shared, per_query, not 'none'"),
+    settings("match=speed", says="match must be one of parameters, not 'speed'"),
+    settings("match=parameters", "model=informer", "model.share_layers=true", says="match=parameters needs model.share_layers=false: it counts the attention of each layer"),
     settings("attention=linear", "feature_map=cosine", says="linear feature_map must be one of elu, relu, taylor, favor, not 'cosine'"),
     settings("attention=nystrom", "num_landmarks=0", says="nystrom num_landmarks must be a whole number of at least 1, not 0"),
     settings("attention=linear", "model.attention.encoder.num_features=2.5", says="model.attention.encoder.num_features=2.5: a whole number of at least 1 is needed, or null"),

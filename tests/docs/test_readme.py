@@ -35,6 +35,7 @@ SMALL = (
     "trainer.max_epochs=1", "+trainer.limit_train_batches=2", "callbacks.progress.refresh_rate=0",
 )  # fmt: skip
 FEWER = {
+    "experiment=compare_attention ": "experiment=compare_attention attention=linear,none seed=1 ",
     "seed=1,2,3": "seed=1,2",
     "pred_len=24,48": "pred_len=24",
     "n_trials=20": "n_trials=4",

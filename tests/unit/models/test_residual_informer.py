@@ -97,6 +97,20 @@ def test_shape_and_gradients(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ATTENTION_TYPES)
+def test_matched_models_have_the_parameters_of_full_attention(kind: str) -> None:
+    """Up to half a unit of the feed-forward in each of the layers."""
+
+    def count(name: str, match: str | None) -> int:
+        return sum(p.numel() for p in made(name, match=match).parameters())
+
+    full = count("full", None)
+    assert count("full", "parameters") == full
+    layers = len(made(kind).encoder.layers) + len(made(kind).decoder)
+    assert abs(count(kind, "parameters") - full) <= layers * (2 * SIZES["d_model"] + 1) / 2
+    assert count("none", None) < count("none", "parameters")
+
+
+@pytest.mark.parametrize("kind", ATTENTION_TYPES)
 def test_no_window_depends_on_another(kind: str) -> None:
     model = made(kind)
     past, past_time, future_time = inputs()
