@@ -34,11 +34,12 @@ def predict(config: DictConfig) -> None:
     found = make_forecast(model, config)
     for line in [*describe_forecast(model, found), *describe_test(model, found)]:
         console.print(line)
+    table = found.rounded().frame()
     if to_screen:
-        found.frame().to_csv(sys.stdout, float_format="%.12g")
+        table.to_csv(sys.stdout, float_format="%.12g")
         return
     with atomic_file(file) as temporary:
-        found.frame().to_csv(temporary, float_format="%.12g")
+        table.to_csv(temporary, float_format="%.12g")
     title = f"{name_data(model, config)}: {found.dates.shape[1]} steps by {found.forecaster}"
     figures.save(figures.prediction_figure(found.plots(), title), picture)
     console.print(f"saved      {file}, {picture}")

@@ -1,6 +1,6 @@
 """Forecasts with bounds, as a table, as plots and in words."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -99,6 +99,12 @@ class Forecast:
         ids = self.panel.ids.repeat(self.dates.shape[1])
         return pd.DataFrame(parts, index=ids if self.panel.has_ids else dates)
 
+    def rounded(self) -> "Forecast":
+        """The forecast with the digits that float32 holds, in which models compute: 12.3, not 12.300000190734863."""
+        low = {level: float32_digits(values) for level, values in self.low.items()}
+        high = {level: float32_digits(values) for level, values in self.high.items()}
+        return replace(self, values=float32_digits(self.values), low=low, high=high)
+
     def plots(self) -> list[PlottedForecast]:
         """Plots of some variables of a table, or of the first variable of some series, evenly spaced."""
         if self.panel.has_ids:
@@ -121,6 +127,11 @@ class Forecast:
             {level: high[s, :, v] for level, high in self.high.items()},
             self.truth[s, :, v],
         )
+
+
+def float32_digits(values: Values) -> Values:
+    """The shortest decimal numbers that are these values in float32."""
+    return values.astype(np.float32).astype(str).astype(np.float64)
 
 
 class ForecastColumns(dict[str, np.ndarray | pd.DatetimeIndex]):

@@ -124,7 +124,7 @@ class InputStudy:
         repeated.assign(
             target=np.tile(self.columns, n_groups * pred_len),
             date=np.tile(np.repeat(self.dates, n_targets), n_groups),
-            contribution=self.contributed.ravel(),
+            contribution=self.contributed.ravel().astype(np.float32),
         ).to_csv(folder / "contributions.csv", index=False)
 
 
