@@ -234,6 +234,7 @@ class DataModule:
             "utc_offset": self.panel.clock.utc_offset,
             "timezone": self.panel.clock.timezone,
             "day_first": self.panel.clock.day_first,
+            "date_column": self.panel.grid.name,
             "n_time_features": self.n_time_features,
             "trained_until": self.trained_until,
         }

@@ -1,6 +1,9 @@
 """Settings of the data module for a trained model, from those of its training."""
 
-from collections.abc import Mapping, Sequence
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from forecast.checkpoints.settings import replace_download_address
 from forecast.data.calendars import choose_days
 from forecast.data.files.location import locate
+from forecast.data.files.text import quote
 from forecast.data.store.format import is_store
 from forecast.system.errors import CheckpointError, ConfigError
 
@@ -139,6 +143,11 @@ def _without(settings: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key not in keys}
 
 
+def keep_as_trained(chosen: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the settings the order of day and month and the calendar of the training data with this state."""
+    return keep_calendar(keep_date_order(chosen, state.get("day_first")), state.get("calendar"))
+
+
 def keep_calendar(chosen: dict[str, Any], trained: Mapping[str, Any] | None) -> dict[str, Any]:
     """Give the settings the calendar of training, which newer data may be too few to show; None: it had none."""
     if trained is None or chosen.get("steps") != "rows":
@@ -151,6 +160,15 @@ def keep_date_order(chosen: dict[str, Any], day_first: bool | None) -> dict[str,
     if "day_first" not in chosen or chosen["day_first"] is not None:
         return chosen
     return {**chosen, "day_first": day_first}
+
+
+@contextmanager
+def known_date_column(state: Mapping[str, Any]) -> Iterator[None]:
+    """Give no warning that a column looks like dates where training read the dates from a column of that name."""
+    with warnings.catch_warnings():
+        if name := state.get("date_column"):
+            warnings.filterwarnings("ignore", f".*: {re.escape(quote(name))} looks like dates and is used")
+        yield
 
 
 def is_same_file(path: str | Path, other: str | Path | None) -> bool:

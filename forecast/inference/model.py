@@ -25,7 +25,7 @@ from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import trained_quantiles
 from forecast.evaluation.results import Tested
-from forecast.inference.data_config import choose_data_config, keep_calendar, keep_date_order
+from forecast.inference.data_config import choose_data_config, keep_as_trained, known_date_column
 from forecast.models import ForecastModel
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import CheckpointError, DataError, ForecastError
@@ -181,7 +181,8 @@ class TrainedModel:
         """
         data = self._data_module(given or {})
         data.load_state_dict(self.data_state)
-        data.setup()
+        with known_date_column(self.data_state):
+            data.setup()
         self.check_freq(data.name, data.freq)
         return data
 
@@ -199,7 +200,8 @@ class TrainedModel:
 
     def read_source(self, module: DataModule) -> Panel:
         """Read the rows of a data module, with their dates on the clock and their categories as in training."""
-        panel = module.source.read().on_clock(clock_of(self.data_state))
+        with known_date_column(self.data_state):
+            panel = module.source.read().on_clock(clock_of(self.data_state))
         return encode_categories(module.location, panel, self.categories)
 
     def data_config(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,8 +209,7 @@ class TrainedModel:
         indicators = indicator_names(self.categories)
         columns = [name for name in self.feature_columns if name not in indicators]
         chosen = choose_data_config(self.path, self.config["data"], columns, given)
-        chosen = keep_date_order(chosen, self.data_state.get("day_first"))
-        return keep_calendar(chosen, self.data_state.get("calendar"))
+        return keep_as_trained(chosen, self.data_state)
 
     def check_freq(self, name: str, freq: str) -> None:
         """Raise CheckpointError if the time between rows is not that of training."""

@@ -235,8 +235,8 @@ def count_known(
         date = excerpt.clock.zoned(excerpt.grid[[place]])[0]
         where = f"series {quote(excerpt.ids[s])}: " if excerpt.has_ids else ""
         raise DataError(
-            f"{where}{name} is not known for {date}: this forecast needs future covariates "
-            f"for {steps} steps after its start: add rows with these covariates and empty targets, or give future=FILE;"
-            " a model trained with data.known_steps needs fewer"
+            f"{where}{name} is not known for {date}: this forecast needs future covariates for {steps} steps after its "
+            "start (a multiple of pred_len): add rows with these covariates and empty targets, or give future=FILE; a "
+            "model trained with data.known_steps needs fewer"
         )
     return (is_known & (np.arange(steps)[:, None] < limits)).sum(axis=1)

@@ -406,23 +406,26 @@ def test_a_series_is_a_frame_of_one_column(frame: Any) -> None:
     assert read_frame(frame["load"]).columns == ("load",)
 
 
-def test_a_new_file_is_read_with_the_day_first_as_training_was(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_a_new_file_is_read_with_the_dates_of_training(tmp_path: Path, monkeypatch, capsys) -> None:
     """Days up to the 12th do not show which number is the day."""
     write_csv(tmp_path / "load.csv", rows=320)  # to 14 January
-    frame = pd.read_csv(tmp_path / "load.csv", parse_dates=["date"])
+    frame = pd.read_csv(tmp_path / "load.csv", parse_dates=["date"]).rename(columns={"date": "Date"})
     frame.to_csv(tmp_path / "load.csv", index=False, date_format="%d/%m/%Y %H:%M")
     assert train_here(monkeypatch, tmp_path, "trainer.max_epochs=1", "logger=[]") == 0
-    new = frame.assign(date=pd.date_range("2024-02-01", periods=len(frame), freq="h"))[:280]  # to the 12th
+    assert "'Date' looks like dates" in capsys.readouterr().err
+    new = frame.assign(Date=pd.date_range("2024-02-01", periods=len(frame), freq="h"))[:280]  # to the 12th
     new.to_csv(tmp_path / "iso.csv", index=False)
     new.to_csv(tmp_path / "new.csv", index=False, date_format="%d/%m/%Y %H:%M")
     (run,) = (tmp_path / "runs").iterdir()
     model = load(run)
-    expected = model.predict(new.set_index("date"))
+    expected = model.predict(new.set_index("Date"))
     assert expected.index[0] == pd.Timestamp("2024-02-12 16:00")
     base = [f"checkpoint={model.path}", "data.path=new.csv", "output=-"]
     capsys.readouterr()
     assert answer(monkeypatch, "predict", tmp_path, *base, "levels=[]") == 0
-    written = pd.read_csv(io.StringIO(capsys.readouterr().out), index_col="date", parse_dates=True)
+    told = capsys.readouterr()
+    assert "looks like dates" not in told.err  # the run knows the column
+    written = pd.read_csv(io.StringIO(told.out), index_col="Date", parse_dates=True)
     pd.testing.assert_frame_equal(written, expected, check_freq=False, rtol=1e-6)
     assert answer(monkeypatch, "predict", tmp_path, *base, "data.day_first=false") == 2
     assert "new.csv: 280 dates on a grid" in capsys.readouterr().err  # days of twelve months
