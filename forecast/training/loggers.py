@@ -84,6 +84,8 @@ def log_results(
     final = flatten({name: content[part] for name, part in parts.items()})
     costs = ("seconds", "windows_per_second", "ms_per_window", "peak_memory_mb", "n_parameters")
     final |= {key: content[key] for key in ("skill", "validation_mse", *costs)}
+    for slot, summary in content["attention_slots"].items():
+        final |= {f"tokens/{slot}/{side}": summary[side] for side in ("queries", "keys")}
     for logger in loggers:
         if isinstance(logger, WandbLogger):
             log_results_to_wandb(logger, final, error_by_step(results), images, step)

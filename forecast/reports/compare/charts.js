@@ -4,7 +4,7 @@
 const tasks = JSON.parse(document.getElementById("data").textContent);
 const root = document.documentElement;
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
-const SHOWN_AT_FIRST = 6; // variants drawn when the page opens
+const SHOWN_AT_FIRST = 8; // variants drawn when the page opens
 const MAX_LISTED = 40; // variants in the chart of errors
 let printing = false;
 

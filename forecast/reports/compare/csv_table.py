@@ -14,7 +14,7 @@ from forecast.reports.compare.scores import (
     get_verdict,
     is_worse_than_baseline,
 )
-from forecast.reports.compare.task import Task
+from forecast.reports.compare.task import Entry, Task
 from forecast.runs.summary import mean_and_std
 
 
@@ -50,7 +50,13 @@ def make_rows(task: Task) -> Iterator[dict[str, Any]]:
         }
         for method, scores in intervals.get(entry.name, {}).items():
             row |= {f"{method}_{name}": value for name, (value, _) in scores.items()}
-        yield row | task.settings.get(entry.name, {})
+        yield row | join_settings(task, entry)
+
+
+def join_settings(task: Task, entry: Entry) -> dict[str, str]:
+    """Return the settings of an entry; of equal variants, all values of a setting."""
+    members = [task.settings.get(member.name, {}) for member in entry.equal or [entry]]
+    return {key: " = ".join(dict.fromkeys(one[key] for one in members)) for key in members[0]}
 
 
 def escape_formula(value: Any) -> Any:

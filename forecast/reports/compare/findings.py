@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from forecast.evaluation.significance import count_cosines
+from forecast.reports.compare.answer import answer
 from forecast.reports.compare.number_format import format_number, format_p_value
-from forecast.reports.compare.scores import EQUAL, NOT_SIGNIFICANT, ONE_SEED, TOO_FEW, get_verdict
+from forecast.reports.compare.scores import NOT_SIGNIFICANT, ONE_SEED, TOO_FEW, get_verdict
 from forecast.reports.compare.task import Task
 from forecast.system.formatting import plural
 
@@ -12,8 +13,19 @@ LOW_POWER = 8  # degrees of freedom below which the test detects only large diff
 
 
 def describe_results(task: Task) -> list[str]:
-    """Return the result in sentences: the best variant, the test of the others, and the best baseline."""
-    sentences = describe_variants(task) if len(task.variants) > 1 else []
+    """Return the result in sentences: the answer, the best variant, the test of the others, and the best baseline.
+
+    Where every run kept only its linear model, that is the only finding.
+    """
+    if task.is_linear_only:
+        return [task.linear_only_note]
+    sentences = [first] if (first := answer(task)) else []
+    sentences += [
+        f"{' and '.join(member.name for member in entry.equal)} make the same forecasts and are shown as one."
+        for entry in task.variants
+        if entry.equal
+    ]
+    sentences += describe_variants(task) if len(task.variants) > 1 else []
     sentences.append(describe_baseline(task))
     if task.beats_best_baseline(task.best) and get_verdict(task, task.best_baseline) != "worse":
         sentences.append(f"The difference of {task.best.name} from that baseline is not significant.")
@@ -27,8 +39,6 @@ def describe_variants(task: Task) -> list[str]:
     best = task.best
     mse = format_number(*best.mean_and_deviation("mse"))
     verdicts = {entry.name: get_verdict(task, entry) for entry in task.variants[1:]}
-    if set(verdicts.values()) == {EQUAL}:
-        return [f"All {len(task.variants)} variants forecast the same: MSE {mse}."]
     sentences = [f"{best.name} has the lowest MSE: {mse}."]
     tied = [name for name, verdict in verdicts.items() if verdict == NOT_SIGNIFICANT]
     untested = [name for name, verdict in verdicts.items() if verdict == TOO_FEW]
@@ -39,8 +49,6 @@ def describe_variants(task: Task) -> list[str]:
             f"No significant difference to the best variant: {shorten_list(tied)} "
             f"(lowest adjusted p: {format_p_value(lowest)})."
         )
-    if equal := [name for name, verdict in verdicts.items() if verdict == EQUAL]:
-        sentences.append(f"Equal forecasts to the best variant: {shorten_list(equal)}.")
     if ONE_SEED in verdicts.values():
         sentences.append(
             "One seed of each variant: whether the others are worse is unknown, because training again with another "

@@ -82,11 +82,32 @@ def make_task(title: str, runs: list[FinishedRun]) -> Task:
     first = texts[runs[0]].items()
     return Task(
         title,
-        sorted(variants, key=lambda entry: entry.mean("mse")),
+        sorted(merge_equal(variants), key=lambda entry: entry.mean("mse")),
         baselines,
         dict(zip(names, differences, strict=True)),
         {key: value for key, value in first if all(text.get(key) == value for text in texts.values())},
     )
+
+
+def merge_equal(variants: list[Entry]) -> list[Entry]:
+    """Return the variants, with those that make the same forecasts as one, such as `full = probsparse`.
+
+    The runs of the fastest one stand for all of them, and its name comes first.
+    """
+    groups: list[list[Entry]] = []
+    for entry in variants:
+        for group in groups:
+            if group[0].forecasts_the_same(entry):
+                group.append(entry)
+                break
+        else:
+            groups.append([entry])
+    merged = []
+    for group in groups:
+        members = sorted(group, key=lambda entry: np.nan_to_num(entry.mean("ms_per_window"), nan=np.inf))
+        name = " = ".join(entry.name for entry in members)
+        merged.append(Entry(name, members[0].runs, equal=members) if len(members) > 1 else members[0])
+    return merged
 
 
 def make_baselines(runs: list[FinishedRun]) -> list[Entry]:

@@ -30,6 +30,7 @@ from forecast.runs.summary import mean_and_std
 VARIANT = Column(
     "name", "variant", "settings in which the variants differ; baselines are in italics", "neither"
 )
+TOKENS = Column("tokens", "tokens", "tokens of the attention in each slot; cross: queries × keys", "neither")
 SEEDS = Column("seeds", "seeds", "number of runs that differ only in the seed", "neither")
 TEST_RESULTS = (
     Column("change", "vs best", "MSE relative to the best variant's", "neither"),
@@ -91,10 +92,23 @@ def make_cost_table(task: Task) -> HtmlTable:
     """Return the cost of each variant."""
     best = [find_best_mean(task, column) for column in COSTS]
     rows = []
-    for entry in task.variants:
+    for entry in task.members:
         cells = (make_score_cell(task, entry, *pair) for pair in zip(COSTS, best, strict=True))
-        rows.append((get_row_style(task, entry), [*make_name_cells(entry), *cells]))
-    return HtmlTable("Cost, mean ± standard deviation over seeds", [VARIANT, SEEDS, *COSTS], rows)
+        tokens = Cell(describe_tokens(entry))
+        rows.append((get_row_style(task, entry), [*make_name_cells(entry), *cells, tokens]))
+    return HtmlTable("Cost, mean ± standard deviation over seeds", [VARIANT, SEEDS, *COSTS, TOKENS], rows)
+
+
+def describe_tokens(entry: Entry) -> str:
+    """Return the tokens of each attention slot, such as `encoder 14, decoder 3, cross 3 × 14`."""
+    slots = entry.runs[0].metrics.get("attention_slots") or {}
+    texts = [
+        f"{name} {slot['queries']} × {slot['keys']}"
+        if slot["role"] == "cross"
+        else f"{name} {slot['queries']}"
+        for name, slot in slots.items()
+    ]
+    return ", ".join(texts) or MISSING
 
 
 def make_name_cells(entry: Entry) -> list[Cell]:
@@ -164,9 +178,9 @@ def explain_interval_score(name: str) -> tuple[str, str]:
 
 def make_settings_table(task: Task) -> HtmlTable:
     """Return the settings in which the variants differ."""
-    names = list(task.settings[task.best.name])
+    names = list(task.settings[task.members[0].name])
     rows = []
-    for entry in task.variants:
+    for entry in task.members:
         cells = [Cell(value, parse_number(value)) for value in task.settings[entry.name].values()]
         rows.append((get_row_style(task, entry), [Cell.from_text(entry.name), *cells]))
     columns = [VARIANT, *(Column(name, name, name, "neither") for name in names)]

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 
+from forecast.reports.compare.answer import answer
 from forecast.reports.compare.number_format import (
     format_interval,
     format_number,
@@ -79,7 +80,8 @@ def format_markdown(tasks: Iterable[Task]) -> str:
                 cells[0] += " †"
             table.append(f"| {' | '.join([name, count_seeds(entry), *cells])} |".replace("| < 0", "| &lt; 0"))
         note = NOTE.format(mark="†", percent="%")
-        parts.append("\n".join([f"## {escape_markdown(task.title)}", "", *table, "", note]))
+        first = [escape_markdown(sentence), ""] if (sentence := answer(task)) else []
+        parts.append("\n".join([f"## {escape_markdown(task.title)}", "", *first, *table, "", note]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -88,10 +90,11 @@ def format_latex(tasks: Iterable[Task]) -> str:
     parts = [r"% Needs \usepackage{booktabs}"]
     note = NOTE.format(mark=r"$^\dagger$", percent=r"\%")
     for task in tasks:
+        caption = [f"{escape_latex(task.title)}.", escape_latex(answer(task)), note]
         lines = [
             r"\begin{table}",
             r"  \centering",
-            rf"  \caption{{{escape_latex(task.title)}. {note}}}",
+            rf"  \caption{{{' '.join(filter(None, caption))}}}",
             rf"  \begin{{tabular}}{{l{'r' * (len(HEADINGS) - 1)}}}",
             r"    \toprule",
             f"    {' & '.join(map(escape_latex, HEADINGS))} \\\\",

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -24,11 +25,13 @@ class Entry:
     name: its name, unique in the task.
     runs: the runs of a variant, which differ only in the seed; for a baseline, one run that measured it.
     column: prefix of its columns in the tables of the runs.
+    equal: the variants that make the same forecasts, if they are shown as this one; else empty.
     """
 
     name: str
     runs: Sequence[FinishedRun]
     column: str = "model"
+    equal: Sequence["Entry"] = ()
 
     @property
     def is_baseline(self) -> bool:
@@ -55,6 +58,12 @@ class Entry:
     def losses(self) -> np.ndarray:
         """MSE of each test window, averaged over the seeds (n_windows,)."""
         return np.mean([run.windows[f"{self.column}_mse"].to_numpy(float) for run in self.runs], axis=0)
+
+    def forecasts_the_same(self, other: "Entry") -> bool:
+        """Return whether the MSE and the losses of all windows are equal up to round-off."""
+        if not math.isclose(self.mean("mse"), other.mean("mse"), rel_tol=ROUND_OFF):
+            return False
+        return bool(np.allclose(self.losses, other.losses, rtol=ROUND_OFF, atol=0))
 
     @cached_property
     def tested_losses(self) -> np.ndarray:
@@ -83,8 +92,8 @@ class Task:
     """Runs that forecast the same test windows of the same scaled values.
 
     title: data, horizon and features.
-    variants, baselines: in ascending order of their MSE.
-    settings: by variant, the settings in which the variants differ, by short name.
+    variants, baselines: in ascending order of their MSE. Variants that make the same forecasts are one variant.
+    settings: by member, the settings in which the variants differ, by short name.
     shared: the settings that all runs have in common.
     """
 
@@ -110,6 +119,11 @@ class Task:
         return sorted([*self.variants, *self.baselines], key=lambda entry: entry.mean("mse"))
 
     @property
+    def members(self) -> list[Entry]:
+        """The variants, with those that make the same forecasts one by one."""
+        return [member for entry in self.variants for member in entry.equal or [entry]]
+
+    @property
     def first_run(self) -> FinishedRun:
         return self.best.runs[0]
 
@@ -133,7 +147,16 @@ class Task:
     @property
     def linear_only_note(self) -> str:
         """A sentence on runs that kept only their linear model, so that attention does not affect their scores."""
-        return describe_linear_only([run.metrics for entry in self.variants for run in entry.runs])
+        return describe_linear_only(self.all_metrics)
+
+    @property
+    def is_linear_only(self) -> bool:
+        """Whether every run kept only its linear model, so that variants cannot be compared."""
+        return all(run.get("best_epoch") == 0 for run in self.all_metrics)
+
+    @property
+    def all_metrics(self) -> list[dict[str, Any]]:
+        return [run.metrics for entry in self.members for run in entry.runs]
 
     def skill(self, entry: Entry) -> list[float]:
         """Return 1 − MSE / the best baseline's MSE of each run; NaN where that baseline makes no error."""
@@ -155,7 +178,7 @@ class Task:
 
     def equals_best(self, entry: Entry) -> bool:
         """Return whether the losses of all windows equal those of the best variant up to round-off."""
-        return bool(np.allclose(entry.losses, self.best.losses, rtol=ROUND_OFF, atol=0))
+        return entry.forecasts_the_same(self.best)
 
     def relative_difference(self, entry: Entry) -> float:
         """Return the MSE minus the best variant's, relative to the latter; NaN where the best variant has no error."""

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from forecast.reports.compare.answer import answer
 from forecast.reports.compare.paper_tables import HEADINGS, count_seeds, make_cells
 from forecast.reports.compare.run_folders import ExcludedRun
 from forecast.reports.compare.scores import get_verdict, is_worse_than_baseline
@@ -21,8 +22,10 @@ def print_tables(tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> None
     if not console.is_terminal:
         console.width = 200  # keep rows on one line in a file
     for task in tasks:
+        if sentence := answer(task):
+            console.print(Text(sentence), soft_wrap=True)
         console.print(make_table(task))
-        if note := task.linear_only_note:
+        if not task.is_linear_only and (note := task.linear_only_note):
             console.print(Text(note), soft_wrap=True)
     for run in excluded:
         console.print(Text(f"excluded: {run.folder.name}: {run.reason}"), soft_wrap=True)

@@ -1,13 +1,17 @@
 """Sentences of the page about significant and other differences."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from forecast.reports.compare.answer import answer
+from forecast.reports.compare.csv_table import format_csv
 from forecast.reports.compare.findings import describe_results, describe_test
 from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.html_tables import make_cost_table
 from forecast.reports.compare.page import make_section, render_page
-from forecast.reports.compare.paper_tables import format_markdown
+from forecast.reports.compare.paper_tables import escape_latex, format_latex, format_markdown
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from forecast.reports.compare.scores import get_verdict
 from forecast.reports.compare.task import Task
@@ -54,12 +58,15 @@ def test_verdicts_and_their_sentences(
 ) -> None:
     task = two_variants(tmp_path, windows=windows, other=other)
     assert get_verdict(task, task.variants[1]) == verdict
-    best, test, _, *more = describe_results(task)
+    findings = describe_results(task)
+    assert (findings[0] == answer(task)) == bool(answer(task))
+    best, test, _, *more = findings[bool(answer(task)) :]
     no_test = windows == 40
     assert more == ["The difference of full from that baseline is not significant."] * no_test
     assert best == "full has the lowest MSE: 0.400 ± 0.000."
     assert test.startswith(sentence)
-    assert (" †" in format_markdown([task]).splitlines()[5]) == (verdict != "worse")
+    (row,) = (line for line in format_markdown([task]).splitlines() if line.startswith("| linear |"))
+    assert (" †" in row) == (verdict != "worse")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +76,7 @@ def test_verdicts_and_their_sentences(
         ((0.6, 0.7), "Every variant is worse than the best baseline, linear baseline (MSE 0.500): use the baseline."),
         ((0.4, 0.7), "1 of 2 variants beats the best baseline, linear baseline (MSE 0.500)."),
         ((0.4, 0.5), "1 of 2 variants beats the best baseline, linear baseline (MSE 0.500), and 1 equals it."),
-        ((0.5 + 1e-9, 0.5), "Every variant equals the best baseline, linear baseline (MSE 0.500)."),
+        ((0.5 + 1e-9, 0.5), "full = linear equals the best baseline, linear baseline (MSE 0.500)."),
         ((0.4,), "full beats the best baseline, linear baseline (MSE 0.500)."),
         ((0.7,), "full is worse than the best baseline, linear baseline (MSE 0.500): use the baseline."),
     ],
@@ -80,9 +87,22 @@ def test_sentences_on_the_best_baseline(tmp_path: Path, errors: tuple[float, ...
     assert describe_results(compared(tmp_path))[-1] == sentence
 
 
+def test_that_every_run_kept_its_linear_model_is_the_only_finding(tmp_path: Path, capsys) -> None:
+    for attention in ("full", "linear"):
+        make_run(tmp_path / attention, configuration(f"attention={attention}"), mse=0.5, best_epoch=0)
+    task = compared(tmp_path)
+    (note,) = describe_results(task)
+    assert note.startswith("2 of 2 runs kept only the linear model: ")
+    assert note in format_markdown([task])
+    assert escape_latex(note) in format_latex([task])
+    print_tables([task], [])
+    assert capsys.readouterr().out.startswith(note)
+
+
 def test_runs_that_kept_only_their_linear_model_are_counted(tmp_path: Path, capsys) -> None:
     for attention, epoch in {"full": 0, "linear": 4, "nystrom": 0}.items():
-        make_run(tmp_path / attention, configuration(f"attention={attention}"), mse=0.4, best_epoch=epoch)
+        mse = 0.4 + 0.01 * epoch
+        make_run(tmp_path / attention, configuration(f"attention={attention}"), mse=mse, best_epoch=epoch)
     task = compared(tmp_path)
     note = describe_results(task)[-1]
     assert note.startswith("2 of 3 runs kept ")
@@ -135,14 +155,74 @@ def test_a_difference_that_seeds_explain_is_not_significant(tmp_path: Path) -> N
     assert get_verdict(skill, skill.variants[1]) == "worse"
 
 
-def test_variants_with_the_same_forecasts_are_called_equal(tmp_path: Path) -> None:
-    for attention in ("full", "probsparse"):
-        for seed in (1, 2):
+def with_costs(root: Path, variants: dict[str, tuple[float, float]], seeds: int = 4, **more: Any) -> Task:
+    """Variants with an MSE and a time of inference; seeds change the MSE by 0.0001."""
+    for attention, (mse, milliseconds) in variants.items():
+        for seed in range(seeds):
             config = {**configuration(f"attention={attention}"), "seed": seed}
-            make_run(tmp_path / f"{attention}-{seed}", config, mse=0.4 + 0.01 * seed)
-    task = compared(tmp_path)
-    assert get_verdict(task, task.variants[1]) == "equal"
-    assert describe_results(task)[0] == "All 2 variants forecast the same: MSE 0.415 ± 0.007."
+            folder = root / f"{attention}-{seed}"
+            make_run(folder, config, mse=mse + 1e-4 * seed, windows=2000, ms_per_window=milliseconds, **more)
+    return compared(root)
+
+
+def test_variants_with_the_same_forecasts_are_one_row(tmp_path: Path, capsys) -> None:
+    task = with_costs(tmp_path, {"full": (0.4, 2.0), "probsparse": (0.4, 1.0), "linear": (0.45, 0.5)})
+    assert [entry.name for entry in task.variants] == ["probsparse = full", "linear"]
+    assert describe_results(task)[1] == "probsparse and full make the same forecasts and are shown as one."
+    print_tables([task], [])
+    for text in (
+        format_markdown([task]),
+        format_latex([task]),
+        format_csv([task]),
+        capsys.readouterr().out,
+        render_page("x", [task], []),
+    ):
+        assert text.count("probsparse = full") >= 1
+    costs = make_cost_table(task)
+    assert [cells[0].text for _, cells in costs.rows] == ["probsparse", "full", "linear"]
+    assert format_csv([task]).count("\n") == 1 + 2 + len(task.baselines)
+
+
+@pytest.mark.parametrize(
+    ("variants", "expected"),
+    [
+        ({"full": (0.4, 2.0), "linear": (0.45, 1.0)}, "Use full: it has the lowest MSE (2 ms a window)."),
+        (
+            {"full": (0.4, 2.0), "linear": (0.4001, 1.0), "nystrom": (0.45, 0.5)},
+            "Use linear: level with full (+0.0 % [",
+        ),
+        (
+            {"full": (0.4, 1.0), "linear": (0.4001, 2.0)},
+            "Use full: lowest MSE, the fastest of the 2 variants that are level (1 ms a window).",
+        ),
+        (
+            {"full": (0.4, 2.0), "probsparse": (0.4, 1.0)},
+            "Use probsparse: all variants make the same forecasts",
+        ),
+        (
+            {"full": (0.6, 2.0), "linear": (0.7, 1.0)},
+            "The best baseline, linear baseline, is better than the best variant. Use full: it has the lowest MSE",
+        ),
+    ],
+)
+def test_the_answer(tmp_path: Path, variants: dict[str, tuple[float, float]], expected: str, capsys) -> None:
+    task = with_costs(tmp_path, variants)
+    assert answer(task).startswith(expected)
+    assert describe_results(task)[0] == answer(task)
+    print_tables([task], [])
+    assert capsys.readouterr().out.startswith(answer(task))
+    assert expected.split("(")[0] in format_markdown([task])
+
+
+def test_a_variant_that_may_be_much_worse_is_undecided(tmp_path: Path) -> None:
+    task = two_variants(tmp_path, windows=1000, other=0.41, seeds=3, spread=0.06)
+    assert get_verdict(task, task.variants[1]) == "no significant difference"
+    assert answer(task).startswith("Use full: it has the lowest MSE")
+    assert answer(task).endswith(" Undecided: linear may be worse by more than 5 %; run more seeds.")
+
+
+def test_one_seed_gives_no_answer(tmp_path: Path) -> None:
+    assert answer(two_variants(tmp_path, windows=1000, other=0.5, seeds=1)) == ""
 
 
 def test_one_window_one_run_and_one_variant_are_singular(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_files_with_other_training_rows_make_a_variant(tmp_path: Path) -> None:
     for name in ("a", "b"):
         config = configuration()
         config["data"]["path"] = f"{name}.csv"
-        make_run(tmp_path / name, config, mse=0.4)
+        make_run(tmp_path / name, config, mse=0.4 + 0.01 * (name == "b"))
     (task,) = compared(tmp_path)
     assert [(entry.name, len(entry.runs)) for entry in task.variants] == [
         ("path=a.csv", 1),
