@@ -3,6 +3,7 @@
 `tests/conftest.py` loads this file in the processes that run tests. Importing it turns on the shape checks.
 """
 
+import gc
 import os
 from pathlib import Path
 
@@ -26,6 +27,8 @@ install_import_hook("forecast", "beartype.beartype")
 from tests.support.commands import trained  # noqa: E402  (after the hook)
 from tests.support.csv_files import real_file  # noqa: E402
 from tests.support.synthetic_runs import pair as pair  # noqa: E402
+
+gc.freeze()  # a training run collects garbage: it need not look through all imported modules each time
 
 hypothesis.settings.register_profile("forecast", deadline=None)  # no test asserts a time
 hypothesis.settings.load_profile("forecast")
