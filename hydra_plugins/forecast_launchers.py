@@ -1,7 +1,8 @@
-"""The launchers that conf/hydra/launcher names: joblib, submitit (also Slurm) and Ray. Each job has its own process.
+"""The launchers that conf/hydra/launcher names: basic, joblib, submitit (also Slurm) and Ray.
 
-Hydra's plugins for these engines lose the whole sweep where one job's process is killed. With these launchers the other
-jobs continue, and the killed job's folder holds the reason. An engine's package is imported when it is used.
+Each prints one line for each job that ends. Except with `basic`, each job has its own process. Hydra's plugins for
+these engines lose the whole sweep where one job's process is killed. With these launchers the other jobs continue, and
+the killed job's folder holds the reason. An engine's package is imported when it is used.
 
 The module stands outside of forecast/ because Hydra takes launchers only from the namespace package `hydra_plugins`.
 """
@@ -12,8 +13,8 @@ import re
 import shutil
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.runs import sweep
 from forecast.runs.job import Job, Lost, Outcome, first_line, job_return, run_until_stopped
+from forecast.runs.sweep_progress import SweepProgress
 from forecast.system import distributed, signals
 from forecast.system.errors import ConfigError
 
@@ -31,18 +34,26 @@ LOOK_EVERY = 0.5
 """Seconds between two looks at the jobs and at signals."""
 
 
-def wait_for_all(are_done: Callable[[], bool]) -> None:
-    """Wait until all jobs are done; each look is a safe point at which a signal stops the sweep.
+def as_they_end(
+    handles: Sequence[Any], is_done: Callable[[Any], bool], outcome: Callable[[Any], Outcome]
+) -> Iterator[tuple[int, Outcome]]:
+    """Wait for all jobs, and yield the number and the outcome of each when it is done.
+
+    Each look is a safe point at which a signal stops the sweep.
 
     Raises:
         SystemExit: this process was told to stop.
     """
-    while not are_done():
+    waiting = dict(enumerate(handles))
+    while waiting:
         signals.exit_if_received(", and so were the jobs of its sweep")
-        time.sleep(LOOK_EVERY)
+        for number in [number for number, handle in waiting.items() if is_done(handle)]:
+            yield number, outcome(waiting.pop(number))
+        if waiting:
+            time.sleep(LOOK_EVERY)
 
 
-class ProcessLauncher(Launcher):
+class JobLauncher(Launcher):
     """The base of the launchers; `options` are the keys below `hydra.launcher`."""
 
     def __init__(self, **options: Any) -> None:
@@ -53,6 +64,7 @@ class ProcessLauncher(Launcher):
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context, self.task, self.config = hydra_context, task_function, config
+        self.progress = SweepProgress(config.hydra.overrides.task, config.hydra.sweeper.get("n_trials") or 0)
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Run all jobs and wait for them.
@@ -62,28 +74,52 @@ class ProcessLauncher(Launcher):
         """
         setup_globals()
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
-        Path(self.config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
+        folder = Path(self.config.hydra.sweep.dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.progress.begin(folder, job_overrides)
+        sweep.expect(self.progress.total)
         jobs = [
             Job(initial_job_idx + i, list(each), self.config, self.context, self.task)
             for i, each in enumerate(job_overrides)
         ]
+        results: dict[int, JobReturn] = {}
+        stopped: list[int] = []
         with signals.listening():
-            outcomes = self.run(jobs)
-        stopped = [outcome for outcome in outcomes if isinstance(outcome, int)]
+            for number, outcome in self.run(jobs):
+                if isinstance(outcome, int):
+                    stopped.append(outcome)
+                else:
+                    results[number] = job_return(jobs[number], outcome)
+                    self.report(jobs[number], outcome, results[number])
+        configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         if stopped:
             raise SystemExit(stopped[0])
-        ended = zip(jobs, outcomes, strict=True)
-        return [job_return(job, outcome) for job, outcome in ended if not isinstance(outcome, int)]
+        return [results[number] for number in range(len(jobs))]
+
+    def report(self, job: Job, outcome: JobReturn | Lost, result: JobReturn) -> None:
+        """Print the line of a job that ended."""
+        config = None if isinstance(outcome, Lost) else result.hydra_cfg
+        folder = config and Path(config.hydra.runtime.output_dir)
+        name = self.progress.name(job.overrides)
+        self.progress.report(name, folder, outcome.reason if isinstance(outcome, Lost) else "")
 
     @abstractmethod
-    def run(self, jobs: list[Job]) -> Sequence[Outcome]:
-        """The outcome of each job, in their order."""
+    def run(self, jobs: list[Job]) -> Iterator[tuple[int, Outcome]]:
+        """Run the jobs, and yield the place in the list and the outcome of each that ends."""
 
 
-class Joblib(ProcessLauncher):
+class Basic(JobLauncher):
+    """One job after the other in this process."""
+
+    def run(self, jobs: list[Job]) -> Iterator[tuple[int, Outcome]]:
+        for number, job in enumerate(jobs):
+            yield number, job()
+
+
+class Joblib(JobLauncher):
     """`n_jobs` jobs at a time on this machine, each in a new process of joblib's loky."""
 
-    def run(self, jobs: list[Job]) -> Sequence[Outcome]:
+    def run(self, jobs: list[Job]) -> Iterator[tuple[int, Outcome]]:
         import joblib
 
         n_jobs = joblib.effective_n_jobs(self.options["n_jobs"])
@@ -92,8 +128,7 @@ class Joblib(ProcessLauncher):
         pool = ThreadPoolExecutor(n_jobs)  # each thread waits for one process
         try:
             futures = [pool.submit(start, job) for job in jobs]
-            wait_for_all(lambda: all(future.done() for future in futures))
-            return [future.result() for future in futures]
+            yield from as_they_end(futures, Future.done, Future.result)
         except BaseException:  # Ctrl-C, or told to stop: the jobs are told too, and save their state
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
@@ -121,13 +156,13 @@ def run_beside_parent(job: Job) -> JobReturn | int:
     return run_until_stopped(job)
 
 
-class Submitit(ProcessLauncher):
+class Submitit(JobLauncher):
     """Each job as a job of submitit: `cluster: local` for processes of this machine, `slurm` for a job array.
 
     The other options are those of `submitit.AutoExecutor.update_parameters`.
     """
 
-    def run(self, jobs: list[Job]) -> Sequence[Outcome]:
+    def run(self, jobs: list[Job]) -> Iterator[tuple[int, Outcome]]:
         # the signal before a time limit is one that training handles
         os.environ.setdefault("SUBMITIT_PREEMPT_SIGNAL", "USR1")
         import submitit
@@ -147,8 +182,7 @@ class Submitit(ProcessLauncher):
         run: Callable[[Job], JobReturn | int] = run_until_stopped if is_local else Job.__call__
         submitted = executor.map_array(run, jobs)
         try:
-            wait_for_all(lambda: all(job.done() for job in submitted))
-            return [outcome_of(job) for job in submitted]
+            yield from as_they_end(submitted, lambda job: job.done(), outcome_of)
         except BaseException:
             for job in submitted if is_local else []:  # Slurm's jobs continue without this process
                 job.cancel(check=False)
@@ -165,10 +199,10 @@ def outcome_of(job: Any) -> Outcome:
         return Lost(f"its process ended without a result{state}: see {job.paths.stderr}")
 
 
-class Ray(ProcessLauncher):
+class Ray(JobLauncher):
     """Each job as a Ray task; `init` is given to `ray.init`, `remote` to `ray.remote`."""
 
-    def run(self, jobs: list[Job]) -> Sequence[Outcome]:
+    def run(self, jobs: list[Job]) -> Iterator[tuple[int, Outcome]]:
         import ray  # pyright: ignore[reportMissingImports]
         from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
 
@@ -182,5 +216,4 @@ class Ray(ProcessLauncher):
             ray.init(**self.options["init"])
         run = ray.remote(**self.options["remote"])(run_until_stopped)
         references = [run.remote(job) for job in jobs]
-        wait_for_all(lambda: len(ray.wait(references, num_returns=len(references), timeout=0)[1]) == 0)
-        return [outcome_of(reference) for reference in references]
+        yield from as_they_end(references, lambda one: bool(ray.wait([one], timeout=0)[0]), outcome_of)

@@ -13,7 +13,7 @@ from forecast.cli import allowed_targets, overrides
 from forecast.cli.traverse import flatten, is_resolvable
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
-from forecast.system.hydra_internals import VERSION_BASE, apply_values
+from forecast.system.hydra_internals import VERSION_BASE, apply_values, prefer_own_launchers
 from forecast.system.identity import without_hydra
 from forecast.system.paths import CONF
 
@@ -22,6 +22,8 @@ OmegaConf.register_new_resolver("nodes", distributed.nodes, replace=True)
 OmegaConf.register_new_resolver(
     "random_suffix", lambda *_: secrets.token_hex(3), use_cache=True, replace=True
 )
+
+prefer_own_launchers()
 
 RUN_NAME = re.compile(r"[^./\\][^/\\]{0,150}")
 

@@ -22,15 +22,16 @@ from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import asks_for_info, parse_arguments, print_info, run_once, run_sweep
 
 
-def main_with_run_folder(config_name: str, task: Task) -> None:
+def main_with_run_folder(config_name: str, task: Task, *, show_sweep: Task | None = None) -> None:
     """Run `task` in a run folder, or with -m in one run folder for each combination of values.
+
+    After a sweep, `show_sweep` prints the scores of the runs in the sweep's folder.
 
     After a user's mistake the process prints one line on stderr (a traceback with HYDRA_FULL_ERROR=1) and exits with
     status 2, after Ctrl-C with 130. A job of a multirun that fails does not end the others.
     """
     if distributed.n_processes() > 1 or not distributed.is_first():
         distributed.follow_parent()
-    sweep.prefer_own_launchers()
     flags = parse_arguments(sys.argv[1:])
     flags.overrides = [quote(argument, sweep=flags.multirun) for argument in flags.overrides]
     job = TaskInRunFolder(task)
@@ -45,7 +46,7 @@ def main_with_run_folder(config_name: str, task: Task) -> None:
             else:
                 start_run(config, flags.overrides, job)
     finally:
-        failed = sweep.finish()
+        failed = sweep.finish(show_sweep and import_task(show_sweep))
         if job.failures and not distributed.is_first():
             distributed.wait_for_first()
     if failed:

@@ -5,10 +5,12 @@ Imports no torch. The process of a launcher imports this module, and with it the
 
 import importlib
 import logging
+import multiprocessing
 import shutil
+import sys
 import warnings
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from forecast.cli import allowed_targets, secrets_check
 from forecast.cli.errors import is_users_mistake, one_line, print_warning
 from forecast.runs import resume
 from forecast.runs.folder import InUse, locked, write_config, write_overrides
-from forecast.system import distributed, signals
+from forecast.system import distributed, progress, signals
 from forecast.system.errors import ConfigError, TrainingError
 from forecast.system.targets import known_targets
 
@@ -33,6 +35,20 @@ Task = str | Callable[[DictConfig], Any]
 
 INVALID_RUN_FILES = {"config.yaml", "overrides.yaml", "error.txt"}
 """Files that a run with an invalid configuration writes, apart from the log."""
+
+
+@contextmanager
+def output_in_log(path: Path) -> Iterator[None]:
+    """Append what the block prints to a log file. Bars stay on the terminal, if the block has it for itself."""
+    # the processes of joblib, which share the terminal, have names of their own
+    has_terminal = sys.stderr.isatty() and multiprocessing.current_process().name == "MainProcess"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        path.open("a", encoding="utf-8", buffering=1) as log,
+        redirect_stdout(log),
+        progress.transient_bars() if has_terminal else redirect_stderr(log),
+    ):
+        yield
 
 
 def import_task(task: Task) -> Callable[[DictConfig], Any]:
@@ -72,7 +88,7 @@ class TaskInRunFolder:
             raise
 
     def run(self, config: DictConfig, folder: Path) -> Any:
-        """Resolve and check the configuration, lock the folder and run the task; return the score of the run."""
+        """Check what a sweep and a single run may not do, then run the task; a run of a sweep prints into its log."""
         job = HydraConfig.get()
         if job.mode == RunMode.MULTIRUN:
             config.run_group = config.run_group or Path(job.sweep.dir).name
@@ -81,6 +97,11 @@ class TaskInRunFolder:
             raise ConfigError(
                 f"search={search} needs a multirun: python -m forecast.train -m search={search} ..."
             )
+        with output_in_log(folder / f"{job.job.name}.log") if job.mode == RunMode.MULTIRUN else nullcontext():
+            return self.run_in(folder, config)
+
+    def run_in(self, folder: Path, config: DictConfig) -> Any:
+        """Lock the folder and run the task, unless resume=auto finds that it is finished; return the score."""
         OmegaConf.resolve(config)
         check_resolved(config)
         with signals.listening(), locked(folder) if distributed.is_first() else nullcontext():
@@ -92,7 +113,7 @@ class TaskInRunFolder:
                     return score
             if distributed.is_first():
                 (folder / "error.txt").unlink(missing_ok=True)
-                write_config(folder, config, job.overrides.task)
+                write_config(folder, config, HydraConfig.get().overrides.task)
             return import_task(self.task)(config)
 
     def record(self, error: Exception, config: DictConfig, folder: Path) -> None:

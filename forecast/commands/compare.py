@@ -52,3 +52,16 @@ def compare(config: DictConfig) -> None:
             files.enter_context(atomic_file(path)).write_text(content, encoding="utf-8")
     print_tables(tasks, excluded)
     print(f"saved {output}; tables in {', '.join(path.name for path in paths[1:])}")
+
+
+def show_sweep(folder: Path) -> None:
+    """Print the comparison of a sweep's finished runs, and the commands that a user may want next."""
+    runs, _ = read_runs(find_run_folders([str(folder)]), lambda folders: track(folders, "reading runs"))
+    tasks = group_into_tasks(runs)
+    print_tables(tasks, [])
+    print(f"page of this comparison:  python -m forecast.compare {folder}")
+    if len(tasks) == 1:
+        best = min(runs, key=lambda run: run.metrics["validation_mse"])
+        print(
+            f"forecast with the best on validation windows:  python -m forecast.predict checkpoint={best.folder}"
+        )

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from omegaconf import OmegaConf
-from rich.console import Console
-from rich.table import Table
 
 from forecast.runs.folder import is_running, read_overrides
 from forecast.system.files import atomic_file
+from forecast.system.formatting import plural
 from forecast.system.identity import RUN_EFFECTS, effect_of_override
 
-SUMMARISED = {"mse": 3, "mae": 3, "skill": 3, "seconds": 1, "windows_per_second": 0, "peak_memory_mb": 0}
-"""Scores in the summary, and the decimal places of each on the screen."""
+SUMMARISED = ("mse", "mae", "skill", "seconds", "windows_per_second", "peak_memory_mb")
+"""Scores in the summary."""
 
 TASK = ["data", "path", "features", "pred_len", "naive"]
 """Columns whose values are equal in comparable rows. The MSE of the naive baseline depends on scales and test split."""
@@ -141,52 +140,36 @@ def describe_linear_only(metrics: Sequence[dict[str, Any]]) -> str:
 # ---- output
 
 
-def report(folder: Path, runs: Sequence[Run]) -> None:
-    """Print the summary, save it as `summary.csv`, and name the jobs that failed or still run."""
+def report(folder: Path, runs: Sequence[Run], expected: int) -> None:
+    """Save the summary as `summary.csv`, and name the jobs that failed, were interrupted, still run or did not begin.
+
+    Args:
+        folder: the sweep's folder.
+        runs: its jobs.
+        expected: number of jobs that the sweep was to have.
+    """
     rows = summarise(runs)
     if len(rows):
-        tested = [run.metrics for run in runs if run.metrics is not None]
-        show(rows, len(tested))
-        if sentence := describe_linear_only(tested):
-            print(sentence)
         with atomic_file(folder / "summary.csv") as temporary:
             rows.to_csv(temporary, index=False)
         print(f"saved {folder / 'summary.csv'}")
     for run in runs:
         if run.is_running:
             print(f"still running, by another process: {run.folder.name}")
-        elif not run.is_done:
-            print(f"failed: {run.folder.name}: {run.error or 'stopped before its end'}")
+        elif run.error is not None:
+            print(f"failed: {run.folder.name}: {run.error}")
+        elif run.metrics is None:
+            print(f"interrupted: {run.folder.name}")
+    if len(runs) < expected:
+        print(
+            f"not begun: {plural(expected - len(runs), 'run')}; repeat the command with resume=auto to continue"
+        )
     found = folder / "optimization_results.yaml"  # Optuna's
     if found.exists():
         best = OmegaConf.to_container(OmegaConf.load(found))
         assert isinstance(best, dict)
         settings = " ".join(f"{key}={value}" for key, value in best["best_params"].items())
         print(f"best validation MSE {best['best_value']:.4f}: {settings}")
-
-
-def show(rows: pd.DataFrame, n_runs: int) -> None:
-    """Print the table, with the best row of each task in bold."""
-    table = Table(title=f"{n_runs} runs, test scores, mean ± standard deviation over seeds")
-    hidden = {"best", *(f"{score}_dev" for score in SUMMARISED)}
-    names = [str(name) for name in rows if name not in hidden]
-    for name in names:
-        table.add_column(name, justify="right" if name in {"seeds", *SUMMARISED} else "left")
-    for row in rows.to_dict("records"):
-        cells = [
-            score_cell(row, name) if name in SUMMARISED else shorten_number(str(row[name])) for name in names
-        ]
-        table.add_row(*cells, style="bold" if row["best"] else None)
-    console = Console(markup=False)
-    if not console.is_terminal:
-        console.width = 200  # do not wrap rows that are written to a file
-    console.print(table)
-
-
-def score_cell(row: dict[Any, Any], score: str) -> str:
-    """Format a score as mean ± standard deviation."""
-    digits, deviation = SUMMARISED[score], row[f"{score}_dev"]
-    return f"{row[score]:.{digits}f}" + ("" if np.isnan(deviation) else f" ± {deviation:.{digits}f}")
 
 
 def shorten_number(value: str) -> str:

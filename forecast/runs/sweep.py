@@ -4,7 +4,7 @@ Imports no torch: `forecast.cli.main` imports this module before every command.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -21,20 +21,14 @@ from forecast.runs.folder import (
     write_overrides,
 )
 from forecast.system.errors import ConfigError
-from forecast.system.hydra_internals import forget_launcher_schemas
 from forecast.system.identity import RUN_EFFECTS, effect_of_override
-from forecast.system.paths import CONF
 
 COMMAND = "command.yaml"
 """The file in a sweep's folder that holds the command's overrides."""
 
 _folders: list[Path] = []
 _locks = ExitStack()
-
-
-def prefer_own_launchers() -> None:
-    """Let the launchers in conf/ replace those of plugins with the same name."""
-    forget_launcher_schemas(path.name for path in (CONF / "hydra" / "launcher").glob("*.yaml"))
+_expected = 0
 
 
 class SweepCallback(Callback):
@@ -54,8 +48,17 @@ class SweepCallback(Callback):
         _folders.append(folder)
 
 
-def finish() -> int:
+def expect(n_jobs: int) -> None:
+    """Set the number of jobs that the sweep is to have."""
+    global _expected
+    _expected = n_jobs
+
+
+def finish(show: Callable[[Path], None] | None) -> int:
     """Print and save the summary of the sweep that this process ran, if it ran one.
+
+    Args:
+        show: prints the scores of the runs in the sweep's folder.
 
     Returns:
         The number of failed jobs. A job that still runs belongs to another command, which shares the sweep's folder.
@@ -65,9 +68,10 @@ def finish() -> int:
         from forecast.runs import summary  # pandas takes half a second, which --help need not wait for
 
         jobs = summary.read_jobs(folder)
-        if jobs:
-            summary.report(folder, jobs)
-        failed += sum(not job.is_done and not job.is_running for job in jobs)
+        summary.report(folder, jobs, _expected)
+        if show is not None and any(job.is_done for job in jobs):
+            show(folder)
+        failed += sum(job.error is not None for job in jobs)
     _folders.clear()
     _locks.close()
     return failed

@@ -20,3 +20,10 @@ def format_column(values: Iterable[float]) -> list[str]:
 def plural(count: int, what: str) -> str:
     """Return the count with the noun in the singular or plural: `1 row`, `2 rows`."""
     return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration with the unit that suits it: `8 s`, `12 min`, `3.5 h`."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"

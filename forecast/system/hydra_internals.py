@@ -5,7 +5,7 @@ No other module uses private functions of Hydra. The program composes a configur
 """
 
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hydra import initialize_config_dir, version
@@ -125,12 +125,12 @@ def restore_process_state(state: Any) -> None:
     Singleton.set_state(state)
 
 
-def forget_launcher_schemas(names: Iterable[str]) -> None:
-    """Remove the plugins' schemas of launchers with these names, which the launchers of conf/ do not follow."""
+def prefer_own_launchers() -> None:
+    """Let the launchers in conf/ replace those of Hydra and its plugins with the same name, and their schemas."""
     Plugins.instance()  # registers the schemas
     known: dict[str, Any] = ConfigStore.instance().repo["hydra"]["launcher"]
-    for name in names:
-        known.pop(name, None)
+    for path in (CONF / "hydra" / "launcher").glob("*.yaml"):
+        known.pop(path.name, None)
 
 
 def plugin_targets() -> frozenset[str]:

@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.plugins import Plugins
 
 from forecast.cli.overrides import EXTRAS, options
-from forecast.runs.sweep import prefer_own_launchers
+from forecast.system.hydra_internals import prefer_own_launchers
 from forecast.system.paths import CONF
 from forecast.system.targets import known_targets
 from tests.support import fake_slurm
