@@ -29,6 +29,7 @@ from forecast.runs.job import Job, Lost, Outcome, first_line, job_return, run_un
 from forecast.runs.sweep_progress import SweepProgress
 from forecast.system import distributed, signals
 from forecast.system.errors import ConfigError
+from forecast.system.hydra_internals import fixed_keys
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at the jobs and at signals."""
@@ -64,7 +65,8 @@ class JobLauncher(Launcher):
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context, self.task, self.config = hydra_context, task_function, config
-        self.progress = SweepProgress(config.hydra.overrides.task, config.hydra.sweeper.get("n_trials") or 0)
+        typed = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
+        self.progress = SweepProgress(fixed_keys(typed), config.hydra.sweeper.get("n_trials") or 0)
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Run all jobs and wait for them.

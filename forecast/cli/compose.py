@@ -23,8 +23,6 @@ OmegaConf.register_new_resolver(
     "random_suffix", lambda *_: secrets.token_hex(3), use_cache=True, replace=True
 )
 
-prefer_own_launchers()
-
 RUN_NAME = re.compile(r"[^./\\][^/\\]{0,150}")
 
 FROM_CHECKPOINT = ("seq_len", "pred_len", "features", "seed")
@@ -33,6 +31,7 @@ FROM_CHECKPOINT = ("seq_len", "pred_len", "features", "seed")
 
 def compose_config(*arguments: str, config_name: str = "train") -> DictConfig:
     """Compose the configuration of these overrides outside of a run, with an empty `output_dir`."""
+    prefer_own_launchers()
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
         return compose(config_name, overrides=["output_dir=''", *arguments])
 
@@ -69,6 +68,7 @@ def compose_options(config_name: str, options: list[str]) -> DictConfig:
     Raises:
         ConfigError: an option of a group of Hydra does not exist, or needs an extra that is not installed.
     """
+    prefer_own_launchers()
     try:
         config = compose(config_name, overrides=options, return_hydra_config=True)
     except MissingConfigException as error:  # `check_options` checks the groups of conf/

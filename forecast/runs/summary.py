@@ -37,6 +37,11 @@ class Run:
         """Whether the run was tested and had no error afterwards, for example in a refit."""
         return self.metrics is not None and self.error is None
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the run has neither scores nor an error, and no process works on it."""
+        return self.metrics is None and self.error is None and not self.is_running
+
 
 def read_jobs(folder: Path) -> list[Run]:
     """Read the jobs in a sweep's folder, in the order of their numbers."""
@@ -158,7 +163,7 @@ def report(folder: Path, runs: Sequence[Run], expected: int) -> None:
             print(f"still running, by another process: {run.folder.name}")
         elif run.error is not None:
             print(f"failed: {run.folder.name}: {run.error}")
-        elif run.metrics is None:
+        elif run.is_interrupted:
             print(f"interrupted: {run.folder.name}")
     if len(runs) < expected:
         print(

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,11 +14,11 @@ class SweepProgress:
     """Count the runs of a sweep that have ended, and print one line for each.
 
     Attributes:
-        typed: the overrides of the command. A run is named by those of its overrides that are not among them.
+        fixed: the keys to which the command gives one value. A run is named by its values of the other keys.
         total: number of runs.
     """
 
-    typed: Sequence[str]
+    fixed: Collection[str]
     total: int
     n_ended: int = 0
     n_trained: int = 0
@@ -36,7 +36,7 @@ class SweepProgress:
 
     def name(self, overrides: Sequence[str]) -> str:
         """The values that distinguish a run from the others of the sweep."""
-        own = [each for each in overrides if each not in self.typed and not each.startswith("hydra")]
+        own = [each for each in overrides if each.partition("=")[0] not in self.fixed]
         return " ".join(own) or "run"
 
     def report(self, name: str, folder: Path | None, failure: str = "") -> None:

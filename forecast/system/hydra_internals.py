@@ -77,6 +77,13 @@ def apply_values(config: DictConfig, arguments: Sequence[str], is_group: Callabl
     )
 
 
+def fixed_keys(arguments: Sequence[str]) -> set[str]:
+    """The keys to which these overrides of a sweep give one value."""
+    parsed = OverridesParser.create().parse_overrides(list(arguments))
+    swept = {override.get_key_element() for override in parsed if override.is_sweep_override()}
+    return {override.get_key_element() for override in parsed} - swept
+
+
 # ---- jobs
 
 

@@ -67,14 +67,33 @@ def test_the_summary_has_one_row_a_configuration(swept) -> None:
         assert row["best"] == (row["mse"] == min(other["mse"] for other in rows))
 
 
-def test_the_summary_is_on_the_screen(swept) -> None:
+def test_each_run_has_a_line_on_the_screen_and_the_rest_in_its_log(swept) -> None:
+    folder, result = swept
+    lines = [line for line in result.stdout.splitlines() if line.startswith("[")]
+    assert [line[:6] for line in lines] == [f"[{number}/8] " for number in range(1, 9)]
+    assert sum("failed: " in line for line in lines) == 4
+    for name, metrics in results(folder).items():
+        typed = yaml.safe_load((folder / name / "overrides.yaml").read_text())
+        own = " ".join(each for each in typed if each.split("=")[0] in ("model", "pred_len", "seed"))
+        (line,) = (line for line in lines if f"] {own} " in line)
+        assert f"MSE {metrics['test']['mse']:.4f}   skill {metrics['skill']:+.3f} " in line
+        assert f"saved in {folder / name}" in (folder / name / "train.log").read_text()
+    assert "saved in " not in result.stdout
+    assert "epoch" not in result.stderr
+
+
+def test_the_comparison_is_on_the_screen(swept) -> None:
     folder, result = swept
     for row in pd.read_csv(folder / "summary.csv").itertuples():
         line = next(
             line for line in result.stdout.splitlines() if f"{row.mse:.3f} ± {row.mse_dev:.3f}" in line
         )
-        assert f" {row.model} " in line
-    assert f"saved {folder.relative_to(folder.parent.parent)}/summary.csv" in result.stdout
+        assert {"informer": "Informer", "informer_stack": "InformerStack"}[row.model] in line
+    place = folder.relative_to(folder.parent.parent)
+    assert f"saved {place}/summary.csv" in result.stdout
+    best = min(results(folder), key=lambda name: results(folder)[name]["validation_mse"])
+    assert f"python -m forecast.compare {place}\n" in result.stdout
+    assert f"python -m forecast.predict checkpoint={place}/{best}\n" in result.stdout
 
 
 def test_members_share_a_wandb_group(swept) -> None:

@@ -14,6 +14,8 @@ from forecast.reports.compare.task import Task
 from forecast.system.formatting import plural
 
 LEFT_ALIGNED = ("variant", "verdict")
+LEFT_OUT = ("parameters", "peak memory (MiB)", "p (vs best)", "MAE", "skill", "ms/window", "seeds")
+"""Columns that a narrow terminal leaves out, in this order."""
 
 
 def print_tables(tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> None:
@@ -24,16 +26,28 @@ def print_tables(tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> None
     for task in tasks:
         if sentence := answer(task):
             console.print(Text(sentence), soft_wrap=True)
-        console.print(make_table(task))
+        console.print(make_fitting_table(task, console))
         if not task.is_linear_only and (note := task.linear_only_note):
             console.print(Text(note), soft_wrap=True)
     for run in excluded:
         console.print(Text(f"excluded: {run.folder.name}: {run.reason}"), soft_wrap=True)
 
 
-def make_table(task: Task) -> Table:
+def make_fitting_table(task: Task, console: Console) -> Table:
+    """The table without as many of the columns `LEFT_OUT` as it takes to fit the terminal."""
+    table, unlimited = make_table(task), console.options.update_width(1000)
+    for count in range(1, len(LEFT_OUT) + 1):
+        if console.measure(table, options=unlimited).maximum <= console.width:
+            break
+        table = make_table(task, LEFT_OUT[:count])
+    return table
+
+
+def make_table(task: Task, left_out: Sequence[str] = ()) -> Table:
     table = Table(title=Text(f"{task.title}: {plural(len(task.best.losses), 'test window')}"))
-    for heading in (*HEADINGS, "verdict"):
+    headings = (*HEADINGS, "verdict")
+    shown = [i for i, heading in enumerate(headings) if heading not in left_out]
+    for heading in (headings[i] for i in shown):
         table.add_column(heading, justify="left" if heading in LEFT_ALIGNED else "right")
     for entry, found in make_cells(task):
         verdict = get_verdict(task, entry)
@@ -41,5 +55,5 @@ def make_table(task: Task) -> Table:
             verdict += f"; beaten by {task.best_baseline.name}"
         cells = [entry.name, count_seeds(entry), *(text for text, _ in found), verdict]
         style = "bold" if entry is task.best else "dim" if entry.is_baseline else None
-        table.add_row(*map(Text, cells), style=style)
+        table.add_row(*(Text(cells[i]) for i in shown), style=style)
     return table
