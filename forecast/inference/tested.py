@@ -1,5 +1,7 @@
 """What the test of a run says of forecasts, in lines for the terminal: skill, coverage, test rows trained on."""
 
+import math
+
 from forecast.data import DataModule
 from forecast.evaluation.names import LABELS, MODEL
 from forecast.evaluation.quantiles import Level
@@ -46,7 +48,7 @@ def describe_coverage(test: Tested, method: str, levels: list[Level]) -> list[st
     return [
         f"the {level:g}% interval held {measured[f'{level:g}']:.1%} of the values"
         for level in levels
-        if f"{level:g}" in measured
+        if math.isfinite(measured.get(f"{level:g}", math.nan))
     ]
 
 

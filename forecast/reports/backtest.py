@@ -11,6 +11,7 @@ from rich.table import Table
 from forecast.evaluation.backtest import Backtest
 from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR, labels
 from forecast.reports import figures
+from forecast.reports.terminal import describe_interval
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import format_column
 
@@ -129,10 +130,7 @@ def print_backtest(folder: Path, found: Backtest) -> None:
     for method, sums in found.intervals.items():
         for level, score in sums.compute().items():
             if isinstance(score, dict):
-                coverage, width = 100 * score["coverage"], score["width"]
-                console.print(
-                    f"interval   {level}%, {method}, holds {coverage:.1f}%, width {width:.3f} scaled"
-                )
+                console.print(f"interval   {level}%, {method}, {describe_interval(score)}")
     for note in found.notes:
         console.print(f"note       {note}")
     console.print(f"saved in {folder}")

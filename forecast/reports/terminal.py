@@ -1,6 +1,7 @@
 """Scores in the terminal."""
 
 import math
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -44,8 +45,17 @@ def print_scores(title: str, attention: str, results: Results) -> None:
     console.print(describe_skill(results.skill, LABELS[results.best_baseline]))
     for method, scores in results.intervals.items():
         levels = "; ".join(
-            f"{level}% holds {100 * score['coverage']:.1f}%, width {score['width']:.3f}"
+            f"{level}% {describe_interval(score)}"
             for level, score in scores.items()
             if isinstance(score, dict)
         )
-        console.print(f"intervals, {method}: {levels or 'none'}; CRPS {scores['crps']:.3f} (scaled)")
+        crps = "" if math.isnan(scores["crps"]) else f"; CRPS {scores['crps']:.3f} scaled"
+        console.print(f"intervals, {method}: {levels or 'none'}{crps}")
+
+
+def describe_interval(score: Mapping[str, float]) -> str:
+    """The coverage and the mean width of an interval, from `IntervalSums.compute`."""
+    if math.isnan(score["coverage"]):
+        return "was not scored: no true value is known"
+    width = f"{score['width']:.3f} scaled, {score['width_raw']:.4g} in data units"
+    return f"holds {100 * score['coverage']:.1f}%, width {width}"

@@ -14,6 +14,7 @@ from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
 from forecast.system import signals
 from forecast.system.errors import ConfigError
+from forecast.system.formatting import plural
 from forecast.training.build import make_forecaster, make_trainer
 from forecast.training.checkpointing import Checkpointing, preload, save_weights
 from forecast.training.compile import compile_where_possible
@@ -68,9 +69,8 @@ def refit(
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
     facts = describe_refit(whole, best, tested)
     if trainer.is_global_zero:
-        print(
-            f"refit      on all {facts['rows']:,} rows, to {facts['last_date']}, {epochs} epochs; it is not tested"
-        )
+        how = plural(epochs, "epoch") if epochs else "of the linear model alone, as it was tested"
+        print(f"refit      on all {facts['rows']:,} rows, to {facts['last_date']}, {how}; it is not tested")
     state = load_newest(best.parent.parent, STATE) if config.resume == "auto" else None
     if state is not None and is_finished(state[1]):
         # no epoch is left; Lightning would train up to the schedule's number of epochs

@@ -71,8 +71,8 @@ def draw_figure(found: Diagnosis) -> Figure:
             axes[row, 1].set_axis_off()
         draw_autocorrelation(axes[row, -1], found, curve)
     if profile:
-        axes[0, 1].set_title(f"by {profile.name}: mean, middle half", fontsize=9)
-    axes[0, -1].set_title("autocorrelation by lag, seasons dotted", fontsize=9)
+        axes[0, 1].set_title(f"by {profile.name}: mean, quartiles shaded", fontsize=9)
+    axes[0, -1].set_title("autocorrelation by lag; dotted: seasons", fontsize=9)
     label_parts(axes[0, 0], found)
     figure.suptitle(describe_figure(found, len(curves)), fontsize=11, parse_math=False)
     figure.tight_layout()

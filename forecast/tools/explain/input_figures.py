@@ -116,7 +116,9 @@ def contribution_figure(
     )
     above.plot(truth, color=TRUTH_COLOUR, linewidth=1.1, label="truth")
     above.plot(forecast, color=FIRST, linewidth=1.8, label="forecast")
-    above.legend(frameon=False, fontsize=8)
+    above.legend(
+        frameon=False, fontsize=8, ncols=2, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0
+    )
     style_axis(above)
     above.tick_params(labelsize=8)
     limit = max(float(np.quantile(np.abs(values[shown]), 0.99)), 1e-12)

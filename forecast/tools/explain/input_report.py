@@ -87,14 +87,14 @@ class InputStudy:
     @property
     def title(self) -> str:
         return (
-            f"MSE {self.mse:.3g} on {self.windows} {self.split} windows increases by this much if an input is that of "
-            f"other windows ({self.repeats} repeats)"
+            f"Importance: increase of the MSE, {self.mse:.3g} on {self.windows} {self.split} windows, when an input is "
+            f"that of other windows ({self.repeats} repeats)"
         )
 
     def lines(self) -> Iterator[str]:
         """The most important inputs, the most important first."""
         for one in sorted(self.found, key=lambda one: -one.mse)[:MAX_NAMED]:
-            yield f"{one.group.label} +{one.mse:.3g} ± {one.mse_deviation:.2g}"
+            yield f"{one.group.label} {one.mse:+.3g} ± {one.mse_deviation:.2g}"
 
     def pictures(self) -> list[Picture]:
         """The importance of all inputs, and the contributions to the forecast of one target."""

@@ -4,7 +4,9 @@ import math
 
 import pytest
 
-from forecast.reports.terminal import describe_skill
+from forecast.evaluation.results import Tested
+from forecast.inference.tested import describe_coverage
+from forecast.reports.terminal import describe_interval, describe_skill
 from forecast.system.formatting import format_column
 
 
@@ -37,3 +39,22 @@ def test_the_numbers_of_a_column_have_the_decimals_of_the_smallest(
     column: list[float], shown: list[str]
 ) -> None:
     assert format_column(column) == shown
+
+
+SCORED = {"coverage": 0.8125, "width": 1.2345, "width_raw": 98.765, "score": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("score", "words"),
+    [
+        (SCORED, "holds 81.2%, width 1.234 scaled, 98.77 in data units"),
+        ({**SCORED, "coverage": math.nan, "width": math.nan}, "was not scored: no true value is known"),
+    ],
+)
+def test_an_interval_in_words(score: dict[str, float], words: str) -> None:
+    assert describe_interval(score) == words
+
+
+def test_a_coverage_that_was_not_measured_is_not_told() -> None:
+    test = Tested(mse={}, coverage={"conformal": {"80": 0.75, "95": math.nan}})
+    assert describe_coverage(test, "conformal", [80, 95]) == ["the 80% interval held 75.0% of the values"]
