@@ -104,7 +104,7 @@ REFUSED = [
     settings("data.target=laod", says="data.target=laod is not a column of table.csv: load, price"),
     settings("data.target=date", says="data.target=date is not a column of table.csv: load, price"),
     settings("data.target=\x1b[31m", says="data.target=\\x1b[31m is not a column of table.csv: load, price"),
-    settings("data.columns=[]", says="data.columns=[] must name columns, each once"),
+    settings("data.columns=[]", says="data.columns=[]: name a column, or leave it out (null)"),
     settings("data.columns=load", says="data.columns=load: write a list, as in data.columns=[load]"),
     settings("data.columns=[load,load]", says="data.columns=['load', 'load'] must name columns, each once"),
     settings("data.columns=[lod]", says="{path}: no number column 'lod' (data.columns); there are 'load', 'price'"),
