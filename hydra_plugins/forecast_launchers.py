@@ -100,10 +100,11 @@ class JobLauncher(Launcher):
 
     def report(self, job: Job, outcome: JobReturn | Lost, result: JobReturn) -> None:
         """Print the line of a job that ended."""
-        config = None if isinstance(outcome, Lost) else result.hydra_cfg
-        folder = config and Path(config.hydra.runtime.output_dir)
         name = self.progress.name(job.overrides)
-        self.progress.report(name, folder, outcome.reason if isinstance(outcome, Lost) else "")
+        if isinstance(outcome, Lost) or result.hydra_cfg is None:
+            self.progress.report(name, None, outcome.reason if isinstance(outcome, Lost) else "")
+        else:
+            self.progress.report(name, Path(result.hydra_cfg.hydra.runtime.output_dir))
 
     @abstractmethod
     def run(self, jobs: list[Job]) -> Iterator[tuple[int, Outcome]]:

@@ -46,7 +46,7 @@ def main_with_run_folder(config_name: str, task: Task, *, show_sweep: Task | Non
             else:
                 start_run(config, flags.overrides, job)
     finally:
-        failed = sweep.finish(show_sweep and import_task(show_sweep))
+        failed = sweep.finish(import_task(show_sweep) if show_sweep else None)
         if job.failures and not distributed.is_first():
             distributed.wait_for_first()
     if failed:

@@ -30,8 +30,8 @@ from forecast.system.targets import known_targets
 
 log = logging.getLogger("forecast")
 
-Task = str | Callable[[DictConfig], Any]
-"""Function of the configuration that a command runs, or its name as "package.module:function"."""
+Task = str | Callable[..., Any]
+"""Function that a command runs, usually on its configuration, or its name as "package.module:function"."""
 
 INVALID_RUN_FILES = {"config.yaml", "overrides.yaml", "error.txt"}
 """Files that a run with an invalid configuration writes, apart from the log."""
@@ -51,7 +51,7 @@ def output_in_log(path: Path) -> Iterator[None]:
         yield
 
 
-def import_task(task: Task) -> Callable[[DictConfig], Any]:
+def import_task(task: Task) -> Callable[..., Any]:
     """Return the task as a function. A name "package.module:function" is imported only now, so that --help is fast."""
     if callable(task):
         return task
