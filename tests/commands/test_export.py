@@ -376,6 +376,7 @@ def test_many_series_with_covariates(
         assert np.abs(ours).max() > 1
 
 
+@pytest.mark.long
 def test_the_scale_of_a_series_is_an_input(series_run, tmp_path: Path, monkeypatch) -> None:
     """A forecast in twice the units is twice the forecast."""
     folder, run = series_run

@@ -329,7 +329,7 @@ def test_a_test_error_that_is_no_number_fails_its_cell(tmp_path: Path) -> None:
     ("commit", "goes_on"),
     [
         pytest.param("abc1234", True, marks=pytest.mark.long),
-        ("abc1234-dirty", False),
+        pytest.param("abc1234-dirty", False, marks=pytest.mark.long),
         pytest.param("unknown", False, marks=pytest.mark.long),
     ],
 )

@@ -143,9 +143,8 @@ def test_killed_at_random_moments(unbroken: Unbroken, variant: str, number: int)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "number", [signal.SIGUSR1, pytest.param(signal.SIGTERM, marks=pytest.mark.long)], ids=["USR1", "TERM"]
-)
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM], ids=["USR1", "TERM"])
+@pytest.mark.long
 def test_a_run_that_is_told_to_stop_exits_with_its_status_and_is_queued_again(
     unbroken: Unbroken, tmp_path: Path, number: signal.Signals
 ) -> None:
