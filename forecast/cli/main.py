@@ -92,6 +92,8 @@ def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
     Raises:
         ConfigError: a key or option is unknown, a value is invalid, a target is not allowed, or a value is a secret.
     """
+    if flags.shell_completion:  # its arguments are no overrides
+        return compose_command(config_name, [])
     secrets_check.check_typed(sys.argv[1:])
     allowed_targets.check_flags(flags)
     config = compose_command(config_name, flags.overrides)

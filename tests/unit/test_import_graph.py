@@ -22,6 +22,7 @@ LAYERS = [  # a part imports from lower layers only, and nothing of its neighbou
     {"commands"},
     {"api"},
     {"__init__", *COMMANDS},
+    {"__main__"},
 ]
 LAYER = {part: number for number, layer in enumerate(LAYERS) for part in layer}
 ONLY = {"attention": set(), "models": {"attention"}}  # narrower than the layers
@@ -132,7 +133,7 @@ def check(found: set, allowed: set) -> None:
 def test_a_file_at_the_top_is_a_command_and_a_folder_is_a_part() -> None:
     files = {path.stem for path in PACKAGE.glob("*.py")}
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert files == {"__init__", "api", *COMMANDS}
+    assert files == {"__init__", "__main__", "api", *COMMANDS}
     assert files | folders == set(LAYER)
     assert {path.stem for path in (PACKAGE / "commands").glob("*.py")} - {"__init__"} >= COMMANDS
 

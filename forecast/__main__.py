@@ -1,0 +1,87 @@
+"""The console command `forecast`: `forecast train attention=linear` is `python -m forecast.train attention=linear`.
+
+Imports no torch.
+"""
+
+import ast
+import difflib
+import os
+import pkgutil
+import runpy
+import sys
+from pathlib import Path
+
+import forecast
+
+COMPLETION = """\
+_forecast() {{
+    if (( COMP_CWORD == 1 )); then
+        COMPREPLY=($(compgen -W "{commands}" -- "${{COMP_WORDS[1]}}"))
+    else
+        local typed="${{COMP_LINE#*"${{COMP_WORDS[1]}}"}}"
+        local choices=$(COMP_LINE="forecast${{typed}}" forecast "${{COMP_WORDS[1]}}" -sc query=bash 2> /dev/null)
+        COMPREPLY=($(compgen -W "$choices" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+    fi
+}}
+COMP_WORDBREAKS=${{COMP_WORDBREAKS//=}}
+complete -o nospace -o default -F _forecast forecast
+"""
+"""Completion in bash: of the command's name, then of its keys and options, which Hydra lists."""
+
+
+def main() -> None:
+    """Run the command that the first argument names, or print help, the version or the script for completion."""
+    name, *arguments = sys.argv[1:] or ["--help"]
+    commands = list_commands()
+    if name in ("--help", "-h"):
+        print(describe(commands))
+    elif name == "--version":
+        print(f"forecast {forecast.__version__}")
+    elif name == "completion" and arguments == ["bash"]:
+        print(COMPLETION.format(commands=" ".join(commands)), end="")
+    elif name in commands:
+        # as with `python -m`: modules in the current folder can be named in a configuration
+        sys.path.insert(0, os.getcwd())
+        sys.argv[1:] = arguments
+        runpy.run_module(f"forecast.{name}", run_name="__main__", alter_sys=True)
+    else:
+        print(f"error: {refuse(name, commands)}", file=sys.stderr)
+        sys.exit(2)
+
+
+def list_commands() -> dict[str, str]:
+    """The commands, which are the modules of the package with a `__main__` part, and what each is for."""
+    found = {}
+    for module in pkgutil.iter_modules(forecast.__path__):
+        if not module.ispkg and module.name not in ("api", "__main__"):
+            source = Path(forecast.__path__[0], f"{module.name}.py").read_text("utf-8")
+            purpose = ast.get_docstring(ast.parse(source)) or ""
+            found[module.name] = purpose.partition(": `")[0]
+    return found
+
+
+def describe(commands: dict[str, str]) -> str:
+    """The help text."""
+    lines = [f"  {name:<{max(map(len, commands))}}  {purpose}" for name, purpose in commands.items()]
+    return "\n".join(
+        [
+            "usage: forecast COMMAND KEY=VALUE ...   forecast COMMAND --help   forecast --version",
+            "",
+            *lines,
+            "",
+            'Completion in bash: eval "$(forecast completion bash)"',
+        ]
+    )
+
+
+def refuse(name: str, commands: dict[str, str]) -> str:
+    """What to say where there is no such command."""
+    if name == "completion":
+        return 'forecast completion bash prints a script: eval "$(forecast completion bash)"'
+    similar = difflib.get_close_matches(name, commands, 1)
+    hint = f"did you mean {similar[0]}?" if similar else f"one of {', '.join(commands)}"
+    return f"forecast {name}: there is no such command; {hint}"
+
+
+if __name__ == "__main__":
+    main()

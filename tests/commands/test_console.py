@@ -1,0 +1,75 @@
+"""The console command `forecast`, as a process, and its completion in a real shell."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import forecast
+from tests.support.commands import ROOT, SMALL, workplace
+from tests.support.fork_server import run_python
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    return run_python(["-m", "forecast", *arguments], cwd=folder, env=env)
+
+
+def test_a_command_is_run_as_its_module_is(tmp_path: Path) -> None:
+    result = run(workplace(tmp_path), "train", *SMALL, "trainer.max_epochs=1", "logger=[]", "pictures=false")
+    assert result.returncode == 0, result.stderr
+    assert len(list(tmp_path.glob("runs/*/metrics.json"))) == 1
+
+
+def test_help_lists_every_command(tmp_path: Path) -> None:
+    said = run(tmp_path, "--help").stdout
+    listed = [line.split()[0] for line in said.splitlines() if line.startswith("  ")]
+    assert listed == [
+        "backtest", "benchmark", "check", "compare", "convert", "dashboard", "evaluate", "explain", "export",
+        "predict", "train",
+    ]  # fmt: skip
+    assert run(tmp_path, "--version").stdout == f"forecast {forecast.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trian"], "error: forecast trian: there is no such command; did you mean train?\n"),
+        (
+            ["completion"],
+            'error: forecast completion bash prints a script: eval "$(forecast completion bash)"\n',
+        ),
+    ],
+)
+def test_what_is_no_command_is_refused_in_one_line(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    result = run(tmp_path, *arguments)
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", message)
+
+
+@pytest.mark.parametrize(
+    ("line", "choices"),
+    [
+        ("forecast pre", {"predict"}),
+        ("forecast train atten", {"attention="}),
+        ("forecast train seed=1 attention=f", {"attention=full", "attention=fastformer"}),
+    ],
+)
+def test_completion_in_bash(tmp_path: Path, line: str, choices: set[str]) -> None:
+    program = tmp_path / "forecast"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m forecast "$@"\n')
+    program.chmod(0o755)
+    words = line.split()
+    script = (
+        'eval "$(forecast completion bash)"\n'
+        f'COMP_LINE="{line}" COMP_WORDS=({line}) COMP_CWORD={len(words) - 1}\n'
+        '_forecast\nprintf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    found = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    )
+    assert set(found.stdout.split()) == choices
