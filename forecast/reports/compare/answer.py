@@ -29,7 +29,10 @@ def answer(task: Task) -> str:
     tied = [entry for entry in task.variants[1:] if verdicts[entry.name] == NOT_SIGNIFICANT]
     level = [task.best, *(entry for entry in tied if task.relative_interval(entry)[1] <= LEVEL_MARGIN)]
     undecided = [entry.name for entry in tied if entry not in level]
-    parts = [beaten_by_baseline(task), recommend(task, level), describe_undecided(undecided)]
+    recommended, beaten = recommend(task, level), beaten_by_baseline(task)
+    if beaten:
+        recommended = f"Of the variants, u{recommended[1:]}"
+    parts = [beaten, recommended, describe_undecided(undecided)]
     return " ".join(part for part in parts if part)
 
 
