@@ -201,7 +201,8 @@ def test_variants_with_the_same_forecasts_are_one_row(tmp_path: Path, capsys) ->
         ),
         (
             {"full": (0.6, 2.0), "linear": (0.7, 1.0)},
-            "The best baseline, linear baseline, is better than the best variant. Of the variants, use full: it has the lowest MSE",
+            "The best baseline, linear baseline, is better than the best variant. "
+            "Of the variants, use full: it has the lowest MSE",
         ),
     ],
 )
