@@ -123,10 +123,10 @@ def test_no_name_is_a_formula_in_the_table_of_a_comparison(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """What others called their runs is shown as text in a spreadsheet; numbers stay numbers."""
-    for name in ("=1+1", "@x", "-2", "plain"):
+    for number, name in enumerate(("=1+1", "@x", "-2", "plain")):
         config = configuration("attention=full")
         config["model"]["attention"]["name"] = name
-        make_run(tmp_path / "runs" / f"run{name}", config, mse=0.5, attention=name)
+        make_run(tmp_path / "runs" / f"run{name}", config, mse=0.5 + number, attention=name)
     assert answer(monkeypatch, "compare", tmp_path, "runs=[runs]") == 0
     table = pd.read_csv(tmp_path / "comparison.csv")
     assert {"'=1+1", "'@x", "'-2", "plain"} <= set(table["name"])
