@@ -148,7 +148,7 @@ def test_the_python_in_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert len(ahead) == 48
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_default_run_gives_the_first_table_and_beats_every_baseline(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "forecast.train"], cwd=tmp_path, check=True, capture_output=True)
     (path,) = tmp_path.glob("runs/*/metrics.json")
