@@ -166,9 +166,9 @@ def report(folder: Path, runs: Sequence[Run], expected: int) -> None:
         elif run.is_interrupted:
             print(f"interrupted: {run.folder.name}")
     if len(runs) < expected:
-        print(
-            f"not begun: {plural(expected - len(runs), 'run')}; repeat the command with resume=auto to continue"
-        )
+        print(f"not begun: {plural(expected - len(runs), 'run')}")
+    if len(runs) < expected or any(run.is_interrupted for run in runs):
+        print("repeat the command with resume=auto to continue")
     found = folder / "optimization_results.yaml"  # Optuna's
     if found.exists():
         best = OmegaConf.to_container(OmegaConf.load(found))
