@@ -14,24 +14,12 @@ from jaxtyping import Float64, Int32
 from forecast.data.clock import Clock
 from forecast.data.files.advice import describe_split_dates, refuse
 from forecast.data.files.arrow import is_text, rows_from_arrow
-from forecast.data.files.cells import (
-    FRAME,
-    MISSING,
-    Cells,
-    parse_cells,
-    quote,
-    read_cells,
-    read_numbers,
-)
+from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote, read_cells, read_numbers
 from forecast.data.files.covariates import read_covariates
 from forecast.data.files.dates import read_dates
 from forecast.data.files.header import read_header
 from forecast.data.files.location import Location, is_folder, opened
-from forecast.data.files.looks import (
-    DEFAULT_NAMES,
-    choose_date_column,
-    find_date_columns,
-)
+from forecast.data.files.looks import DEFAULT_NAMES, choose_date_column, find_date_columns
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import ColumnRoles, TableRows
 from forecast.data.files.text import read_text
@@ -177,7 +165,8 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
         try:
             dates, clock = read_dates(cells, roles.date, options, codes)
         except DataError as error:
-            if advice := describe_split_dates(cells, roles, list(_refuse_texts(cells, roles, options))):
+            _, refused = _parse_targets(cells, roles, options)
+            if advice := describe_split_dates(cells, roles, list(refused)):
                 raise DataError(f"{error}; {advice}") from None
             raise
     else:
@@ -222,21 +211,23 @@ def read_targets(
     names = roles.targets or ()
     if all(cells.frame[name].dtype.kind in "iufb" for name in names):
         return options.blank(np.ascontiguousarray(cells.frame[list(names)].to_numpy(dtype=np.float64)))
-    refused = _refuse_texts(cells, roles, options)
+    numbers, refused = _parse_targets(cells, roles, options)
     if refused:
         raise refuse(cells, roles, refused)
-    return np.column_stack([read_numbers(cells, name, options) for name in names])
+    return np.column_stack(numbers)
 
 
-def _refuse_texts(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> dict[str, DataError]:
-    """The targets that cannot be read as numbers, each with its error."""
-    refused = {}
+def _parse_targets(
+    cells: Cells, roles: ColumnRoles, options: ReadOptions
+) -> tuple[list[Float64[np.ndarray, " rows"]], dict[str, DataError]]:
+    """The targets that can be read as numbers, and the errors of the others by name."""
+    numbers, refused = [], {}
     for name in roles.targets or ():
         try:
-            read_numbers(cells, name, options)
+            numbers.append(read_numbers(cells, name, options))
         except DataError as error:
             refused[name] = error
-    return refused
+    return numbers, refused
 
 
 def _numbers_or_texts(cells: Cells, name: str, options: ReadOptions) -> pd.Series:
