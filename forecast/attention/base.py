@@ -62,9 +62,7 @@ class Attention(nn.Module, ABC):
 
     roles: ClassVar[frozenset[Role]]
     independent_queries: ClassVar[bool] = False  # in role cross, no query influences the output of another
-    only_values: ClassVar[bool] = (
-        False  # the content of queries and keys has no influence: they are not projected
-    )
+    only_values: ClassVar[bool] = False  # queries and keys have no influence and are not projected
 
     def __init__(
         self,

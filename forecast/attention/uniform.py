@@ -9,25 +9,10 @@ and memory.
 
 from typing import ClassVar
 
-from jaxtyping import Float
 from torch import Tensor
 
 from forecast.attention.base import Attention, Role, check_causal_lengths
 from forecast.attention.prefix_sums import running_mean
-
-
-def uniform_attention(
-    q: Float[Tensor, "batch heads query_len head_dim"],
-    k: Float[Tensor, "batch heads memory_len head_dim"],
-    v: Float[Tensor, "batch heads memory_len head_dim"],
-    *,
-    causal: bool = False,
-) -> Float[Tensor, "batch heads query_len head_dim"]:
-    """Compute the mean of the values for each query; causal: the running mean. Only the lengths of q and k count."""
-    if causal:
-        check_causal_lengths(q, k)
-        return running_mean(v)
-    return v.mean(2, keepdim=True).expand(-1, -1, q.shape[2], -1)
 
 
 class UniformAttention(Attention):
@@ -38,4 +23,7 @@ class UniformAttention(Attention):
     only_values = True
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return uniform_attention(q, k, v, causal=self.role == "causal")
+        if self.role == "causal":
+            check_causal_lengths(q, k)
+            return running_mean(v)
+        return v.mean(2, keepdim=True).expand(-1, -1, q.shape[2], -1)

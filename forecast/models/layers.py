@@ -23,9 +23,8 @@ def match_width(d_ff: int, d_model: int, attentions: list[Attention], match: str
     if match is None:
         return d_ff
     check_choice("match", match, ("parameters",))
-    softmax = (
-        len(attentions) * 4 * d_model * (d_model + 1)
-    )  # projections of Q, K, V and the output, with biases
+    # weights and biases of the projections of Q, K, V and the output
+    softmax = len(attentions) * 4 * d_model * (d_model + 1)
     found = sum(parameter.numel() for attention in attentions for parameter in attention.parameters())
     return max(1, d_ff + round((softmax - found) / (2 * d_model + 1)))
 
