@@ -4,6 +4,7 @@ import os
 import re
 from typing import Any
 
+from forecast.system.arguments import quote_text
 from forecast.system.keys import TABLE
 
 FREE_TEXT = re.compile(
@@ -34,9 +35,7 @@ def quote_value(value: str) -> str:
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
     if quoted or value in ("null", "???", "") or value.startswith("${"):
         return value
-    # Hydra reads \' as ' and, right before a quote, \\ as \.
-    escaped = re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value)
-    return f"'{escaped}'"
+    return quote_text(value, "'")
 
 
 def write_override(key: str, value: Any) -> str:

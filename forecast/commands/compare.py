@@ -1,5 +1,6 @@
 """Body of `python -m forecast.compare`: compare trained runs in one page."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -9,7 +10,12 @@ from forecast.reports.compare.csv_table import format_csv
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.page import render_page
 from forecast.reports.compare.paper_tables import format_latex, format_markdown
-from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.run_folders import (
+    ExcludedRun,
+    FinishedRun,
+    find_run_folders,
+    read_runs,
+)
 from forecast.reports.compare.terminal_tables import print_tables
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files
@@ -35,7 +41,7 @@ def compare(config: DictConfig) -> None:
     places = [config.runs] if isinstance(config.runs, str) else [str(place) for place in config.runs]
     if not places:
         raise ConfigError("no runs given; name their folders, for example: python -m forecast.compare runs")
-    runs, excluded = read_runs(find_run_folders(places), lambda folders: track(folders, "reading runs"))
+    runs, excluded = read_places(places)
     if not runs:
         reasons = "; ".join(f"{run.folder.name}: {run.reason}" for run in excluded[:3]) or "no folders"
         raise ConfigError(f"no finished run in {', '.join(places)} ({reasons})")
@@ -54,9 +60,14 @@ def compare(config: DictConfig) -> None:
     print(f"saved {output}; tables in {', '.join(path.name for path in paths[1:])}")
 
 
+def read_places(places: Sequence[str]) -> tuple[list[FinishedRun], list[ExcludedRun]]:
+    """Read the runs in these folders, and show the progress."""
+    return read_runs(find_run_folders(places), lambda folders: track(folders, "reading runs"))
+
+
 def show_sweep(folder: Path) -> None:
     """Print the comparison of a sweep's finished runs, and the commands that a user may want next."""
-    runs, _ = read_runs(find_run_folders([str(folder)]), lambda folders: track(folders, "reading runs"))
+    runs, _ = read_places([str(folder)])
     tasks = group_into_tasks(runs)
     print_tables(tasks, [])
     print(f"page of this comparison:  python -m forecast.compare {folder}")

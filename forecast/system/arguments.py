@@ -13,11 +13,14 @@ def write_value(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     text = str(value)
     is_plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_./-]*", text) and text not in ("null", "true", "false")
-    if not isinstance(value, str) or is_plain:
-        return text
+    return text if not isinstance(value, str) or is_plain else quote_text(text, '"')
+
+
+def quote_text(text: str, sign: str) -> str:
+    """Put a text in quotes, single or double (`sign`), so that Hydra reads it unchanged."""
     # Hydra reads \" as ", and right before a quote \\ as \
-    escaped = re.sub(r'(\\*)("|$)', lambda m: m[1] * 2 + ('\\"' if m[2] else ""), text)
-    return f'"{escaped}"'
+    escaped = re.sub(rf"(\\*)({sign}|$)", lambda m: m[1] * 2 + (f"\\{sign}" if m[2] else ""), text)
+    return f"{sign}{escaped}{sign}"
 
 
 def quote_for_shell(argument: str) -> str:

@@ -29,26 +29,25 @@ def answer(task: Task) -> str:
     tied = [entry for entry in task.variants[1:] if verdicts[entry.name] == NOT_SIGNIFICANT]
     level = [task.best, *(entry for entry in tied if task.relative_interval(entry)[1] <= LEVEL_MARGIN)]
     undecided = [entry.name for entry in tied if entry not in level]
-    recommended, beaten = recommend(task, level), beaten_by_baseline(task)
-    if beaten:
-        recommended = f"Of the variants, u{recommended[1:]}"
-    parts = [beaten, recommended, describe_undecided(undecided)]
+    beaten = beaten_by_baseline(task)
+    use = "Of the variants, use" if beaten else "Use"
+    parts = [beaten, f"{use} {recommend(task, level)}", describe_undecided(undecided)]
     return " ".join(part for part in parts if part)
 
 
 def recommend(task: Task, level: list[Entry]) -> str:
-    """Name the fastest of the variants that are level with the best one."""
+    """Return the name of the fastest of the variants that are level with the best one, and why it is recommended."""
     fastest = min(
         level, key=lambda entry: (not entry.mean("ms_per_window") >= 0, entry.mean("ms_per_window"))
     )
     name = (fastest.equal or [fastest])[0].name
     if len(level) == 1:
-        return f"Use {name}: it has the lowest MSE{cost(fastest)}."
+        return f"{name}: it has the lowest MSE{cost(fastest)}."
     how = "lowest MSE"
     if fastest is not task.best:
         change, interval = task.relative_difference(fastest), task.relative_interval(fastest)
         how = f"level with {task.best.name} ({format_percent(change)} {format_interval(*interval)})"
-    return f"Use {name}: {how}, the fastest of the {plural(len(level), 'variant')} that are level{cost(fastest)}."
+    return f"{name}: {how}, the fastest of the {plural(len(level), 'variant')} that are level{cost(fastest)}."
 
 
 def cost(entry: Entry) -> str:
