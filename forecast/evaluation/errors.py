@@ -13,6 +13,8 @@ Averages of ratios (`wape`, `mase`) leave out variables whose denominator is zer
 Values closer to zero than float32 can resolve after scaling (`ZERO`) count as zero.
 """
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
@@ -28,24 +30,16 @@ N_SUMS = 6
 """Number of errors that are summed; see `cell_errors`."""
 
 
+@dataclass(frozen=True)
 class Errors:
-    """Sums of errors over all windows of a split, and the scores computed from them; see `error_sums.ErrorSums`.
+    """Sums of errors over all windows of a split, and the scores computed from them; see `error_sums.ErrorSums`."""
 
-    This is not a dataclass, because torchmetrics would squeeze tensors of one element in it.
-    """
-
-    def __init__(
-        self,
-        step_sums: Float64[Tensor, "sums pred_len n_targets"],
-        series_sums: Float64[Tensor, "sums series n_targets"],
-        step_counts: Float64[Tensor, "pred_len n_targets"],
-        series_counts: Float64[Tensor, "series n_targets"],
-        n_windows: Float64[Tensor, ""],
-        naive_mae: Float64[Tensor, "series n_targets"],
-    ) -> None:
-        self.step_sums, self.series_sums = step_sums, series_sums
-        self.step_counts, self.series_counts, self.n_windows = step_counts, series_counts, n_windows
-        self.naive_mae = naive_mae
+    step_sums: Float64[Tensor, "sums pred_len n_targets"]
+    series_sums: Float64[Tensor, "sums series n_targets"]
+    step_counts: Float64[Tensor, "pred_len n_targets"]
+    series_counts: Float64[Tensor, "series n_targets"]
+    n_windows: Float64[Tensor, ""]
+    naive_mae: Float64[Tensor, "series n_targets"]
 
     def scores(self) -> dict[str, float]:
         """Each score in `SCORES`: `mse` and `mae` over all true values, the others averaged over the variables."""

@@ -17,14 +17,14 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
-from torchmetrics import Metric
 
 from forecast.data.scaler import Scaler
 from forecast.evaluation.quantiles import DECILES, Level, bounds, crps_weights, pinball
+from forecast.evaluation.running_sums import RunningSums
 
 
-class IntervalSums(Metric):
-    """Running sums of the interval scores of one method, in float64, added up over processes by `compute()`.
+class IntervalSums(RunningSums):
+    """Running sums of the interval scores of one method, in float64; `compute()` adds them up over processes.
 
     Args:
         at: probabilities of the quantiles, which include the deciles.
@@ -32,23 +32,16 @@ class IntervalSums(Metric):
         scaler: of the targets.
     """
 
-    full_state_update = False
-    losses: Tensor
-    inside: Tensor
-    width: Tensor
-    width_raw: Tensor
-    count: Tensor
-
     def __init__(self, at: Sequence[float], levels: Sequence[Level], scaler: Scaler) -> None:
-        super().__init__()
         self.at, self.levels, self.scaler = tuple(at), tuple(levels), scaler
         n_targets = scaler.center.shape[1]
-        for name in ("inside", "width", "width_raw"):
-            zeros = torch.zeros(len(levels), n_targets, dtype=torch.float64)
-            self.add_state(name, zeros, dist_reduce_fx="sum")
-        self.add_state("losses", torch.zeros(len(at), dtype=torch.float64), dist_reduce_fx="sum")
-        # number of true values of each target
-        self.add_state("count", torch.zeros(n_targets, dtype=torch.float64), dist_reduce_fx="sum")
+        by_level = {name: (len(levels), n_targets) for name in ("inside", "width", "width_raw")}
+        shapes = {
+            **by_level,
+            "losses": (len(at),),
+            "count": (n_targets,),
+        }  # count: true values of each target
+        super().__init__(**{name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()})
 
     def update(
         self,
@@ -58,32 +51,36 @@ class IntervalSums(Metric):
     ) -> None:
         """Add a batch of scaled quantile forecasts and truths (NaN: missing); `series[i]` is the series of window i."""
         quantiles, target = quantiles.to(self.device).float(), target.to(self.device).float()
-        series, self.scaler = series.to(self.device), self.scaler.to(self.device)
+        series, self.scaler, sums = series.to(self.device), self.scaler.to(self.device), self.sums
         measured = ~target.isnan() & ~quantiles.isnan().all(-1)  # a target may have no calibration
         losses = torch.where(measured[..., None], pinball(quantiles, target, self.at), 0.0)
-        self.losses += losses.sum((0, 1, 2), dtype=torch.float64)
+        sums["losses"] += losses.sum((0, 1, 2), dtype=torch.float64)
         for i, level in enumerate(self.levels):
             low, high = (quantiles[..., self.at.index(p)] for p in bounds(level))
-            self.inside[i] += ((low <= target) & (target <= high)).double().sum((0, 1))
-            self.width[i] += torch.where(measured, (high - low).double(), 0.0).sum((0, 1))
+            sums["inside"][i] += ((low <= target) & (target <= high)).double().sum((0, 1))
+            sums["width"][i] += torch.where(measured, (high - low).double(), 0.0).sum((0, 1))
             in_units = self.scaler.inverse(high, series) - self.scaler.inverse(low, series)
-            self.width_raw[i] += torch.where(measured, in_units, 0.0).sum((0, 1))
-        self.count += measured.sum((0, 1))
+            sums["width_raw"][i] += torch.where(measured, in_units, 0.0).sum((0, 1))
+        sums["count"] += measured.sum((0, 1))
 
     def compute(self) -> dict[str, dict[str, float] | float]:
         """Scores averaged over the variables: by level and overall.
 
         Such as `{"80": {"coverage", "width", "width_raw", "score"}, ..., "pinball", "crps"}`.
         """
+        sums = self.totals()
+        count = sums["count"]
+        losses = sums["losses"] / count.sum()
         scores: dict[str, dict[str, float] | float] = {}
-        total = self.losses.cpu() / self.count.sum().cpu()
         for i, level in enumerate(self.levels):
-            sides = total[[self.at.index(p) for p in bounds(level)]]
+            sides = losses[[self.at.index(p) for p in bounds(level)]]
+            means = {
+                name: (sums[name][i] / count).nanmean().item() for name in ("inside", "width", "width_raw")
+            }
             scores[f"{level:g}"] = {
-                "coverage": (self.inside[i] / self.count).nanmean().item(),
-                "width": (self.width[i] / self.count).nanmean().item(),
-                "width_raw": (self.width_raw[i] / self.count).nanmean().item(),
+                "coverage": means.pop("inside"),
+                **means,
                 "score": sides.sum().item() * 2 / (1 - level / 100),
             }
-        each = total[[self.at.index(p) for p in DECILES]]
+        each = losses[[self.at.index(p) for p in DECILES]]
         return scores | {"pinball": each.mean().item(), "crps": (each @ crps_weights(DECILES)).item()}

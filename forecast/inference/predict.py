@@ -15,6 +15,7 @@ from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import calibrated_levels
 from forecast.evaluation.quantiles import Level, bounds, check_levels
+from forecast.inference.adaptive import adapted_offsets
 from forecast.inference.bounds import calibration_for, check_trained_bounds, choose_method
 from forecast.inference.forecast import Forecast, Values
 from forecast.inference.model import TrainedModel
@@ -139,8 +140,6 @@ def calibrated_bounds(
     horizon, replayed = point.shape[1], 0
     calibration = calibration_for(model, levels, horizon, baseline)
     if method == "adaptive":
-        from forecast.inference.adaptive import adapted_offsets  # torchmetrics takes a second to import
-
         offsets, replayed = adapted_offsets(
             model, panel, origins, calibration, horizon=horizon, baseline=baseline
         )
