@@ -6,9 +6,9 @@ LABELS = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linea
 
 
 SAME_ERROR = 1e-4
-"""Relative difference of the MSE of one origin or series up to which two forecasters count as equal.
+"""Largest relative difference of the MSE at one origin or of one series at which two forecasters count as equal.
 
-A model that kept its linear part alone is the linear baseline, and differs from it by round-off."""
+If only the linear model was kept, it can be the linear baseline up to round-off."""
 
 
 def labels(attention: str) -> dict[str, str]:

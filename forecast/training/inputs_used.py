@@ -12,7 +12,7 @@ MAX_NAMED = 8
 
 
 def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> list[str]:
-    """Name what a model reads: `past of NAME`, `future of NAME`, which includes its past, `calendar`, `static NAME`.
+    """Name what a model reads: `past of NAME`, `past and future of NAME`, `calendar`, `static NAME`.
 
     Args:
         model: the model, with its warm start.
@@ -20,7 +20,6 @@ def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> l
         untrained: whether the warm start alone forecasts. Where it is no `LinearModel`, its inputs are not known, and
             all are named.
     """
-    linear, n_features = find_linear(model), data.n_features
     linear, n_features = find_linear(model), data.n_features
     past: set[int] = set()  # columns, beside the targets, that the model reads
     if linear is not None:
@@ -32,7 +31,7 @@ def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> l
         f"past of {file_column(data, data.feature_columns[i])}" for i in sorted({*data.target_index} | past)
     ]
     read += [
-        f"{'future' if ahead else 'past'} of {file_column(data, data.panel.future_covariates[i])}"
+        f"{'past and future' if ahead else 'past'} of {file_column(data, data.panel.future_covariates[i])}"
         for i, ahead in sorted(known.items())
     ]
     if linear is None or not untrained:
@@ -74,11 +73,12 @@ def file_column(data: DataModule, column: str) -> str:
 
 
 def join_inputs(inputs: Iterable[str]) -> str:
-    """Join the names of inputs into one line: `the past of a, b; the future of c; calendar`."""
+    """Join the names of inputs into one line: `past of a, b; past and future of c; calendar`."""
     groups: dict[str, list[str]] = {}
     for text in inputs:
         kind = next(
-            (kind for kind in ("past of", "future of", "static") if text.startswith(f"{kind} ")), text
+            (kind for kind in ("past of", "past and future of", "static") if text.startswith(f"{kind} ")),
+            text,
         )
         groups.setdefault(kind, []).append(text[len(kind) + 1 :])
     parts = []

@@ -64,7 +64,7 @@ def test_the_model_reads_and_forecasts_what_the_options_say(place: Path) -> None
 
 def test_the_metrics_name_the_inputs_and_the_linear_baseline_reads_them(place: Path) -> None:
     metrics = json.loads((place / "run" / "metrics.json").read_text())
-    ahead = [f"future of {name}" for name in FUTURE]
+    ahead = [f"past and future of {name}" for name in FUTURE]
     assert metrics["inputs_used"] == [*(f"past of {name}" for name in UNKNOWN), *ahead, "calendar"]
     mse = {name: scores["mse"] for name, scores in metrics["baselines"].items()}
     assert mse["linear"] < 0.8 * min(mse["naive"], mse["seasonal_naive"])

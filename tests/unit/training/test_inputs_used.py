@@ -46,9 +46,10 @@ def model(data: DataModule, **settings) -> ResidualInformer:
     return made
 
 
-LINEAR = ["past of load", "past of rain", "future of price"]
+LINEAR = ["past of load", "past of rain", "past and future of price"]
 ALL = [
-    *(f"past of {name}" for name in ("load", "wind", "rain")), "future of price", "future of tariff", "calendar",
+    *(f"past of {name}" for name in ("load", "wind", "rain")),
+    *(f"past and future of {name}" for name in ("price", "tariff")), "calendar",
 ]  # fmt: skip
 
 
@@ -70,7 +71,8 @@ def test_what_is_named_is_what_moves_the_forecast(data: DataModule) -> None:
     before = made(**inputs)
     columns = {
         "past of load": ("past", 0), "past of wind": ("past", 1), "past of rain": ("past", 2),
-        "future of price": ("future_time", CALENDAR), "future of tariff": ("future_time", CALENDAR + 1),
+        "past and future of price": ("future_time", CALENDAR),
+        "past and future of tariff": ("future_time", CALENDAR + 1),
         "calendar": ("future_time", 0),
     }  # fmt: skip
     named = list_inputs(made, data, untrained=True)
@@ -100,7 +102,7 @@ def test_masks_of_partly_known_covariates_are_no_inputs_of_their_own() -> None:
 
 
 def test_one_line() -> None:
-    assert join_inputs(ALL) == "past of load, wind, rain; future of price, tariff; calendar"
+    assert join_inputs(ALL) == "past of load, wind, rain; past and future of price, tariff; calendar"
     assert join_inputs(["past of a", "static region", "static size"]) == "past of a; static region, size"
     many = join_inputs([f"past of c{i}" for i in range(20)])
     assert many == "past of c0, c1, c2, c3, c4, c5, c6, c7, ..."
