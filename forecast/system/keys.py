@@ -113,6 +113,15 @@ DATA_KEYS = (
             "timezone", "freq", "start", "sheet",
         )
     ),
+    *(
+        Key(f"data.{name}", DATA)
+        for name in (
+            "seq_len", "pred_len", "features", "eval_stride", "season", "scale_by", "steps", "stamp",  # windows
+            "columns", "drop", "future_covariates", "past_covariates", "static_covariates", "ids",
+            "encoding", "header", "names", "na_values", "day_first", "sort", "duplicates",  # reading a file
+            "url", "hash", "by_hand", "rows",  # downloaded and synthetic data sets
+        )
+    ),
 )  # fmt: skip
 
 MODEL_KEYS = (
@@ -150,6 +159,8 @@ TRAINING_KEYS = (
     Key("trainer.devices", SPEED, takes=Takes.ANY_TYPE),
     Key("trainer.num_nodes", SPEED, limits=(1, 2**16)),
     Key("trainer.strategy", SPEED),
+    Key("trainer.precision", RESULT),
+    Key("trainer.use_distributed_sampler", RESULT),
     Key("trainer.log_every_n_steps", LOG, limits=COUNT),
     Key("trainer.enable_model_summary", LOG),
     Key("callbacks", RESULT),
@@ -179,6 +190,7 @@ COMMAND_KEYS = (
     Key("runs", SOURCE),
     Key("runs.group", SOURCE, text=True),
     Key("runs.data", SOURCE, text=True),
+    *(Key(f"runs.{name}", SOURCE) for name in ("features", "pred_len")),
     Key("project", PLACE, text=True),
     Key("entity", PLACE, text=True),
     Key("mode", PLACE),
