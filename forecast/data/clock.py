@@ -1,4 +1,4 @@
-"""The clock of a grid of dates: how far they are ahead of UTC, and the time zone of their source."""
+"""The UTC offset of the dates of a grid, and the time zone of their source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

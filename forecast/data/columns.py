@@ -1,4 +1,4 @@
-"""Which columns a model reads, and which it forecasts."""
+"""The columns that a model reads, and those that it forecasts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A few of many, evenly spread: windows to fit or measure on, columns to draw."""
+"""Evenly spaced samples: windows to fit or measure on, columns to draw."""
 
 import numpy as np
 from jaxtyping import Int64

@@ -1,4 +1,4 @@
-"""Future covariates as a model reads them: as measured before a forecast origin, as known at the origin after it."""
+"""Future covariates as a model reads them: measured up to a forecast origin, known in advance after it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

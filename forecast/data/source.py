@@ -1,4 +1,4 @@
-"""What a data source is: the contract of `forecast.data.module`."""
+"""The contract of a data source with `forecast.data.module`."""
 
 from typing import Protocol, runtime_checkable
 

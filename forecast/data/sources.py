@@ -1,4 +1,4 @@
-"""Data modules by kind of source: what the `_target_` of a file in conf/data names.
+"""The data module of each source, which the `_target_` of a file in conf/data names.
 
 To add a data source, write a class with `path`, `prepare()` and `read()` (`forecast.data.source.Source`), make a data
 module of it here, and name that in a YAML file in conf/data.

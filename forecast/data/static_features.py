@@ -1,4 +1,4 @@
-"""What never changes of a series, as features: numbers standardised over the series, texts as indicators."""
+"""Static features of a series: numbers standardised over the series, texts as indicators."""
 
 import math
 import warnings

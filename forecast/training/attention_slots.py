@@ -1,4 +1,4 @@
-"""What the attention layers of a model are: type, role and number of tokens, by slot."""
+"""The attention layers of a model: type, role and number of tokens of each slot."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How a run starts: new, resumed in its own folder, or continued from another run's checkpoint."""
+"""The start of a run: new, resumed in its own folder, or continued from another run's checkpoint."""
 
 from dataclasses import dataclass
 from pathlib import Path

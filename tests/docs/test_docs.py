@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import module_tables
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     *ROOT.glob("*.md"),
@@ -157,14 +159,8 @@ def test_the_table_of_models() -> None:
     assert (f"{count} seeds" if count > 1 else "one seed") in header[0]
 
 
-PACKAGES = [path.parent for path in sorted((ROOT / "forecast").rglob("__init__.py"))]
-
-
-@pytest.mark.parametrize("folder", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_map_of_the_code_names_every_module(folder: Path) -> None:
-    """The first column of a folder's table names its modules and no others."""
-    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-    sections = (ROOT / "docs" / "code.md").read_text().split("\n## ")[1:]
-    tables = [text for text in sections if text.startswith(f"`{folder.relative_to(ROOT)}/`\n")]
-    rows = [line.split("|")[1] for text in tables for line in text.splitlines() if line.startswith("|")]
-    assert set(re.findall(r"`(\w+)`", " ".join(rows))) == modules
+def test_the_tables_of_modules_are_up_to_date() -> None:
+    """One row for each module, with the first line of its docstring; scripts/module_tables.py writes them."""
+    page = module_tables.PAGE.read_text()
+    assert "| `informer` | The Informer" in page
+    assert module_tables.update(page) == page

@@ -1,4 +1,4 @@
-"""From the rows of a table to a panel: each series on one grid of dates, every number checked."""
+"""Alignment of the rows of a table to a panel: each series on one grid of dates, every number checked."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Where a file is: a path on disk, or a URL such as s3://bucket/load.csv, which fsspec opens."""
+"""The location of a file: a path on disk, or a URL such as s3://bucket/load.csv, which fsspec opens."""
 
 import importlib
 import io

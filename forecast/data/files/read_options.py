@@ -1,4 +1,4 @@
-"""How the text of a file is parsed; every field is the configuration key `data.<field>`."""
+"""The options of parsing the text of a file; every field is the configuration key `data.<field>`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields

@@ -1,4 +1,4 @@
-"""A generated data set as a source of a panel."""
+"""A synthetic data set as a source of a panel."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A generated national load: four and a half years of hours, nothing in it was measured.
+"""A synthetic national load: four and a half years of hourly values.
 
 39,456 rows from 2017-01-01: `load` in GW, and `temperature` in °C, the air's mean over the country.
 

@@ -1,4 +1,4 @@
-"""A generated plant that makes six products in turn: how much comes out next week was last seen a month or two ago.
+"""A synthetic plant with six products, whose output of the next week was last seen a month or two before.
 
 672,000 rows from 1990-01-01, every half hour: `output`; `now_1` … `now_6`, 1 for the product being made; `next_1` …
 `next_6`, 1 for the product of the same half hour a week later: the plan is known a week ahead. Nothing was measured.

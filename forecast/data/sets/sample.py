@@ -1,4 +1,4 @@
-"""The embedded sample: a synthetic transformer station, generated from a seed; nothing in it was measured.
+"""The data set `sample`: a synthetic transformer station, generated from a seed.
 
 Hourly, 17,420 rows from 2016-07-01, in ETT's columns: useful (…UFL) and useless (…ULL) loads of an industrial
 (H), a commercial (M) and a residential (L) feeder, and the transformer's oil temperature OT in °C.

@@ -1,4 +1,4 @@
-"""A table kept on disk and mapped into memory: rows are read when a window asks for them, and only once a machine.
+"""A store: a table on disk that is mapped into memory, so that rows are read when a window needs them.
 
 A store is a folder of two NumPy arrays and what they are:
 

@@ -1,4 +1,4 @@
-"""Where the positions of attention layers lie in time, for axes and captions.
+"""The position in time of the tokens of attention layers, for axes and captions.
 
 The model gives the step that each position is centred on (`ForecastModel.attention_layers`).
 """

@@ -1,4 +1,4 @@
-"""What a user needs to know to run an exported file without this package: columns, inputs, scales, quantiles."""
+"""The description of an exported file for its users: columns, inputs, scales, quantiles."""
 
 import math
 from collections.abc import Mapping
