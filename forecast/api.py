@@ -18,6 +18,7 @@ from forecast.data.files.table_source import TableSource
 from forecast.evaluation.quantiles import Level
 from forecast.inference.data_config import FRAME, OF_A_FRAME
 from forecast.inference.evaluate import evaluate as evaluate_model
+from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.model import TrainedModel, read_checkpoint
 from forecast.inference.predict import predict as predict_panel
 from forecast.runs.folder import write_config
@@ -63,9 +64,12 @@ class Model(TrainedModel):
         """
         if frame is None and future is not None:
             raise ConfigError("future holds the rows that follow a DataFrame: give the DataFrame too")
+        forecaster = choose_forecaster(self, baseline)
         panel = self.read_panel() if frame is None else self.panel_of(frame, future)
-        options: dict[str, Any] = {"levels": levels, "method": intervals, "baseline": baseline}
-        return predict_panel(self, panel, horizon=horizon, start=start, **options).frame()
+        found = predict_panel(
+            forecaster, panel, horizon=horizon, start=start, levels=levels, method=intervals
+        )
+        return found.frame()
 
     def evaluate(self, frame: pd.DataFrame | pd.Series | None = None, split: str = "test") -> dict[str, Any]:
         """Score every window of `frame`, or of a split of the training data.

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from forecast.cli.compose import check_checkpoint
 from forecast.inference.forecast import Forecast, describe_forecast
+from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.model import TrainedModel, load
-from forecast.inference.points import check_baseline
 from forecast.inference.predict import predict as predict_panel
 from forecast.inference.store_future import is_of_store, read_ahead
 from forecast.inference.tested import describe_test
@@ -32,7 +32,7 @@ def predict(config: DictConfig) -> None:
     console = Console(stderr=to_screen, soft_wrap=True, highlight=False, markup=False)
     model = load(config.checkpoint)
     found = make_forecast(model, config)
-    for line in [*describe_forecast(model, found), *describe_test(model, found)]:
+    for line in [*describe_forecast(found), *describe_test(found)]:
         console.print(line)
     table = found.rounded().frame()
     if to_screen:
@@ -40,7 +40,7 @@ def predict(config: DictConfig) -> None:
         return
     with atomic_file(file) as temporary:
         table.to_csv(temporary, float_format="%.12g")
-    title = f"{name_data(model, config)}: {found.dates.shape[1]} steps by {found.forecaster}"
+    title = f"{name_data(model, config)}: {found.dates.shape[1]} steps by {found.forecaster.label}"
     figures.save(figures.prediction_figure(found.plots(), title), picture)
     console.print(f"saved      {file}, {picture}")
 
@@ -58,7 +58,7 @@ def make_forecast(model: TrainedModel, config: DictConfig) -> Forecast:
     Raises:
         ConfigError: a setting that this model cannot use.
     """
-    check_baseline(model, config.baseline)
+    forecaster = choose_forecaster(model, config.baseline)
     data: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
     ahead = None
     if config.future:
@@ -69,12 +69,11 @@ def make_forecast(model: TrainedModel, config: DictConfig) -> Forecast:
         else:
             data["future_path"] = config.future
     return predict_panel(
-        model,
+        forecaster,
         model.read_panel(data),
         horizon=config.horizon,
         start=config.start,
         levels=model.config["levels"] if config.levels is None else config.levels,
         method=config.intervals,
-        baseline=config.baseline,
         ahead=ahead,
     )

@@ -1,8 +1,9 @@
 """Baselines that forecast the same windows as the model: naive, seasonal-naive and linear."""
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import torch
@@ -11,14 +12,13 @@ from torch import Tensor
 
 from forecast.data import Batch, DataModule, Windows
 from forecast.data.missing import SEASONS_BACK
+from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.window_starts import spread_stride
+from forecast.evaluation.covariate_steps import covariates_of_linear
 from forecast.evaluation.gram import Gram, window_gram
 from forecast.evaluation.linear_fit import Choice, choose, fit_and_test_grams, fit_choice, fit_plain
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.models.linear_model import LinearWeights
-
-Baseline = Callable[[Windows, Batch], Tensor]
-"""Function of the windows of a split and one batch of them. Returns scaled forecasts (batch, pred_len, n_targets)."""
 
 WINDOWS_AT_ONCE = 256
 """Number of validation windows that are forecast at once."""
@@ -30,8 +30,43 @@ RIDGE = 1e-6
 """Ridge of the linear baseline without covariates. With it, constant data has a solution."""
 
 
-class Naive:
+class Baseline(ABC):
+    """A forecaster of the same windows as the model.
+
+    Attributes:
+        name: key of the baseline in `forecast.evaluation.names.BASELINES`.
+        reads_own_forecasts: whether the steps beyond pred_len are forecast from forecasts. Otherwise the baseline
+            forecasts any number of steps.
+    """
+
+    name: ClassVar[str]
+    reads_own_forecasts: ClassVar[bool] = False
+
+    @abstractmethod
+    def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
+        """Compute the scaled forecasts of one batch of `windows`."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Say in a few words how the baseline forecasts."""
+
+    @property
+    def history(self) -> int:
+        """Rows before a forecast that the baseline reads, where these may be more than the window."""
+        return 0
+
+    def covariates_ahead(self, scaled: ScaledPanel) -> frozenset[int]:
+        """The numbers of the future covariates that the baseline reads after the forecast origin."""
+        return frozenset()
+
+
+class Naive(Baseline):
     """Forecast the last measured value at every step; 0, the center after scaling, if the window has none."""
+
+    name = "naive"
+
+    def describe(self) -> str:
+        return "repeats the last value"
 
     def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
         return last_measured(windows, batch)[:, None].expand(-1, windows.pred_len, -1)
@@ -49,15 +84,24 @@ def last_measured(windows: Windows, batch: Batch) -> Float[Tensor, "batch n_targ
     return torch.where(last > 0, found, 0.0)
 
 
-class SeasonalNaive:
+class SeasonalNaive(Baseline):
     """Repeat the last season before the forecast, which may begin before the window.
 
     A step whose value one season earlier is missing gets the value two seasons earlier, and so on, up to `SEASONS_BACK`
     seasons. A step for which there is none gets the last measured value.
     """
 
+    name = "seasonal_naive"
+
     def __init__(self, season: int) -> None:
         self.season = season
+
+    def describe(self) -> str:
+        return f"repeats the last {self.season:,} rows"
+
+    @property
+    def history(self) -> int:
+        return SEASONS_BACK * self.season
 
     def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
         index = batch.index.to(windows.device)
@@ -75,11 +119,21 @@ class SeasonalNaive:
         return torch.where(found.isnan(), last, found).to(batch.past.device)
 
 
-class Linear:
+class Linear(Baseline):
     """A linear model of the past of a target minus its mean, and of the covariates that lower its validation error."""
+
+    name = "linear"
+    reads_own_forecasts = True
 
     def __init__(self, weights: LinearWeights) -> None:
         self.weights = weights
+
+    def describe(self) -> str:
+        return "fitted to the training rows"
+
+    def covariates_ahead(self, scaled: ScaledPanel) -> frozenset[int]:
+        read = covariates_of_linear(self.weights, scaled)
+        return frozenset(covariate for covariate, is_ahead in read.items() if is_ahead)
 
     def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
         weights, targets = self.weights.to(batch.past.device), windows.target_index
@@ -129,11 +183,8 @@ class FittedBaselines:
 
     def baselines(self) -> dict[str, Baseline]:
         """The baselines by name."""
-        return {
-            "naive": Naive(),
-            "seasonal_naive": SeasonalNaive(self.naive_season),
-            "linear": Linear(self.linear),
-        }
+        made = Naive(), SeasonalNaive(self.naive_season), Linear(self.linear)
+        return {baseline.name: baseline for baseline in made}
 
     def naive_mae_of(self, ids: pd.Index) -> Float[Tensor, "series n_targets"]:
         """`naive_mae` of the series with these ids; NaN for a series without training rows."""

@@ -8,7 +8,8 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from forecast.data import Batch, Windows
-from forecast.models.linear_model import read_covariates
+from forecast.data.scaled_panel import ScaledPanel
+from forecast.models.linear_model import LinearWeights, read_covariates
 
 Kind = Literal["past", "future"]
 
@@ -91,3 +92,11 @@ def find_covariate_steps(windows: Windows) -> CovariateSteps:
         is_future=torch.arange(len(step)) >= len(past_step) * len(past),
         is_cut=bool(len(past) and begin) or bool(n_future and future_steps < windows.seq_len),
     )
+
+
+def covariates_of_linear(weights: LinearWeights, scaled: ScaledPanel) -> dict[int, bool]:
+    """The numbers of the future covariates that a linear model reads, and whether it reads them after the origin."""
+    read = weights.time_features(scaled.time.n_features)
+    first = scaled.time.calendar.n_columns  # covariates follow the calendar features, and masks follow them
+    covariates = range(len(scaled.panel.future_covariates))
+    return {covariate: read[first + covariate] for covariate in covariates if first + covariate in read}

@@ -1,14 +1,40 @@
-"""Names of the forecasters that a test measures, and their labels. Imports no torch: pages of results use them too."""
+"""Names and labels of the forecasters that a test measures. Imports no torch: pages of results use them too."""
+
+from typing import NamedTuple
 
 MODEL = "model"
-LABELS = {"naive": "naive", "seasonal_naive": "seasonal naive", "linear": "linear baseline"}
+
+
+class BaselineFacts(NamedTuple):
+    """Facts about a baseline for tables and figures.
+
+    Attributes:
+        label: its name in tables and figures.
+        colour: of its lines.
+        fitted_to: the setting or the entry of metrics.json that changes its forecast; None: nothing does.
+    """
+
+    label: str
+    colour: str
+    fitted_to: str | None = None
+
+
+BASELINES = {
+    "naive": BaselineFacts("naive", "#4b8b3b"),
+    "seasonal_naive": BaselineFacts("seasonal naive", "#7a7a7a", fitted_to="season"),
+    "linear": BaselineFacts("linear baseline", "#c2571a", fitted_to="seq_len"),
+}
+"""The baselines by name, in the order of tables; `forecast.evaluation.baselines` has their classes."""
+
+LABELS = {name: facts.label for name, facts in BASELINES.items()}
 """Labels of the baselines in tables and figures."""
 
 
 SAME_ERROR = 1e-4
-"""Largest relative difference of the MSE at one origin or of one series at which two forecasters count as equal.
+"""Relative difference of the MSE of one origin or series up to which two forecasters count as equal.
 
-If only the linear model was kept, it can be the linear baseline up to round-off."""
+A model that kept its linear part alone is the linear baseline, and differs from it by round-off.
+"""
 
 
 def labels(attention: str) -> dict[str, str]:

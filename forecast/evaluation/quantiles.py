@@ -15,7 +15,7 @@ QUANTILE = "quantile"  # the loss
 DECILES = tuple(n / 10 for n in range(1, 10))
 
 
-def check_levels(levels: Any) -> tuple[Level, ...]:
+def parse_levels(levels: Any) -> tuple[Level, ...]:
     """Sort interval levels, in percent, and remove duplicates. Raises ConfigError for an invalid level."""
     if isinstance(levels, str) or not isinstance(levels, Sequence):
         raise ConfigError(f"levels={levels}: write a list, such as levels=[80,95], or levels=[] for none")
@@ -32,7 +32,7 @@ def bounds(level: Level) -> tuple[float, float]:
 
 def probabilities(levels: Sequence[Level], others: Sequence[float] = DECILES) -> tuple[float, ...]:
     """Sorted probabilities of the median, of the bounds of `levels`, and `others`."""
-    return tuple(sorted({0.5, *others, *(p for level in check_levels(levels) for p in bounds(level))}))
+    return tuple(sorted({0.5, *others, *(p for level in parse_levels(levels) for p in bounds(level))}))
 
 
 def trained_quantiles(loss: str, levels: Sequence[Level]) -> tuple[float, ...] | None:

@@ -12,10 +12,9 @@ from forecast.data import Panel, Windows
 from forecast.data.scaler import Scaler
 from forecast.evaluation.adaptive import adapt
 from forecast.evaluation.conformal import Calibration, scale_ratio
-from forecast.inference.model import TrainedModel
-from forecast.inference.origins import SeriesOrigins, history_of, scale_excerpt, take_excerpt, windows_from
-from forecast.inference.points import forecast_points
-from forecast.inference.roll import rounded_horizon
+from forecast.inference.forecasters import PointForecaster
+from forecast.inference.origins import SeriesOrigins, scale_excerpt, take_excerpt, windows_from
+from forecast.inference.roll import round_up_horizon
 from forecast.system.progress import track
 
 REPLAYED_ROWS = 1_024
@@ -31,27 +30,26 @@ AT_ONCE = 256
 
 
 def adapted_offsets(
-    model: TrainedModel,
+    forecaster: PointForecaster,
     panel: Panel,
     origins: SeriesOrigins,
     calibration: Calibration,
-    *,
     horizon: int,
-    baseline: str | None,
 ) -> tuple[Float[Tensor, "chosen quantiles {horizon} n_targets"], int]:
     """Offsets of each series at its origin, and the number of repeated forecasts.
 
     Forecasts that begin after the training rows are repeated, from the last `REPLAYED_ROWS` rows before the origin. If
-    the model was refitted on all rows, they are those of the tested model.
+    the model was refitted on all rows, the tested one repeats them.
 
     Args:
-        calibration: of the steps of the horizon, on the scale of `model`.
+        calibration: of the steps of the horizon, on the scale of the forecaster's model.
     """
-    tested = model.tested()
+    repeated = forecaster.tested()
+    tested = repeated.model
     count = min(REPLAYED_ROWS, max(MIN_REPLAYED, MAX_REPLAYED // len(origins.rows)))
-    stride, passes = REPLAYED_ROWS // count, rounded_horizon(horizon, model.pred_len)
-    history = history_of(tested, baseline) + REPLAYED_ROWS + 1  # the first row is not read: it may be carried
-    excerpt, rows = take_excerpt(tested, panel, origins, history=history, passes=passes)
+    stride, n_steps = REPLAYED_ROWS // count, round_up_horizon(horizon, tested.pred_len)
+    history = repeated.history + REPLAYED_ROWS + 1  # the first row is not read: it may be carried
+    excerpt, rows = take_excerpt(tested, panel, origins, history=history, n_steps=n_steps)
     scaled = scale_excerpt(tested, excerpt, rows)
     trained = int(excerpt.grid.searchsorted(pd.Timestamp(tested.trained_until), side="right"))  # type: ignore[arg-type]
     first = np.maximum(excerpt.starts + tested.seq_len, excerpt.starts + trained - excerpt.grid_starts)
@@ -61,22 +59,21 @@ def adapted_offsets(
     ]
     errors = torch.full((len(excerpt), count, horizon, len(tested.target_index)), torch.nan)
     if sum(counts):
-        windows = windows_from(tested, scaled, replayed, passes)
+        windows = windows_from(tested, scaled, replayed, n_steps)
         scaler = scaled.scales.scaler.select_columns(tested.target_index)
-        found = errors_before(tested, baseline, scaler, windows, end=torch.from_numpy(rows), horizon=horizon)
+        found = errors_before(repeated, windows, scaler, end=torch.from_numpy(rows), horizon=horizon)
         for series, own in enumerate(found.split(counts.tolist())):
             errors[series, count - len(own) :] = own
-    errors *= scale_ratio(tested.target_scaler, model.target_scaler).float()
+    errors *= scale_ratio(tested.target_scaler, forecaster.model.target_scaler).float()
     offsets = torch.cat([last_offsets(calibration, some, stride) for some in errors.split(AT_ONCE)])
     return offsets, int(sum(counts))
 
 
 @torch.inference_mode()
 def errors_before(
-    model: TrainedModel,
-    baseline: str | None,
-    scaler: Scaler,
+    forecaster: PointForecaster,
     windows: Windows,
+    scaler: Scaler,
     *,
     end: Int64[Tensor, " series"],
     horizon: int,
@@ -85,7 +82,7 @@ def errors_before(
     errors = []
     for index in track(torch.arange(len(windows)).split(AT_ONCE), "Adapting"):
         batch = windows.gather_past(index)
-        point = forecast_points(model, baseline, scaler, windows, batch)[:, :horizon]
+        point = forecaster.points(windows, batch, scaler)[:, :horizon]
         rows = windows.origins(index)[:, None] + torch.arange(horizon)
         limit = end[batch.series][:, None]
         truth = windows.targets(rows.minimum(limit - 1))

@@ -9,10 +9,9 @@ from jaxtyping import Float64
 from forecast.data import Panel
 from forecast.data.even_spacing import spread
 from forecast.data.files.text import quote
-from forecast.evaluation.names import LABELS
 from forecast.evaluation.quantiles import Level
+from forecast.inference.forecasters import PointForecaster
 from forecast.inference.model import TrainedModel
-from forecast.inference.points import reads_own_forecasts
 from forecast.reports.figures import PlottedForecast
 from forecast.system.errors import ConfigError
 
@@ -26,6 +25,7 @@ class Forecast:
     """A forecast of each series, in the units of the data.
 
     Attributes:
+        forecaster: what forecast: the model or a baseline.
         panel: the rows before the forecasts, one series for each forecast.
         columns: names of the forecast variables.
         dates: dates of each forecast (series, horizon).
@@ -34,10 +34,10 @@ class Forecast:
         method: method of the bounds: conformal, quantile or adaptive.
         new: number of series that are not in the training data.
         known: description of the future covariates that are not known for every step.
-        baseline: the baseline that forecast; None: the model.
         replayed: number of earlier forecasts whose errors moved adaptive bounds.
     """
 
+    forecaster: PointForecaster
     panel: Panel
     columns: list[str]
     dates: np.ndarray
@@ -48,13 +48,7 @@ class Forecast:
     method: str
     new: int
     known: list[str]
-    baseline: str | None = None
     replayed: int = 0
-
-    @property
-    def forecaster(self) -> str:
-        """What forecast, in words."""
-        return "the model" if self.baseline is None else LABELS[self.baseline]
 
     @property
     def has_truth(self) -> bool:
@@ -145,8 +139,9 @@ class ForecastColumns(dict[str, np.ndarray | pd.DatetimeIndex]):
         super().__setitem__(name, values)
 
 
-def describe_forecast(model: TrainedModel, found: Forecast) -> list[str]:
+def describe_forecast(found: Forecast) -> list[str]:
     """Describe a forecast in lines for the terminal."""
+    forecaster, model = found.forecaster, found.forecaster.model
     n_series, horizon = found.dates.shape
     columns = ", ".join(found.columns[:8]) + (", ..." if len(found.columns) > 8 else "")
     which = f"{n_series:,} series, {horizon} steps of each" if found.panel.has_ids else f"{horizon} steps"
@@ -158,8 +153,7 @@ def describe_forecast(model: TrainedModel, found: Forecast) -> list[str]:
     if words := domain.describe(found.columns):
         note = "; a forecast is closer to the median than to the mean" if domain.has_transforms else ""
         lines.append(f"values     {words}{note}")
-    if found.baseline is not None:
-        lines.append(f"baseline   {describe_baseline(model, found.baseline)}")
+    lines += forecaster.describe()
     if found.new:
         lines.append(f"new        {found.new:,} series were not trained on: scaled by their own rows")
     if found.early:
@@ -167,35 +161,20 @@ def describe_forecast(model: TrainedModel, found: Forecast) -> list[str]:
     if found.known:
         lines.append(f"known      {', '.join(found.known)}")
     if horizon > model.pred_len:
-        how = "reads its own forecasts" if reads_own_forecasts(found.baseline) else "repeats the same values"
+        how = "reads its own forecasts" if forecaster.reads_own_forecasts else "repeats the same values"
         lines.append(
-            f"rolled     beyond pred_len={model.pred_len} {found.forecaster} {how}; bounds are from forecasts of as "
+            f"rolled     beyond pred_len={model.pred_len} {forecaster.label} {how}; bounds are from forecasts of as "
             "many steps on validation rows"
-        )
-    if model.refitted is not None and found.baseline is None:
-        lines.append(
-            f"model      refitted on all {model.refitted['rows']:,} rows, to {model.refitted['last_date']}"
         )
     if found.low:
         source = ", from scaled errors pooled over the series" if n_series > 1 else ""
-        if model.refitted is not None and found.baseline is None:
+        if forecaster.is_refitted:
             source += " (errors of the model that was tested)"
         if found.method == "adaptive":
             source += f", moved by the errors of {found.replayed:,} earlier forecasts"
         levels = ", ".join(f"{level:g}%" for level in found.low)
         lines.append(f"bounds     {levels}, {found.method}{source if found.method != 'quantile' else ''}")
     return lines + describe_truth(model, found)
-
-
-def describe_baseline(model: TrainedModel, baseline: str) -> str:
-    """Say that a baseline forecasts, and how."""
-    assert model.baselines is not None
-    how = {
-        "naive": "repeats the last value",
-        "seasonal_naive": f"repeats the last {model.baselines.naive_season:,} rows",
-        "linear": "fitted to the training rows",
-    }
-    return f"{LABELS[baseline]} in place of the trained model: {how[baseline]}"
 
 
 def describe_truth(model: TrainedModel, found: Forecast) -> list[str]:

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Int64
 
 from forecast.data import Panel, Windows
-from forecast.data.files.cells import quote
-from forecast.data.missing import SEASONS_BACK, carry_forward
+from forecast.data.missing import carry_forward
 from forecast.data.options import ScalingOptions
 from forecast.data.row_ranges import RowRanges, ranges
 from forecast.data.scaled_panel import ScaledPanel
@@ -118,7 +117,7 @@ def take_excerpt(
     origins: SeriesOrigins,
     *,
     history: int,
-    passes: int,
+    n_steps: int,
     ahead: Panel | None = None,
 ) -> tuple[Panel, Int64[np.ndarray, " chosen"]]:
     """Copy the rows that the forecasts need into a panel in memory; return it with the first row to forecast of each.
@@ -128,17 +127,17 @@ def take_excerpt(
 
     Args:
         history: rows before each origin that the forecasts need.
-        passes: rows from the origin on that the forecasts need.
+        n_steps: rows from the origin on that the forecasts need.
         ahead: values of future covariates after the end of the only series, see `forecast.inference.store_future`.
     """
     chosen, rows = origins
     has_scale = np.array(model.data_state["ids"])[np.array(model.data_state["has_scale"])]
     is_known = panel.ids[chosen].isin(has_scale) | (model.config["data"].get("scale_by") == "all")
     first = np.where(is_known, np.maximum(panel.starts[chosen], rows - history), panel.starts[chosen])
-    stops = np.minimum(panel.stops[chosen], rows + passes)
+    stops = np.minimum(panel.stops[chosen], rows + n_steps)
     ends = np.minimum(panel.ends[chosen], stops)
     excerpt = carry_into(panel, first).take_rows(chosen, first, stops, ends)
-    excerpt = add_rows_after_ends(excerpt.with_dates_after_ends(passes), passes)
+    excerpt = add_rows_after_ends(excerpt.with_dates_after_ends(n_steps), n_steps)
     if ahead is not None:
         excerpt = take_future_from(excerpt, ahead)
     return excerpt, excerpt.starts + rows - first
@@ -159,14 +158,6 @@ def add_rows_after_ends(panel: Panel, steps: int) -> Panel:
     return replace(
         panel, starts=starts, ends=ends, stops=starts + lengths, values=blocks[0], future=blocks[1]
     )
-
-
-def history_of(model: TrainedModel, baseline: str | None) -> int:
-    """Rows before an origin that a forecast reads: the past, and the seasons that the seasonal naive looks back."""
-    if baseline != "seasonal_naive":
-        return model.seq_len
-    assert model.baselines is not None, "see check_baseline"
-    return max(model.seq_len, SEASONS_BACK * model.baselines.naive_season)
 
 
 def scale_excerpt(model: TrainedModel, excerpt: Panel, rows: Int64[np.ndarray, " chosen"]) -> ScaledPanel:
@@ -200,43 +191,3 @@ def known_truth(
     there = wanted < excerpt.ends[:, None]
     values = excerpt.values[np.where(there, wanted, 0)][..., target_index]
     return np.where(there[..., None], values, np.nan)
-
-
-def count_known(
-    excerpt: Panel,
-    rows: Int64[np.ndarray, " series"],
-    steps: int,
-    known_steps: Sequence[int | None],
-    is_read: Bool[np.ndarray, " covariates"],
-) -> Int64[np.ndarray, "series covariates"]:
-    """Count the steps after the origins of an excerpt for which each future covariate is known and may be read.
-
-    Missing values before the end of a series are completed as in training.
-
-    Args:
-        is_read: whether the forecast reads each covariate after its origin.
-
-    Raises:
-        DataError: a covariate that is read has no value for a step, and no limit in `known_steps`; the message names
-            the first series, column and date.
-    """
-    if excerpt.future is None:
-        return np.zeros((len(excerpt), 0), dtype=np.int64)
-    wanted = rows[:, None] + np.arange(steps)
-    limits = np.array([steps if limit is None else min(limit, steps) for limit in known_steps])
-    is_known = np.isfinite(excerpt.future[wanted][..., excerpt.ahead_index])  # (series, steps, covariates)
-    needed = is_read & np.array([limit is None for limit in known_steps])
-    is_needed = (wanted >= excerpt.ends[:, None])[..., None] & needed
-    if (is_needed & ~is_known).any():
-        s, step, column = (int(i) for i in np.argwhere(is_needed & ~is_known)[0])
-        column_name = excerpt.future_columns[excerpt.ahead_index[column]]
-        name = excerpt.indicators.get(column_name, column_name)
-        place = int((excerpt.grid_starts + rows - excerpt.starts)[s]) + step
-        date = excerpt.clock.zoned(excerpt.grid[[place]])[0]
-        where = f"series {quote(excerpt.ids[s])}: " if excerpt.has_ids else ""
-        raise DataError(
-            f"{where}{name} is not known for {date}: this forecast needs future covariates for {steps} steps after its "
-            "start (a multiple of pred_len): add rows with these covariates and empty targets, or give future=FILE; a "
-            "model trained with data.known_steps needs fewer"
-        )
-    return (is_known & (np.arange(steps)[:, None] < limits)).sum(axis=1)

@@ -12,8 +12,8 @@ Step = Callable[[Batch], Tensor]
 """Function of a batch of windows. Returns scaled forecasts (batch, pred_len, n_targets), or quantiles of them."""
 
 
-def rounded_horizon(horizon: int, pred_len: int) -> int:
-    """The horizon, rounded up to a multiple of pred_len: the steps that whole passes of the network forecast."""
+def round_up_horizon(horizon: int, pred_len: int) -> int:
+    """Round the horizon up to a multiple of pred_len, the number of steps that whole passes forecast."""
     return -(-horizon // pred_len) * pred_len
 
 

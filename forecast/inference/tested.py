@@ -10,12 +10,13 @@ from forecast.inference.forecast import Forecast
 from forecast.inference.model import TrainedModel
 
 
-def describe_test(model: TrainedModel, found: Forecast) -> list[str]:
+def describe_test(found: Forecast) -> list[str]:
     """Lines on how the model, or the baseline that forecasts, did in the test; none without a test."""
+    model, name = found.forecaster.model, found.forecaster.name
     if model.test is None:
         return []
-    if found.baseline is not None:
-        return [f"test       {compare(model.test, found.baseline, MODEL)}"]
+    if name != MODEL:
+        return [f"test       {compare(model.test, name, MODEL)}"]
     best = model.test.best_baseline
     lines = [compare(model.test, MODEL, best)]
     if model.test.mse[best] < model.test.mse[MODEL] and change_of(model.test, best, MODEL) != "0.0%":

@@ -12,10 +12,11 @@ from jaxtyping import Float64
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from forecast.evaluation.names import BASELINES
 from forecast.system.files import atomic_file
 
 MODEL_COLOUR = "#0b6e99"
-BASELINE_COLOURS = {"linear baseline": "#c2571a", "seasonal naive": "#7a7a7a", "naive": "#4b8b3b"}
+BASELINE_COLOURS = {facts.label: facts.colour for facts in BASELINES.values()}
 TRUTH_COLOUR = "#222222"
 
 

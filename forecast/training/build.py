@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.data import DataModule
 from forecast.evaluation.baselines import FittedBaselines
-from forecast.evaluation.quantiles import check_levels, trained_quantiles
+from forecast.evaluation.quantiles import parse_levels, trained_quantiles
 from forecast.models import ForecastModel
 from forecast.system.errors import ConfigError
 from forecast.training.checkpointing import CheckpointFiles
@@ -46,7 +46,7 @@ def make_data(config: DictConfig) -> DataModule:
 
 def make_model(config: DictConfig, data: DataModule) -> ForecastModel:
     """Create a model for the data, without a warm start."""
-    quantiles = trained_quantiles(config.loss, check_levels(config.levels))
+    quantiles = trained_quantiles(config.loss, parse_levels(config.levels))
     return create_model(
         config.model,
         n_features=data.n_features,
@@ -73,7 +73,7 @@ def make_forecaster(
         ConfigError: the model and its batches cannot fit into memory.
     """
     check_memory(config, data)
-    levels = check_levels(config.levels)
+    levels = parse_levels(config.levels)
     model = make_model(config, data)
     model.warm_start(WarmStartData(data, chosen_on or data, trained_quantiles(config.loss, levels), fitted))
     return Forecaster(

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from forecast.data import DataModule
 from forecast.data.scaled_panel import ScaledPanel
+from forecast.evaluation.covariate_steps import covariates_of_linear
 from forecast.models import ForecastModel
-from forecast.models.linear_model import LinearModel, LinearWeights
+from forecast.models.linear_model import LinearModel
 
 MAX_NAMED = 8
 """Largest number of columns that a line names."""
@@ -52,14 +53,6 @@ def covariates_of_model(model: ForecastModel, scaled: ScaledPanel, *, untrained:
         for covariate in range(len(scaled.panel.future_covariates)):
             known[covariate] = known.get(covariate, False) or model.future_calendar
     return known
-
-
-def covariates_of_linear(weights: LinearWeights, scaled: ScaledPanel) -> dict[int, bool]:
-    """What `covariates_of_model` returns, for a linear model alone."""
-    read = weights.time_features(scaled.time.n_features)
-    first = scaled.time.calendar.n_columns  # covariates follow the calendar features, and masks follow them
-    covariates = range(len(scaled.panel.future_covariates))
-    return {covariate: read[first + covariate] for covariate in covariates if first + covariate in read}
 
 
 def find_linear(model: ForecastModel) -> LinearModel | None:

@@ -21,7 +21,7 @@ from forecast.evaluation.error_sums import ErrorSums, new_error_sums
 from forecast.evaluation.errors import SCORES, Errors, window_errors
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.names import MODEL
-from forecast.evaluation.quantiles import QUANTILE, Level, check_levels, pinball, trained_quantiles
+from forecast.evaluation.quantiles import QUANTILE, Level, parse_levels, pinball, trained_quantiles
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.quantile_head import arrange_quantiles
@@ -80,7 +80,7 @@ class Forecaster(L.LightningModule):
             raise ConfigError(f"loss={loss} is unknown; choose one of {', '.join((*LOSSES, QUANTILE))}")
         self.model = model
         self.is_untrained = False  # True if the warm start alone is tested: its quantiles were never trained
-        self.levels, self.quantiles = check_levels(levels), trained_quantiles(loss, levels)
+        self.levels, self.quantiles = parse_levels(levels), trained_quantiles(loss, levels)
         self.loss = LOSSES.get(loss, self._quantile_loss)
         self.calibration: Calibration | None = None
         self.make_optimizer, self.make_schedule, self.fitted = optimizer, schedule, fitted

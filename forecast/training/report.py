@@ -15,7 +15,7 @@ from rich.console import Console
 from forecast.data import DataModule
 from forecast.data.even_spacing import spread
 from forecast.evaluation.errors import SCORES
-from forecast.evaluation.names import MODEL, labels
+from forecast.evaluation.names import BASELINES, MODEL, labels
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
@@ -140,7 +140,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
         "error_by_step": figures.step_figure(
             {
                 names[name]: results.errors[name].by_step()["mse"].numpy()
-                for name in (MODEL, "linear", "seasonal_naive", "naive")
+                for name in (MODEL, *reversed(BASELINES))
             },
             f"{data.title}: error along the horizon, {len(data.windows['test']):,} test windows",
         ),

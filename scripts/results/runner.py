@@ -17,6 +17,7 @@ from threading import Lock
 from typing import Any
 
 from forecast.cli.quoting import quote_value
+from forecast.evaluation.names import BASELINES
 from forecast.runs.folder import InUse, locked
 from results.cells import ROOT, Cell
 from results.store import Row
@@ -35,7 +36,6 @@ FACTS = (
 CODE = ("forecast", "conf")
 UNKNOWN, CHANGED = "unknown", "-dirty"  # replaces a commit; follows a commit
 PATIENCE = 60  # seconds that a stopped run has to finish a step and save its state
-BASELINES = ("naive", "seasonal_naive", "linear")
 
 
 class CellFailed(Exception):

@@ -14,6 +14,7 @@ import torch
 from forecast import load
 from forecast.checkpoints.file import load_checkpoint
 from forecast.inference.bounds import calibration_for
+from forecast.inference.forecasters import ModelForecaster
 from forecast.inference.model import load_tested
 from tests.support.commands import ROOT, answer, only, train_here, trained, workplace
 from tests.support.csv_files import write_csv
@@ -115,12 +116,13 @@ def test_a_refitted_model_has_intervals_as_wide_as_the_tested_ones(quantile_run:
     assert not torch.allclose(before, after, rtol=0.01)  # else this says nothing
     for levels in ([80], [83]):  # one that the run kept, and one to be calibrated
         widths = [
-            calibration_for(model, levels, 5).offsets * scale
+            calibration_for(ModelForecaster(model), levels, 5).offsets * scale
             for model, scale in ((tested, before), (refit, after))
         ]
         torch.testing.assert_close(*widths)
     rolled = [
-        calibration_for(model, [80], 7).offsets * scale for model, scale in ((tested, before), (refit, after))
+        calibration_for(ModelForecaster(model), [80], 7).offsets * scale
+        for model, scale in ((tested, before), (refit, after))
     ]
     torch.testing.assert_close(*rolled)
 

@@ -18,6 +18,7 @@ from forecast import Model, load
 from forecast.data import read_frame
 from forecast.data.time_features import time_features
 from forecast.inference import bounds, predict
+from forecast.inference.forecasters import ModelForecaster
 from forecast.reports import figures
 from forecast.system.errors import CheckpointError, ConfigError
 from tests.support.commands import SMALL, answer, train_here, trained
@@ -356,17 +357,17 @@ def test_a_checkpoint_chooses_no_download(run: Path, tmp_path: Path, monkeypatch
 def test_rolled_bounds_come_from_all_validation_rows_whatever_the_stride(run: Path, monkeypatch) -> None:
     asked, horizon = [], 8
 
-    def forecast_points(model, baseline, scaler, windows, batch):
+    def points(forecaster, windows, batch, scaler):
         asked.append(batch.past[:, -1])
-        return torch.zeros(len(batch.past), windows.pred_len, len(model.target_columns))
+        return torch.zeros(len(batch.past), windows.pred_len, len(forecaster.model.target_columns))
 
-    monkeypatch.setattr(bounds, "forecast_points", forecast_points)
+    monkeypatch.setattr(ModelForecaster, "points", points)
     monkeypatch.chdir(run.parent.parent)  # where its data is
     model = load(run)
     for stride in (1, 3):
         asked.clear()
         data = model.data({"eval_stride": stride})
-        bounds.calibrate_rolled(model, data, [80], horizon)
+        bounds.calibrate_rolled(ModelForecaster(model), data, [80], horizon)
         (first,), (last,) = data.rows["val"]
         before = torch.arange(first - 1, last - horizon)  # the row before each forecast
         assert torch.equal(torch.cat(asked), data.scaled.values[before])
@@ -382,7 +383,7 @@ def test_a_root_needs_a_file(model: Model, run: Path) -> None:
 
 
 def test_two_columns_of_one_name_are_refused(model: Model, frame: Any) -> None:
-    found = predict.predict(model, model.read_panel(), levels=[80])
+    found = predict.predict(ModelForecaster(model), model.read_panel(), levels=[80])
     clash = replace(found, columns=["load", "load-lo-80"])
     with pytest.raises(ConfigError, match="two columns 'load-lo-80'"):
         clash.frame()
@@ -390,7 +391,9 @@ def test_two_columns_of_one_name_are_refused(model: Model, frame: Any) -> None:
 
 @pytest.mark.parametrize("steps", [1, 5])
 def test_pictures_show_forecasts_of_any_length(model: Model, frame: Any, steps: int) -> None:
-    found = predict.predict(model, model.read_panel(), horizon=steps, levels=[80], start=frame.index[-PRED])
+    found = predict.predict(
+        ModelForecaster(model), model.read_panel(), horizon=steps, levels=[80], start=frame.index[-PRED]
+    )
     (plot, *_) = found.plots()
     (axis, *_) = figures.prediction_figure(found.plots(), "x").axes
     lines = {str(line.get_label()): line for line in axis.lines}

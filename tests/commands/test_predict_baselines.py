@@ -9,8 +9,12 @@ import pytest
 import torch
 
 from forecast import Model, load
+from forecast.data import Batch, Windows
+from forecast.evaluation import names
 from forecast.evaluation.adaptive import adapt
+from forecast.evaluation.baselines import Baseline
 from forecast.inference.bounds import calibration_for
+from forecast.inference.forecasters import choose_forecaster
 from tests.support.commands import answer
 
 SEQ, PRED = 12, 5  # tests.support.commands.TINY
@@ -100,6 +104,35 @@ def test_a_moved_checkpoint_has_the_bounds_of_the_baselines(
     pd.testing.assert_frame_equal(load(copy).predict(frame, levels=[80], baseline="linear"), expected)
 
 
+class EarlierMean(Baseline):
+    """The mean of rows that lie before the window."""
+
+    name = "earlier_mean"
+
+    @property
+    def history(self) -> int:
+        return 2 * SEQ
+
+    def describe(self) -> str:
+        return "repeats the mean of earlier rows"
+
+    def __call__(self, windows: Windows, batch: Batch) -> torch.Tensor:
+        rows = windows.origins(batch.index)[:, None] + torch.arange(-2 * SEQ, -SEQ)
+        return windows.targets(rows).mean(1, keepdim=True).expand(-1, windows.pred_len, -1)
+
+
+def test_a_new_baseline_is_a_class_and_a_row(model: Model, frame: pd.DataFrame, monkeypatch) -> None:
+    assert model.baselines is not None
+    made = {**model.baselines.baselines(), EarlierMean.name: EarlierMean()}
+    monkeypatch.setattr(type(model.baselines), "baselines", lambda fitted: made)
+    monkeypatch.setitem(names.LABELS, EarlierMean.name, "earlier mean")
+    horizon = 2 * PRED + 1
+    found = model.predict(frame, horizon=horizon, levels=[80], baseline=EarlierMean.name)
+    mean = frame.to_numpy()[-2 * SEQ : -SEQ].mean(0)
+    np.testing.assert_allclose(found[list(frame)], np.tile(mean, (horizon, 1)), rtol=1e-5)
+    assert (found["load-lo-80"].to_numpy() < found["load-hi-80"].to_numpy()).all()
+
+
 @pytest.mark.parametrize("baseline", [None, "seasonal_naive"])
 def test_adaptive_bounds_follow_the_errors_of_the_forecasts_before(
     model: Model, frame: pd.DataFrame, baseline: str | None
@@ -114,7 +147,7 @@ def test_adaptive_bounds_follow_the_errors_of_the_forecasts_before(
         ].to_numpy()
         error = (frame.to_numpy()[origin : origin + PRED] - point) / model.target_scaler.scale.numpy()
         errors[0, number] = torch.from_numpy(error).float()
-    calibration = calibration_for(model, [80], PRED, baseline)
+    calibration = calibration_for(choose_forecaster(model, baseline), [80], PRED)
     *_, offsets = adapt(calibration, errors, stride=1)
     for probability, name in ((0.1, "load-lo-80"), (0.9, "load-hi-80")):
         offset = offsets[0, calibration.quantiles.index(probability), :, 0] * model.target_scaler.scale[0, 0]

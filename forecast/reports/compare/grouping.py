@@ -5,15 +5,11 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from forecast.evaluation.names import LABELS
+from forecast.evaluation.names import BASELINES
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.reports.compare.task import Entry, Task
 from forecast.reports.compare.variant_names import find_differences, format_settings, name_variants
 
-FITTED_TO = {
-    "seasonal_naive": "season",
-    "linear": "seq_len",
-}  # the setting or the entry of metrics.json that changes a baseline's forecast
 FILE_FORMATS = ("csv", "long", "store")  # values of data.name that stand for a user's file
 
 
@@ -114,12 +110,11 @@ def make_baselines(runs: list[FinishedRun]) -> list[Entry]:
     """Return each baseline once, or once for each setting that it was fitted to, such as `seq_len`."""
     found: dict[str, Entry] = {}
     with_forecasts_first = sorted(runs, key=lambda run: not run.has_forecasts)
-    for column, name in LABELS.items():
+    for column, (name, _, setting) in BASELINES.items():
         fits: dict[str, FinishedRun] = {}  # by MSE
         for run in with_forecasts_first:
             fits.setdefault(f"{run.metrics['baselines'][column]['mse']:.4g}", run)
         for run in fits.values():
-            setting = FITTED_TO.get(column)
             value = {**run.settings, **run.metrics}.get(setting) if setting else None
             suffix = f" ({setting}={value})" if setting and len(fits) > 1 else ""
             found.setdefault(f"{name}{suffix}", Entry(f"{name}{suffix}", [run], column))

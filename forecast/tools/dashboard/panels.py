@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 
 import wandb_workspaces.reports.v2 as wr
 
-from forecast.evaluation.names import LABELS
+from forecast.evaluation.names import BASELINES
 from forecast.system.keys import TABLE
 
 VARIANT = tuple(row.name for row in TABLE if row.variant)
 """Keys that identify a variant. Runs that agree in them, such as the seeds of a sweep, are averaged."""
 
-BASELINES = tuple(LABELS)
 INTERVALS = ("conformal", "quantile")
 COSTS = {
     "ms_per_window": "inference time per test window (ms)",

@@ -20,6 +20,8 @@ from forecast.evaluation.errors import window_errors
 from forecast.evaluation.gram import window_gram
 from forecast.evaluation.linear_fit import fit_plain
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
+from forecast.evaluation.names import BASELINES
+from forecast.models.linear_model import own_past
 from tests.support.windows import windows_over
 
 SEQ_LEN, PRED_LEN, ROWS, COLUMNS = 9, 5, 70, 3
@@ -105,6 +107,11 @@ def test_linear_answers_flat_data_with_its_level() -> None:
     flat.values.tensor.fill_(3.0)
     batch = flat.gather(torch.arange(4))
     assert torch.allclose(fit_linear(flat)(flat, batch), torch.tensor(3.0))
+
+
+def test_the_table_of_names_lists_the_baselines_in_their_order() -> None:
+    fitted = FittedBaselines(own_past(torch.zeros(SEQ_LEN, PRED_LEN)), torch.ones(1, COLUMNS), 4, [""])
+    assert [baseline.name for baseline in fitted.baselines().values()] == list(BASELINES)
 
 
 def test_mase_denominator() -> None:

@@ -10,8 +10,8 @@ from sklearn.metrics import mean_pinball_loss
 
 from forecast.evaluation.quantiles import (
     bounds,
-    check_levels,
     crps_weights,
+    parse_levels,
     pinball,
     probabilities,
 )
@@ -35,7 +35,7 @@ def test_probabilities_are_symmetric_about_a_median() -> None:
 @pytest.mark.parametrize("levels", [[0], [100], [-5], [True], [math.nan]])
 def test_invalid_levels_are_refused(levels: list) -> None:
     with pytest.raises(ConfigError, match="not a percentage"):
-        check_levels(levels)
+        parse_levels(levels)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 11]), st.sampled_from([0.01, 1.0, 30.0]))
@@ -57,7 +57,7 @@ def test_bfloat16_outputs_are_held_to_the_probabilities_asked_for() -> None:
 @pytest.mark.parametrize("levels", [80, None, "80"])
 def test_levels_are_a_list(levels: object) -> None:
     with pytest.raises(ConfigError, match="write a list"):
-        check_levels(levels)
+        parse_levels(levels)
 
 
 def test_every_output_has_a_gradient() -> None:

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from forecast.data import DataModule, frame_data
+from forecast.evaluation.covariate_steps import covariates_of_linear
 from forecast.models import ResidualInformer
 from forecast.models.linear_model import LinearModel, LinearWeights, own_past
-from forecast.training.inputs_used import covariates_of_linear, covariates_of_model, join_inputs, list_inputs
+from forecast.training.inputs_used import covariates_of_model, join_inputs, list_inputs
 from tests.support.models import slots
 
 SEQ_LEN, PRED_LEN = 6, 3
