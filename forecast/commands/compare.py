@@ -6,6 +6,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from forecast.reports.compare.answer import is_baseline_better
 from forecast.reports.compare.csv_table import format_csv
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.page import render_page
@@ -66,13 +67,21 @@ def read_places(places: Sequence[str]) -> tuple[list[FinishedRun], list[Excluded
 
 
 def show_sweep(folder: Path) -> None:
-    """Print the comparison of a sweep's finished runs, and the commands that a user may want next."""
+    """Print the comparison of a sweep's finished runs, and the commands that a user may want next.
+
+    If a baseline is better than every variant, the command forecasts with the baseline.
+    """
     runs, _ = read_places([str(folder)])
     tasks = group_into_tasks(runs)
     print_tables(tasks, [])
     print(f"page of this comparison:  python -m forecast.compare {folder}")
-    if len(tasks) == 1:
-        best = min(runs, key=lambda run: run.metrics["validation_mse"])
+    if len(tasks) != 1:
+        return
+    command, baseline = "python -m forecast.predict checkpoint=", tasks[0].best_baseline
+    if is_baseline_better(tasks[0]):
         print(
-            f"forecast with the best on validation windows:  python -m forecast.predict checkpoint={best.folder}"
+            f"forecast with {baseline.name}:  {command}{baseline.runs[0].folder} baseline={baseline.column}"
         )
+    else:
+        best = min(runs, key=lambda run: run.metrics["validation_mse"])
+        print(f"forecast with the best on validation windows:  {command}{best.folder}")

@@ -25,7 +25,7 @@ def describe_skill(skill: float, baseline: str) -> str:
         return f"no skill can be given: {baseline}, the best baseline, makes no error here; use {baseline}"
     percent = f"{100 * abs(skill):.1f}%"
     if percent == "0.0%":
-        return f"skill 0.000: level with {baseline}, the best baseline"
+        return f"skill 0.000: equal to {baseline}, the best baseline"
     if skill > 0:
         return f"skill {skill:.3f}: {percent} less squared error than {baseline}, the best baseline"
     return f"skill {skill:.3f}: WORSE than {baseline} by {percent} in squared error; use {baseline}"

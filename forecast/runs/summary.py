@@ -18,8 +18,8 @@ from forecast.system.identity import RUN_EFFECTS, effect_of_override
 SUMMARISED = ("mse", "mae", "skill", "seconds", "windows_per_second", "peak_memory_mb")
 """Scores in the summary."""
 
-TASK = ["data", "path", "features", "pred_len", "naive"]
-"""Columns whose values are equal in comparable rows. The MSE of the naive baseline depends on scales and test split."""
+COMPARABLE_COLUMNS = ["data", "path", "features", "pred_len", "naive"]
+"""Columns that must be equal for the scores of two rows to be comparable; `naive` is `naive_fingerprint`."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,11 @@ def summarise(runs: Sequence[Run]) -> pd.DataFrame:
         values = groups[score]
         rows[score] = values.agg(lambda found: found.mean(skipna=False))
         rows[f"{score}_dev"] = values.agg(lambda found: found.std(skipna=False))
-    lowest = rows["mse"].groupby([groups[name].first() for name in TASK], dropna=False).transform("min")
+    lowest = (
+        rows["mse"]
+        .groupby([groups[name].first() for name in COMPARABLE_COLUMNS], dropna=False)
+        .transform("min")
+    )
     return rows.assign(best=rows["mse"] == lowest)
 
 
@@ -123,9 +127,14 @@ def scores_of(run: Run) -> dict[str, Any]:
     """Return a tested run's seed, task and scores; scores that it lacks are NaN."""
     assert run.metrics is not None
     found = {**run.metrics, **run.metrics["test"], "path": run.settings.get("data.path", "")}
-    task = {"naive": f"{run.metrics['baselines']['naive']['mse']:.5g}"}
+    task = {"naive": naive_fingerprint(run.metrics)}
     numbers = {score: np.nan if found.get(score) is None else float(found[score]) for score in SUMMARISED}
-    return {**{name: found.get(name) for name in ("seed", *TASK)}, **task, **numbers}
+    return {**{name: found.get(name) for name in ("seed", *COMPARABLE_COLUMNS)}, **task, **numbers}
+
+
+def naive_fingerprint(metrics: dict[str, Any]) -> str:
+    """Return the MSE of the naive baseline to five digits. It depends on the scales and on the test rows."""
+    return f"{metrics['baselines']['naive']['mse']:.5g}"
 
 
 def mean_and_std(values: Iterable[float | None]) -> tuple[float, float]:

@@ -27,3 +27,8 @@ def format_duration(seconds: float) -> str:
     if seconds < 99.5:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
+
+
+def format_tokens(role: str, queries: int, keys: int) -> str:
+    """Return the number of tokens of an attention layer; of cross-attention, queries × keys."""
+    return f"{queries} × {keys}" if role == "cross" else f"{queries}"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from forecast.attention import Attention
 from forecast.models import ForecastModel
+from forecast.system.formatting import format_tokens
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,7 @@ class SlotSummary:
     equals_softmax: str
 
     def __str__(self) -> str:
-        tokens = f"{self.queries} × {self.keys}" if self.role == "cross" else f"{self.queries}"
-        return f"{self.type} ({self.role}, {tokens} tokens)"
+        return f"{self.type} ({self.role}, {format_tokens(self.role, self.queries, self.keys)} tokens)"
 
 
 def summarize_attention(model: ForecastModel) -> dict[str, SlotSummary]:

@@ -59,6 +59,22 @@ def test_the_page_and_the_tables_are_written_and_named(pair: Path, tmp_path: Pat
     assert str(tmp_path) not in page
 
 
+@pytest.mark.parametrize("mse", [0.4, 0.6])
+def test_the_last_line_after_a_sweep_forecasts_with_what_is_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mse: float
+) -> None:
+    for seed in (0, 1):
+        config = {**configuration(), "seed": seed}
+        make_run(tmp_path / str(seed), config, mse=mse + 1e-4 * seed, windows=1000, validation_mse=1.0 - seed)
+    command.show_sweep(tmp_path)
+    last = capsys.readouterr().out.splitlines()[-1]
+    if mse < 0.5:
+        assert last.endswith(f"python -m forecast.predict checkpoint={tmp_path}/1")
+    else:
+        assert last.startswith("forecast with linear baseline:  python -m forecast.predict ")
+        assert last.endswith(" baseline=linear")
+
+
 def test_existing_files_are_replaced_only_with_overwrite(pair: Path, tmp_path: Path) -> None:
     (tmp_path / "comparison.tex").write_text("mine")
     refused = compare(tmp_path, "runs")

@@ -5,70 +5,88 @@ from forecast.reports.compare.scores import EQUAL, NOT_SIGNIFICANT, get_verdict
 from forecast.reports.compare.task import Entry, Task
 from forecast.system.formatting import plural
 
-LEVEL_MARGIN = 0.05
-"""Largest relative MSE above the best variant's, at the upper end of the 95% interval, of a variant that is level."""
+EQUIVALENCE_MARGIN = 0.05
+"""Largest upper end of the 95% interval of the relative difference of an equivalent variant from the best one."""
 
 
 def answer(task: Task) -> str:
     """Return which variant to use, with its cost; or why the runs cannot say it.
 
-    Among the variants that are level with the best one, the fastest is named. A variant is level if its MSE differs by
-    at most `LEVEL_MARGIN` with 95% confidence. A variant without a significant difference that may still be worse by
-    more is undecided. The answer is empty where variants cannot be tested.
+    Among the best variant and those that are equivalent to it, the fastest is named. A variant is equivalent to the
+    best one if the upper end of the 95% interval of its relative difference is at most `EQUIVALENCE_MARGIN`. A variant
+    whose difference is not significant and that is not equivalent is inconclusive. The answer is empty where variants
+    cannot be tested.
     """
     if task.is_linear_only:
         return task.linear_only_note
     if len(task.members) < 2:
         return ""
-    if len(task.variants) == 1:
-        name = task.members[0].name
-        return f"Use {name}: all variants make the same forecasts, and it is the fastest{cost(task.best)}."
     verdicts = {entry.name: get_verdict(task, entry) for entry in task.variants[1:]}
     if not set(verdicts.values()) <= {"worse", NOT_SIGNIFICANT}:
         return ""
     tied = [entry for entry in task.variants[1:] if verdicts[entry.name] == NOT_SIGNIFICANT]
-    level = [task.best, *(entry for entry in tied if task.relative_interval(entry)[1] <= LEVEL_MARGIN)]
-    undecided = [entry.name for entry in tied if entry not in level]
-    beaten = beaten_by_baseline(task)
-    use = "Of the variants, use" if beaten else "Use"
-    parts = [beaten, f"{use} {recommend(task, level)}", describe_undecided(undecided)]
+    equivalent = [entry for entry in tied if task.relative_interval(entry)[1] <= EQUIVALENCE_MARGIN]
+    inconclusive = [entry.name for entry in tied if entry not in equivalent]
+    baseline = describe_unbeaten_baseline(task)
+    use = "Of the variants, use" if baseline else "Use"
+    parts = [baseline, f"{use} {recommend(task, equivalent)}", describe_inconclusive(inconclusive)]
     return " ".join(part for part in parts if part)
 
 
-def recommend(task: Task, level: list[Entry]) -> str:
-    """Return the name of the fastest of the variants that are level with the best one, and why it is recommended."""
-    fastest = min(
-        level, key=lambda entry: (not entry.mean("ms_per_window") >= 0, entry.mean("ms_per_window"))
-    )
-    name = (fastest.equal or [fastest])[0].name
-    if len(level) == 1:
-        return f"{name}: it has the lowest MSE{cost(fastest)}."
-    how = "lowest MSE"
-    if fastest is not task.best:
-        change, interval = task.relative_difference(fastest), task.relative_interval(fastest)
-        how = f"level with {task.best.name} ({format_percent(change)} {format_interval(*interval)})"
-    return f"{name}: {how}, the fastest of the {plural(len(level), 'variant')} that are level{cost(fastest)}."
+def recommend(task: Task, equivalent: list[Entry]) -> str:
+    """Return the name of the fastest of the best variant and its equivalent ones, and why it is recommended."""
+    best, lowest = task.best, format_number(*task.best.mean_and_deviation("mse"))
+    if len(task.variants) == 1:
+        return f"{task.members[0].name}: all variants make the same forecasts, and it is the fastest{cost(best)}."
+    if not equivalent:
+        return f"{fastest_name(best)}: it has the lowest MSE, {lowest}{cost(best)}."
+    candidates = [best, *equivalent]
+    fastest = min(candidates, key=lambda entry: (not milliseconds(entry) >= 0, milliseconds(entry)))
+    why = f"the fastest of the {plural(len(candidates), 'equivalent variant')}{cost(fastest)}"
+    if fastest is best:
+        return f"{fastest_name(best)}: it has the lowest MSE, {lowest}, and is {why}."
+    change, interval = task.relative_difference(fastest), task.relative_interval(fastest)
+    difference = f"the difference is {format_percent(change)} {format_interval(*interval)}"
+    return f"{fastest_name(fastest)}: it is {why}. {best.name} has the lowest MSE, {lowest}; {difference}."
+
+
+def fastest_name(entry: Entry) -> str:
+    """Return the name of a variant; of variants that make the same forecasts, that of the fastest."""
+    return (entry.equal or [entry])[0].name
+
+
+def milliseconds(entry: Entry) -> float:
+    """Return the inference time per window; NaN where it is unknown."""
+    return entry.mean("ms_per_window")
 
 
 def cost(entry: Entry) -> str:
     """Return the inference time of a variant in brackets; empty where it is unknown."""
-    milliseconds = entry.mean("ms_per_window")
-    return f" ({format_number(milliseconds)} ms a window)" if milliseconds >= 0 else ""
+    return f" ({format_number(milliseconds(entry))} ms a window)" if milliseconds(entry) >= 0 else ""
 
 
-def beaten_by_baseline(task: Task) -> str:
+def is_baseline_better(task: Task) -> bool:
+    """Return whether the best baseline is significantly better than the best variant."""
+    return get_verdict(task, task.best_baseline) == "better"
+
+
+def describe_unbeaten_baseline(task: Task) -> str:
     """Return a sentence if the best baseline is significantly better than the best variant, or equal to it."""
-    verdict = get_verdict(task, task.best_baseline)
-    if verdict not in ("better", EQUAL):
-        return ""
-    relation = "better than" if verdict == "better" else "equal to"
-    return f"The best baseline, {task.best_baseline.name}, is {relation} the best variant."
+    baseline = (
+        f"The best baseline, {task.best_baseline.name} (MSE {format_number(task.best_baseline.mean('mse'))}),"
+    )
+    if is_baseline_better(task):
+        return f"{baseline} is better than every variant: use the baseline."
+    return (
+        f"{baseline} is equal to the best variant." if get_verdict(task, task.best_baseline) == EQUAL else ""
+    )
 
 
-def describe_undecided(names: list[str]) -> str:
-    if not names:
-        return ""
-    listed = ", ".join(names)
-    return f"Undecided: {listed} may be worse by more than {LEVEL_MARGIN:.0%}; run more seeds.".replace(
-        "%", " %"
+def describe_inconclusive(names: list[str]) -> str:
+    """Return a sentence on the variants that may be worse than the best one by more than the margin; empty if none."""
+    margin = f"{100 * EQUIVALENCE_MARGIN:.0f} %"
+    return (
+        f"Inconclusive: {', '.join(names)} may be worse by more than {margin}; run more seeds."
+        if names
+        else ""
     )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from forecast.evaluation.significance import count_cosines
-from forecast.reports.compare.answer import answer
+from forecast.reports.compare.answer import answer, describe_unbeaten_baseline
 from forecast.reports.compare.number_format import format_number, format_p_value
 from forecast.reports.compare.scores import NOT_SIGNIFICANT, ONE_SEED, TOO_FEW, get_verdict
 from forecast.reports.compare.task import Task
@@ -15,18 +15,23 @@ LOW_POWER = 8  # degrees of freedom below which the test detects only large diff
 def describe_results(task: Task) -> list[str]:
     """Return the result in sentences: the answer, the best variant, the test of the others, and the best baseline.
 
-    Where every run kept only its linear model, that is the only finding.
+    The answer names the best variant, and a baseline that it does not beat. Where every run kept only its linear model,
+    that is the only finding.
     """
     if task.is_linear_only:
         return [task.linear_only_note]
-    sentences = [first] if (first := answer(task)) else []
+    first = answer(task)
+    sentences = [first] if first else []
     sentences += [
         f"{' and '.join(member.name for member in entry.equal)} make the same forecasts and are shown as one."
         for entry in task.variants
         if entry.equal
     ]
-    sentences += describe_variants(task) if len(task.variants) > 1 else []
-    sentences.append(describe_baseline(task))
+    if len(task.variants) > 1:
+        sentences += [] if first else [describe_best(task)]
+        sentences += describe_other_variants(task)
+    if not (first and describe_unbeaten_baseline(task)):
+        sentences.append(describe_baseline(task))
     if task.beats_best_baseline(task.best) and get_verdict(task, task.best_baseline) != "worse":
         sentences.append(f"The difference of {task.best.name} from that baseline is not significant.")
     if note := task.linear_only_note:
@@ -34,12 +39,15 @@ def describe_results(task: Task) -> list[str]:
     return sentences
 
 
-def describe_variants(task: Task) -> list[str]:
-    """Return which variant is best, and which others differ from it significantly."""
-    best = task.best
-    mse = format_number(*best.mean_and_deviation("mse"))
+def describe_best(task: Task) -> str:
+    """Return which variant has the lowest MSE."""
+    return f"{task.best.name} has the lowest MSE: {format_number(*task.best.mean_and_deviation('mse'))}."
+
+
+def describe_other_variants(task: Task) -> list[str]:
+    """Return which variants differ from the best one significantly."""
     verdicts = {entry.name: get_verdict(task, entry) for entry in task.variants[1:]}
-    sentences = [f"{best.name} has the lowest MSE: {mse}."]
+    sentences = []
     tied = [name for name, verdict in verdicts.items() if verdict == NOT_SIGNIFICANT]
     untested = [name for name, verdict in verdicts.items() if verdict == TOO_FEW]
     n_worse = sum(verdict == "worse" for verdict in verdicts.values())

@@ -1,28 +1,25 @@
 """Grouping of runs into tasks, whose runs can be compared, and variants, whose runs differ only in the seed."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
-from forecast.evaluation.names import BASELINES
+from forecast.evaluation.names import BASELINES, SAME_ERROR
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.reports.compare.task import Entry, Task
 from forecast.reports.compare.variant_names import find_differences, format_settings, name_variants
 
 FILE_FORMATS = ("csv", "long", "store")  # values of data.name that stand for a user's file
 
+Item = TypeVar("Item")
+
 
 def group_into_tasks(runs: Iterable[FinishedRun]) -> list[Task]:
     """Return the tasks, sorted by data, then horizon. Titles of tasks on the same data are made unique."""
-    groups: list[list[FinishedRun]] = []
-    for run in runs:
-        for group in groups:
-            if is_same_task(group[0], run):
-                group.append(run)
-                break
-        else:
-            groups.append([run])
+    groups = group_by(runs, is_same_task)
     titles = [make_title(group[0]) for group in groups]
     for name in {name for name in titles if titles.count(name) > 1}:
         same = [i for i, other in enumerate(titles) if other == name]
@@ -31,6 +28,19 @@ def group_into_tasks(runs: Iterable[FinishedRun]) -> list[Task]:
             titles[i] += ", " + (", ".join(f"{k}={v}" for k, v in values.items()) or f"data {number}")
     made = [make_task(*pair) for pair in zip(titles, groups, strict=True)]
     return sorted(made, key=lambda task: (task.title.split(",")[0], task.pred_len, task.title))
+
+
+def group_by(items: Iterable[Item], is_same: Callable[[Item, Item], bool]) -> list[list[Item]]:
+    """Return groups of items, each of which is the same as the first one of its group."""
+    groups: list[list[Item]] = []
+    for item in items:
+        for group in groups:
+            if is_same(group[0], item):
+                group.append(item)
+                break
+        else:
+            groups.append([item])
+    return groups
 
 
 def is_same_task(one: FinishedRun, other: FinishedRun) -> bool:
@@ -90,16 +100,8 @@ def merge_equal(variants: list[Entry]) -> list[Entry]:
 
     The runs of the fastest one stand for all of them, and its name comes first.
     """
-    groups: list[list[Entry]] = []
-    for entry in variants:
-        for group in groups:
-            if group[0].forecasts_the_same(entry):
-                group.append(entry)
-                break
-        else:
-            groups.append([entry])
     merged = []
-    for group in groups:
+    for group in group_by(variants, Entry.forecasts_the_same):
         members = sorted(group, key=lambda entry: np.nan_to_num(entry.mean("ms_per_window"), nan=np.inf))
         name = " = ".join(entry.name for entry in members)
         merged.append(Entry(name, members[0].runs, equal=members) if len(members) > 1 else members[0])
@@ -111,11 +113,15 @@ def make_baselines(runs: list[FinishedRun]) -> list[Entry]:
     found: dict[str, Entry] = {}
     with_forecasts_first = sorted(runs, key=lambda run: not run.has_forecasts)
     for column, (name, _, setting) in BASELINES.items():
-        fits: dict[str, FinishedRun] = {}  # by MSE
-        for run in with_forecasts_first:
-            fits.setdefault(f"{run.metrics['baselines'][column]['mse']:.4g}", run)
-        for run in fits.values():
+        fits = group_by((Entry(name, [run], column) for run in with_forecasts_first), has_same_mse)
+        for first, *_ in fits:
+            run = first.runs[0]
             value = {**run.settings, **run.metrics}.get(setting) if setting else None
             suffix = f" ({setting}={value})" if setting and len(fits) > 1 else ""
             found.setdefault(f"{name}{suffix}", Entry(f"{name}{suffix}", [run], column))
     return sorted(found.values(), key=lambda entry: entry.mean("mse"))
+
+
+def has_same_mse(one: Entry, other: Entry) -> bool:
+    """Return whether the MSE of two baselines is the same up to the round-off of sums over batches."""
+    return math.isclose(one.mean("mse"), other.mean("mse"), rel_tol=SAME_ERROR)

@@ -6,26 +6,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from forecast.reports.compare.number_format import (
-    format_interval,
-    format_number,
-    format_p_value,
-    format_percent,
-)
+from forecast.reports.compare.number_format import MISSING, format_number
 from forecast.reports.compare.scores import (
     COSTS,
     SCORES,
     Column,
     collect_interval_scores,
     find_best_mean,
+    format_test,
     get_values,
     get_verdict,
     is_best_of_column,
     is_worse_than_baseline,
 )
 from forecast.reports.compare.task import ROUND_OFF, Entry, Task
-from forecast.reports.compare.variant_names import MISSING
 from forecast.runs.summary import mean_and_std
+from forecast.system.formatting import format_tokens
 
 VARIANT = Column(
     "name", "variant", "settings in which the variants differ; baselines are in italics", "neither"
@@ -41,7 +37,7 @@ TEST_RESULTS = (
     Column("verdict", "verdict", "result of the test at the 5 % significance level", "neither"),
 )
 UNKNOWN = (math.nan, math.nan)
-VERDICT_STYLES = {"worse": "bad", "better": "good"}
+VERDICT_STYLES = {"best": "leads", "worse": "bad", "better": "good"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ class Cell:
 
     @classmethod
     def from_number(cls, mean: float, deviation: float = math.nan, style: str = "") -> "Cell":
-        return cls(format_number(mean, deviation), None if math.isnan(mean) else mean, style)
+        return cls(format_number(mean, deviation), known(mean), style)
 
     @classmethod
     def from_text(cls, text: str, style: str = "") -> "Cell":
@@ -103,10 +99,7 @@ def describe_tokens(entry: Entry) -> str:
     """Return the tokens of each attention slot, such as `encoder 14, decoder 3, cross 3 × 14`."""
     slots = entry.runs[0].metrics.get("attention_slots") or {}
     texts = [
-        f"{name} {slot['queries']} × {slot['keys']}"
-        if slot["role"] == "cross"
-        else f"{name} {slot['queries']}"
-        for name, slot in slots.items()
+        f"{name} {format_tokens(slot['role'], slot['queries'], slot['keys'])}" for name, slot in slots.items()
     ]
     return ", ".join(texts) or MISSING
 
@@ -127,16 +120,17 @@ def make_score_cell(task: Task, entry: Entry, column: Column, best: float) -> Ce
 
 def make_test_cells(task: Task, entry: Entry) -> Iterator[Cell]:
     """Yield the relative difference to the best variant, its interval, the p-value and the verdict."""
-    if entry is task.best:
-        yield from (Cell(MISSING, 0.0), Cell(MISSING), Cell(MISSING), Cell.from_text("best", "leads"))
-        return
-    change = task.relative_difference(entry)
-    p = task.differences[entry.name].adjusted_p_value
-    verdict = get_verdict(task, entry)
-    yield Cell(MISSING) if math.isnan(change) else Cell(format_percent(change), change)
-    yield Cell(format_interval(*task.relative_interval(entry)))
-    yield Cell(format_p_value(p), None if math.isnan(p) else p)
+    change, interval, p_value = format_test(task, entry)
+    is_best, verdict = entry is task.best, get_verdict(task, entry)
+    yield Cell(change, 0.0 if is_best else known(task.relative_difference(entry)))
+    yield Cell(interval)
+    yield Cell(p_value, None if is_best else known(task.differences[entry.name].adjusted_p_value))
     yield Cell.from_text(verdict, VERDICT_STYLES.get(verdict, "tied"))
+
+
+def known(value: float) -> float | None:
+    """Return a value to sort by; None if it is NaN."""
+    return None if math.isnan(value) else value
 
 
 def get_row_style(task: Task, entry: Entry) -> str:

@@ -7,11 +7,14 @@ import pandas as pd
 
 from forecast.system.formatting import decimals
 
+MISSING = "–"
+"""Text of a value that is unknown or does not exist."""
+
 
 def format_number(mean: float, deviation: float = math.nan) -> str:
     """Return a mean with decimals according to its size, and its standard deviation with as many."""
     if math.isnan(mean):
-        return "–"
+        return MISSING
     size = abs(mean)
     if mean == int(mean) and not deviation > 0:
         return f"{mean:,.0f}".replace("-", "−")
@@ -24,18 +27,20 @@ def format_number(mean: float, deviation: float = math.nan) -> str:
 
 def format_percent(change: float) -> str:
     """Return a relative change with its sign, such as `+1.5 %`."""
+    if math.isnan(change):
+        return MISSING
     return f"{round(100 * change, 1) + 0.0:+,.1f} %".replace("-", "−")  # + 0.0: no −0.0
 
 
 def format_interval(low: float, high: float) -> str:
     """Return an interval of relative changes in percent, such as `[−0.2, +3.1]`."""
     if math.isnan(low) or math.isnan(high):
-        return "–"
+        return MISSING
     return f"[{', '.join(format_percent(end).removesuffix(' %') for end in (low, high))}]"
 
 
 def format_p_value(p: float) -> str:
-    return "–" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return MISSING if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def find_date_format(dates: np.ndarray) -> str:

@@ -1,24 +1,19 @@
 """Short tables of a comparison in Markdown and LaTeX, for papers and READMEs."""
 
-import math
 import re
 from collections.abc import Iterable, Iterator
 
 from forecast.reports.compare.answer import answer
-from forecast.reports.compare.number_format import (
-    format_interval,
-    format_number,
-    format_p_value,
-    format_percent,
-)
+from forecast.reports.compare.number_format import MISSING, format_number
 from forecast.reports.compare.scores import (
     COSTS,
     SCORES,
     SIGNIFICANCE_LEVEL,
     find_best_mean,
+    format_test,
     get_values,
     is_best_of_column,
-    is_undecided,
+    is_not_significant,
 )
 from forecast.reports.compare.task import Entry, Task
 from forecast.runs.summary import mean_and_std
@@ -29,10 +24,10 @@ HEADINGS = [
     *(c.heading for c in SHOWN_COSTS),
 ]  # fmt: skip
 NOTE = (
-    "Mean and standard deviation over seeds. Bold: best variant of the column. {mark}: not told from the variant with "
-    f"the lowest MSE at the {100 * SIGNIFICANCE_LEVEL:.0f} {{percent}} level (Diebold-Mariano test for overlapping "
-    "windows with the variance over seeds, p-values and intervals with Bonferroni correction; no test between "
-    "variants of one seed). Italics: baselines."
+    "Mean and standard deviation over seeds. Bold: best variant of the column. {mark}: no significant difference from "
+    f"the variant with the lowest MSE at the {100 * SIGNIFICANCE_LEVEL:.0f} {{percent}} level (Diebold-Mariano test "
+    "for overlapping windows with the variance over seeds, p-values and intervals with Bonferroni correction; no test "
+    "between variants of one seed). Italics: baselines."
 )
 
 
@@ -48,22 +43,14 @@ def make_cells(task: Task) -> Iterator[tuple[Entry, list[tuple[str, bool]]]]:
             mean, deviation = mean_and_std(get_values(task, entry, column))
             text = format_number(mean, deviation) if column in SHOWN_SCORES else format_number(mean)
             cells.append((text, is_best_of_column(task, entry, mean, best[column])))
-        tests = ((text, False) for text in format_test(task, entry))
+        change, interval, p_value = format_test(task, entry)
+        difference = MISSING if change == MISSING else f"{change} {interval}"
+        tests = [(difference, False), (p_value, False)]
         yield entry, [*cells[: len(SHOWN_SCORES)], *tests, *cells[len(SHOWN_SCORES) :]]
 
 
-def format_test(task: Task, entry: Entry) -> tuple[str, str]:
-    """Return the relative difference to the best variant with its interval, and the p-value."""
-    if entry is task.best:
-        return "–", "–"
-    change = task.relative_difference(entry)
-    interval = format_interval(*task.relative_interval(entry))
-    text = "–" if math.isnan(change) else f"{format_percent(change)} {interval}"
-    return text, format_p_value(task.differences[entry.name].adjusted_p_value)
-
-
 def count_seeds(entry: Entry) -> str:
-    return "–" if entry.is_baseline else str(len(entry.runs))
+    return MISSING if entry.is_baseline else str(len(entry.runs))
 
 
 def format_markdown(tasks: Iterable[Task]) -> str:
@@ -76,7 +63,7 @@ def format_markdown(tasks: Iterable[Task]) -> str:
             cells = [f"**{text}**" if is_best else text for text, is_best in found]
             if entry.is_baseline:
                 name = f"*{name}*"
-            if is_undecided(task, entry):
+            if is_not_significant(task, entry):
                 cells[0] += " †"
             table.append(f"| {' | '.join([name, count_seeds(entry), *cells])} |".replace("| < 0", "| &lt; 0"))
         note = NOTE.format(mark="†", percent="%")
@@ -115,7 +102,7 @@ def format_latex_row(task: Task, entry: Entry, found: list[tuple[str, bool]]) ->
     ]
     if entry.is_baseline:
         name = rf"\textit{{{name}}}"
-    if is_undecided(task, entry):
+    if is_not_significant(task, entry):
         cells[0] += r"$^\dagger$"
     return f"    {' & '.join([name, escape_latex(count_seeds(entry)), *cells])} \\\\"
 

@@ -15,7 +15,7 @@ from pyarrow import csv, string
 from pyarrow.csv import ConvertOptions, ReadOptions
 from pyarrow.parquet import ParquetFile
 
-from forecast.runs.summary import job_number, read_run
+from forecast.runs.summary import job_number, naive_fingerprint, read_run
 from forecast.system.errors import ConfigError
 from forecast.system.identity import VARIANT_EFFECTS, identity
 
@@ -118,8 +118,8 @@ def read_runs(
         if isinstance(run, ExcludedRun):
             excluded.append(run)
             continue
-        naive = f"{run.metrics['baselines']['naive']['mse']:.6g}"
-        identity = f"{sorted(run.settings.items())} {run.checkpoint} {run.source} {naive}"
+        data = naive_fingerprint(run.metrics)
+        identity = f"{sorted(run.settings.items())} {run.checkpoint} {run.source} {data}"
         older, newer = sorted([run, runs.get(identity, run)], key=lambda r: finished_at(r.folder))
         runs[identity] = newer
         if older is not newer:

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from forecast.reports.compare.number_format import MISSING, format_interval, format_p_value, format_percent
 from forecast.reports.compare.task import Entry, Task
 from forecast.runs.summary import mean_and_std
 
@@ -78,8 +79,19 @@ def get_verdict(task: Task, entry: Entry) -> str:
     return "worse" if difference.mean > 0 else "better"
 
 
-def is_undecided(task: Task, entry: Entry) -> bool:
-    """Return whether the test does not tell an entry from the best variant."""
+def format_test(task: Task, entry: Entry) -> tuple[str, str, str]:
+    """Return the relative difference from the best variant, its interval and the adjusted p-value, as text."""
+    if entry is task.best:
+        return MISSING, MISSING, MISSING
+    return (
+        format_percent(task.relative_difference(entry)),
+        format_interval(*task.relative_interval(entry)),
+        format_p_value(task.differences[entry.name].adjusted_p_value),
+    )
+
+
+def is_not_significant(task: Task, entry: Entry) -> bool:
+    """Return whether the difference of an entry from the best variant is not significant, or was not tested."""
     return get_verdict(task, entry) in (NOT_SIGNIFICANT, TOO_FEW, ONE_SEED, EQUAL)
 
 

@@ -4,11 +4,11 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from forecast.reports.compare.number_format import MISSING
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.runs.summary import headings, shorten_number
 
 ATTENTION = "model.attention.name"
-MISSING = "–"
 
 
 def format_settings(run: FinishedRun) -> dict[str, str]:

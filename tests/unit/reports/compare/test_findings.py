@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from forecast.reports.compare.answer import answer
+from forecast.reports.compare.answer import answer, is_baseline_better
 from forecast.reports.compare.csv_table import format_csv
 from forecast.reports.compare.findings import describe_results, describe_test
 from forecast.reports.compare.grouping import group_into_tasks
@@ -60,10 +61,14 @@ def test_verdicts_and_their_sentences(
     assert get_verdict(task, task.variants[1]) == verdict
     findings = describe_results(task)
     assert (findings[0] == answer(task)) == bool(answer(task))
-    best, test, _, *more = findings[bool(answer(task)) :]
+    best, test, _, *more = findings
     no_test = windows == 40
     assert more == ["The difference of full from that baseline is not significant."] * no_test
-    assert best == "full has the lowest MSE: 0.400 ± 0.000."
+    assert (best == "full has the lowest MSE: 0.400 ± 0.000.") == (not answer(task))
+    assert (
+        " ".join(findings).count("full has the lowest MSE") + best.count("Use full: it has the lowest MSE")
+        == 1
+    )
     assert test.startswith(sentence)
     (row,) = (line for line in format_markdown([task]).splitlines() if line.startswith("| linear |"))
     assert (" †" in row) == (verdict != "worse")
@@ -186,14 +191,19 @@ def test_variants_with_the_same_forecasts_are_one_row(tmp_path: Path, capsys) ->
 @pytest.mark.parametrize(
     ("variants", "expected"),
     [
-        ({"full": (0.4, 2.0), "linear": (0.45, 1.0)}, "Use full: it has the lowest MSE (2 ms a window)."),
+        (
+            {"full": (0.4, 2.0), "linear": (0.45, 1.0)},
+            "Use full: it has the lowest MSE, 0.400 ± 0.000 (2 ms a window).",
+        ),
         (
             {"full": (0.4, 2.0), "linear": (0.4001, 1.0), "nystrom": (0.45, 0.5)},
-            "Use linear: level with full (+0.0 % [",
+            "Use linear: it is the fastest of the 2 equivalent variants (1 ms a window). "
+            "full has the lowest MSE, 0.400 ± 0.000; the difference is +0.0 % [",
         ),
         (
             {"full": (0.4, 1.0), "linear": (0.4001, 2.0)},
-            "Use full: lowest MSE, the fastest of the 2 variants that are level (1 ms a window).",
+            "Use full: it has the lowest MSE, 0.400 ± 0.000, and is the fastest of the 2 equivalent variants "
+            "(1 ms a window).",
         ),
         (
             {"full": (0.4, 2.0), "probsparse": (0.4, 1.0)},
@@ -201,7 +211,7 @@ def test_variants_with_the_same_forecasts_are_one_row(tmp_path: Path, capsys) ->
         ),
         (
             {"full": (0.6, 2.0), "linear": (0.7, 1.0)},
-            "The best baseline, linear baseline, is better than the best variant. "
+            "The best baseline, linear baseline (MSE 0.500), is better than every variant: use the baseline. "
             "Of the variants, use full: it has the lowest MSE",
         ),
     ],
@@ -215,11 +225,34 @@ def test_the_answer(tmp_path: Path, variants: dict[str, tuple[float, float]], ex
     assert expected.split("(")[0] in format_markdown([task])
 
 
-def test_a_variant_that_may_be_much_worse_is_undecided(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "variants", [{"full": 0.6, "linear": 0.7}, {"full": 0.6, "linear": 0.6}, {"full": 0.6}]
+)
+def test_that_a_baseline_is_better_is_said_once(tmp_path: Path, variants: dict[str, float]) -> None:
+    task = with_costs(tmp_path, {name: (mse, 1.0) for name, mse in variants.items()})
+    assert is_baseline_better(task)
+    assert " ".join(describe_results(task)).count("linear baseline (MSE 0.500)") == 1
+    assert " ".join(describe_results(task)).count("use the baseline") == 1
+
+
+def test_a_baseline_that_is_equal_to_the_variants_is_named(tmp_path: Path) -> None:
+    for attention in ("full", "linear"):
+        make_run(tmp_path / attention, configuration(f"attention={attention}"), mse=0.5)
+        file = tmp_path / attention / "errors_by_window.parquet"
+        windows = pd.read_parquet(file)
+        windows.assign(model_mse=windows["linear_mse"]).to_parquet(file)
+    findings = describe_results(compared(tmp_path))
+    assert findings[0].startswith(
+        "The best baseline, linear baseline (MSE 0.500), is equal to the best variant. "
+    )
+    assert " ".join(findings).count("linear baseline") == 1
+
+
+def test_a_variant_that_may_be_much_worse_is_inconclusive(tmp_path: Path) -> None:
     task = two_variants(tmp_path, windows=1000, other=0.41, seeds=3, spread=0.06)
     assert get_verdict(task, task.variants[1]) == "no significant difference"
     assert answer(task).startswith("Use full: it has the lowest MSE")
-    assert answer(task).endswith(" Undecided: linear may be worse by more than 5 %; run more seeds.")
+    assert answer(task).endswith(" Inconclusive: linear may be worse by more than 5 %; run more seeds.")
 
 
 def test_one_seed_gives_no_answer(tmp_path: Path) -> None:

@@ -9,11 +9,10 @@ import pytest
 from forecast.reports.compare.csv_table import make_rows
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.html_tables import make_test_cells
-from forecast.reports.compare.number_format import format_number, format_percent
+from forecast.reports.compare.number_format import MISSING, format_number, format_percent
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from forecast.reports.compare.scores import collect_interval_scores
 from forecast.reports.compare.task import Task
-from forecast.reports.compare.variant_names import MISSING
 from tests.support.synthetic_runs import configuration, make_run
 
 
