@@ -3,4 +3,4 @@
 from forecast.cli.main import main_with_run_folder
 
 if __name__ == "__main__":
-    main_with_run_folder("backtest", "forecast.commands.backtest:backtest")
+    main_with_run_folder("backtest", "forecast.commands.backtest:backtest", can_resume=False)

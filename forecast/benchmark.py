@@ -3,4 +3,4 @@
 from forecast.cli.main import main_with_run_folder
 
 if __name__ == "__main__":
-    main_with_run_folder("benchmark", "forecast.commands.benchmark:benchmark")
+    main_with_run_folder("benchmark", "forecast.commands.benchmark:benchmark", can_resume=False)

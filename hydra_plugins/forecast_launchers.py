@@ -66,7 +66,8 @@ class JobLauncher(Launcher):
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context, self.task, self.config = hydra_context, task_function, config
         typed = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
-        self.progress = SweepProgress(fixed_keys(typed), config.hydra.sweeper.get("n_trials") or 0)
+        total, log = config.hydra.sweeper.get("n_trials") or 0, f"{config.hydra.job.name}.log"
+        self.progress = SweepProgress(fixed_keys(typed), total, log)
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Run all jobs and wait for them.

@@ -22,10 +22,13 @@ from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import asks_for_info, parse_arguments, print_info, run_once, run_sweep
 
 
-def main_with_run_folder(config_name: str, task: Task, *, show_sweep: Task | None = None) -> None:
+def main_with_run_folder(
+    config_name: str, task: Task, *, show_sweep: Task | None = None, can_resume: bool = True
+) -> None:
     """Run `task` in a run folder, or with -m in one run folder for each combination of values.
 
-    After a sweep, `show_sweep` prints the scores of the runs in the sweep's folder.
+    After a sweep, `show_sweep` prints the scores of the runs in the sweep's folder. `can_resume` says whether
+    resume=auto resumes an interrupted run or sweep of the command.
 
     After a user's mistake the process prints one line on stderr (a traceback with HYDRA_FULL_ERROR=1) and exits with
     status 2, after Ctrl-C with 130. A job of a multirun that fails does not end the others.
@@ -36,7 +39,7 @@ def main_with_run_folder(config_name: str, task: Task, *, show_sweep: Task | Non
     flags.overrides = [quote(argument, sweep=flags.multirun) for argument in flags.overrides]
     job = TaskInRunFolder(task)
     try:
-        with errors_in_one_line("; repeat the command with resume=auto to continue"):
+        with errors_in_one_line("; repeat the command with resume=auto to continue" if can_resume else ""):
             with distributed.delay_errors_of_others():
                 config = compose_checked(config_name, flags)
             if asks_for_info(flags):
@@ -46,7 +49,7 @@ def main_with_run_folder(config_name: str, task: Task, *, show_sweep: Task | Non
             else:
                 start_run(config, flags.overrides, job)
     finally:
-        failed = sweep.finish(import_task(show_sweep) if show_sweep else None)
+        failed = sweep.finish(import_task(show_sweep) if show_sweep else None, can_resume=can_resume)
         if job.failures and not distributed.is_first():
             distributed.wait_for_first()
     if failed:

@@ -31,9 +31,9 @@ LABELS = {name: facts.label for name, facts in BASELINES.items()}
 
 
 SAME_ERROR = 1e-4
-"""Relative difference of the MSE of one origin or series up to which two forecasters count as equal.
+"""Largest relative difference of the MSE of an origin, a series or a run at which two forecasters count as equal.
 
-A model that kept its linear part alone is the linear baseline, and differs from it by round-off.
+If only the linear model was kept, it can be the linear baseline up to round-off.
 """
 
 

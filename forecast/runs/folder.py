@@ -17,6 +17,10 @@ UNREADABLE = (OSError, ValueError, YAMLError, OmegaConfBaseException)
 """Errors that reading a file of another program can raise."""
 
 
+RESULTS = ("metrics.json", "backtest.json", "benchmark.json")
+"""Files with the results of a run, one for each command with run folders."""
+
+
 class InUse(ConfigError):
     """Another process is writing in a folder."""
 
@@ -50,6 +54,11 @@ def is_running(folder: Path) -> bool:
             return False
     except Timeout:
         return True
+
+
+def result_file(folder: Path) -> Path | None:
+    """Return the file with the results of a run; None if it has none yet."""
+    return next((folder / name for name in RESULTS if (folder / name).exists()), None)
 
 
 def write_config(folder: Path, config: DictConfig, overrides: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from omegaconf import OmegaConf
 
-from forecast.runs.folder import is_running, read_overrides
+from forecast.runs.folder import is_running, read_overrides, result_file
 from forecast.system.files import atomic_file
 from forecast.system.formatting import plural
 from forecast.system.identity import RUN_EFFECTS, effect_of_override
@@ -39,8 +39,8 @@ class Run:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether the run has neither scores nor an error, and no process works on it."""
-        return self.metrics is None and self.error is None and not self.is_running
+        """Whether the run has neither results nor an error, and no process works on it."""
+        return result_file(self.folder) is None and self.error is None and not self.is_running
 
 
 def read_jobs(folder: Path) -> list[Run]:
@@ -154,13 +154,14 @@ def describe_linear_only(metrics: Sequence[dict[str, Any]]) -> str:
 # ---- output
 
 
-def report(folder: Path, runs: Sequence[Run], expected: int) -> None:
+def report(folder: Path, runs: Sequence[Run], expected: int, *, can_resume: bool) -> None:
     """Save the summary as `summary.csv`, and name the jobs that failed, were interrupted, still run or did not begin.
 
     Args:
         folder: the sweep's folder.
         runs: its jobs.
         expected: number of jobs that the sweep was to have.
+        can_resume: whether the command can resume a sweep.
     """
     rows = summarise(runs)
     if len(rows):
@@ -176,7 +177,7 @@ def report(folder: Path, runs: Sequence[Run], expected: int) -> None:
             print(f"interrupted: {run.folder.name}")
     if len(runs) < expected:
         print(f"not begun: {plural(expected - len(runs), 'run')}")
-    if len(runs) < expected or any(run.is_interrupted for run in runs):
+    if can_resume and (len(runs) < expected or any(run.is_interrupted for run in runs)):
         print("repeat the command with resume=auto to continue")
     found = folder / "optimization_results.yaml"  # Optuna's
     if found.exists():

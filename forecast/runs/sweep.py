@@ -54,11 +54,12 @@ def expect(n_jobs: int) -> None:
     _expected = n_jobs
 
 
-def finish(show: Callable[[Path], None] | None) -> int:
+def finish(show: Callable[[Path], None] | None, *, can_resume: bool) -> int:
     """Print and save the summary of the sweep that this process ran, if it ran one.
 
     Args:
         show: prints the scores of the runs in the sweep's folder.
+        can_resume: whether the command can resume a sweep.
 
     Returns:
         The number of failed jobs. A job that still runs belongs to another command, which shares the sweep's folder.
@@ -68,7 +69,7 @@ def finish(show: Callable[[Path], None] | None) -> int:
         from forecast.runs import summary  # pandas takes half a second, which --help need not wait for
 
         jobs = summary.read_jobs(folder)
-        summary.report(folder, jobs, _expected)
+        summary.report(folder, jobs, _expected, can_resume=can_resume)
         if show is not None and any(job.is_done for job in jobs):
             show(folder)
         failed += sum(job.error is not None for job in jobs)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from forecast.runs.folder import result_file
 from forecast.system.formatting import format_duration, plural
 
 
@@ -16,12 +17,14 @@ class SweepProgress:
     Attributes:
         fixed: the keys to which the command gives one value. A run is named by its values of the other keys.
         total: number of runs.
+        log: name of the file in a run's folder that has its output.
     """
 
     fixed: Collection[str]
     total: int
+    log: str
     n_ended: int = 0
-    n_trained: int = 0
+    n_new: int = 0  # without those that had finished before
     width: int = 0
     started: float = field(default_factory=time.time)
 
@@ -31,7 +34,8 @@ class SweepProgress:
         self.width = max([self.width, *(len(self.name(overrides)) for overrides in jobs)])
         if self.n_ended == 0:
             print(
-                f"{plural(self.total, 'run')} in {folder}; the output of each is in its train.log", flush=True
+                f"{plural(self.total, 'run')} in {folder}; the output of each is in its {self.log}",
+                flush=True,
             )
 
     def name(self, overrides: Sequence[str]) -> str:
@@ -40,7 +44,7 @@ class SweepProgress:
         return " ".join(own) or "run"
 
     def report(self, name: str, folder: Path | None, failure: str = "") -> None:
-        """Print the line of a run that ended: its test scores, or why it failed.
+        """Print the line of a run that ended: its scores, or why it failed.
 
         Args:
             name: see `name`.
@@ -48,29 +52,35 @@ class SweepProgress:
             failure: the reason, where the folder holds none.
         """
         self.n_ended += 1
-        error, metrics = folder and folder / "error.txt", folder and folder / "metrics.json"
+        error, found = folder and folder / "error.txt", folder and result_file(folder)
         if error and error.exists():
             failure = error.read_text("utf-8").strip()
-        if failure or not metrics or not metrics.exists():
-            result = f"failed: {failure or 'it ended without scores'}"
-        elif metrics.stat().st_mtime < self.started:
-            result = f"{_scores(metrics)}   finished before"
+        if failure or not found:
+            result = f"failed: {failure or 'it ended without results'}"
+        elif found.stat().st_mtime < self.started:
+            result = f"{_scores(found)}   finished before"
         else:
-            self.n_trained += 1
-            result = f"{_scores(metrics)}{self._left()}"
+            self.n_new += 1
+            result = f"{_scores(found)}{self._left()}"
         digits = len(str(self.total))
         print(f"[{self.n_ended:>{digits}}/{self.total}] {name:<{self.width}}   {result}", flush=True)
 
     def _left(self) -> str:
         """The time that the other runs take at the speed so far."""
         left = self.total - self.n_ended
-        per_run = (time.time() - self.started) / self.n_trained
+        per_run = (time.time() - self.started) / self.n_new
         return f"   about {format_duration(left * per_run)} left" if left else ""
 
 
 def _scores(path: Path) -> str:
-    """Test scores and training time in `metrics.json`."""
-    metrics = json.loads(path.read_text("utf-8"))
-    mse, skill = metrics["test"]["mse"], metrics["skill"]
-    shown = ["MSE    –" if mse is None else f"MSE {mse:.4f}", "" if skill is None else f"skill {skill:+.3f}"]
-    return "   ".join(filter(None, [*shown, f"{format_duration(metrics['seconds']):>6}"]))
+    """Scores and training time of a run, MSE of a backtest; a benchmark has a table that is too long for a line."""
+    results = json.loads(path.read_text("utf-8"))
+    scores = results.get("test") or results.get("model")
+    if scores is None:
+        return f"saved {path.name}"
+    shown = ["MSE    –" if scores["mse"] is None else f"MSE {scores['mse']:.4f}"]
+    if results.get("skill") is not None:
+        shown.append(f"skill {results['skill']:+.3f}")
+    if "seconds" in results:
+        shown.append(f"{format_duration(results['seconds']):>6}")
+    return "   ".join(shown)
