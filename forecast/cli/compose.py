@@ -58,7 +58,7 @@ def compose_command(config_name: str, arguments: Sequence[str]) -> DictConfig:
         overrides.check_keys(parsed, config)
         if len(groups) < len(parsed):
             apply_values(config, overrides.first_of_sweeps(parsed), overrides.is_group)
-    check_resolves(config, {override.key_or_group for override in parsed})
+    check_interpolations(config, {override.key_or_group for override in parsed})
     return config
 
 
@@ -77,7 +77,7 @@ def compose_options(config_name: str, options: list[str]) -> DictConfig:
     return config
 
 
-def check_resolves(config: DictConfig, typed: set[str]) -> None:
+def check_interpolations(config: DictConfig, typed: set[str]) -> None:
     """Check that every interpolation can be resolved, and that the run name is a valid folder name.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Entry points of the commands: parse the arguments, compose and check the configuration, run the task.
+"""Entry points of the commands: parse the arguments, compose and check the configuration, run the body.
 
 Imports no torch, so that --help and --cfg are fast.
 """
@@ -12,10 +12,16 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from forecast.cli import allowed_targets, secrets_check
+from forecast.cli.command_body import (
+    BodyInRunFolder,
+    CommandBody,
+    check_one_device,
+    check_targets_and_secrets,
+    import_body,
+)
 from forecast.cli.compose import compose_command
 from forecast.cli.errors import errors_in_one_line
 from forecast.cli.quoting import quote, quote_value, write_override
-from forecast.cli.task import Task, TaskInRunFolder, check_one_device, check_resolved, import_task
 from forecast.runs import resume, sweep
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
@@ -23,9 +29,9 @@ from forecast.system.hydra_internals import asks_for_info, parse_arguments, prin
 
 
 def main_with_run_folder(
-    config_name: str, task: Task, *, show_sweep: Task | None = None, can_resume: bool = True
+    config_name: str, body: CommandBody, *, show_sweep: CommandBody | None = None, can_resume: bool = True
 ) -> None:
-    """Run `task` in a run folder, or with -m in one run folder for each combination of values.
+    """Run `body` in a run folder, or with -m in one run folder for each combination of values.
 
     After a sweep, `show_sweep` prints the scores of the runs in the sweep's folder. `can_resume` says whether
     resume=auto resumes an interrupted run or sweep of the command.
@@ -37,7 +43,7 @@ def main_with_run_folder(
         distributed.follow_parent()
     flags = parse_arguments(sys.argv[1:])
     flags.overrides = [quote(argument, sweep=flags.multirun) for argument in flags.overrides]
-    job = TaskInRunFolder(task)
+    in_folder = BodyInRunFolder(body)
     try:
         with errors_in_one_line("; repeat the command with resume=auto to continue" if can_resume else ""):
             with distributed.delay_errors_of_others():
@@ -45,20 +51,20 @@ def main_with_run_folder(
             if asks_for_info(flags):
                 print_info(config_name, flags)
             elif flags.multirun or config.hydra.mode == RunMode.MULTIRUN:
-                start_sweep(config_name, config, flags.overrides, job)
+                start_sweep(config_name, config, flags.overrides, in_folder)
             else:
-                start_run(config, flags.overrides, job)
+                start_run(config, flags.overrides, in_folder)
     finally:
-        failed = sweep.finish(import_task(show_sweep) if show_sweep else None, can_resume=can_resume)
-        if job.failures and not distributed.is_first():
+        failed = sweep.finish(import_body(show_sweep) if show_sweep else None, can_resume=can_resume)
+        if in_folder.failures and not distributed.is_first():
             distributed.wait_for_first()
     if failed:
         print(f"error: {failed} of the runs failed, each for the reason above", file=sys.stderr)
         sys.exit(2)
 
 
-def main_without_run_folder(config_name: str, task: Task, *, positional: str | None = None) -> None:
-    """Run `task` once in the current folder, without a run folder and a log file.
+def main_without_run_folder(config_name: str, body: CommandBody, *, positional: str | None = None) -> None:
+    """Run `body` once in the current folder, without a run folder and a log file.
 
     If `positional` is given, arguments without `=` become the list of that name.
     """
@@ -77,14 +83,14 @@ def main_without_run_folder(config_name: str, task: Task, *, positional: str | N
             return
         failures: list[BaseException] = []
 
-        def job(config: DictConfig) -> None:
+        def run(config: DictConfig) -> None:
             try:
-                check_resolved(config)
-                import_task(task)(config)
+                check_targets_and_secrets(config)
+                import_body(body)(config)
             except Exception as error:  # Hydra would print more lines
                 failures.append(error)
 
-        run_once(config, job)
+        run_once(config, run)
         if failures:
             raise failures[0]
 
@@ -106,8 +112,8 @@ def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
     return config
 
 
-def start_run(config: DictConfig, overrides: Sequence[str], job: TaskInRunFolder) -> None:
-    """Run the job in a new run folder, or with resume=auto in the folder of the run to resume."""
+def start_run(config: DictConfig, overrides: Sequence[str], body: BodyInRunFolder) -> None:
+    """Run the body in a new run folder, or with resume=auto in the folder of the run to resume."""
 
     def choose_folder() -> str:
         folder: Path | None = resume.find_run(config) if "resume=auto" in overrides else None
@@ -116,16 +122,18 @@ def start_run(config: DictConfig, overrides: Sequence[str], job: TaskInRunFolder
     folder = distributed.choose_in_first(choose_folder)
     if folder is not None:
         config.hydra.run.dir = folder
-    run_once(config, job)
-    if job.failures:
-        raise job.failures[0]
+    run_once(config, body)
+    if body.failures:
+        raise body.failures[0]
 
 
-def start_sweep(config_name: str, config: DictConfig, overrides: Sequence[str], job: TaskInRunFolder) -> None:
-    """Run the job for each combination of values; with resume=auto, in the folder of the sweep to resume."""
+def start_sweep(
+    config_name: str, config: DictConfig, overrides: Sequence[str], body: BodyInRunFolder
+) -> None:
+    """Run the body for each combination of values; with resume=auto, in the folder of the sweep to resume."""
     check_one_device(config)
     chosen = []
     if "resume=auto" in overrides:
         settings = sweep.find_sweep(config, overrides)
         chosen = [write_override(key, value) for key, value in settings.items()]
-    run_sweep(config_name, [*overrides, *chosen], job)
+    run_sweep(config_name, [*overrides, *chosen], body)

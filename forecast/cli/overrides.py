@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException
@@ -16,6 +17,7 @@ from omegaconf import DictConfig
 from forecast.cli.limits import check_value
 from forecast.cli.traverse import flatten
 from forecast.system.errors import ConfigError, NotInstalled
+from forecast.system.identity import key_of_override
 from forecast.system.paths import CONF
 
 MULTIPLE_CHOICE = ("logger",)
@@ -41,6 +43,11 @@ def parse(arguments: Sequence[str]) -> list[Override]:
             hint = "write key=value; text that holds commas, brackets or spaces as \"key='the text'\""
             raise ConfigError(f"{argument}: cannot be read; {hint}") from None
     return parsed
+
+
+def typed_overrides() -> dict[str, str]:
+    """Return the overrides that the user typed for this run, by dotted key."""
+    return {key_of_override(argument): argument for argument in HydraConfig.get().overrides.task}
 
 
 # ---- options of groups

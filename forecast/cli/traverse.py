@@ -26,12 +26,12 @@ def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             if seen > MAX_CONTAINERS:
                 raise ConfigError(f"{name}: the settings repeat themselves without end")
             keys = list(value) if isinstance(value, Mapping) else range(len(value))
-            waiting += [(f"{name}.{key}".lstrip("."), resolved(value, key)) for key in reversed(keys)]
+            waiting += [(f"{name}.{key}".lstrip("."), value_or_text(value, key)) for key in reversed(keys)]
         else:
             yield name, value
 
 
-def resolved(config: Any, key: Any) -> Any:
+def value_or_text(config: Any, key: Any) -> Any:
     """The value of a setting: the text of an interpolation that cannot be resolved yet, None for a missing value."""
     try:
         return config[key]
@@ -46,14 +46,14 @@ def flatten(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield each dotted key and its value, which is None if it cannot be resolved. A list is one value."""
     for key in map(str, config):
         name = f"{prefix}{key}"
-        value = None if OmegaConf.is_missing(config, key) else value_at(config, key)
+        value = None if OmegaConf.is_missing(config, key) else value_or_none(config, key)
         if isinstance(value, DictConfig) and not OmegaConf.is_interpolation(config, key):
             yield from flatten(value, f"{name}.")
         else:
             yield name, value
 
 
-def value_at(config: DictConfig, key: str) -> Any:
+def value_or_none(config: DictConfig, key: str) -> Any:
     """The value of a key; None for an interpolation that cannot be resolved."""
     try:
         return config[key]

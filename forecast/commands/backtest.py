@@ -1,13 +1,13 @@
 """Body of `python -m forecast.backtest`: forecast from many past origins."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.checkpoints.settings import TRAINING_TARGETS, check_settings
+from forecast.cli.overrides import typed_overrides
 from forecast.evaluation.backtest import Backtest
 from forecast.inference.backtest import backtest_model, backtest_with_refits, interval_methods
 from forecast.inference.model import TrainedModel, load_tested
@@ -49,21 +49,20 @@ def backtest(config: DictConfig) -> None:
 
 def backtest_checkpoint(config: DictConfig) -> Backtest:
     """Backtest the model of a checkpoint; with `refit_every`, models that are trained with its settings."""
-    typed = [override.lstrip("+~") for override in HydraConfig.get().overrides.task]
-    for text in typed:
-        if text.split("=")[0].split(".")[0] not in WITH_CHECKPOINT:
+    typed = typed_overrides()
+    for key, argument in typed.items():
+        if key.split(".")[0] not in WITH_CHECKPOINT:
             raise ConfigError(
-                f"{text}: with checkpoint=, this setting comes from the checkpoint: leave out one of them"
+                f"{argument}: with checkpoint=, this setting comes from the checkpoint: leave out one of them"
             )
     model = load_tested(config.checkpoint)
-    keys = [text.split("=")[0] for text in typed]
-    settings, data = merge_settings(model, config, keys), model.data(data_given(config, keys))
+    settings, data = merge_settings(model, config, typed), model.data(data_given(config, typed))
     if config.refit_every is None:
         return backtest_model(model, data, settings)
     return backtest_with_refits(data, settings)
 
 
-def merge_settings(model: TrainedModel, config: DictConfig, keys: Sequence[str]) -> DictConfig:
+def merge_settings(model: TrainedModel, config: DictConfig, keys: Collection[str]) -> DictConfig:
     """Merge the configuration of the checkpoint with that of the command, in which `keys` were typed.
 
     Callbacks and trainer come from the command, because the checkpoint may come from other hardware, and because they
@@ -80,7 +79,7 @@ def merge_settings(model: TrainedModel, config: DictConfig, keys: Sequence[str])
     return settings
 
 
-def data_given(config: DictConfig, keys: Sequence[str]) -> dict[str, Any]:
+def data_given(config: DictConfig, keys: Collection[str]) -> dict[str, Any]:
     """The data settings that were typed on the command line."""
     data: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
     typed = {key.removeprefix("data.").split(".")[0] for key in keys if key.startswith("data.")}

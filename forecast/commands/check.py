@@ -9,7 +9,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from forecast.cli.overrides import parse
+from forecast.cli.overrides import parse, typed_overrides
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.progress import status
@@ -79,6 +79,9 @@ def save(found: Diagnosis, typed: dict[str, Any], path: Path) -> None:
 
 def typed_about_data() -> dict[str, Any]:
     """The chosen data group, then the keys of the group that the user typed, which depend on it."""
-    given = {o.key_or_group: o.value() for o in parse(list(HydraConfig.get().overrides.task))}
-    about = {key: value for key, value in given.items() if key.startswith("data.")}
+    about = {
+        key: parse([argument])[0].value()
+        for key, argument in typed_overrides().items()
+        if key.startswith("data.")
+    }
     return {"data": HydraConfig.get().runtime.choices["data"], **about}

@@ -47,9 +47,9 @@ def predict(config: DictConfig) -> None:
 
 def name_data(model: TrainedModel, config: DictConfig) -> str:
     """The name of the file that is forecast, or of the data set."""
-    trained = model.config["data"]
-    path = config.data.get("path") or trained.get("path")
-    return Path(path).name if path else str(trained["name"])
+    settings = model.config["data"]
+    path = config.data.get("path") or settings.get("path")
+    return Path(path).name if path else str(settings["name"])
 
 
 def make_forecast(model: TrainedModel, config: DictConfig) -> Forecast:

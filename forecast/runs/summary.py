@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from forecast.runs.folder import is_running, read_overrides, result_file
 from forecast.system.files import atomic_file
 from forecast.system.formatting import plural
-from forecast.system.identity import RUN_EFFECTS, effect_of_override
+from forecast.system.identity import RUN_EFFECTS, effect_of_override, key_of_override
 
 SUMMARISED = ("mse", "mae", "skill", "seconds", "windows_per_second", "peak_memory_mb")
 """Scores in the summary."""
@@ -54,8 +54,7 @@ def read_run(folder: Path) -> Run:
     settings = {}
     if (folder / "overrides.yaml").exists():
         for override in read_overrides(folder / "overrides.yaml"):
-            key, _, value = override.partition("=")
-            settings[key.lstrip("+~")] = value.strip("'\"")
+            settings[key_of_override(override)] = override.partition("=")[2].strip("'\"")
     metrics, error = folder / "metrics.json", folder / "error.txt"
     scores = json.loads(metrics.read_text("utf-8")) if metrics.exists() else None
     if error.exists():

@@ -17,6 +17,7 @@ from forecast.checkpoints.compatibility import (
 )
 from forecast.checkpoints.contents import is_finished, run_seconds
 from forecast.checkpoints.file import find_checkpoint, load_checkpoint, load_newest
+from forecast.cli.overrides import typed_overrides
 from forecast.data import DataModule
 from forecast.system import signals
 from forecast.system.errors import ConfigError
@@ -118,7 +119,7 @@ def check_data_given(config: DictConfig, checkpoint: Path, content: dict[str, An
     """Raise ConfigError if the command names no data, and the checkpoint was trained on other data than the default."""
     if not HydraConfig.initialized():
         return
-    given = {text.lstrip("+~").split("=")[0] for text in HydraConfig.get().overrides.task}
+    given = typed_overrides().keys()
     data, name = content["hyper_parameters"]["data"], config.data.name
     if data["name"] != name and not given & {"data", "data.name", "data.path", "experiment"}:
         path = f" ({data['path']})" if data.get("path") else ""

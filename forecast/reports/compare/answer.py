@@ -19,7 +19,7 @@ def answer(task: Task) -> str:
     """
     if task.is_linear_only:
         return task.linear_only_note
-    if len(task.members) < 2:
+    if len(task.unmerged_variants) < 2:
         return ""
     verdicts = {entry.name: get_verdict(task, entry) for entry in task.variants[1:]}
     if not set(verdicts.values()) <= {"worse", NOT_SIGNIFICANT}:
@@ -37,7 +37,9 @@ def recommend(task: Task, equivalent: list[Entry]) -> str:
     """Return the name of the fastest of the best variant and its equivalent ones, and why it is recommended."""
     best, lowest = task.best, format_number(*task.best.mean_and_deviation("mse"))
     if len(task.variants) == 1:
-        return f"{task.members[0].name}: all variants make the same forecasts, and it is the fastest{cost(best)}."
+        return (
+            f"{fastest_name(best)}: all variants make the same forecasts, and it is the fastest{cost(best)}."
+        )
     if not equivalent:
         return f"{fastest_name(best)}: it has the lowest MSE, {lowest}{cost(best)}."
     candidates = [best, *equivalent]

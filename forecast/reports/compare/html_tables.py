@@ -88,7 +88,7 @@ def make_cost_table(task: Task) -> HtmlTable:
     """Return the cost of each variant."""
     best = [find_best_mean(task, column) for column in COSTS]
     rows = []
-    for entry in task.members:
+    for entry in task.unmerged_variants:
         cells = (make_score_cell(task, entry, *pair) for pair in zip(COSTS, best, strict=True))
         tokens = Cell(describe_tokens(entry))
         rows.append((get_row_style(task, entry), [*make_name_cells(entry), *cells, tokens]))
@@ -172,9 +172,9 @@ def explain_interval_score(name: str) -> tuple[str, str]:
 
 def make_settings_table(task: Task) -> HtmlTable:
     """Return the settings in which the variants differ."""
-    names = list(task.settings[task.members[0].name])
+    names = list(task.settings[task.unmerged_variants[0].name])
     rows = []
-    for entry in task.members:
+    for entry in task.unmerged_variants:
         cells = [Cell(value, parse_number(value)) for value in task.settings[entry.name].values()]
         rows.append((get_row_style(task, entry), [Cell.from_text(entry.name), *cells]))
     columns = [VARIANT, *(Column(name, name, name, "neither") for name in names)]

@@ -45,7 +45,7 @@ def render_page(title: str, tasks: Sequence[Task], excluded: Sequence[ExcludedRu
         tasks=[make_section(task) for task in tasks],
         overview=make_overview_table(tasks),
         max_variables=MAX_VARIABLES,
-        runs=plural(sum(len(entry.runs) for task in tasks for entry in task.members), "run"),
+        runs=plural(sum(len(entry.runs) for task in tasks for entry in task.unmerged_variants), "run"),
         excluded=excluded,
         version=__version__,
         date=date.today().isoformat(),
@@ -57,16 +57,18 @@ def make_section(task: Task) -> dict[str, Any]:
     starts = pd.DatetimeIndex(task.first_run.windows["forecast_start"])
     first, last = starts.sort_values()[[0, -1]].strftime(find_date_format(starts.to_numpy()))
     folders = [
-        (entry.name, run.metrics["seed"], run.folder.name) for entry in task.members for run in entry.runs
+        (entry.name, run.metrics["seed"], run.folder.name)
+        for entry in task.unmerged_variants
+        for run in entry.runs
     ]
     tables = (make_score_table(task), make_cost_table(task), make_interval_table(task))
     return {
         "title": task.title,
         "facts": f"{plural(len(starts), 'test window')}, forecast starts from {first} to {last}; "
-        f"{plural(len(task.members), 'variant')}, {plural(len(folders), 'run')}.",
+        f"{plural(len(task.unmerged_variants), 'variant')}, {plural(len(folders), 'run')}.",
         "results": describe_results(task),
         "tables": [table for table in tables if table],
-        "settings": make_settings_table(task) if len(task.members) > 1 else None,
+        "settings": make_settings_table(task) if len(task.unmerged_variants) > 1 else None,
         "shared": task.shared,
         "runs": folders,
         "test": describe_test(task),

@@ -51,7 +51,7 @@ def get_values(task: Task, entry: Entry, column: Column) -> list[float]:
 
 def find_best_mean(task: Task, column: Column) -> float:
     """Return the best mean of a column among the variants, or NaN if there is none."""
-    means = [mean_and_std(get_values(task, entry, column))[0] for entry in task.members]
+    means = [mean_and_std(get_values(task, entry, column))[0] for entry in task.unmerged_variants]
     known = [mean for mean in means if not math.isnan(mean)]
     if not known or column.better == "neither":
         return math.nan

@@ -93,7 +93,7 @@ class Task:
 
     title: data, horizon and features.
     variants, baselines: in ascending order of their MSE. Variants that make the same forecasts are one variant.
-    settings: by member, the settings in which the variants differ, by short name.
+    settings: by variant, the settings in which the variants differ, by short name.
     shared: the settings that all runs have in common.
     """
 
@@ -119,7 +119,7 @@ class Task:
         return sorted([*self.variants, *self.baselines], key=lambda entry: entry.mean("mse"))
 
     @property
-    def members(self) -> list[Entry]:
+    def unmerged_variants(self) -> list[Entry]:
         """The variants, with those that make the same forecasts one by one."""
         return [member for entry in self.variants for member in entry.equal or [entry]]
 
@@ -156,7 +156,7 @@ class Task:
 
     @property
     def all_metrics(self) -> list[dict[str, Any]]:
-        return [run.metrics for entry in self.members for run in entry.runs]
+        return [run.metrics for entry in self.unmerged_variants for run in entry.runs]
 
     def skill(self, entry: Entry) -> list[float]:
         """Return 1 − MSE / the best baseline's MSE of each run; NaN where that baseline makes no error."""

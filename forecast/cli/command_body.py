@@ -1,4 +1,4 @@
-"""Execution of a task in a run folder: lock, configuration files, and `error.txt` if the task fails.
+"""Execution of a command's body in a run folder: lock, configuration files, and `error.txt` if it fails.
 
 Imports no torch. The process of a launcher imports this module, and with it the resolvers of configurations.
 """
@@ -30,7 +30,7 @@ from forecast.system.targets import known_targets
 
 log = logging.getLogger("forecast")
 
-Task = str | Callable[..., Any]
+CommandBody = str | Callable[..., Any]
 """Function that a command runs, usually on its configuration, or its name as "package.module:function"."""
 
 INVALID_RUN_FILES = {"config.yaml", "overrides.yaml", "error.txt"}
@@ -51,29 +51,29 @@ def output_in_log(path: Path) -> Iterator[None]:
         yield
 
 
-def import_task(task: Task) -> Callable[..., Any]:
-    """Return the task as a function. A name "package.module:function" is imported only now, so that --help is fast."""
-    if callable(task):
-        return task
-    module, _, name = task.partition(":")
+def import_body(body: CommandBody) -> Callable[..., Any]:
+    """Return the body as a function. A name "package.module:function" is imported only now, so that --help is fast."""
+    if callable(body):
+        return body
+    module, _, name = body.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
-def check_resolved(config: DictConfig) -> None:
+def check_targets_and_secrets(config: DictConfig) -> None:
     """Check targets and secrets again, after every interpolation is resolved and before anything is instantiated."""
     allowed_targets.check_targets(config, known_targets())
     secrets_check.check(config)
 
 
 @dataclass
-class TaskInRunFolder:
-    """A task in a run folder, called by Hydra.
+class BodyInRunFolder:
+    """The body of a command in a run folder, called by Hydra.
 
     An exception is appended to `failures` instead of raised, because Hydra would print more lines and end a sweep. The
     call then returns None, which Optuna counts as a failed trial.
     """
 
-    task: Task
+    body: CommandBody
     failures: list[BaseException] = field(default_factory=list)
 
     def __call__(self, config: DictConfig) -> Any:
@@ -88,22 +88,26 @@ class TaskInRunFolder:
             raise
 
     def run(self, config: DictConfig, folder: Path) -> Any:
-        """Check what a sweep and a single run may not do, then run the task; a run of a sweep prints into its log."""
-        job = HydraConfig.get()
-        if job.mode == RunMode.MULTIRUN:
-            config.run_group = config.run_group or Path(job.sweep.dir).name
+        """Check what a sweep and a single run may not do, then run the body; a run of a sweep prints into its log."""
+        hydra = HydraConfig.get()
+        if hydra.mode == RunMode.MULTIRUN:
+            config.run_group = config.run_group or Path(hydra.sweep.dir).name
             check_one_device(config)
-        elif search := job.runtime.choices.get("search"):
+        elif search := hydra.runtime.choices.get("search"):
             raise ConfigError(
                 f"search={search} needs a multirun: python -m forecast.train -m search={search} ..."
             )
-        with output_in_log(folder / f"{job.job.name}.log") if job.mode == RunMode.MULTIRUN else nullcontext():
+        with (
+            output_in_log(folder / f"{hydra.job.name}.log")
+            if hydra.mode == RunMode.MULTIRUN
+            else nullcontext()
+        ):
             return self.run_in(folder, config)
 
     def run_in(self, folder: Path, config: DictConfig) -> Any:
-        """Lock the folder and run the task, unless resume=auto finds that it is finished; return the score."""
+        """Lock the folder and run the body, unless resume=auto finds that it is finished; return the score."""
         OmegaConf.resolve(config)
-        check_resolved(config)
+        check_targets_and_secrets(config)
         with signals.listening(), locked(folder) if distributed.is_first() else nullcontext():
             if config.get("resume") == "auto":
                 resume.check_folder(folder, config)
@@ -114,22 +118,23 @@ class TaskInRunFolder:
             if distributed.is_first():
                 (folder / "error.txt").unlink(missing_ok=True)
                 write_config(folder, config, HydraConfig.get().overrides.task)
-            return import_task(self.task)(config)
+            return import_body(self.body)(config)
 
     def record(self, error: Exception, config: DictConfig, folder: Path) -> None:
         """Write an error to the folder and to `failures`; remove the folder of a run that did not begin."""
-        job = HydraConfig.get()
+        hydra = HydraConfig.get()
         log.info("failed", exc_info=True)  # to the log file only
         overrides = folder / "overrides.yaml"
         if distributed.is_first() and folder.is_dir() and not overrides.exists():
-            write_overrides(overrides, job.overrides.task)  # a sweep's summary finds its jobs by this file
-        # If another run has locked the folder, this run's error does not belong there.
-        is_new = isinstance(error, InUse) or distributed.write_first_error(
+            write_overrides(overrides, hydra.overrides.task)  # a sweep's summary finds its jobs by this file
+        # If another run has locked the folder, this run's error does not belong there. Of the processes of one run,
+        # only the first one that fails prints its error; the others fail because of it.
+        must_print = isinstance(error, InUse) or distributed.write_first_error(
             folder / "error.txt", one_line(error)
         )
-        self.failures.append(error if is_new else SystemExit(2))
+        self.failures.append(error if must_print else SystemExit(2))
         # No sweep and no other process reads the folder.
-        is_alone = job.mode == RunMode.RUN and not may_use_many_devices(config)
+        is_alone = hydra.mode == RunMode.RUN and not may_use_many_devices(config)
         if is_alone and is_users_mistake(error) and not isinstance(error, TrainingError):
             remove_if_nothing_began(folder)
 
