@@ -26,7 +26,7 @@ from forecast.training.build import (
     make_forecaster,
     make_model,
     make_trainer,
-    plain_settings,
+    resolved_settings,
 )
 from forecast.training.checkpointing import preload
 from forecast.training.compile import compile_where_possible
@@ -67,11 +67,11 @@ def train(config: DictConfig, data: DataModule | None = None) -> float:
     forecaster = make_forecaster(config, data, baselines)
     trainer = make_run_trainer(config, forecaster, start, run_time)
     check_trainer(config, trainer)
-    start.check(plain_settings(config), data)
+    start.check(resolved_settings(config), data)
     if config.compile:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
     if trainer.is_global_zero:
-        start.take_over_best(folder, plain_settings(config), data)
+        start.take_over_best(folder, resolved_settings(config), data)
         report.introduce(config, data, forecaster.model, trainer)
         print(f"season     {describe_season(data, baselines.naive_season)}")
 
@@ -148,7 +148,7 @@ def calibrate_and_test(
     }
     content["test"] = forecaster.results().content()
     # the checkpoint may be a copy of that of the run that is continued, with the settings of that run
-    content["hyper_parameters"] = plain_settings(config)
+    content["hyper_parameters"] = resolved_settings(config)
     return Best(path, content, validation_mse)
 
 

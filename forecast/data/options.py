@@ -27,7 +27,7 @@ class ScalingOptions:
             checkpoint has its own.
 
     Raises:
-        ConfigError: an option that cannot be.
+        ConfigError: an option has a value that is not allowed.
     """
 
     scaler: str = "standard"
@@ -66,7 +66,7 @@ class DataOptions(ScalingOptions):
         seed: of the order of the training windows.
 
     Raises:
-        ConfigError: an option that cannot be; numbers are whole and at least 1.
+        ConfigError: an option has a value that is not allowed; numbers are whole and at least 1.
     """
 
     name: str

@@ -16,7 +16,7 @@ from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.window_starts import spread_stride
 from forecast.evaluation.covariate_steps import covariates_of_linear
 from forecast.evaluation.gram import Gram, window_gram
-from forecast.evaluation.linear_fit import Choice, choose, fit_and_test_grams, fit_choice, fit_plain
+from forecast.evaluation.linear_fit import Choice, choose, fit_and_test_grams, fit_choice, fit_least_squares
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.models.linear_model import LinearWeights
 
@@ -176,7 +176,7 @@ class FittedBaselines:
         train = data.windows["train"]
         gram = window_gram(train)
         choice = choose(fit_and_test_grams(data, gram)) if gram.steps.kinds else None
-        linear = fit_choice(gram, choice) if choice else fit_plain(gram, RIDGE)
+        linear = fit_choice(gram, choice) if choice else fit_least_squares(gram, RIDGE)
         values = TargetValues(train.values, train.target_index, data.target_scaler)
         naive_mae = seasonal_naive_mae(values, data.rows["train"], data.season)
         return cls(linear, naive_mae, choose_season(data), data.panel.ids.tolist(), gram, choice)

@@ -49,7 +49,7 @@ class Errors:
         return scores | {"mse": squared, "mae": absolute}
 
     @property
-    def share_measured(self) -> float:
+    def observed_fraction(self) -> float:
         """Share of the values over all windows, steps and variables that are known."""
         return float(self.step_counts.sum() / (self.n_windows * self.step_counts.numel()))
 
@@ -128,7 +128,7 @@ def window_errors(
     """Scaled squared and absolute errors of each window, in float64 on the CPU, averaged over all its values.
 
     A missing true value counts as an error of 0. Divided by the share of the values that are known
-    (`Errors.share_measured`), the errors of all windows have the mean `mse` or `mae`.
+    (`Errors.observed_fraction`), the errors of all windows have the mean `mse` or `mae`.
     """
     error = (prediction.float() - target).flatten(1).cpu().double()
     error = torch.where(target.flatten(1).cpu().isnan(), 0.0, error)

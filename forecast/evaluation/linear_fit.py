@@ -76,7 +76,7 @@ def fit_choice(gram: Gram, choice: Choice) -> LinearWeights:
     )
 
 
-def fit_plain(gram: Gram, ridge: float) -> LinearWeights:
+def fit_least_squares(gram: Gram, ridge: float) -> LinearWeights:
     """Fit the linear model of the whole window, without covariates, to the windows of a Gram matrix."""
     weight, _ = solve_recent(gram, gram.seq_len, ridge, ())
     return own_past(weight.float().cpu())

@@ -61,7 +61,7 @@ class Tested:
 
     Attributes:
         mse: of the model and of each baseline, by name.
-        coverage: share of the true values that each interval held, by method and level.
+        coverage: share of the true values that each interval covered, by method and level.
     """
 
     mse: dict[str, float]

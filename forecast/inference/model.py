@@ -61,7 +61,9 @@ class TrainedModel:
         except ForecastError:
             raise
         except Exception as error:  # any part of the file may be wrong
-            raise CheckpointError(f"{path}: it is not laid out as a checkpoint of ours") from error
+            raise CheckpointError(
+                f"{path}: it does not have the layout of a checkpoint of this program"
+            ) from error
 
     def _take(self, content: dict[str, Any]) -> None:
         path = self.path

@@ -47,7 +47,7 @@ def describe_coverage(test: Tested, method: str, levels: list[Level]) -> list[st
     """The coverage of each level, where the test measured intervals of this method."""
     measured = test.coverage.get(method, {})
     return [
-        f"the {level:g}% interval held {measured[f'{level:g}']:.1%} of the values"
+        f"the {level:g}% interval covered {measured[f'{level:g}']:.1%} of the values"
         for level in levels
         if math.isfinite(measured.get(f"{level:g}", math.nan))
     ]

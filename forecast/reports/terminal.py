@@ -58,4 +58,4 @@ def describe_interval(score: Mapping[str, float]) -> str:
     if math.isnan(score["coverage"]):
         return "was not scored: no true value is known"
     width = f"{score['width']:.3f} scaled, {score['width_raw']:.4g} in data units"
-    return f"holds {100 * score['coverage']:.1f}%, width {width}"
+    return f"covers {100 * score['coverage']:.1f}%, width {width}"

@@ -195,7 +195,7 @@ COMMAND_KEYS = (
     Key("entity", PLACE, text=True),
     Key("mode", PLACE),
     # benchmark, convert
-    *(Key(name, RESULT) for name in ("benchmark", "kinds", "device", "precision", "memory")),
+    *(Key(name, RESULT) for name in ("benchmark", "attention_types", "device", "precision", "memory")),
     Key("threads", SPEED, takes=Takes.COUNT_OR_NULL),
     Key("repeats", RESULT, limits=UP_TO_A_MILLION),
     Key("chunk", SPEED),

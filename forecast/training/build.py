@@ -23,7 +23,7 @@ from forecast.training.warm_start_data import WarmStartData
 AnyCallback = TypeVar("AnyCallback", bound=Callback)
 
 
-def plain_settings(config: DictConfig) -> dict[str, Any]:
+def resolved_settings(config: DictConfig) -> dict[str, Any]:
     """Return the configuration as plain values, with all interpolations resolved."""
     return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
 
@@ -83,7 +83,7 @@ def make_forecaster(
         optimizer=instantiate(config.optimizer),
         schedule=instantiate(config.schedule),
         fitted=fitted,
-        config=plain_settings(config),
+        config=resolved_settings(config),
     )
 
 

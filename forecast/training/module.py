@@ -145,7 +145,7 @@ class Forecaster(L.LightningModule):
         else:
             if self.model.shrinkage is not None:
                 windows = self._sum_over_processes(self.validation_windows)
-                self.validation_windows = windows / self.errors[MODEL].share_measured
+                self.validation_windows = windows / self.errors[MODEL].observed_fraction
             self._log_scores("val", ("mse", "mae"))
 
     @property
@@ -190,7 +190,7 @@ class Forecaster(L.LightningModule):
     def on_test_epoch_end(self) -> None:
         self._compute_errors()
         self._log_scores("test", SCORES)
-        share, windows = self.errors[MODEL].share_measured, self.test_windows
+        share, windows = self.errors[MODEL].observed_fraction, self.test_windows
         self.test_windows = {name: self._sum_over_processes(windows[name]) / share for name in windows}
         self.intervals = {name: sums.compute() for name, sums in self._interval_sums.items()}
 

@@ -96,7 +96,7 @@ def model_sizes(runner: Runner) -> tuple[str, ...]:
 def profile(runner: Runner) -> dict[str, Any]:
     """Profile a training step of probsparse, and the mixing of every attention type."""
     length = 64 if runner.quick else 4096
-    step = ("benchmark=model", f"benchmark.lengths=[{windows(runner)[0]}]", "kinds=[probsparse]")
+    step = ("benchmark=model", f"benchmark.lengths=[{windows(runner)[0]}]", "attention_types=[probsparse]")
     mixing = ("benchmark.part=mixing", f"benchmark.lengths=[{length}]", f"benchmark.tokens={32 * length}")
     path = runner.scratch / "profile.json"
     found = {}

@@ -35,7 +35,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--root", type=folder, default=ROOT / "data", metavar="FOLDER",
         help="folder of the data files, which are downloaded if they are missing (default: data)",
     )  # fmt: skip
-    parser.add_argument("--kinds", metavar="KIND,KIND", help="only these attention types")
+    parser.add_argument("--attention-types", metavar="TYPE,TYPE", help="only these attention types")
     parser.add_argument("--seeds", metavar="N,N", help="only these seeds")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cells whose name contains TEXT")
     parser.add_argument("--list", action="store_true", help="list the cells, and whether they are finished")
@@ -51,19 +51,19 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         said = "no table was named" if options.table is None else f"there is no table {options.table}"
         parser.error(f"{said}: choose one of {', '.join(TABLES)}")
     try:
-        options.cells = chosen(TABLES[options.table], options.kinds, options.seeds, options.only)
+        options.cells = chosen(TABLES[options.table], options.attention_types, options.seeds, options.only)
     except ValueError as error:
         parser.error(str(error))
     return options
 
 
-def chosen(cells: Sequence[Cell], kinds: str | None, seeds: str | None, text: str) -> list[Cell]:
+def chosen(cells: Sequence[Cell], types: str | None, seeds: str | None, text: str) -> list[Cell]:
     """Select cells by attention type, seed and a part of the name. Raises ValueError for values that no cell has."""
     table = cells[0].table
     found = list(cells)
-    if kinds is not None:
+    if types is not None:
         there = [kind for kind in KINDS if any(cell.kind == kind for cell in cells)]
-        names = among(kinds, there, f"--kinds: {table} has")
+        names = among(types, there, f"--attention-types: {table} has")
         found = [cell for cell in found if cell.kind in names]
     if seeds is not None:
         numbers = among(seeds, list(dict.fromkeys(str(cell.seed) for cell in cells)), f"--seeds: {table} has")

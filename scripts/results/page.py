@@ -85,7 +85,7 @@ TITLES = {
     "windows": "Longer windows",
     "recall": "Recall over thousands of steps",
     "ablation": "Contribution of each component",
-    "covariates": "Covariates that are known ahead",
+    "covariates": "Future covariates",
     "informer2020": "Settings of the Informer paper",
     "ettm": "ETT, every 15 minutes",
     "electricity": "Electricity, 321 clients",

@@ -104,7 +104,7 @@ def test_no_mixing_has_every_projection_and_returns_the_values() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("kinds=[full,sparse]", "kinds: sparse is unknown"),
+        ("attention_types=[full,sparse]", "attention_types: sparse is unknown"),
         ("benchmark.lengths=[12/6/3]", "whole number such as 512"),
         ("benchmark.lengths=[0]", "whole number such as 512"),
         ("benchmark.part=all", "benchmark.part=all must be one of layer, mixing"),
@@ -117,7 +117,14 @@ def test_mistakes_are_refused(override: str, message: str) -> None:
 
 
 def test_the_command_leaves_a_table_and_a_picture(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "forecast.benchmark", *SMALL, "repeats=2", "kinds=[full,linear]"]
+    command = [
+        sys.executable,
+        "-m",
+        "forecast.benchmark",
+        *SMALL,
+        "repeats=2",
+        "attention_types=[full,linear]",
+    ]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     (folder,) = (tmp_path / "runs").iterdir()
     content = json.loads((folder / "benchmark.json").read_text())

@@ -158,7 +158,7 @@ def test_the_folder(name: str, run, explained, tmp_path: Path, capsys) -> None:
         assert number in out
     assert not list(tmp_path.glob(".*"))
     importance = pd.read_csv(folder / "importance.csv")
-    assert np.isfinite(importance[["mse", "mse_deviation", "mae", "mae_deviation"]]).all(axis=None)
+    assert np.isfinite(importance[["mse", "mse_std", "mae", "mae_std"]]).all(axis=None)
     columns = {"load"} if name == "full" else {"load", "temperature", "all 2 columns"}
     for part in ("history", "level", "lags"):
         assert set(importance.loc[importance["part"] == part, "input"]) == columns

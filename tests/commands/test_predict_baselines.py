@@ -182,7 +182,7 @@ def test_the_lines_repeat_what_the_test_found(
     assert answer(monkeypatch, "predict", tmp_path, *options) == 0
     out = capsys.readouterr().out
     coverage = model.test.coverage["conformal"]["80"]
-    assert f"test       the 80% interval held {coverage:.1%} of the values" in out
+    assert f"test       the 80% interval covered {coverage:.1%} of the values" in out
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics["intervals"]["conformal"]["80"]["coverage"] == coverage
     best = metrics["best_baseline"]
@@ -193,4 +193,4 @@ def test_the_lines_repeat_what_the_test_found(
     out = capsys.readouterr().out
     assert "naive in place of the trained model: repeats the last value" in out
     assert "80%, adaptive, moved by the errors of 90 earlier forecasts" in out
-    assert "interval held" not in out  # the test measured no intervals of baselines
+    assert "interval covered" not in out  # the test measured no intervals of baselines

@@ -41,7 +41,13 @@ FEWER = {
     "n_trials=20": "n_trials=4",
     ",8192]": "]",
 }
-SMALL_BENCHMARK = ("repeats=1", "kinds=[full,linear]", "model.d_model=8", "model.n_heads=2", "memory=false")
+SMALL_BENCHMARK = (
+    "repeats=1",
+    "attention_types=[full,linear]",
+    "model.d_model=8",
+    "model.n_heads=2",
+    "memory=false",
+)
 MAKES = {  # what a command that takes no training settings leaves behind
     "check": [],
     "convert": ["big.store/store.json"],

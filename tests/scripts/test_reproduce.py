@@ -121,8 +121,14 @@ def test_published_scores_are_those_of_the_experiments() -> None:
         ([], "no table was named: choose one of ett, load"),
         (["etth1"], "there is no table etth1: choose one of ett, load"),
         (["ett", "--jobs", "0"], "argument --jobs: 0 is not a whole number of at least 1"),
-        (["ett", "--kinds", "full,quick"], "--kinds: ett has no quick: choose among full,probsparse,linear"),
-        (["ablation", "--kinds", "linear"], "--kinds: ablation has no linear: choose among full"),
+        (
+            ["ett", "--attention-types", "full,quick"],
+            "--attention-types: ett has no quick: choose among full,probsparse,linear",
+        ),
+        (
+            ["ablation", "--attention-types", "linear"],
+            "--attention-types: ablation has no linear: choose among full",
+        ),
         (["windows", "--seeds", "1,2"], "--seeds: windows has no 2: choose among 1"),
         (["ett", "--seeds", ""], "--seeds: ett has no empty name"),
         (["ett", "--only", "etth3"], "--only: no cell of ett so chosen has etth3 in its name"),
@@ -141,7 +147,7 @@ def test_mistakes_are_told_in_a_line(
 
 
 def test_cells_are_chosen() -> None:
-    cells = parse(["ett", "--kinds", "full,linear", "--seeds", "2", "--only", "etth2/96/"]).cells
+    cells = parse(["ett", "--attention-types", "full,linear", "--seeds", "2", "--only", "etth2/96/"]).cells
     assert [cell.name for cell in cells] == ["etth2/96/full/s2", "etth2/96/linear/s2"]
 
 

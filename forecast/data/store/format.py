@@ -93,7 +93,7 @@ def _read_description(file: Path) -> dict[str, Any]:
         raise DataError(f"{file.name} has version {quote(about.get('version'))}, and {VERSION} is read here")
     for key, kind in _KEYS.items():
         if type(about.get(key)) is not kind:
-            raise DataError(f"{file.name} has no {key} that can be")
+            raise DataError(f"{file.name}: {key} is missing or has the wrong type")
     if type(about.get("utc_offset")) not in (int, type(None)):
         raise DataError(f"{file.name}: utc_offset is neither a whole number of minutes nor null")
     if not is_zone(about.get("timezone")):
@@ -105,7 +105,7 @@ def _read_description(file: Path) -> dict[str, Any]:
     counts = all(type(count) is int and 0 <= count < about["rows"] for count in missing)
     lengths = {len(part) for part in (*ranges, missing)}
     if about["rows"] < 1 or not columns or not numbers or not counts or lengths != {len(columns)}:
-        raise DataError(f"{file.name} contradicts itself")
+        raise DataError(f"{file.name}: its columns, ranges and counts do not match")
     return about
 
 

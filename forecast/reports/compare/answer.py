@@ -35,7 +35,7 @@ def answer(task: Task) -> str:
 
 def recommend(task: Task, equivalent: list[Entry]) -> str:
     """Return the name of the fastest of the best variant and its equivalent ones, and why it is recommended."""
-    best, lowest = task.best, format_number(*task.best.mean_and_deviation("mse"))
+    best, lowest = task.best, format_number(*task.best.mean_and_std("mse"))
     if len(task.variants) == 1:
         return (
             f"{fastest_name(best)}: all variants make the same forecasts, and it is the fastest{cost(best)}."

@@ -41,7 +41,7 @@ def describe_results(task: Task) -> list[str]:
 
 def describe_best(task: Task) -> str:
     """Return which variant has the lowest MSE."""
-    return f"{task.best.name} has the lowest MSE: {format_number(*task.best.mean_and_deviation('mse'))}."
+    return f"{task.best.name} has the lowest MSE: {format_number(*task.best.mean_and_std('mse'))}."
 
 
 def describe_other_variants(task: Task) -> list[str]:

@@ -204,7 +204,7 @@ def make_overview_table(tasks: Sequence[Task]) -> HtmlTable:
         cells = [
             Cell.from_text(task.title), Cell.from_number(float(len(task.best.losses))),
             Cell.from_number(float(len(task.variants))), Cell.from_text(task.best.name),
-            Cell.from_number(*task.best.mean_and_deviation("mse")),
+            Cell.from_number(*task.best.mean_and_std("mse")),
             make_score_cell(task, task.best, skill, math.nan), Cell.from_text(task.best_baseline.name),
         ]  # fmt: skip
         rows.append(("", cells))

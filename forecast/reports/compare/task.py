@@ -46,13 +46,13 @@ class Entry:
             found.append(math.nan if value is None else float(value))
         return found
 
-    def mean_and_deviation(self, score: str) -> tuple[float, float]:
+    def mean_and_std(self, score: str) -> tuple[float, float]:
         """Return the mean and the standard deviation of a score over the seeds."""
         return mean_and_std(self.values(score))
 
     def mean(self, score: str) -> float:
         """Return the mean of a score over the seeds."""
-        return self.mean_and_deviation(score)[0]
+        return self.mean_and_std(score)[0]
 
     @cached_property
     def losses(self) -> np.ndarray:

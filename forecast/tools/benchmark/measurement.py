@@ -28,7 +28,7 @@ Row = dict[str, Any]
 def measure_cases(config: DictConfig, device: str) -> list[Row]:
     """Return one row per case: seconds (median, fastest, slowest), peak MiB, windows or sequences in the batch."""
     cases = list_cases(config)
-    if omitted := [kind for kind in config.kinds if kind not in {case.kind for case in cases}]:
+    if omitted := [kind for kind in config.attention_types if kind not in {case.kind for case in cases}]:
         print(f"omitted: {', '.join(omitted)} cannot serve benchmark.role={config.benchmark.role}")
     settings = config.copy()
     OmegaConf.resolve(settings)  # the process that measures memory gets plain values

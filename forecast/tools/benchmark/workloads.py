@@ -57,9 +57,9 @@ def list_cases(config: DictConfig) -> list[Case]:
     """
     check_choices(config)
     known = sorted(path.stem for path in (CONF / "attention").glob("*.yaml"))
-    for kind in config.kinds:
+    for kind in config.attention_types:
         if kind not in known:
-            raise ConfigError(f"kinds: {kind} is unknown; choose from {', '.join(known)}")
+            raise ConfigError(f"attention_types: {kind} is unknown; choose from {', '.join(known)}")
     lengths = [str(length) for length in config.benchmark.lengths]
     parts = 3 if config.benchmark.name == "model" else 1
     for length in lengths:
@@ -68,10 +68,11 @@ def list_cases(config: DictConfig) -> list[Case]:
                 "seq_len/label_len/pred_len such as 96/48/24" if parts == 3 else "a whole number such as 512"
             )
             raise ConfigError(f"benchmark.lengths: {length} must be {form}")
-    kinds = [kind for kind in config.kinds if can_serve_role(config, kind)]
+    kinds = [kind for kind in config.attention_types if can_serve_role(config, kind)]
     if not kinds:
+        role = config.benchmark.get("role")
         raise ConfigError(
-            f"kinds: none of {list(config.kinds)} can serve benchmark.role={config.benchmark.get('role')}"
+            f"attention_types: none of {list(config.attention_types)} can serve benchmark.role={role}"
         )
     if config.benchmark.get("part") == "layer" and config.benchmark.role != "cross":
         kinds.append(NO_MIXING)
@@ -94,7 +95,7 @@ def check_choices(config: DictConfig) -> None:
             raise ConfigError(f"{key}={value} must be one of {', '.join(allowed)}")
     if config.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device=cuda: PyTorch finds no GPU; use device=cpu or device=auto")
-    for key in ("kinds", "benchmark.lengths"):
+    for key in ("attention_types", "benchmark.lengths"):
         values = list(map(str, OmegaConf.select(config, key)))
         if not values or len(set(values)) < len(values):
             raise ConfigError(f"{key}={values} must list at least one value, and each only once")

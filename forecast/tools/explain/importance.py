@@ -52,9 +52,9 @@ class Importance:
 
     group: InputGroup
     mse: float
-    mse_deviation: float
+    mse_std: float
     mae: float
-    mae_deviation: float
+    mae_std: float
 
 
 class WindowSample:
@@ -130,7 +130,7 @@ def measure_importance(forecast: Forecast, sample: WindowSample, repeats: int) -
     together = name_together(data)
     found = list(measure(list_inputs(data), "Permuting inputs"))
     singles = [one for one in found if one.group.kind in PAST and one.group.name != together]
-    read = {one.group.name for one in singles if one.mse or one.mse_deviation}
+    read = {one.group.name for one in singles if one.mse or one.mse_std}
     if len(read) == 1 and len(data.feature_columns) <= MAX_COLUMNS:
         found = [one for one in found if one.group.name != together or one.group.kind not in PAST]
     lagged = [one for one in singles if one.group.kind == InputKind.HISTORY and one.group.name in read]

@@ -66,8 +66,8 @@ def importance_figure(found: Sequence[Importance], title: str) -> Figure:
 
 def find_limits(bars: Sequence[Importance]) -> tuple[float, float]:
     """The ends of an axis that holds all bars, their deviations and their numbers."""
-    low = min(0.0, *(one.mse - one.mse_deviation for one in bars))
-    high = max(1e-12, *(one.mse + one.mse_deviation for one in bars))
+    low = min(0.0, *(one.mse - one.mse_std for one in bars))
+    high = max(1e-12, *(one.mse + one.mse_std for one in bars))
     return low - 0.02 * (high - low), high + 0.15 * (high - low)
 
 
@@ -80,7 +80,7 @@ def draw_bars(axis: Axes, bars: Sequence[Importance]) -> None:
     """Draw one bar for each group from top to bottom, with its value."""
     places = np.arange(len(bars))
     values = np.array([one.mse for one in bars])
-    deviations = np.array([one.mse_deviation for one in bars])
+    deviations = np.array([one.mse_std for one in bars])
     axis.barh(places, values, height=0.7, color=FIRST)
     axis.errorbar(values, places, xerr=deviations, fmt="none", ecolor=TRUTH_COLOUR, elinewidth=1, capsize=2)
     for place, value, deviation in zip(places, values, deviations, strict=True):

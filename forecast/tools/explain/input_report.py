@@ -94,7 +94,7 @@ class InputStudy:
     def lines(self) -> Iterator[str]:
         """The most important inputs, the most important first."""
         for one in sorted(self.found, key=lambda one: -one.mse)[:MAX_NAMED]:
-            yield f"{one.group.label} {one.mse:+.3g} ± {one.mse_deviation:.2g}"
+            yield f"{one.group.label} {one.mse:+.3g} ± {one.mse_std:.2g}"
 
     def pictures(self) -> list[Picture]:
         """The importance of all inputs, and the contributions to the forecast of one target."""
@@ -114,7 +114,7 @@ class InputStudy:
 
     def write_tables(self, folder: Path) -> None:
         """Write importance.csv and contributions.csv."""
-        numbers = ("mse", "mse_deviation", "mae", "mae_deviation")
+        numbers = ("mse", "mse_std", "mae", "mae_std")
         scores = {name: [getattr(one, name) for one in self.found] for name in numbers}
         importance = tabulate_groups([one.group for one in self.found]).assign(**scores)
         importance.to_csv(folder / "importance.csv", index=False)

@@ -81,9 +81,9 @@ def _write_call(data: Mapping[str, Any], dates: Sequence[str]) -> list[str]:
 
 
 class Times(StrEnum):
-    """What the texts of dates mean, which says how they come onto the clock of training."""
+    """What the texts of dates mean, from which follows how they are converted to the UTC offset of training."""
 
-    PLAIN = "on the clock"
+    SAME_OFFSET = "with the UTC offset of training, which they do not name"
     DAYS = "days, whose UTC offset is left out"
     INSTANTS = "with a UTC offset"
     LOCAL = "local times of data.timezone, or with a UTC offset"
@@ -93,7 +93,7 @@ class Times(StrEnum):
         """What the texts mean that were read with these settings onto this clock."""
         date_format = data.get("date_format") or ""
         if clock.timezone is None or date_format in ("unix", "unix_ms"):
-            return cls.PLAIN
+            return cls.SAME_OFFSET
         if clock.utc_offset is None:
             return cls.DAYS
         return cls.INSTANTS if data.get("timezone") is None or "%z" in date_format else cls.LOCAL

@@ -188,7 +188,7 @@ def test_errors_count_measured_values() -> None:
     assert errors.scores()["rmse_raw"] == pytest.approx(np.mean(raw))
     windows = window_errors(prediction, target)
     np.testing.assert_allclose(windows[:, 0], np.nansum(squared.reshape(30, -1), axis=1) / 15, rtol=1e-6)
-    assert (windows.mean(0) / errors.share_measured).tolist() == pytest.approx(
+    assert (windows.mean(0) / errors.observed_fraction).tolist() == pytest.approx(
         [errors.scores()["mse"], errors.scores()["mae"]], rel=1e-6
     )
 

@@ -18,7 +18,7 @@ from forecast.evaluation.baselines import (
 from forecast.evaluation.error_sums import new_error_sums
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.gram import window_gram
-from forecast.evaluation.linear_fit import fit_plain
+from forecast.evaluation.linear_fit import fit_least_squares
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.evaluation.names import BASELINES
 from forecast.models.linear_model import own_past
@@ -40,7 +40,7 @@ def windows(first_row: int = 0, count: int | None = None, target_index: list[int
 
 
 def fit_linear(split: Windows, ridge: float = RIDGE) -> Linear:
-    return Linear(fit_plain(window_gram(split), ridge))
+    return Linear(fit_least_squares(window_gram(split), ridge))
 
 
 def test_naive_repeats_the_last_value_of_the_targets() -> None:

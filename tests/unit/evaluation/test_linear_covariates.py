@@ -19,7 +19,7 @@ from forecast.evaluation.linear_fit import (
     choose,
     fit_and_test_grams,
     fit_choice,
-    fit_plain,
+    fit_least_squares,
     solve_recent,
 )
 from forecast.models.linear_model import LinearModel, LinearWeights
@@ -162,7 +162,7 @@ def test_without_covariates_nothing_is_chosen() -> None:
     data = ready(planted().drop(columns=["wind", "price"]), future_covariates=(), past_covariates=())
     fitted = FittedBaselines.fit(data)
     assert fitted.choice is None
-    expected = fit_plain(window_gram(data.windows["train"]), PLAIN)
+    expected = fit_least_squares(window_gram(data.windows["train"]), PLAIN)
     assert torch.equal(fitted.linear.own, expected.own)
 
 

@@ -47,7 +47,7 @@ SCORED = {"coverage": 0.8125, "width": 1.2345, "width_raw": 98.765, "score": 2.0
 @pytest.mark.parametrize(
     ("score", "words"),
     [
-        (SCORED, "holds 81.2%, width 1.234 scaled, 98.77 in data units"),
+        (SCORED, "covers 81.2%, width 1.234 scaled, 98.77 in data units"),
         ({**SCORED, "coverage": math.nan, "width": math.nan}, "was not scored: no true value is known"),
     ],
 )
@@ -57,4 +57,4 @@ def test_an_interval_in_words(score: dict[str, float], words: str) -> None:
 
 def test_a_coverage_that_was_not_measured_is_not_told() -> None:
     test = Tested(mse={}, coverage={"conformal": {"80": 0.75, "95": math.nan}})
-    assert describe_coverage(test, "conformal", [80, 95]) == ["the 80% interval held 75.0% of the values"]
+    assert describe_coverage(test, "conformal", [80, 95]) == ["the 80% interval covered 75.0% of the values"]

@@ -26,7 +26,7 @@ def test_seeds_form_a_variant(pair: Path) -> None:
     (task,) = compared(pair)
     assert [entry.name for entry in task.variants] == ["full", "linear"]
     assert [[run.metrics["seed"] for run in entry.runs] for entry in task.variants] == [[1, 2], [1, 2]]
-    assert task.best.mean_and_deviation("mse") == pytest.approx((0.415, 0.01 / math.sqrt(2)))
+    assert task.best.mean_and_std("mse") == pytest.approx((0.415, 0.01 / math.sqrt(2)))
     assert task.settings == {"full": {"attention": "full"}, "linear": {"attention": "linear"}}
     assert task.shared["seq_len"] == "336"
     assert "model.attention.name" not in task.shared

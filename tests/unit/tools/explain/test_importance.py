@@ -86,13 +86,13 @@ def test_planted_importances_are_found(eval_stride: int) -> None:
     assert sorted(order, key=lambda name: -found[name].mse) == order
     none = found["b, future covariate"]
     assert abs(none.mse) < 0.01 * found["a, future covariate"].mse
-    assert abs(none.mse) < 3 * none.mse_deviation
+    assert abs(none.mse) < 3 * none.mse_std
     for name in ("y, lags 25–48", "day of week, calendar", "day of year, calendar"):
-        assert (found[name].mse, found[name].mse_deviation) == (0, 0)
+        assert (found[name].mse, found[name].mse_std) == (0, 0)
     for one in found.values():
         if one.mse > 0.001:
-            assert one.mse > 5 * one.mse_deviation
-            assert one.mae > 5 * one.mae_deviation
+            assert one.mse > 5 * one.mse_std
+            assert one.mae > 5 * one.mae_std
 
 
 def test_contributions_of_a_linear_model_are_those_of_its_coefficients() -> None:
