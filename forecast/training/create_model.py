@@ -1,5 +1,6 @@
 """Construction of a model from the configuration's group `model`."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -44,14 +45,27 @@ def create_model(
     """Construct a model with its settings and the sizes that follow from the data.
 
     Raises:
-        ConfigError: `model._target_` is not a subclass of `ForecastModel`.
+        ConfigError: `model._target_` is not a subclass of `ForecastModel`, or does not take one of the settings.
         ValueError: the model refuses a size.
     """
-    model_class(settings)
+    check_settings(model_class(settings), settings)
     make = instantiate(settings if isinstance(settings, DictConfig) else OmegaConf.create(settings))
     return make(
         n_features=n_features, n_targets=n_targets, n_time_features=n_time_features, n_quantiles=n_quantiles
     )
+
+
+def check_settings(model: type[ForecastModel], settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError for settings that the constructor of a model does not take."""
+    parameters = inspect.signature(model).parameters
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    unknown = [f"model.{key}" for key in settings if not key.startswith("_") and key not in parameters]
+    if unknown:
+        raise ConfigError(
+            f"{', '.join(unknown)}: {model.__name__} has no such option: leave it out; with an experiment that "
+            "sets it, leave model= out"
+        )
 
 
 def fits(make: Callable[[], nn.Module], weights: Mapping[str, torch.Tensor]) -> bool:

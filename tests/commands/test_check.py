@@ -267,6 +267,19 @@ def test_one_series_of_a_long_file_is_a_table(monkeypatch, tmp_path: Path) -> No
         assert content["baselines"]["scores"][name] == pytest.approx(scores, rel=1e-6)
 
 
+def test_that_the_gaps_of_a_store_are_not_examined_is_said(monkeypatch, tmp_path: Path, capsys) -> None:
+    frame = table(600, "h", 24)
+    frame[frame.index % 24 < 20].to_csv(tmp_path / "my.csv", index=False)
+    assert (
+        run(monkeypatch, tmp_path, "data.path=my.csv", "data.freq=h", "output=my.store", name="convert") == 0
+    )
+    note = "whether these rows follow a calendar, such as weekends, is not examined for a store"
+    for place, is_told in (("data.path=my.csv", False), ("data.path=my.store", True)):
+        capsys.readouterr()
+        assert run(monkeypatch, tmp_path, place, f"data={place.rpartition('.')[2]}", "overwrite=true") == 0
+        assert (note in " ".join(capsys.readouterr().out.split())) == is_told
+
+
 def test_a_store_is_described_as_its_table(monkeypatch, tmp_path: Path) -> None:
     table(600, "h", 24).to_csv(tmp_path / "my.csv", index=False)
     assert run(monkeypatch, tmp_path, "data.path=my.csv", "output=my.store", name="convert") == 0

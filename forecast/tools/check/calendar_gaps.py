@@ -21,7 +21,7 @@ def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
     A gap that is longer than a week of the calendar's dates is missing data, and no holidays.
     """
     offset = parse_frequency(panel.freq)
-    if panel.is_on_disk or not (isinstance(offset, pd.offsets.Tick) or panel.freq in DAYS):
+    if not (isinstance(offset, pd.offsets.Tick) or panel.freq in DAYS):
         return None
     dates = panel.clock.local(dates_with_values(panel))
     span = int((panel.grid_starts + panel.lengths).max() - panel.grid_starts.min())

@@ -37,6 +37,7 @@ class Diagnosis:
         file: the panel of the file.
         panel: the panel that the suggested training reads, without useless columns.
         interpolated: `panel` with lines across its gaps.
+        seeks_calendar: whether a calendar is sought that the gaps follow, which is not done for a store.
         columns: facts about the columns of numbers of the file.
         categories: facts about its columns of text.
         seasons: seasons of the targets, measured on the longest series; `by_column` holds the targets of one series
@@ -52,6 +53,7 @@ class Diagnosis:
     panel: Panel
     interpolated: Panel
     gaps: Gaps
+    seeks_calendar: bool
     columns: list[Column]
     categories: list[CategoryColumn]
     series: SeriesFacts
@@ -110,6 +112,7 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         panel=panel,
         interpolated=interpolated,
         gaps=gaps,
+        seeks_calendar=isinstance(data.source, TableSource),
         columns=columns,
         categories=measure_categories(file),
         series=measure_series(file, gaps, by_series, parts, chosen),

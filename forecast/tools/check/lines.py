@@ -71,6 +71,11 @@ def describe_gaps(found: Diagnosis) -> list[str]:
         if gaps.stretches > 1:
             lines.append(f"the longest: {describe_stretch(gaps.longest)}")
         lines.append("the notes on columns do not count these rows")
+        if not found.seeks_calendar:
+            lines.append(
+                "whether these rows follow a calendar, such as weekends, is not examined for a store: check the file "
+                "that it was converted from"
+            )
     if gaps.missing_numbers:
         places = ", ".join(map(describe_place, gaps.places))
         places = abbreviate(places, gaps.missing_numbers, len(gaps.places))
