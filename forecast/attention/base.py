@@ -63,6 +63,7 @@ class Attention(nn.Module, ABC):
     roles: ClassVar[frozenset[Role]]
     independent_queries: ClassVar[bool] = False  # in role cross, no query influences the output of another
     only_values: ClassVar[bool] = False  # queries and keys have no influence and are not projected
+    selects_queries: ClassVar[bool] = False  # some queries are treated exactly, chosen by a ranking
 
     def __init__(
         self,
@@ -74,11 +75,11 @@ class Attention(nn.Module, ABC):
         share_query_value: bool = False,
     ):
         super().__init__()
-        attention_type = type(self).__name__.removesuffix("Attention").lower()
         check_choice("attention role", role, ROLES)
         if role not in self.roles:
             served = ", ".join(known for known in ROLES if known in self.roles)
-            raise ValueError(f"{attention_type} attention cannot serve role {role!r}; it serves {served}")
+            attention = self.type_name().lower()
+            raise ValueError(f"{attention} attention cannot serve role {role!r}; it serves {served}")
         if d_model < 1 or n_heads < 1 or d_model % n_heads:
             raise ValueError(f"d_model {d_model} is not divisible by n_heads {n_heads} into whole heads")
         check_dropout(dropout)
@@ -89,6 +90,11 @@ class Attention(nn.Module, ABC):
         projections = 1 if self.only_values else 2 if share_query_value else 3
         self.in_projection = nn.Linear(d_model, projections * d_model)
         self.out_projection = nn.Linear(d_model, d_model)
+
+    @classmethod
+    def type_name(cls) -> str:
+        """The name of the class without `Attention`, such as `ProbSparse`."""
+        return cls.__name__.removesuffix("Attention")
 
     def forward(
         self,
@@ -113,9 +119,14 @@ class Attention(nn.Module, ABC):
     ) -> Float[Tensor, "batch heads query_len head_dim"]:
         """Compute one output for each query."""
 
-    def equals_softmax(self, query_len: int, memory_len: int) -> str:
-        """Why the type computes exact softmax attention at these lengths; empty where it does not, or always does."""
-        return ""
+    def why_equal_to_softmax(self, query_len: int, memory_len: int) -> str | None:
+        """Explain why an efficient type computes exact softmax attention at these lengths.
+
+        Returns:
+            The reason, as a predicate such as `keeps every one of 7 queries`. None: the type does not compute softmax
+            attention at these lengths, or it computes it at all lengths.
+        """
+        return None
 
     def project_out(
         self,

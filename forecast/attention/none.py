@@ -5,8 +5,8 @@
 
 A layer keeps the projection of the values, the output projection and the dropout of the other attention types, so that
 a comparison with it measures the mixing and nothing else. An output of zero in roles self and causal would remove these
-projections too. Query and memory of role cross have no position in common; there, the bias of the output projection and
-the residual connection are all that passes, and the decoder receives nothing of the memory.
+projections too. In role cross, queries and memory share no position, so the output is zero before the output
+projection. The decoder then receives only the bias of that projection and its own residual.
 
 Queries and keys only choose what is read, so they are not projected. Cost: no time or memory beyond the projections.
 """

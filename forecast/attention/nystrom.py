@@ -152,9 +152,9 @@ class NystromAttention(Attention):
             bound = conv_kernel**-0.5  # PyTorch's initialisation of a convolution
             self.conv_weight = nn.Parameter(torch.empty(n_heads, 1, conv_kernel, 1).uniform_(-bound, bound))
 
-    def equals_softmax(self, query_len: int, memory_len: int) -> str:
+    def why_equal_to_softmax(self, query_len: int, memory_len: int) -> str | None:
         if min(query_len, memory_len) > self.num_landmarks:
-            return ""
+            return None
         convolution = "" if self.conv_weight is None else "; its convolution is added"
         return f"needs no landmarks for {min(query_len, memory_len)} tokens{convolution}"
 

@@ -168,6 +168,7 @@ class ProbSparseAttention(Attention):
     """
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
+    selects_queries = True
 
     def __init__(
         self,
@@ -185,9 +186,9 @@ class ProbSparseAttention(Attention):
         self.factor = factor
         self.sampling = sampling
 
-    def equals_softmax(self, query_len: int, memory_len: int) -> str:
+    def why_equal_to_softmax(self, query_len: int, memory_len: int) -> str | None:
         keeps_all = sample_size(self.factor, query_len) == query_len
-        return f"keeps every one of {query_len} queries" if keeps_all else ""
+        return f"keeps every one of {query_len} queries" if keeps_all else None
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return probsparse_attention(

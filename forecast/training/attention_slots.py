@@ -34,9 +34,8 @@ def summarize_attention(model: ForecastModel) -> dict[str, SlotSummary]:
         module = model.get_submodule(layer.name)
         if layer.slot not in found and isinstance(module, Attention):
             queries, keys = len(layer.query_steps), len(layer.memory_steps)
-            name = type(module).__name__.removesuffix("Attention")
-            reason = module.equals_softmax(queries, keys)
-            found[layer.slot] = SlotSummary(name, str(module.role), queries, keys, reason)
+            reason = module.why_equal_to_softmax(queries, keys) or ""
+            found[layer.slot] = SlotSummary(module.type_name(), str(module.role), queries, keys, reason)
     return found
 
 

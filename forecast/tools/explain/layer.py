@@ -62,7 +62,7 @@ class Layer:
 
     @property
     def attention_type(self) -> str:
-        return type(self.call.attention).__name__.removesuffix("Attention").lower()
+        return self.call.attention.type_name().lower()
 
     @property
     def slot(self) -> str:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 
-from forecast.attention import ProbSparseAttention
+from forecast.attention import Attention
 from forecast.data import Batch, DataModule
 from forecast.data.clock import clock_of
 from forecast.data.time_features import time_features
@@ -222,8 +222,8 @@ def stack_outputs(outputs: dict[str, Tensor]) -> Float64[Tensor, "batch rows n_t
 def count_allowed_exceptions(network: nn.Module, windows: int) -> int:
     """Number of windows that may differ by more than the tolerance.
 
-    ProbSparse selects the queries with the largest measure. Where two measures are almost equal, rounding can change
-    the selection. All other operations are continuous.
+    Some attention types select queries by a ranking (`selects_queries`). Where two queries rank almost equally,
+    rounding can change the selection. All other operations are continuous.
     """
-    selects = any(isinstance(module, ProbSparseAttention) for module in network.modules())
+    selects = any(isinstance(module, Attention) and module.selects_queries for module in network.modules())
     return windows // WINDOWS_PER_EXCEPTION if selects else 0
