@@ -30,7 +30,8 @@ SUFFIX = {"onnx": ".onnx", "torch_export": ".pt2"}
 
 def export(config: DictConfig) -> None:
     """Trace the forecast, write it to a temporary file, compare that file with PyTorch, and move it into place."""
-    path = check_options(config)
+    check_options(config)
+    path = choose_output(config)
     beside = path.with_suffix(".json")
     check_output_files(path, beside, overwrite=config.overwrite)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
@@ -59,8 +60,8 @@ def export(config: DictConfig) -> None:
     print_report(path, about, checked, reading)
 
 
-def check_options(config: DictConfig) -> Path:
-    """Return the path of the file to write. Raises ConfigError for an invalid option."""
+def check_options(config: DictConfig) -> None:
+    """Raise ConfigError for an invalid option."""
     check_checkpoint(config)
     if config.format not in SUFFIX:
         raise ConfigError(f"format={config.format} is not one of {', '.join(SUFFIX)}")
@@ -70,6 +71,10 @@ def check_options(config: DictConfig) -> Path:
         raise ConfigError(f"tolerance={config.tolerance} must be above 0")
     if config.check_windows is not None and config.check_windows < 1:
         raise ConfigError(f"check_windows={config.check_windows} must be at least 1, or null for all")
+
+
+def choose_output(config: DictConfig) -> Path:
+    """Return the path of the file to write. Raises ConfigError for a name that does not suit the format."""
     path = Path(config.output or f"model{SUFFIX[config.format]}").expanduser()
     if path.suffix != SUFFIX[config.format]:
         raise ConfigError(

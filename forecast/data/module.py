@@ -25,9 +25,7 @@ from forecast.data.time_features import season_candidates
 from forecast.data.window_starts import check_season, choose_eval_stride, find_window_starts
 from forecast.data.windows import Windows
 from forecast.system.errors import ConfigError
-
-GENERIC_NAMES = ("csv", "long", "store")
-"""Names that say no more than the kind of source; the file's name says more."""
+from forecast.system.keys import FILE_SOURCES
 
 
 class DataModule:
@@ -69,7 +67,7 @@ class DataModule:
     def title(self) -> str:
         """The name in tables and figures: the file's name where `name` only says what kind of source it is."""
         path = self.source.path
-        return path.name if path and self.name in GENERIC_NAMES else self.name
+        return path.name if path and self.name in FILE_SOURCES else self.name
 
     @property
     def location(self) -> str:

@@ -1,6 +1,8 @@
 """The options of a data module, the same for every source."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from forecast.data.domain import BoundSetting, TransformSetting, check_domain
 from forecast.data.future_covariates import KnownSteps, check_known_steps
@@ -39,6 +41,13 @@ class ScalingOptions:
     lower: BoundSetting | None = None
     upper: BoundSetting | None = None
     transform: TransformSetting | None = None
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any]) -> "ScalingOptions":
+        """The scaling options among the settings of a data module."""
+        return ScalingOptions(
+            **{one.name: settings[one.name] for one in fields(ScalingOptions) if one.name in settings}
+        )
 
     def __post_init__(self) -> None:
         _check_choice("data.scaler", self.scaler, SCALERS)

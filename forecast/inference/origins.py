@@ -162,15 +162,7 @@ def add_rows_after_ends(panel: Panel, steps: int) -> Panel:
 
 def scale_excerpt(model: TrainedModel, excerpt: Panel, rows: Int64[np.ndarray, " chosen"]) -> ScaledPanel:
     """Scale a panel as in training; a new series by its rows before its origin, `rows[s]`."""
-    saved = model.config["data"]
-    options = ScalingOptions(
-        scaler=saved["scaler"],
-        scale_by=saved.get("scale_by", "series"),
-        holidays=model.holidays,
-        fill=saved.get("fill"),
-        fill_limit=saved.get("fill_limit"),
-        known_steps=saved.get("known_steps"),
-    )
+    options = ScalingOptions.of_settings(model.config["data"])
     scales = Scales.restore("the data", excerpt, model.data_state, RowRanges(excerpt.starts, rows), options)
     return ScaledPanel.of("the data", excerpt, scales, options, season=model.season)
 

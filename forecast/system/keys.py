@@ -213,6 +213,9 @@ HYDRA_KEYS = (
     Key("hydra.run.dir", PLACE, text=True),
 )
 
+FILE_SOURCES = ("csv", "long", "store")
+"""Values of data.name that stand for a user's file; the name of the file says more."""
+
 TABLE = (*RUN_KEYS, *DATA_KEYS, *TASK_KEYS, *MODEL_KEYS, *TRAINING_KEYS, *COMMAND_KEYS, *HYDRA_KEYS)
 ROWS = {row.name: row for row in TABLE}
 

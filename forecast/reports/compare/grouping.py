@@ -11,8 +11,7 @@ from forecast.evaluation.names import BASELINES, SAME_ERROR
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.reports.compare.task import Entry, Task
 from forecast.reports.compare.variant_names import find_differences, format_settings, name_variants
-
-FILE_FORMATS = ("csv", "long", "store")  # values of data.name that stand for a user's file
+from forecast.system.keys import FILE_SOURCES
 
 Item = TypeVar("Item")
 
@@ -68,7 +67,7 @@ def list_series(windows: pd.DataFrame) -> list[str]:
 
 def make_title(run: FinishedRun) -> str:
     metrics = run.metrics
-    data = run.source if metrics["data"] in FILE_FORMATS else metrics["data"]
+    data = run.source if metrics["data"] in FILE_SOURCES else metrics["data"]
     return f"{data}, {metrics['pred_len']} steps ahead, features={metrics['features']}"
 
 
