@@ -23,6 +23,7 @@ from forecast.tools.explain.record import Call, record_calls
 from forecast.tools.explain.timeline import timelines
 from forecast.tools.explain.wandb_run import check_mode, log_folder
 from forecast.tools.explain.window import Window, choose_window, draw_window
+from forecast.training.attention_slots import summarize_attention
 
 SLOTS = ("encoder", "decoder", "cross")
 
@@ -169,13 +170,12 @@ def describe_layers(trained: TrainedModel) -> list[str]:
         return [f"{type(network).__name__} names no attention layers, so none are drawn"]
     if adds_nothing(trained):
         return [
-            "this model is the linear model alone: its attention layers are untrained, do not change the forecast and "
-            "are not drawn"
+            f"this model is the {network.untrained_forecast} alone: its attention layers are untrained, do not change "
+            "the forecast and are not drawn"
         ]
-    attention = trained.config["model"]["attention"]
-    notes = [
-        f"attention {attention['name']}; cross-attention {attention['cross']['_target_'].rsplit('.', 1)[-1]}"
-    ]
+    notes = [f"attention {trained.config['model']['attention']['name']}"]
+    if cross := summarize_attention(network).get("cross"):
+        notes[0] += f"; cross-attention {cross.type.lower()}"
     if network.shrinkage_weight < FULL_WEIGHT:
         notes.insert(
             0, f"shrinkage weight of the attention layers in the forecast: {network.shrinkage_weight:.0%}"

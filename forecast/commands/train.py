@@ -11,8 +11,8 @@ from forecast.checkpoints.contents import completed_epochs, is_untrained
 from forecast.checkpoints.file import find_checkpoint, load_checkpoint, save_checkpoint
 from forecast.data import DataModule
 from forecast.data.missing import missing_shares
-from forecast.evaluation.baselines import FittedBaselines, describe_season
 from forecast.evaluation.conformal import calibrate_baselines
+from forecast.evaluation.fitted_baselines import FittedBaselines, describe_season
 from forecast.evaluation.names import MODEL
 from forecast.reports.series import tabulate_series
 from forecast.system import signals
@@ -146,7 +146,7 @@ def calibrate_and_test(
         name: calibration.state_dict()
         for name, calibration in calibrate_baselines(baselines, data, config.levels).items()
     }
-    content["test"] = forecaster.results().content()
+    content["test"] = forecaster.results.content()
     # the checkpoint may be a copy of that of the run that is continued, with the settings of that run
     content["hyper_parameters"] = resolved_settings(config)
     return Best(path, content, validation_mse)
@@ -165,7 +165,7 @@ def save_results(
     if is_sharded(forecaster.model):  # from here on this process works alone
         forecaster.model = load_whole(make_model(config, data), best.content)
     save_checkpoint(best.content, best.path)
-    results = forecaster.results()
+    results = forecaster.results
     signals.exit_if_received(" after the test")
     facts = {
         **describe_run(config, trainer, forecaster, data, best, memory),
@@ -173,7 +173,8 @@ def save_results(
     }
     metrics = {**results.content(), "n_windows": data.n_windows, **facts}
     examples, by_series = forecast_examples(forecaster, data, results), tabulate_series(data, results)
-    saved = RunReport(Path(config.output_dir), data, metrics, results, by_series, examples)
+    untrained = forecaster.model.untrained_forecast
+    saved = RunReport(Path(config.output_dir), data, metrics, results, by_series, examples, untrained)
     images = report.save_pictures(saved) if config.pictures else {}
     loggers.log_results(trainer.loggers, metrics, results, images, trainer.global_step)
     report.save_tables(saved)

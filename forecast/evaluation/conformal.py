@@ -24,7 +24,7 @@ from torch import Tensor
 
 from forecast.data import Batch, DataModule, Windows
 from forecast.data.scaler import Scaler
-from forecast.evaluation.baselines import WINDOWS_AT_ONCE, FittedBaselines
+from forecast.evaluation.fitted_baselines import WINDOWS_AT_ONCE, FittedBaselines
 from forecast.evaluation.quantiles import Level, bounds, probabilities
 
 PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)

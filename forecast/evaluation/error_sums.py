@@ -6,8 +6,8 @@ from torch import Tensor
 
 from forecast.data import DataModule
 from forecast.data.scaler import Scaler
-from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.errors import N_SUMS, Errors, cell_errors
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.running_sums import RunningSums
 
 

@@ -40,29 +40,6 @@ class Choice:
     kinds: tuple[Kind, ...] = ()
 
 
-def fit_linear(
-    data: DataModule,
-    chosen_on: DataModule,
-    gram: Gram | None,
-    choice: Choice | None = None,
-    *,
-    covariates: bool = True,
-) -> LinearWeights:
-    """Fit a linear model to the training windows of `data`, with the settings chosen on `chosen_on`.
-
-    Args:
-        data: the model is fitted on its training windows.
-        chosen_on: the settings are chosen on its windows.
-        gram: the sums over the training windows of `chosen_on`; None if they are not known.
-        choice: the settings, if they have been chosen.
-        covariates: whether covariates may be read.
-    """
-    gram = window_gram(chosen_on.windows["train"]) if gram is None else gram
-    if choice is None:
-        choice = choose(fit_and_test_grams(chosen_on, gram), covariates=covariates)
-    return fit_choice(gram if data is chosen_on else window_gram(data.windows["train"]), choice)
-
-
 def fit_choice(gram: Gram, choice: Choice) -> LinearWeights:
     """Fit the linear model of a choice to the windows of a Gram matrix; float32 weights on the CPU."""
     own, covariates = fit_lookbacks(gram, choice.depth, choice.ridge, choice.kinds)

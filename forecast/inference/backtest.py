@@ -19,8 +19,8 @@ from forecast.data.scaler import Scaler
 from forecast.data.scales import Scales
 from forecast.evaluation.adaptive import score_adaptive
 from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
-from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration, calibrate, calibrated_levels
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import map_quantiles

@@ -51,7 +51,7 @@ def check_trained_bounds(forecaster: PointForecaster, levels: Sequence[Level], h
     quantiles, pred_len = forecaster.quantiles, forecaster.model.pred_len
     if quantiles is None:
         raise ConfigError(
-            "intervals=quantile needs a model trained with loss=quantile, and more than its linear model: use "
+            "intervals=quantile needs a model trained with loss=quantile, of which an epoch was kept: use "
             "intervals=conformal"
         )
     if horizon > pred_len:

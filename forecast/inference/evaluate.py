@@ -6,7 +6,7 @@ from typing import Any
 import lightning as L
 
 from forecast.data import DataModule
-from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.results import Results
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import CheckpointError, ConfigError
@@ -49,7 +49,7 @@ def evaluate(
     if forecaster.calibration is None:
         trainer.validate(forecaster, datamodule=served, verbose=False)  # calibrates
     trainer.test(forecaster, datamodule=served, verbose=False)
-    results = forecaster.results()
+    results = forecaster.results
     facts = {
         "checkpoint": str(model.path),
         "data": data.name,

@@ -20,14 +20,14 @@ from forecast.data.categories import Categories, encode_categories, indicator_na
 from forecast.data.clock import clock_of
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import parse_frequency, season_length
-from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import trained_quantiles
 from forecast.evaluation.results import Tested
 from forecast.inference.data_config import choose_data_config, keep_as_trained, known_date_column
 from forecast.models import ForecastModel
-from forecast.models.quantile_head import arrange_quantiles
+from forecast.models.quantile_head import arrange_quantiles, take_median
 from forecast.system.errors import CheckpointError, DataError, ForecastError
 from forecast.training.create_model import create_model, fits, model_class
 
@@ -42,8 +42,8 @@ class TrainedModel:
         path: the checkpoint file.
         config: the whole configuration of the run as plain values.
         network: `network(past, past_time, future_time)` on scaled values, in evaluation mode, on the CPU, in float32.
-        quantiles: probabilities of the network's outputs if it was trained with loss=quantile and more than its linear
-            model was kept; else None.
+        quantiles: probabilities of the network's outputs if it was trained with loss=quantile and an epoch of training
+            was kept; else None.
         scaler, target_scaler: scalers of `feature_columns` and of `target_columns`.
         categories: of the covariates that are text, see `forecast.data.categories`.
         freq: time between two rows.
@@ -142,7 +142,7 @@ class TrainedModel:
 
     def point(self, forecast: Tensor) -> Tensor:
         """Point forecast (batch, pred_len, n_targets) of an output of `forecast`: the median of quantiles."""
-        return forecast if self.quantiles is None else forecast[..., len(self.quantiles) // 2]
+        return take_median(forecast, self.quantiles)
 
     def forecast_batch(self, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
         """Scaled point forecasts of a batch of windows."""

@@ -95,9 +95,16 @@ class ForecastModel(nn.Module, ABC):
         return 1.0 if self.shrinkage is None else float(self.shrinkage)
 
     @property
-    def forecasts_untrained(self) -> bool:
-        """Whether the model after `warm_start` competes with the epochs of training for the best checkpoint."""
-        return False
+    def untrained_forecast(self) -> str | None:
+        """Name of what forecasts after `warm_start` and before training, such as `linear model`, for messages.
+
+        It competes with the epochs of training for the best checkpoint. None: nothing does.
+        """
+        return None
+
+    def linear_weights(self) -> LinearWeights | None:
+        """Weights of the linear model that forecasts before training; None where no linear model does."""
+        return None
 
     def warm_start(self, start: WarmStart) -> None:
         """Fit what can be fitted in closed form, before the first gradient step."""
@@ -105,7 +112,7 @@ class ForecastModel(nn.Module, ABC):
     def keep_median(self) -> None:
         """Reduce the outputs of each target to the median, in place.
 
-        Called only where a model that `forecasts_untrained` is used untrained: its other quantiles mean nothing.
+        Called only where a model with an `untrained_forecast` is used untrained: its other quantiles mean nothing.
         """
         raise NotImplementedError(f"{type(self).__name__} forecasts untrained, and has no keep_median()")
 

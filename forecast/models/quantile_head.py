@@ -5,6 +5,8 @@ stands for a gap, softplus(r − 1), between its quantile and the neighbour near
 cannot cross. An output of 0 is a gap of 0.31, about the distance between the deciles of a standard normal distribution.
 """
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -21,6 +23,13 @@ def arrange_quantiles(
     below = raw_to_gap(raw[..., :middle]).flip(-1).cumsum(-1).flip(-1)
     above = raw_to_gap(raw[..., middle + 1 :]).cumsum(-1)
     return torch.cat([median - below, median, median + above], dim=-1)
+
+
+def take_median(
+    forecast: Float[Tensor, "batch pred_len n_targets ..."], quantiles: Sequence[float] | None
+) -> Float[Tensor, "batch pred_len n_targets"]:
+    """Point forecast of a forecast: the median of its last axis, or the forecast itself where it has no `quantiles`."""
+    return forecast if quantiles is None else forecast[..., len(quantiles) // 2]
 
 
 def raw_to_gap(raw: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -15,7 +15,7 @@ from forecast.models.channels import ChannelLayout
 from forecast.models.embedding import sinusoidal_positions
 from forecast.models.informer import AttentionSlots, check_label_len, check_sizes
 from forecast.models.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
-from forecast.models.linear_model import LinearModel
+from forecast.models.linear_model import LinearModel, LinearWeights
 from forecast.models.patches import PatchEmbedding, StepHead
 from forecast.models.quantile_head import gap_to_raw, keep_median_outputs, raw_to_gap, set_gaps
 from forecast.models.size import estimate_informer_size
@@ -38,8 +38,7 @@ class ResidualInformer(ForecastModel):
     the covariates, λ the shrinkage weight: 1 in training, then chosen (`training.shrinkage`). f is zero at the start.
 
     The encoder reads tokens of `patch_len` steps. The decoder reads the encoder's outputs for the last `label_len`
-    steps, then one query for each patch of the horizon: the linear model's forecast and the time embedding of each
-    step.
+    steps, then one query for each patch of the horizon: the linear forecast and the time embedding of each step.
 
     Args:
         n_features, n_targets, n_time_features, n_quantiles, seq_len, label_len, pred_len, attention: see `Informer`.
@@ -139,8 +138,11 @@ class ResidualInformer(ForecastModel):
         )
 
     @property
-    def forecasts_untrained(self) -> bool:
-        return self.linear is not None
+    def untrained_forecast(self) -> str | None:
+        return None if self.linear is None else "linear model"
+
+    def linear_weights(self) -> LinearWeights | None:
+        return None if self.linear is None else self.linear.weights
 
     def warm_start(self, start: WarmStart) -> None:
         """Set the linear model, the target columns, the calendar features and the gaps between quantiles."""
@@ -219,11 +221,9 @@ class ResidualInformer(ForecastModel):
         tokens = self.dropout(tokens + self.positions[: self.past_tokens])
         queries = self.dropout(queries + self.positions[self.past_tokens :])
         queries = channels.select_targets(queries, targets)
-
         memory = self.encoder(channels.to_sequences(tokens))
-        labels = channels.from_sequences(memory, tokens.shape[1])[
-            :, :, self.past_tokens - self.label_tokens :
-        ]
+        labels = channels.from_sequences(memory, tokens.shape[1])
+        labels = labels[:, :, self.past_tokens - self.label_tokens :]
         labels = channels.to_sequences(channels.select_targets(labels, targets))
         horizon = channels.to_sequences(queries)
         x = self.decoder(torch.cat([labels, horizon], dim=1), memory, last=horizon.shape[1])

@@ -9,7 +9,7 @@ from lightning.pytorch.callbacks import Callback, ProgressBar
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.data import DataModule
-from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.quantiles import parse_levels, trained_quantiles
 from forecast.models import ForecastModel
 from forecast.system.errors import ConfigError
@@ -121,4 +121,4 @@ def find_callback(trainer: L.Trainer, callback_class: type[AnyCallback]) -> AnyC
 
 def batches_before_training(model: ForecastModel) -> int:
     """Return `num_sanity_val_steps`: all batches (−1) if the untrained model can be the best, otherwise none."""
-    return -1 if model.forecasts_untrained else 0
+    return 0 if model.untrained_forecast is None else -1

@@ -6,7 +6,6 @@ from forecast.data import DataModule
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.evaluation.covariate_steps import covariates_of_linear
 from forecast.models import ForecastModel
-from forecast.models.linear_model import LinearModel
 
 MAX_NAMED = 8
 """Largest number of columns that a line names."""
@@ -18,13 +17,13 @@ def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> l
     Args:
         model: the model, with its warm start.
         data: its data.
-        untrained: whether the warm start alone forecasts. Where it is no `LinearModel`, its inputs are not known, and
-            all are named.
+        untrained: whether the warm start alone forecasts. Where it has no `linear_weights`, its inputs are not known,
+            and all are named.
     """
-    linear, n_features = find_linear(model), data.n_features
+    linear, n_features = model.linear_weights(), data.n_features
     past: set[int] = set()  # columns, beside the targets, that the model reads
     if linear is not None:
-        past = {position % n_features for position in linear.weights.past_index.tolist()}
+        past = {position % n_features for position in linear.past_index.tolist()}
     if linear is None or not untrained:
         past |= set(() if model.tokens == "independent" else range(n_features))
     known = covariates_of_model(model, data.scaled, untrained=untrained)
@@ -47,17 +46,12 @@ def covariates_of_model(model: ForecastModel, scaled: ScaledPanel, *, untrained:
         model, untrained: see `list_inputs`.
         scaled: its data, scaled.
     """
-    linear = find_linear(model)
-    known = {} if linear is None else covariates_of_linear(linear.weights, scaled)
+    linear = model.linear_weights()
+    known = {} if linear is None else covariates_of_linear(linear, scaled)
     if linear is None or not untrained:
         for covariate in range(len(scaled.panel.future_covariates)):
             known[covariate] = known.get(covariate, False) or model.future_calendar
     return known
-
-
-def find_linear(model: ForecastModel) -> LinearModel | None:
-    """The linear model whose forecast a model corrects."""
-    return next((module for module in model.children() if isinstance(module, LinearModel)), None)
 
 
 def file_column(data: DataModule, column: str) -> str:

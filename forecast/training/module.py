@@ -1,6 +1,6 @@
 """The Lightning module: loss, metrics and optimizer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import lightning as L
@@ -15,16 +15,16 @@ from torch.optim.lr_scheduler import LambdaLR
 from forecast import __version__
 from forecast.data import Batch, DataModule
 from forecast.data.missing import keep_measured
-from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration, calibrated_levels, window_stride
 from forecast.evaluation.error_sums import ErrorSums, new_error_sums
-from forecast.evaluation.errors import SCORES, Errors, window_errors
+from forecast.evaluation.errors import Errors, window_errors
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import QUANTILE, Level, parse_levels, pinball, trained_quantiles
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
-from forecast.models.quantile_head import arrange_quantiles
+from forecast.models.quantile_head import arrange_quantiles, take_median
 from forecast.system.errors import ConfigError
 from forecast.training.fsdp import shard
 from forecast.training.lightning_data import data_of
@@ -58,10 +58,8 @@ class Forecaster(L.LightningModule):
     """Errors on the split measured last, by name: the model, and after a test every baseline."""
     validation_windows: Tensor
     """MSE of each validation window (n_windows,), measured in training if the model has a shrinkage weight."""
-    test_windows: dict[str, Tensor]
-    """MSE and MAE of each test window (n_windows, 2), of the model and of each baseline; see `window_errors`."""
-    intervals: dict[str, dict[str, Any]]
-    """Scores of the intervals on the split tested last, by method: conformal, and quantile with loss=quantile."""
+    results: Results
+    """Results of the last test."""
 
     def __init__(
         self,
@@ -92,7 +90,7 @@ class Forecaster(L.LightningModule):
 
     def point(self, forecast: Tensor) -> Tensor:
         """Return the point forecast (batch, pred_len, n_targets), which is the median of quantiles."""
-        return forecast if self.quantiles is None else forecast[..., len(self.quantiles) // 2]
+        return take_median(forecast, self.quantiles)
 
     def configure_model(self) -> None:
         shard(self.model, self.trainer)
@@ -146,7 +144,8 @@ class Forecaster(L.LightningModule):
             if self.model.shrinkage is not None:
                 windows = self._sum_over_processes(self.validation_windows)
                 self.validation_windows = windows / self.errors[MODEL].observed_fraction
-            self._log_scores("val", ("mse", "mae"))
+            scores = self.errors[MODEL].scores()
+            self._log_scores("val", {name: scores[name] for name in ("mse", "mae")})
 
     @property
     def _is_calibrating(self) -> bool:
@@ -158,7 +157,7 @@ class Forecaster(L.LightningModule):
         names = (MODEL, *self._baselines)
         self._sums = {name: self._new_sums() for name in names}
         n_windows = data.n_windows[data.tested_split]
-        self.test_windows = {name: torch.zeros(n_windows, 2, dtype=torch.float64) for name in names}
+        self._test_windows = {name: torch.zeros(n_windows, 2, dtype=torch.float64) for name in names}
         assert self.calibration is not None, "trainer.validate calibrates, and comes before trainer.test"
         trained = None if self.is_untrained else self.quantiles
         methods = {"conformal": self.calibration.quantiles, QUANTILE: trained}
@@ -177,7 +176,7 @@ class Forecaster(L.LightningModule):
         predictions = {name: clip(prediction, batch.series) for name, prediction in found.items()}
         for name, prediction in {MODEL: point, **predictions}.items():
             self._sums[name].update(prediction, batch.future, batch.series)
-            self.test_windows[name][batch.index.cpu()] = window_errors(prediction, batch.future)
+            self._test_windows[name][batch.index.cpu()] = window_errors(prediction, batch.future)
         assert self.calibration is not None
         at_once = max(1, MAX_SCORED // (point.shape[1:].numel() * len(self.calibration.quantiles)))
         parts = (tensor.split(at_once) for tensor in (point, forecast, batch.future, batch.series))
@@ -189,14 +188,11 @@ class Forecaster(L.LightningModule):
 
     def on_test_epoch_end(self) -> None:
         self._compute_errors()
-        self._log_scores("test", SCORES)
-        share, windows = self.errors[MODEL].observed_fraction, self.test_windows
-        self.test_windows = {name: self._sum_over_processes(windows[name]) / share for name in windows}
-        self.intervals = {name: sums.compute() for name, sums in self._interval_sums.items()}
-
-    def results(self) -> Results:
-        """Return the results of the last test."""
-        return Results(self.errors, self.test_windows, self.intervals, self._baselines)
+        share, each = self.errors[MODEL].observed_fraction, self._test_windows.items()
+        windows = {name: self._sum_over_processes(errors) / share for name, errors in each}
+        intervals = {name: sums.compute() for name, sums in self._interval_sums.items()}
+        self.results = Results(self.errors, windows, intervals, self._baselines)
+        self._log_scores("test", self.results.scores[MODEL])
 
     @property
     def data(self) -> DataModule:
@@ -213,10 +209,9 @@ class Forecaster(L.LightningModule):
     def _compute_errors(self) -> None:
         self.errors = {name: sums.compute() for name, sums in self._sums.items()}
 
-    def _log_scores(self, split: str, names: Sequence[str]) -> None:
-        scores = self.errors[MODEL].scores()
-        for name in names:
-            self.log(f"{split}/{name}", scores[name], rank_zero_only=False, prog_bar=split == "val")
+    def _log_scores(self, split: str, scores: Mapping[str, float]) -> None:
+        for name, score in scores.items():
+            self.log(f"{split}/{name}", score, rank_zero_only=False, prog_bar=split == "val")
 
     def _sum_over_processes(self, tensor: Tensor) -> Tensor:
         if self.trainer.world_size == 1:

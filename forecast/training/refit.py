@@ -10,8 +10,8 @@ from omegaconf import DictConfig
 from forecast.checkpoints.contents import completed_epochs, is_finished
 from forecast.checkpoints.file import load_newest
 from forecast.data import DataModule
-from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.system import signals
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import plural
@@ -69,7 +69,8 @@ def refit(
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
     facts = describe_refit(whole, best, tested)
     if trainer.is_global_zero:
-        how = plural(epochs, "epoch") if epochs else "of the linear model alone, as it was tested"
+        untrained = f"of the {forecaster.model.untrained_forecast} alone, as it was tested"
+        how = plural(epochs, "epoch") if epochs else untrained
         print(f"refit      on all {facts['rows']:,} rows, to {facts['last_date']}, {how}; it is not tested")
     state = load_newest(best.parent.parent, STATE) if config.resume == "auto" else None
     if state is not None and is_finished(state[1]):

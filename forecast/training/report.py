@@ -28,7 +28,7 @@ from forecast.system.formatting import plural
 from forecast.training.attention_slots import describe_equal_to_softmax, summarize_attention
 from forecast.training.describe_inputs import describe_inputs, describe_panel
 from forecast.training.examples import Examples
-from forecast.training.inputs_used import find_linear, join_inputs, list_inputs
+from forecast.training.inputs_used import join_inputs, list_inputs
 from forecast.training.shrinkage import MARGIN
 
 MAX_PLOTTED = 3
@@ -49,6 +49,7 @@ class RunReport:
         results: the results of the test.
         by_series: the scores of each series; None if the data have no ids.
         examples: example forecasts.
+        untrained: name of what the model forecasts with before training, see `ForecastModel.untrained_forecast`.
     """
 
     folder: Path
@@ -57,6 +58,7 @@ class RunReport:
     results: Results
     by_series: pd.DataFrame | None
     examples: Examples
+    untrained: str | None
 
     def write_metrics(self, refitted: dict[str, Any] | None = None) -> None:
         """Write metrics.json, with an entry for the refit if there was one."""
@@ -80,7 +82,7 @@ def introduce(config: DictConfig, data: DataModule, model: ForecastModel, traine
     for line in describe_inputs(data):
         console.print(line)
     has_covariates = data.panel.future_covariates or data.n_features > data.n_targets
-    if has_covariates and find_linear(model) is not None:
+    if has_covariates and model.linear_weights() is not None:
         console.print(f"linear     reads {join_inputs(list_inputs(model, data, untrained=True))}")
     if slots:
         layers = ", ".join(f"{slot} {one}" for slot, one in slots.items())
@@ -161,9 +163,9 @@ def show(run: RunReport) -> None:
         console.print(line, soft_wrap=True)
     epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["shrinkage_weight"]
     if content["best_epoch"] == 0:
-        tested = f"the linear model alone, because no epoch was {MARGIN:.0%} better"
+        tested = f"the {run.untrained} alone, because no epoch was {MARGIN:.0%} better"
     elif shrinkage < FULL_WEIGHT:
-        tested = f"the linear model plus {shrinkage:.0%} of the correction of {epoch}, the best epoch"
+        tested = f"the {run.untrained} plus {shrinkage:.0%} of the correction of {epoch}, the best epoch"
     else:
         tested = f"{epoch}, the best epoch"
     console.print(f"tested: {tested} on validation windows", soft_wrap=True)

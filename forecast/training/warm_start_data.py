@@ -10,8 +10,7 @@ from torch import Tensor
 from forecast.data import DataModule
 from forecast.data.even_spacing import spread
 from forecast.data.time_features import time_feature_names
-from forecast.evaluation.baselines import FittedBaselines
-from forecast.evaluation.linear_fit import fit_linear
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.models.base import LinearForecast, WarmStart
 from forecast.models.linear_model import LinearWeights
 
@@ -49,10 +48,10 @@ class WarmStartData(WarmStart):
         return time_feature_names(self.data.freq, self.data.options.holidays)
 
     def linear_weight(self) -> Float[Tensor, "seq_len pred_len"]:
-        return fit_linear(self.data, self.chosen_on, self.fitted.gram, covariates=False).own
+        return self.fitted.fit_linear(self.data, self.chosen_on, covariates=False).own
 
     def linear_weights(self) -> LinearWeights:
-        return fit_linear(self.data, self.chosen_on, self.fitted.gram, self.fitted.choice)
+        return self.fitted.fit_linear(self.data, self.chosen_on)
 
     @torch.no_grad()
     def error_quantiles(self, forecast: LinearForecast) -> Float64[Tensor, "n_targets n_quantiles"]:

@@ -12,7 +12,7 @@ from forecast.data import DataModule, Windows, store_data
 from forecast.data.rows import TensorRows
 from forecast.data.step_features import StepFeatures
 from forecast.data.time_features import time_features
-from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.models.linear_model import own_past
 from forecast.training.build import make_forecaster
 

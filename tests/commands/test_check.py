@@ -16,8 +16,8 @@ from forecast.cli.main import main_with_run_folder, main_without_run_folder
 from forecast.commands.check import check
 from forecast.commands.convert import convert
 from forecast.commands.train import train
-from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.error_sums import new_error_sums
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from tests.support.commands import ROOT
 from tests.support.csv_files import write_csv
 from tests.support.fork_server import run_python

@@ -232,7 +232,7 @@ def test_the_part_of_the_layers_is_said(run, place: Path, monkeypatch: pytest.Mo
     assert describe_layers(trained)[0] == "shrinkage weight of the attention layers in the forecast: 80%"
     trained.network.shrinkage.fill_(0)
     assert adds_nothing(trained)
-    assert describe_layers(load(run("full"))) == ["attention full; cross-attention FullAttention"]
+    assert describe_layers(load(run("full"))) == ["attention full; cross-attention full"]
 
 
 def test_windows_that_a_refit_was_trained_on_are_said(

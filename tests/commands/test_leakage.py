@@ -30,8 +30,8 @@ from forecast.data.missing import FILLS
 from forecast.data.scaler import Scaler
 from forecast.data.scaling import fit_scaler
 from forecast.data.window_starts import find_window_starts
-from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import calibrate
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.models.channels import TOKENS
 from forecast.training.build import make_data, make_forecaster
 from forecast.training.point_forecast import predict

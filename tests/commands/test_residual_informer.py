@@ -14,8 +14,8 @@ from forecast import load
 from forecast.checkpoints.contents import completed_epochs
 from forecast.checkpoints.file import load_checkpoint
 from forecast.cli.compose import compose_config
-from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.errors import window_errors
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.significance import diebold_mariano
 from forecast.inference.evaluate import evaluate
 from forecast.inference.model import load_tested
@@ -197,7 +197,7 @@ def test_quantiles_that_were_never_trained_are_not_used(
     found = model.predict(levels=[80])
     conformal = model.predict(levels=[80], intervals="conformal")
     pd.testing.assert_frame_equal(found, conformal)
-    with pytest.raises(ForecastError, match="loss=quantile, and more than its linear model"):
+    with pytest.raises(ForecastError, match="loss=quantile, of which an epoch was kept"):
         model.predict(levels=[80], intervals="quantile")
     scores, _ = evaluate(model, model.data())
     assert scores["test"] == pytest.approx(read_metrics(run)["test"])

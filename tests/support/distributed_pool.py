@@ -20,7 +20,7 @@ from torch.distributed.tensor import DTensor
 from forecast.cli.compose import compose_config
 from forecast.data import Batch, DataModule, Panel
 from forecast.data.sets.generated import GeneratedSource
-from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.names import MODEL
 from forecast.models import ForecastModel
 from forecast.training import lightning_warnings
@@ -95,8 +95,8 @@ def evaluate(case: Case) -> dict[str, Any]:
         "val": validation,
         "test": forecaster.errors[MODEL].scores(),
         "count": float(forecaster.errors[MODEL].step_counts[0, 0]),
-        "windows": forecaster.test_windows[MODEL].numpy(),
-        "intervals": forecaster.intervals["conformal"],
+        "windows": forecaster.results.windows[MODEL].numpy(),
+        "intervals": forecaster.results.intervals["conformal"],
     }
 
 

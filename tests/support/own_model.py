@@ -42,8 +42,8 @@ class ShrunkLinear(ForecastModel):
         nn.init.zeros_(self.correction.bias)
 
     @property
-    def forecasts_untrained(self) -> bool:
-        return True
+    def untrained_forecast(self) -> str | None:
+        return "line of least squares"
 
     def warm_start(self, start: WarmStart) -> None:
         self.target_index.copy_(torch.tensor(start.target_index))

@@ -13,7 +13,7 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.names import MODEL
 from forecast.training.callbacks import RandomState
 from forecast.training.lightning_data import LightningData
@@ -87,14 +87,14 @@ def test_scores_are_those_of_one_process(
 
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["test"] == pytest.approx(forecaster.errors[MODEL].scores(), rel=1e-6)
-    intervals = forecaster.intervals["conformal"]
+    intervals = forecaster.results.intervals["conformal"]
     assert metrics["intervals"]["conformal"].keys() == intervals.keys()
     for name, score in intervals.items():
         assert metrics["intervals"]["conformal"][name] == pytest.approx(score, rel=1e-5), name
     windows = pd.read_parquet(folder / "errors_by_window.parquet")
     assert len(windows) == data.n_windows["test"] == metrics["n_windows"]["test"]
     found = windows[["model_mse", "model_mae"]].to_numpy()
-    np.testing.assert_allclose(found, forecaster.test_windows[MODEL].numpy(), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(found, forecaster.results.windows[MODEL].numpy(), rtol=1e-5, atol=1e-7)
     assert found.mean(axis=0) == pytest.approx([metrics["test"]["mse"], metrics["test"]["mae"]], rel=1e-6)
     assert (found > 0).all()
 

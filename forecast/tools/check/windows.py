@@ -14,8 +14,8 @@ from jaxtyping import Bool, Int64
 from forecast.data import DataModule, Panel
 from forecast.data.row_ranges import PerSeries
 from forecast.data.split import Split, split_panel
-from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.error_sums import new_error_sums
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.system.errors import ConfigError, DataError
 from forecast.tools.check.gaps import date_at
 

@@ -13,11 +13,11 @@ from forecast.api import frame_data
 from forecast.data import DataModule
 from forecast.data.missing import FILLS, SEASONS_BACK, Fill, choose_methods, describe_missing, missing_shares
 from forecast.data.scaler import Scaler
-from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.covariate_steps import find_covariate_steps
 from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import window_errors
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.gram import sampled_gram
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.linear_fit import fit_lookbacks

@@ -16,9 +16,10 @@ from forecast.data.row_ranges import RowRanges
 from forecast.data.rows import TensorRows
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import time_features
-from forecast.evaluation.baselines import FittedBaselines, SeasonalNaive
+from forecast.evaluation.baselines import SeasonalNaive
 from forecast.evaluation.error_sums import ErrorSums, new_error_sums
 from forecast.evaluation.errors import SCORES, window_errors
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.models.linear_model import own_past
 from forecast.system.errors import ConfigError, DataError

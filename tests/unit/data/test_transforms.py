@@ -12,9 +12,9 @@ from scipy import stats
 from forecast.data import DataModule, csv_data, transforms
 from forecast.data.domain import Domain, choose_domain
 from forecast.data.scaler import Scaler
-from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.error_sums import ErrorSums
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.quantiles import probabilities
 from forecast.system.errors import ConfigError, DataError

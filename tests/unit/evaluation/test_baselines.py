@@ -7,16 +7,10 @@ from forecast.data import DataModule, Windows, frame_data
 from forecast.data.row_ranges import RowRanges
 from forecast.data.rows import TensorRows
 from forecast.data.scaler import Scaler
-from forecast.evaluation.baselines import (
-    RIDGE,
-    FittedBaselines,
-    Linear,
-    Naive,
-    SeasonalNaive,
-    choose_season,
-)
+from forecast.evaluation.baselines import Linear, Naive, SeasonalNaive
 from forecast.evaluation.error_sums import new_error_sums
 from forecast.evaluation.errors import window_errors
+from forecast.evaluation.fitted_baselines import RIDGE, FittedBaselines, choose_season
 from forecast.evaluation.gram import window_gram
 from forecast.evaluation.linear_fit import fit_least_squares
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae

@@ -9,9 +9,10 @@ import torch
 
 import forecast.evaluation.covariate_steps as covariate_steps
 from forecast.data import Batch, DataModule, frame_data
-from forecast.evaluation.baselines import RIDGE as PLAIN
-from forecast.evaluation.baselines import FittedBaselines, Linear
+from forecast.evaluation.baselines import Linear
 from forecast.evaluation.covariate_steps import find_covariate_steps
+from forecast.evaluation.fitted_baselines import RIDGE as PLAIN
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.gram import sampled_gram, window_gram
 from forecast.evaluation.least_squares import squared_error
 from forecast.evaluation.linear_fit import (
@@ -152,8 +153,7 @@ def test_planted_covariates_are_read(case: str) -> None:
         return float((Linear(fitted)(data.windows["test"], batch) - batch.future).square().mean())
 
     fitted = FittedBaselines.fit(data)
-    assert fitted.choice is not None
-    assert fitted.choice.kinds == BOTH
+    assert fitted.choices[True].kinds == BOTH
     own = fit_choice(window_gram(data.windows["train"]), Choice(1e-6, 1))
     assert error(fitted.linear) < 0.2 * error(own)
 
@@ -161,7 +161,7 @@ def test_planted_covariates_are_read(case: str) -> None:
 def test_without_covariates_nothing_is_chosen() -> None:
     data = ready(planted().drop(columns=["wind", "price"]), future_covariates=(), past_covariates=())
     fitted = FittedBaselines.fit(data)
-    assert fitted.choice is None
+    assert not fitted.choices
     expected = fit_least_squares(window_gram(data.windows["train"]), PLAIN)
     assert torch.equal(fitted.linear.own, expected.own)
 

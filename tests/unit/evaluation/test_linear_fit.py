@@ -3,6 +3,8 @@
 import torch
 
 from forecast.data import DataModule, sample_data
+from forecast.evaluation import fitted_baselines
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.gram import Gram, sliding_gram, window_gram
 from forecast.evaluation.least_squares import squared_error
 from forecast.evaluation.linear_fit import (
@@ -11,7 +13,6 @@ from forecast.evaluation.linear_fit import (
     choose,
     fit_and_test_grams,
     fit_choice,
-    fit_linear,
     fit_lookbacks,
     solve_recent,
 )
@@ -110,6 +111,15 @@ def test_another_data_sets_windows_may_choose() -> None:
     made = data()
     whole = made.resplit("train")
     chosen = choose(gram_pairs(made))
-    found = fit_linear(whole, made, None).own
+    fitted = FittedBaselines.fit(made)
+    found = fitted.fit_linear(whole, made).own
     torch.testing.assert_close(found, fit_choice(window_gram(whole.windows["train"]), chosen).own)
-    assert not torch.allclose(found, fit_linear(made, made, None).own)
+    assert not torch.allclose(found, fitted.fit_linear(made, made).own)
+
+
+def test_a_refit_does_not_choose_again(monkeypatch) -> None:
+    made = data()
+    fitted = FittedBaselines.fit(made)
+    first = fitted.fit_linear(made, made).own
+    monkeypatch.setattr(fitted_baselines, "choose", None)
+    assert torch.equal(fitted.fit_linear(made, made).own, first)

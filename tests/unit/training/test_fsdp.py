@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from forecast.data import frame_data
-from forecast.evaluation.baselines import FittedBaselines
-from forecast.training import warm_start_data
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.training.build import make_forecaster, make_model
 from forecast.training.fsdp import load_whole
 from tests.support.configurations import composed_once, with_values
@@ -28,7 +27,7 @@ def test_the_whole_model_is_loaded_without_fitting_the_linear_model_again(
     )  # fmt: skip
     trained = make_forecaster(config, data, FittedBaselines.fit(data)).eval()
     assert trained.model.state_dict()["linear.covariates"] is not None
-    monkeypatch.setattr(warm_start_data, "fit_linear", None)
+    monkeypatch.setattr(FittedBaselines, "fit_linear", None)
     whole = load_whole(make_model(config, data), {"state_dict": trained.state_dict()}).eval()
     batch = data.windows["test"].gather(torch.arange(5))
     inputs = batch.past, batch.past_time, batch.future_time

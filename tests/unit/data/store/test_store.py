@@ -17,7 +17,7 @@ from forecast.data import DataModule, Panel, csv_data, read_table, store_data
 from forecast.data.store.format import PARTS, StoreWriter, check_fits_memory, is_store, open_store
 from forecast.data.stored_values import StoredValues
 from forecast.data.window_starts import spread_stride
-from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.system.errors import ConfigError, DataError
 from tests.support.csv_files import numbers
 

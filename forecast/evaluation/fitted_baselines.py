@@ -1,0 +1,140 @@
+"""Baselines fitted to training rows: their parameters, the denominator of MASE, and the choice of their settings."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from forecast.data import DataModule
+from forecast.data.window_starts import spread_stride
+from forecast.evaluation.baselines import Baseline, Linear, Naive, SeasonalNaive
+from forecast.evaluation.gram import Gram, window_gram
+from forecast.evaluation.linear_fit import Choice, choose, fit_and_test_grams, fit_choice, fit_least_squares
+from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
+from forecast.models.linear_model import LinearWeights
+
+WINDOWS_AT_ONCE = 256
+"""Number of validation windows that are forecast at once."""
+
+MAX_SEASON_VALUES = 1 << 24
+"""Largest number of validation values on which the season of the seasonal naive is chosen."""
+
+RIDGE = 1e-6
+"""Ridge of the linear baseline without covariates. With it, constant data has a solution."""
+
+
+@dataclass(frozen=True)
+class FittedBaselines:
+    """Parameters of the baselines and of MASE, fitted to training rows and saved in checkpoints.
+
+    Attributes:
+        linear: weights of the linear baseline.
+        naive_mae: seasonal-naive MAE of the training rows of each series in data units (series, n_targets).
+        naive_season: number of rows that the seasonal naive repeats. `naive_mae` has the season of the data instead, so
+            that MASE does not depend on the choice and stays comparable with published values.
+        ids: names of the series.
+        gram: sums over the training windows, for a warm start; None if read from a checkpoint.
+        choices: the settings of linear models that `choose` returned, with and without covariates.
+    """
+
+    linear: LinearWeights
+    naive_mae: Float[Tensor, "series n_targets"]
+    naive_season: int
+    ids: Sequence[str]
+    gram: Gram | None = None
+    choices: dict[bool, Choice] = field(default_factory=dict)
+
+    @classmethod
+    def fit(cls, data: DataModule) -> "FittedBaselines":
+        """Fit to the training rows of `data`.
+
+        Without covariates, the linear baseline is least squares. With covariates, its settings are chosen on later
+        windows, because there are too many weights for plain least squares.
+        """
+        train = data.windows["train"]
+        gram = window_gram(train)
+        choices = {True: choose(fit_and_test_grams(data, gram))} if gram.steps.kinds else {}
+        linear = fit_choice(gram, choices[True]) if choices else fit_least_squares(gram, RIDGE)
+        values = TargetValues(train.values, train.target_index, data.target_scaler)
+        naive_mae = seasonal_naive_mae(values, data.rows["train"], data.season)
+        return cls(linear, naive_mae, choose_season(data), data.panel.ids.tolist(), gram, choices)
+
+    def fit_linear(
+        self, data: DataModule, chosen_on: DataModule, *, covariates: bool = True
+    ) -> LinearWeights:
+        """Fit the linear model of a warm start to the training windows of `data`.
+
+        Its settings are chosen once, for the first model and for a refit.
+
+        Args:
+            data: the model is fitted on its training windows.
+            chosen_on: the data that the baselines are fitted to; the settings are chosen on its windows.
+            covariates: whether covariates may be read.
+        """
+        assert self.gram is not None, "baselines of a checkpoint fit no linear model"
+        reads = covariates and bool(self.gram.steps.kinds)
+        if reads not in self.choices:
+            self.choices[reads] = choose(fit_and_test_grams(chosen_on, self.gram), covariates=reads)
+        gram = self.gram if data is chosen_on else window_gram(data.windows["train"])
+        return fit_choice(gram, self.choices[reads])
+
+    def baselines(self) -> dict[str, Baseline]:
+        """The baselines by name."""
+        made = Naive(), SeasonalNaive(self.naive_season), Linear(self.linear)
+        return {baseline.name: baseline for baseline in made}
+
+    def naive_mae_of(self, ids: pd.Index) -> Float[Tensor, "series n_targets"]:
+        """`naive_mae` of the series with these ids; NaN for a series without training rows."""
+        place = pd.Index(self.ids).get_indexer(ids)
+        found = self.naive_mae[place].clone()
+        found[torch.from_numpy(place < 0)] = torch.nan
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """The content of a checkpoint. The ids of the series are in the state of the data module."""
+        covariates = self.linear.tensors()
+        own = covariates.pop("own")
+        return {
+            "linear": own,
+            "covariates": covariates,
+            "naive_mae": self.naive_mae,
+            "season": self.naive_season,
+        }
+
+    @classmethod
+    def from_state_dict(cls, state: Mapping[str, Any], ids: Sequence[str]) -> "FittedBaselines":
+        """The baselines of a checkpoint."""
+        linear = LinearWeights.from_tensors({"own": state["linear"], **state.get("covariates", {})})
+        return cls(linear, state["naive_mae"], state["season"], ids)
+
+
+def choose_season(data: DataModule) -> int:
+    """Choose the one of `data.naive_seasons` with the lowest MSE of the seasonal naive on validation windows.
+
+    Of equally good seasons it is the first. More than `MAX_SEASON_VALUES` values are thinned to evenly spaced windows.
+    """
+    first, *others = data.naive_seasons
+    if not others:
+        return first
+    windows = data.windows["val"]
+    most = max(1, MAX_SEASON_VALUES // (data.pred_len * data.n_targets))
+    chosen = torch.arange(0, len(windows), spread_stride(len(windows), most, max(data.naive_seasons)))
+    errors = dict.fromkeys(data.naive_seasons, 0.0)
+    for index in chosen.split(WINDOWS_AT_ONCE):
+        batch = windows.gather(index.to(windows.device))
+        for season in errors:
+            forecast = SeasonalNaive(season)(windows, batch)
+            errors[season] += (forecast - batch.future).double().square().nansum().item()
+    return min(errors, key=errors.__getitem__)
+
+
+def describe_season(data: DataModule, naive_season: int) -> str:
+    """Describe the season of the data, and the one that the seasonal naive repeats where it was chosen."""
+    if len(data.naive_seasons) == 1:
+        return f"{data.season} rows"
+    others = " and ".join(f"{season}" for season in data.naive_seasons)
+    return f"{naive_season} rows for the seasonal naive, the best of {others} on validation windows; else {data.season}"
