@@ -34,8 +34,8 @@ class Panel:
         targets, past_covariates: names of the columns of `values`, in this order.
         values: numbers in the units of the data; NaN is a missing value.
         future_covariates: names of the covariates that are known beyond the ends.
-        as_of: by future covariate, the column of `future` with its values as they were known in advance. A covariate
-            that is not there was known as it came.
+        as_of: by future covariate, the column of `future` with its values as they were known in advance. For a
+            covariate without an entry, the measured values stand for those known in advance.
         future: the future covariates, then the columns of `as_of`; NaN is a missing value.
         static: one row for each series; columns of numbers or text.
         clock: what the dates of `grid` mean: their UTC offset and time zone.
