@@ -38,5 +38,5 @@ If only the linear model was kept, it can be the linear baseline up to round-off
 
 
 def labels(attention: str) -> dict[str, str]:
-    """Labels of a model with this attention type and of the baselines, in figures."""
-    return {MODEL: f"{attention} attention", **LABELS}
+    """Labels of the model of this attention type (or `mlp`) and of the baselines, in figures."""
+    return {MODEL: f"{attention} model", **LABELS}

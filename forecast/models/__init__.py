@@ -3,5 +3,6 @@
 from forecast.models.base import ForecastModel
 from forecast.models.informer import Informer, InformerStack
 from forecast.models.residual_informer import ResidualInformer
+from forecast.models.residual_mlp import ResidualMLP
 
-__all__ = ["ForecastModel", "Informer", "InformerStack", "ResidualInformer"]
+__all__ = ["ForecastModel", "Informer", "InformerStack", "ResidualInformer", "ResidualMLP"]

@@ -10,32 +10,21 @@ from torch.nn import functional as F
 
 from forecast.attention.dropout import Dropout
 from forecast.models.attention_layers import AttentionLayer, decoder_attention, encoder_attention
-from forecast.models.base import ForecastModel, PointAndScale, WarmStart
 from forecast.models.channels import ChannelLayout
 from forecast.models.embedding import sinusoidal_positions
 from forecast.models.informer import AttentionSlots, check_label_len, check_sizes
 from forecast.models.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
-from forecast.models.linear_model import LinearModel, LinearWeights
 from forecast.models.patches import PatchEmbedding, StepHead
-from forecast.models.quantile_head import gap_to_raw, keep_median_outputs, raw_to_gap, set_gaps
+from forecast.models.residual import ResidualModel
 from forecast.models.size import estimate_informer_size
 from forecast.models.time_embedding import TimeEmbedding
-
-EPS = 1e-5
-"""Added to the variance of a window of scaled values."""
-
-MIN_GAP = 1e-6
-"""Smallest gap between two quantiles, in scaled values."""
 
 POSITION_SCALE = 0.3
 """Factor of the sinusoidal positions; tokens have a standard deviation of about 1."""
 
 
-class ResidualInformer(ForecastModel):
-    """Forecast = linear model + shrinkage · correction by an encoder-decoder on patches.
-
-    ŷ = m + (x − m) W + z C + λ · s · f((x − m) / s), m and s the mean and standard deviation of the window (RevIN), z
-    the covariates, λ the shrinkage weight: 1 in training, then chosen (`training.shrinkage`). f is zero at the start.
+class ResidualInformer(ResidualModel):
+    """Forecast = linear model + shrinkage · correction by an encoder-decoder on patches; see `ResidualModel`.
 
     The encoder reads tokens of `patch_len` steps. The decoder reads the encoder's outputs for the last `label_len`
     steps, then one query for each patch of the horizon: the linear forecast and the time embedding of each step.
@@ -45,8 +34,7 @@ class ResidualInformer(ForecastModel):
         tokens: channel handling, `mixed`, `independent` or `joint`; see `models.channels`.
         patch_len: steps in a token, at most seq_len. Only the linear model reads the oldest `seq_len % patch_len`
             steps; the decoder does not repeat the first `label_len % patch_len` of the label steps.
-        normalize: divide each window by its standard deviation, and multiply the forecast by it (Kim et al. 2022).
-        linear: add to a linear model; otherwise the correction is added to the window's mean.
+        normalize, linear: see `ResidualModel`.
         future_calendar: let the decoder read the time features of the horizon.
         d_model, n_heads, d_ff, encoder_layers, decoder_layers, dropout, match: see `Informer`.
         d_calendar: width of the time embedding of a step.
@@ -55,8 +43,6 @@ class ResidualInformer(ForecastModel):
         ValueError: a length or size is out of range, or an attention type cannot serve the role of its slot.
     """
 
-    target_index: Tensor
-    shrinkage: Tensor
     positions: Tensor
     estimate_size = staticmethod(estimate_informer_size)
     horizon_input = "the linear model's forecast and the time features"
@@ -86,26 +72,24 @@ class ResidualInformer(ForecastModel):
         dropout: float = 0.3,
         match: str | None = None,
     ) -> None:
-        super().__init__()
         check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
         check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
         check_sizes(d_calendar=d_calendar, patch_len=patch_len)
         check_label_len(seq_len, label_len)
-        self.seq_len, self.label_len, self.pred_len = seq_len, label_len, pred_len
+        super().__init__(
+            n_targets=n_targets, n_quantiles=n_quantiles, seq_len=seq_len, pred_len=pred_len,
+            shares_outputs=tokens != "mixed", normalize=normalize, linear=linear,
+        )  # fmt: skip
+        self.label_len, self.future_calendar = label_len, future_calendar
         self.patch_len: int = min(patch_len, seq_len)
-        self.normalize, self.future_calendar, self.n_quantiles = normalize, future_calendar, n_quantiles
         self.past_tokens, self.label_tokens = seq_len // self.patch_len, label_len // self.patch_len
         self.future_tokens = -(-pred_len // self.patch_len)
         self.tokens, self.channels = tokens, ChannelLayout(tokens, n_features, d_model)
-        self.register_buffer("target_index", torch.arange(n_targets))
-        self.register_buffer("shrinkage", torch.ones(()))
-        self.linear = LinearModel(seq_len, pred_len) if linear else None
         self._build_embeddings(n_time_features, d_calendar, d_model, dropout)
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "match": match}
         self._build_layers(attention, n_heads, (encoder_layers, decoder_layers), sizes)
         self.norm = nn.LayerNorm(d_model)
-        outputs = n_quantiles * (n_targets if self.channels.mixed else 1)  # per channel
-        self.head = StepHead(d_model, d_calendar, outputs, patch_len=self.patch_len)
+        self.head = StepHead(d_model, d_calendar, self.n_outputs, patch_len=self.patch_len)
 
     def _build_embeddings(self, n_time_features: int, d_time: int, d_model: int, dropout: float) -> None:
         self.time_embedding = TimeEmbedding(n_time_features, d_time, dropout)
@@ -138,76 +122,16 @@ class ResidualInformer(ForecastModel):
         )
 
     @property
-    def untrained_forecast(self) -> str | None:
-        return None if self.linear is None else "linear model"
+    def out(self) -> nn.Linear:
+        return self.head.out
 
-    def linear_weights(self) -> LinearWeights | None:
-        return None if self.linear is None else self.linear.weights
-
-    def warm_start(self, start: WarmStart) -> None:
-        """Set the linear model, the target columns, the calendar features and the gaps between quantiles."""
-        self.target_index.copy_(torch.tensor(start.target_index))
-        self.time_embedding.set_calendar_features(start.time_feature_names)
-        if self.linear is not None:
-            self.linear.set_weights(start.linear_weights())
-        if self.n_quantiles > 1:
-            self.set_quantile_gaps(start.error_quantiles(self.forecast_linear))
-
-    def set_quantile_gaps(self, quantiles: Float[Tensor, "n_targets n_quantiles"]) -> None:
-        """Set the gaps between quantiles of the untrained head, in standard deviations of a window."""
-        gaps = quantiles.diff(dim=1).clamp(min=MIN_GAP).float()
-        set_gaps(self.head.out, gaps if self.channels.mixed else gaps.mean(0, keepdim=True))
-
-    def keep_median(self) -> None:
-        keep_median_outputs(self.head.out, self.n_quantiles)
-        self.n_quantiles = 1
-
-    def forecast_linear(self, past: Tensor, past_time: Tensor, future_time: Tensor) -> PointAndScale:
-        """Return the forecast of the linear model alone, and the standard deviation of each window."""
-        mean = past.mean(1, keepdim=True)
-        return mean + self._linear(past - mean, past_time, future_time), self.window_std(past - mean)
-
-    def _linear(self, centred: Tensor, past_time: Tensor, future_time: Tensor) -> Tensor:
-        if self.linear is None:
-            return centred.new_zeros(len(centred), self.pred_len, centred.shape[2])
-        return self.linear(centred, past_time, future_time, self.target_index)
-
-    def window_std(
-        self, centred: Float[Tensor, "batch seq_len n_features"]
-    ) -> Float[Tensor, "batch 1 n_features"]:
-        """Compute the standard deviation of windows without their mean; 1 where windows are not normalised."""
-        if not self.normalize:
-            return torch.ones_like(centred[:, :1])
-        return torch.sqrt(centred.square().mean(1, keepdim=True) + EPS)
-
-    def forward(
-        self,
-        past: Float[Tensor, "batch seq_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len outputs"]:
-        mean = past.mean(1, keepdim=True)
-        centred = past - mean
-        scale, linear = self.window_std(centred), self._linear(centred, past_time, future_time)
-        correction = self._correction(centred / scale, linear / scale, past_time, future_time)
-        correction = correction.unflatten(2, (-1, self.n_quantiles))
-        scale = scale[..., self.target_index, None]
-        median = (mean + linear)[..., self.target_index, None] + self.shrinkage * scale * correction
-        if self.n_quantiles == 1:
-            return median.flatten(2)
-        # The middle output of a target is its median, the others are gaps between quantiles.
-        gaps = (scale * raw_to_gap(correction)).clamp(min=MIN_GAP)
-        is_median = torch.arange(self.n_quantiles, device=past.device) == self.n_quantiles // 2
-        return torch.where(is_median, median, gap_to_raw(gaps)).flatten(2)
-
-    def _correction(
+    def correct(
         self,
         past: Float[Tensor, "batch seq_len n_features"],
         linear: Float[Tensor, "batch pred_len n_features"],
         past_time: Float[Tensor, "batch seq_len n_time_features"],
         future_time: Float[Tensor, "batch pred_len n_time_features"],
     ) -> Float[Tensor, "batch pred_len outputs"]:
-        """Compute the output of the encoder-decoder, for windows of mean 0 and standard deviation 1."""
         read = self.past_tokens * self.patch_len
         time = self.time_embedding(torch.cat([past_time[:, -read:], future_time], dim=1))[:, None]
         time_past, time_future = time[:, :, :read], self._pad_to_patches(time[:, :, read:])

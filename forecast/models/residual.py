@@ -1,0 +1,135 @@
+"""Models that add a learnt correction to the forecast of a linear model."""
+
+from abc import abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from forecast.models.base import ForecastModel, PointAndScale, WarmStart
+from forecast.models.linear_model import LinearModel, LinearWeights
+from forecast.models.quantile_head import gap_to_raw, keep_median_outputs, raw_to_gap, set_gaps
+from forecast.models.time_embedding import TimeEmbedding
+
+EPS = 1e-5
+"""Added to the variance of a window of scaled values."""
+
+MIN_GAP = 1e-6
+"""Smallest gap between two quantiles, in scaled values."""
+
+
+class ResidualModel(ForecastModel):
+    """Forecast = linear model + shrinkage · correction. A subclass computes the correction.
+
+    ŷ = m + (x − m) W + z C + λ · s · f((x − m) / s), m and s the mean and standard deviation of the window (RevIN), z
+    the covariates, λ the shrinkage weight: 1 in training, then chosen (`training.shrinkage`). f is zero at the start.
+
+    A subclass sets `time_embedding` and `out`, the last layer of f, whose weights it sets to zero.
+
+    Args:
+        n_targets, n_quantiles, seq_len, pred_len: see `Informer`.
+        shares_outputs: whether all targets share the outputs of `out`; otherwise each target has its own.
+        normalize: divide each window by its standard deviation, and multiply the forecast by it (Kim et al. 2022).
+        linear: add to a linear model; otherwise the correction is added to the window's mean.
+    """
+
+    target_index: Tensor
+    shrinkage: Tensor
+    time_embedding: TimeEmbedding
+
+    def __init__(
+        self,
+        *,
+        n_targets: int,
+        n_quantiles: int,
+        seq_len: int,
+        pred_len: int,
+        shares_outputs: bool,
+        normalize: bool,
+        linear: bool,
+    ) -> None:
+        super().__init__()
+        self.seq_len, self.pred_len, self.n_quantiles = seq_len, pred_len, n_quantiles
+        self.normalize, self.shares_outputs = normalize, shares_outputs
+        self.n_outputs = n_quantiles * (1 if shares_outputs else n_targets)
+        self.register_buffer("target_index", torch.arange(n_targets))
+        self.register_buffer("shrinkage", torch.ones(()))
+        self.linear = LinearModel(seq_len, pred_len) if linear else None
+
+    @property
+    @abstractmethod
+    def out(self) -> nn.Linear:
+        """The last layer of the correction."""
+
+    @abstractmethod
+    def correct(
+        self,
+        past: Float[Tensor, "batch seq_len n_features"],
+        linear: Float[Tensor, "batch pred_len n_features"],
+        past_time: Float[Tensor, "batch seq_len n_time_features"],
+        future_time: Float[Tensor, "batch pred_len n_time_features"],
+    ) -> Float[Tensor, "batch pred_len outputs"]:
+        """Compute the correction of windows of mean 0 and standard deviation 1, with the linear model's forecast."""
+
+    @property
+    def untrained_forecast(self) -> str | None:
+        return None if self.linear is None else "linear model"
+
+    def linear_weights(self) -> LinearWeights | None:
+        return None if self.linear is None else self.linear.weights
+
+    def warm_start(self, start: WarmStart) -> None:
+        """Set the linear model, the target columns, the calendar features and the gaps between quantiles."""
+        self.target_index.copy_(torch.tensor(start.target_index))
+        self.time_embedding.set_calendar_features(start.time_feature_names)
+        if self.linear is not None:
+            self.linear.set_weights(start.linear_weights())
+        if self.n_quantiles > 1:
+            self.set_quantile_gaps(start.error_quantiles(self.forecast_linear))
+
+    def set_quantile_gaps(self, quantiles: Float[Tensor, "n_targets n_quantiles"]) -> None:
+        """Set the gaps between quantiles of the untrained model, in standard deviations of a window."""
+        gaps = quantiles.diff(dim=1).clamp(min=MIN_GAP).float()
+        set_gaps(self.out, gaps.mean(0, keepdim=True) if self.shares_outputs else gaps)
+
+    def keep_median(self) -> None:
+        keep_median_outputs(self.out, self.n_quantiles)
+        self.n_quantiles = 1
+
+    def forecast_linear(self, past: Tensor, past_time: Tensor, future_time: Tensor) -> PointAndScale:
+        """Return the forecast of the linear model alone, and the standard deviation of each window."""
+        mean = past.mean(1, keepdim=True)
+        return mean + self._linear(past - mean, past_time, future_time), self.window_std(past - mean)
+
+    def _linear(self, centred: Tensor, past_time: Tensor, future_time: Tensor) -> Tensor:
+        if self.linear is None:
+            return centred.new_zeros(len(centred), self.pred_len, centred.shape[2])
+        return self.linear(centred, past_time, future_time, self.target_index)
+
+    def window_std(
+        self, centred: Float[Tensor, "batch seq_len n_features"]
+    ) -> Float[Tensor, "batch 1 n_features"]:
+        """Compute the standard deviation of windows without their mean; 1 where windows are not normalised."""
+        if not self.normalize:
+            return torch.ones_like(centred[:, :1])
+        return torch.sqrt(centred.square().mean(1, keepdim=True) + EPS)
+
+    def forward(
+        self,
+        past: Float[Tensor, "batch seq_len n_features"],
+        past_time: Float[Tensor, "batch seq_len n_time_features"],
+        future_time: Float[Tensor, "batch pred_len n_time_features"],
+    ) -> Float[Tensor, "batch pred_len outputs"]:
+        mean = past.mean(1, keepdim=True)
+        centred = past - mean
+        scale, linear = self.window_std(centred), self._linear(centred, past_time, future_time)
+        correction = self.correct(centred / scale, linear / scale, past_time, future_time)
+        correction = correction.unflatten(2, (-1, self.n_quantiles))
+        scale = scale[..., self.target_index, None]
+        median = (mean + linear)[..., self.target_index, None] + self.shrinkage * scale * correction
+        if self.n_quantiles == 1:
+            return median.flatten(2)
+        # The middle output of a target is its median, the others are gaps between quantiles.
+        gaps = (scale * raw_to_gap(correction)).clamp(min=MIN_GAP)
+        is_median = torch.arange(self.n_quantiles, device=past.device) == self.n_quantiles // 2
+        return torch.where(is_median, median, gap_to_raw(gaps)).flatten(2)
