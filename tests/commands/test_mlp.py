@@ -1,0 +1,70 @@
+"""`model=mlp` from the command line to its forecasts: it learns from covariates what a linear model cannot."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.inference.model import load
+from tests.support.commands import PLAIN, answer, only
+
+ROWS, AHEAD = 1500, 5
+OPTIONS = (
+    "model=mlp", "seq_len=12", "label_len=6", f"pred_len={AHEAD}", "model.d_hidden=32", "model.dropout=0.0",
+    "data=csv", "data.path=history.csv", "data.columns=[load]", "data.future_covariates=[temperature]",
+    "data.batch_size=32", "optimizer.lr=0.01", "trainer.max_epochs=8", "loss=quantile", "logger=[]", PLAIN,
+)  # fmt: skip
+
+
+def table() -> pd.DataFrame:
+    """A load that is the absolute value of a temperature around zero."""
+    random = np.random.default_rng(0)
+    temperature = random.normal(size=ROWS)
+    dates = pd.date_range("2024-01-01", periods=ROWS, freq="h", name="date")
+    load = np.abs(temperature) + 0.1 * random.normal(size=ROWS)
+    return pd.DataFrame({"load": load, "temperature": temperature}, dates)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with history.csv, ahead.csv of the next temperatures, and a run."""
+    folder = tmp_path_factory.mktemp("mlp")
+    table().iloc[:-AHEAD].to_csv(folder / "history.csv")
+    table()[["temperature"]].iloc[-AHEAD:].to_csv(folder / "ahead.csv")
+    with pytest.MonkeyPatch.context() as patch:
+        assert answer(patch, "train", folder, *OPTIONS) == 0
+    return folder
+
+
+def test_it_learns_what_no_linear_model_can(place: Path) -> None:
+    run = only(place, "runs/*")
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert metrics["test"]["mse"] < 0.2 * metrics["baselines"]["linear"]["mse"]
+    assert metrics["attention"] == "mlp"
+    assert run.name.split("_")[2] == f"mlp-csv-{AHEAD}-s1"
+    assert load(run).network.attention_layers() == []
+
+
+def test_it_forecasts_from_covariates_ahead(
+    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = (f"checkpoint={only(place, 'runs/*')}", "future=ahead.csv", f"output={tmp_path}/next.csv")
+    assert answer(monkeypatch, "predict", place, *asked) == 0
+    found = pd.read_csv(tmp_path / "next.csv")
+    truth = table()["load"].to_numpy()
+    error = np.abs(found["load"].to_numpy() - truth[-AHEAD:]).mean()
+    assert error < 0.5 * np.abs(truth[-AHEAD:] - truth.mean()).mean()
+    assert (found["load-lo-80"] < found["load-hi-80"]).all()
+
+
+@pytest.mark.slow
+def test_it_is_exported(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The export compares the file's forecasts with PyTorch's."""
+    asked = (
+        f"checkpoint={only(place, 'runs/*')}",
+        "format=torch_export",
+        f"output={tmp_path}/model.pt2",
+    )
+    assert answer(monkeypatch, "export", place, *asked) == 0
