@@ -1,4 +1,4 @@
-"""Checkpoint files: find, read and write them. Reading executes nothing, and writing is atomic."""
+"""Checkpoint files: read and write them. Reading executes nothing, and writing is atomic."""
 
 import warnings
 from pathlib import Path
@@ -9,47 +9,6 @@ import torch
 from forecast.checkpoints.safe_load import safe_load
 from forecast.system.errors import CheckpointError
 from forecast.system.files import atomic_file
-
-LATEST, RUNS = "latest", "runs"
-"""The name of the newest run, and the folder in which it is looked for."""
-
-
-def find_run(path: str | Path) -> Path:
-    """Return `path`, or for `latest` the folder below `runs` whose test finished last.
-
-    Raises:
-        CheckpointError: there is no finished run for `latest`.
-    """
-    path = Path(path).expanduser()
-    if str(path) != LATEST or path.exists():
-        return path
-    finished = [file for file in Path(RUNS).rglob("metrics.json") if (file.parent / "checkpoints").is_dir()]
-    if not finished:
-        raise CheckpointError(
-            f"checkpoint={LATEST}: no finished run is below {RUNS}: give a run folder or a file"
-        )
-    return max(finished, key=lambda file: file.stat().st_mtime).parent
-
-
-def find_checkpoint(path: str | Path, prefer: str = "best") -> Path:
-    """Return `path` if it is a file; if it is a run folder, return its checkpoint `prefer` ("best" or "last").
-
-    `latest` is the newest run folder (`find_run`).
-
-    Raises:
-        CheckpointError: there is no such file.
-    """
-    path = find_run(path)
-    if path.is_dir():
-        candidate = path / "checkpoints" / f"{prefer}.ckpt"
-        if not candidate.is_file():
-            raise CheckpointError(
-                f"{path}: this folder has no checkpoints/{prefer}.ckpt; give a run folder or a file"
-            )
-        return candidate
-    if not path.is_file():
-        raise CheckpointError(f"{path}: there is no such checkpoint file or run folder")
-    return path
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:

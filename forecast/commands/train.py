@@ -8,7 +8,8 @@ import lightning as L
 from omegaconf import DictConfig
 
 from forecast.checkpoints.contents import completed_epochs, is_untrained
-from forecast.checkpoints.file import find_checkpoint, load_checkpoint, save_checkpoint
+from forecast.checkpoints.file import load_checkpoint, save_checkpoint
+from forecast.checkpoints.find import find_checkpoint
 from forecast.data import DataModule
 from forecast.data.missing import missing_shares
 from forecast.evaluation.conformal import calibrate_baselines

@@ -2,8 +2,8 @@
 
 from typing import Protocol, runtime_checkable
 
-from forecast.data.files.location import Location
 from forecast.data.panel import Panel
+from forecast.system.location import Location
 
 
 @runtime_checkable

@@ -11,10 +11,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.checkpoints.settings import replace_download_address
 from forecast.data.calendars import choose_days
-from forecast.data.files.location import locate
 from forecast.data.files.text import quote
 from forecast.data.store.format import is_store
 from forecast.system.errors import CheckpointError, ConfigError
+from forecast.system.location import locate
 
 OF_THE_FILE = ("root", "url", "hash", "by_hand", "path", "name", "future_path", "rows", "start")
 """Settings of a data set that do not apply to another file."""

@@ -13,7 +13,8 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from forecast.checkpoints.contents import data_state, is_untrained
-from forecast.checkpoints.file import find_checkpoint, find_run, load_checkpoint
+from forecast.checkpoints.file import load_checkpoint
+from forecast.checkpoints.find import find_checkpoint, find_run
 from forecast.checkpoints.settings import check_settings
 from forecast.data import Batch, DataModule, Panel
 from forecast.data.categories import Categories, encode_categories, indicator_names

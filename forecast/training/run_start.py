@@ -16,7 +16,8 @@ from forecast.checkpoints.compatibility import (
     has_same_validation,
 )
 from forecast.checkpoints.contents import is_finished, run_seconds
-from forecast.checkpoints.file import find_checkpoint, load_checkpoint, load_newest
+from forecast.checkpoints.file import load_checkpoint, load_newest
+from forecast.checkpoints.find import find_checkpoint
 from forecast.cli.overrides import typed_overrides
 from forecast.data import DataModule
 from forecast.system import signals

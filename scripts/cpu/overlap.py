@@ -12,7 +12,8 @@ from torch import Tensor
 
 from forecast.attention import ProbSparseAttention
 from forecast.attention.probsparse import sample_size, sparsity_measure
-from forecast.checkpoints.file import find_checkpoint, load_checkpoint
+from forecast.checkpoints.file import load_checkpoint
+from forecast.checkpoints.find import find_checkpoint
 from forecast.data.windows import Batch
 
 FACTOR = 5

@@ -32,6 +32,8 @@ def choices() -> Iterator[tuple[str, tuple[str, ...]]]:
     yield from (("train", (f"experiment={option}",)) for option in of_one_model)
     for chosen in zip_longest(*groups.values()):
         named = {group: option for group, option in zip(groups, chosen, strict=True) if option is not None}
+        if named.get("model") == "mlp":
+            del named["experiment"]  # the sizes of an Informer
         yield "train", tuple(f"{g}={f'[{o}]' if g == 'logger' else o}" for g, o in named.items())
 
 

@@ -13,10 +13,10 @@ import pandas as pd
 from jaxtyping import Float64
 
 from forecast.data.files.header import Header, hint_on_names, read_header
-from forecast.data.files.location import Location
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote, read_text
 from forecast.system.errors import DataError
+from forecast.system.location import Location
 
 MISSING = [
     "", " ", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",

@@ -12,8 +12,8 @@ from typing import cast
 
 import pyarrow as pa
 
-from forecast.data.files.location import Location
 from forecast.system.errors import DataError
+from forecast.system.location import Location
 
 _OTHER_KINDS = {
     b"PAR1": "a Parquet file",

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from forecast.data.files.location import locate
 from forecast.data.files.read import read_file, read_static
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows
@@ -15,6 +14,7 @@ from forecast.data.files.table_source import TableSource
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.system.errors import ConfigError, DataError
+from forecast.system.location import locate
 
 
 @dataclass(kw_only=True)
@@ -22,7 +22,7 @@ class FileSource(TableSource, ReadOptions):
     """A CSV file, also compressed, a Parquet file, a folder of Parquet files, or a sheet of an Excel workbook.
 
     Args:
-        path: the file, or its URL; see `forecast.data.files.location`.
+        path: the file, or its URL; see `forecast.system.location`.
         static_path: a file of the static covariates, one row for each series.
         future_path: a file of future covariates after the ends of the series; its rows follow those of `path`.
         date_format, timezone, ...: how text is parsed, see `ReadOptions`.

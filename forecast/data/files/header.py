@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from forecast.data.files.location import Location
 from forecast.data.files.text import quote
 from forecast.system.errors import DataError
+from forecast.system.location import Location
 
 _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?")
 _MAX_COLUMNS = 100_000

@@ -10,9 +10,9 @@ from itertools import islice
 from pandas.tseries.api import guess_datetime_format
 
 from forecast.data.files.date_formats import has_short_year
-from forecast.data.files.location import Location
 from forecast.data.files.text import quote
 from forecast.system.errors import DataError
+from forecast.system.location import Location
 
 DEFAULT_NAMES = ("date", "ds")
 """Names of the date column where the user gives none."""

@@ -18,7 +18,6 @@ from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote,
 from forecast.data.files.covariates import read_covariates
 from forecast.data.files.dates import read_dates
 from forecast.data.files.header import read_header
-from forecast.data.files.location import Location, is_folder, opened
 from forecast.data.files.looks import DEFAULT_NAMES, choose_date_column, find_date_columns
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import ColumnRoles, TableRows
@@ -26,6 +25,7 @@ from forecast.data.files.text import read_text
 from forecast.data.files.undated import number_dates
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import DataError
+from forecast.system.location import Location, is_folder, opened
 
 PARQUET = (".parquet", ".pq")
 

@@ -4,10 +4,10 @@ import codecs
 import io
 
 from forecast.data.files.compressed import UNREADABLE, is_workbook, unpacked
-from forecast.data.files.location import Location, opened
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.workbook import sheet_as_csv
 from forecast.system.errors import DataError
+from forecast.system.location import Location, opened
 from forecast.system.memory import available
 
 _CHUNK = 2**24

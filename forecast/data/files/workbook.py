@@ -6,9 +6,9 @@ import warnings
 import zipfile
 from datetime import datetime, time
 
-from forecast.data.files.location import Location
 from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import DataError, NotInstalled
+from forecast.system.location import Location
 from forecast.system.memory import available
 
 _MEMORY_PER_BYTE = 2

@@ -8,11 +8,11 @@ from typing import Any
 
 from forecast.data.files.cells import Cells, parse_cells
 from forecast.data.files.compressed import UNREADABLE, is_workbook, unpacked
-from forecast.data.files.location import opened
 from forecast.data.files.read import read_targets
 from forecast.data.files.text import check_text, decode
 from forecast.data.store.chunks import Chunk, Chunks
 from forecast.system.errors import DataError
+from forecast.system.location import opened
 
 _MAX_LINE = 1 << 24
 

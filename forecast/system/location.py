@@ -58,6 +58,12 @@ def is_folder(location: Location) -> bool:
     return isinstance(location, Path) and os.path.isdir(location)
 
 
+def check_exists(location: Path) -> None:
+    """Raise DataError unless something has this path."""
+    if not location.exists():
+        raise DataError(f"{location}: no such file" + (": a broken link" if location.is_symlink() else ""))
+
+
 @contextmanager
 def opened(location: Location) -> Iterator[tuple[io.BufferedIOBase, int]]:
     """Yield the file, open for reading and seeking, and its size in bytes.
@@ -74,8 +80,7 @@ def opened(location: Location) -> Iterator[tuple[io.BufferedIOBase, int]]:
                 raise DataError(f"{location}: empty")
             yield file, size
         return
-    if not location.exists():
-        raise DataError(f"{location}: no such file" + (": a broken link" if location.is_symlink() else ""))
+    check_exists(location)
     if not location.is_file():
         kind = "folder" if location.is_dir() else "device"
         raise DataError(f"{location}: not a file but a {kind}: give a CSV file")

@@ -1,0 +1,28 @@
+"""Early check of the files that a configuration names, so that a mistyped path is refused at once. Imports no torch."""
+
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from forecast.checkpoints import find
+from forecast.system import location
+
+FILE_SETS = ("csv", "long")
+"""Values of data.name that stand for a file at data.path."""
+
+
+def check_named_files(config: DictConfig) -> None:
+    """Check that the checkpoint and the data file exist, before the libraries that read them are imported.
+
+    Files at URLs are left to their readers, and so are stores and the data of a trained model.
+
+    Raises:
+        CheckpointError, DataError: one of them does not exist.
+    """
+    if config.get("checkpoint"):
+        find.check_exists(find.find_run(config.checkpoint))
+    data = config.get("data") or {}
+    if data.get("name") in FILE_SETS and data.get("path"):
+        path = location.locate(data.path)
+        if isinstance(path, Path):
+            location.check_exists(path)
