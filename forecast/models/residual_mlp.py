@@ -86,12 +86,9 @@ class ResidualMLP(ResidualModel):
         values = torch.cat([past, linear], dim=1)
         mixed = self.tokens == "mixed"
         channels = values.flatten(1)[:, None] if mixed else values[..., self.target_index].mT
-        time = self._relative_covariates(past_time, future_time)
-        covariates = (time * (1 - self.time_embedding.is_calendar)).flatten(1)[:, None]
+        covariates = self._relative_covariates(past_time, future_time).flatten(1)[:, None]
         read = torch.cat([channels, covariates.expand(-1, channels.shape[1], -1)], dim=2)
-        steps = self.head(
-            self.layers(read)[:, :, None], self.time_embedding(time[:, self.seq_len :])[:, None]
-        )
+        steps = self.head(self.layers(read)[:, :, None], self.time_embedding(future_time)[:, None])
         return steps.movedim(1, 2).flatten(2)
 
     def _relative_covariates(
@@ -99,13 +96,8 @@ class ResidualMLP(ResidualModel):
         past_time: Float[Tensor, "batch seq_len n_time_features"],
         future_time: Float[Tensor, "batch pred_len n_time_features"],
     ) -> Float[Tensor, "batch steps n_time_features"]:
-        """Time features, the covariates relative to their mean and standard deviation over the past of the window.
-
-        A covariate that is constant over the past, as static features are, stays as it is.
-        """
+        """Covariates relative to the past of the window; 0 for the calendar features, which the head reads."""
         mean = past_time.mean(1, keepdim=True)
-        variance = past_time.var(1, keepdim=True, unbiased=False)
-        time = torch.cat([past_time, future_time], dim=1)
-        is_constant = (past_time == past_time[:, :1]).all(1, keepdim=True)
-        stays = self.time_embedding.is_calendar.bool() | is_constant
-        return torch.where(stays, time, (time - mean) / (variance + STD_FLOOR**2).sqrt())
+        std = (past_time.var(1, keepdim=True, unbiased=False) + STD_FLOOR**2).sqrt()
+        relative = (torch.cat([past_time, future_time], dim=1) - mean) / std
+        return relative * (1 - self.time_embedding.is_calendar)

@@ -27,13 +27,13 @@ def choices() -> Iterator[tuple[str, tuple[str, ...]]]:
     yield from (("benchmark", (f"benchmark={option}",)) for option in options("benchmark"))
     groups = {group: options_of(group) for group in GROUPS if group != "benchmark"}
     groups["hydra/launcher"] = options("hydra/launcher")
+    groups["model"] = [option for option in groups["model"] if option != "mlp"]
+    yield "train", ("model=mlp",)  # experiments set the sizes of an Informer
     of_one_model = [option for option in groups["experiment"] if option.startswith("compare_attention")]
     groups["experiment"] = [option for option in groups["experiment"] if option not in of_one_model]
     yield from (("train", (f"experiment={option}",)) for option in of_one_model)
     for chosen in zip_longest(*groups.values()):
         named = {group: option for group, option in zip(groups, chosen, strict=True) if option is not None}
-        if named.get("model") == "mlp":
-            del named["experiment"]  # the sizes of an Informer
         yield "train", tuple(f"{g}={f'[{o}]' if g == 'logger' else o}" for g, o in named.items())
 
 

@@ -31,7 +31,10 @@ def test_what_is_missing_is_refused(
     [
         {},
         {"checkpoint": None, "data": {"name": "csv", "path": None}},
-        {"checkpoint": "run", "data": {"path": "other.csv"}},  # what the file must be depends on the checkpoint
+        {
+            "checkpoint": "run",
+            "data": {"path": "other.csv"},
+        },  # what the file must be depends on the checkpoint
         {"data": {"name": "csv", "path": "s3://bucket/load.csv"}},
         {"data": {"name": "store", "path": "load.store"}},
         {"data": {"name": "csv", "path": "run"}},
