@@ -75,6 +75,8 @@ VARIANTS = (
 """Rows of the ablation: overrides, separated by spaces, that replace those of "everything"."""
 
 WITHOUT = "data.future_covariates=[]"
+ALL_WINDOWS = "windows_per_epoch=null data.batch_size=128"
+PERCEPTRON = "model=mlp"
 """Variant of a data set of `KNOWN_AHEAD`."""
 PAPER_HORIZONS = (24, 48, 168, 336, 720)
 
@@ -181,9 +183,9 @@ def informer2020() -> Iterator[Cell]:
 
 
 def known_ahead() -> Iterator[Cell]:
-    """Yield the default model with full attention, with and without covariates that are known a day ahead."""
+    """Yield the default model without and with covariates that are known a day ahead, and other models with them."""
     for name in KNOWN_AHEAD:
-        for variant in ("everything", WITHOUT):
+        for variant in ("everything", WITHOUT, ALL_WINDOWS, PERCEPTRON):
             yield cell("covariates", name, 24, "full", SEEDS[0], variant)
 
 
