@@ -77,7 +77,8 @@ VARIANTS = (
 WITHOUT = "data.future_covariates=[]"
 ALL_WINDOWS = "windows_per_epoch=null data.batch_size=128"
 PERCEPTRON = "model=mlp"
-"""Variant of a data set of `KNOWN_AHEAD`."""
+"""Variants of the data sets of `KNOWN_AHEAD`."""
+
 PAPER_HORIZONS = (24, 48, 168, 336, 720)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from forecast.data.sets.recall import WEEK, WEEKS, floors
-from results.cells import WITHOUT
+from results.cells import ALL_WINDOWS, PERCEPTRON, WITHOUT
 from results.published import INFORMER, PUBLISHED
 from results.result import MISSING, Result, emboldened, mean_over, per_cent, score
 from tables import markdown_table
@@ -129,16 +129,27 @@ def by_variant(result: Result) -> list[str]:
 
 
 def with_and_without(result: Result) -> list[str]:
-    """One table: the linear baseline and the model by data set, without covariates and with them."""
+    """One table: the linear baseline and the model by data set, without covariates and with them; other models."""
     rows = []
     for data in result.has("data"):
-        without, known = (result.pick(data=data, variant=variant) for variant in (WITHOUT, "everything"))
+        without, known, all_windows, perceptron = (
+            result.pick(data=data, variant=variant)
+            for variant in (WITHOUT, "everything", ALL_WINDOWS, PERCEPTRON)
+        )
         linear = [group.mean("linear_mse") for group in (without, known)]
         change = per_cent(known.mean(), without.mean())
-        epochs = [f"{row['best_epoch']:.0f}" for row in known.rows]
-        rows.append([data, *map(score, linear), without.text(), known.text(), change, *(epochs or [MISSING])])
-    columns = [f"{LINEAR}, without", "with", "default model, without", "with", "change", "best epoch, with"]
+        trained = [with_epoch(group) for group in (known, all_windows, perceptron)]
+        rows.append([data, *map(score, linear), without.text(), trained[0], change, *trained[1:]])
+    columns = [
+        f"{LINEAR}, without", "with", "default model, without", "with", "change", "with, all windows", "`model=mlp`",
+    ]  # fmt: skip
     return [*markdown_table(["MSE", *columns], rows), ""]
+
+
+def with_epoch(group: Result) -> str:
+    """The score, and the number of the tested epoch in parentheses."""
+    epochs = [f"{row['best_epoch']:.0f}" for row in group.rows]
+    return f"{group.text()} ({', '.join(epochs)})" if epochs else MISSING
 
 
 def beside_published(result: Result) -> list[str]:
