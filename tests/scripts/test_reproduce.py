@@ -19,7 +19,7 @@ from forecast.cli.compose import compose_config
 from forecast.data import DataModule
 from forecast.system.paths import CONF
 from results import command, pictures
-from results.cells import HORIZONS, TABLES, Cell, merged
+from results.cells import HORIZONS, PERCEPTRON, TABLES, Cell, merged
 from results.options import parse
 from results.page import page, save
 from results.progress import run_missing
@@ -100,7 +100,7 @@ def test_the_overrides_are_understood(table: str) -> None:
         config = compose_config(*cell.typed(Path("/sets")))
         assert (config.pred_len, config.seed) == (cell.horizon, cell.seed)
         assert config.data.name == cell.data.removesuffix("-without-holidays").removesuffix("-joint")
-        assert config.model.attention.name == cell.kind
+        assert config.model.attention.name == ("mlp" if cell.variant == PERCEPTRON else cell.kind)
 
 
 def test_the_last_override_of_a_key_counts() -> None:
