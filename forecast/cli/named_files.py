@@ -22,7 +22,7 @@ def check_named_files(config: DictConfig) -> None:
     if config.get("checkpoint"):
         find.check_exists(find.find_run(config.checkpoint))
     data = config.get("data") or {}
-    if data.get("name") in FILE_SETS and data.get("path"):
-        path = location.locate(data.path)
+    if data.get("name") in FILE_SETS and (given := data.get("path")):
+        path = location.locate(given)
         if isinstance(path, Path):
             location.check_exists(path)

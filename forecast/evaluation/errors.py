@@ -14,6 +14,7 @@ Values closer to zero than float32 can resolve after scaling (`ZERO`) count as z
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Float64, Int64
@@ -26,8 +27,23 @@ SCORES = ("mse", "mae", "rmse_raw", "mae_raw", "smape", "wape", "mase")
 ZERO = 1e-4, 1e-6
 """Precision lost by scaling values in float32 and back, relative to the scale and to the center."""
 
-N_SUMS = 6
-"""Number of errors that are summed; see `cell_errors`."""
+RATIO_SCORES = ("wape", "mase")
+"""Scores that are not defined where their denominator is zero."""
+
+
+class CellErrors(NamedTuple):
+    """Errors of values: scaled, then in data units; symmetric percentage errors, and absolute true values."""
+
+    squared: Tensor
+    absolute: Tensor
+    squared_raw: Tensor
+    absolute_raw: Tensor
+    symmetric: Tensor
+    magnitude: Tensor
+
+
+N_SUMS = len(CellErrors._fields)
+"""Number of errors that are summed."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +61,8 @@ class Errors:
         """Each score in `SCORES`: `mse` and `mae` over all true values, the others averaged over the variables."""
         counts = self.step_counts.sum(0)
         scores = {name: average(name, score, counts).item() for name, score in self.by_variable().items()}
-        squared, absolute = (self.step_sums[:2].sum((1, 2)) / counts.sum()).tolist()
-        return scores | {"mse": squared, "mae": absolute}
+        pooled = CellErrors(*(self.step_sums.sum((1, 2)) / counts.sum()))
+        return scores | {"mse": pooled.squared.item(), "mae": pooled.absolute.item()}
 
     @property
     def observed_fraction(self) -> float:
@@ -55,10 +71,10 @@ class Errors:
 
     def by_variable(self) -> dict[str, Float[Tensor, " n_targets"]]:
         """Each score of each variable."""
-        squared, absolute = self.step_sums[:2].sum(1) / self.step_counts.sum(0)
+        pooled = CellErrors(*(self.step_sums.sum(1) / self.step_counts.sum(0)))
         each = self.by_series()
         means = {name: average(name, each[name].T, self.series_counts.T) for name in SCORES}
-        return {**means, "mse": squared, "mae": absolute}
+        return {**means, "mse": pooled.squared, "mae": pooled.absolute}
 
     def by_series(self) -> dict[str, Float[Tensor, "series n_targets"]]:
         """Each score of each series and variable; NaN for one without true values."""
@@ -70,21 +86,21 @@ class Errors:
         With several series, only the scores that do not depend on units.
         """
         means = self.step_sums / self.step_counts
-        scores = {"smape": means[2]} if len(self.naive_mae) > 1 else self._scores(means)
+        scores = {"smape": CellErrors(*means).symmetric} if len(self.naive_mae) > 1 else self._scores(means)
         found = {name: average(name, score, self.step_counts) for name, score in scores.items()}
-        squared, absolute = self.step_sums[:2].sum(2) / self.step_counts.sum(1)
-        return found | {"mse": squared, "mae": absolute}
+        pooled = CellErrors(*(self.step_sums.sum(2) / self.step_counts.sum(1)))
+        return found | {"mse": pooled.squared, "mae": pooled.absolute}
 
     def _scores(self, means: Float[Tensor, "sums rows n_targets"]) -> dict[str, Tensor]:
-        squared, absolute, squared_raw, mae, symmetric, y = means
+        each = CellErrors(*means)
         return {
-            "mse": squared,
-            "mae": absolute,
-            "rmse_raw": squared_raw.sqrt(),
-            "mae_raw": mae,
-            "smape": symmetric,
-            "wape": ratio(mae, y),
-            "mase": ratio(mae, self.naive_mae),
+            "mse": each.squared,
+            "mae": each.absolute,
+            "rmse_raw": each.squared_raw.sqrt(),
+            "mae_raw": each.absolute_raw,
+            "smape": each.symmetric,
+            "wape": ratio(each.absolute_raw, each.magnitude),
+            "mase": ratio(each.absolute_raw, self.naive_mae),
         }
 
 
@@ -93,15 +109,15 @@ def cell_errors(
     target: Float[Tensor, "batch pred_len n_targets"],
     scaler: Scaler,
     series: Int64[Tensor, " batch"],
-) -> tuple[Float64[Tensor, "batch pred_len n_targets"], ...]:
-    """Errors of every value: squared and absolute, scaled and then in data units, symmetric percentage, and |y|."""
+) -> CellErrors:
+    """Errors of every value, in float64; each has the shape of `target`."""
     scaled = prediction.double() - target.double()
     y, y_hat = scaler.inverse(target, series), scaler.inverse(prediction, series)
     error = (y_hat - y).abs()
     least = scaler.resolution(series, *ZERO)
     y, y_hat = (torch.where(part.abs() < least, 0.0, part.abs()) for part in (y, y_hat))
     symmetric = torch.where(y + y_hat == 0, 0.0, 200 * error / (y + y_hat))
-    return scaled.square(), scaled.abs(), error.square(), error, symmetric, y
+    return CellErrors(scaled.square(), scaled.abs(), error.square(), error, symmetric, y)
 
 
 def average(
@@ -112,7 +128,7 @@ def average(
     Undefined ratios are left out; NaN of other scores stays NaN.
     """
     used = counts > 0
-    if name in ("wape", "mase"):
+    if name in RATIO_SCORES:
         used = used & ~score.isnan()
     return torch.where(used, score, 0.0).sum(-1) / used.sum(-1)
 
