@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from forecast import Model, load
+from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.predict import predict
 from forecast.system.errors import ConfigError, DataError
 from tests.support.commands import TINY, answer, only, train
@@ -179,7 +180,7 @@ def test_a_model_of_a_table_forecasts_many_series(trained_on_table: Model) -> No
     source = long_frame_data(
         long, name="long", columns=model.feature_columns, seq_len=12, pred_len=5, split="test"
     )
-    found = predict(model, source.source.read())
+    found = predict(choose_forecaster(model, None), source.source.read())
     assert found.new == 2
     frame = found.frame()
     assert frame.index.unique().tolist() == ["one", "two"]
@@ -201,7 +202,7 @@ def test_a_model_of_many_series_forecasts_a_table(model: Model, frame: pd.DataFr
     panel = model.panel_of(one)
     table = replace(panel, ids=pd.Index([""]), static=panel.static.set_axis([""]))
     assert not table.has_ids
-    found = predict(model, table).frame()
+    found = predict(choose_forecaster(model, None), table).frame()
     assert found.index.name == "ds"
     np.testing.assert_allclose(found["y"], model.predict(one)["y"], rtol=1e-6)
 

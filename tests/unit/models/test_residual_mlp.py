@@ -80,7 +80,10 @@ def test_a_covariate_is_read_at_each_step_relative_to_its_past() -> None:
             assert not torch.equal(model(past, *times), before)
 
 
-def test_sizes_and_choices_are_checked() -> None:
-    for wrong in ({"d_hidden": 0}, {"hidden_layers": 0}, {"tokens": "joint"}):
-        with pytest.raises(ValueError, match=str(*wrong.values())):
-            made(**wrong)
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"d_hidden": 0}, "d_hidden"), ({"hidden_layers": 0}, "hidden_layers"), ({"tokens": "joint"}, "joint")],
+)
+def test_sizes_and_choices_are_checked(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        made(**wrong)
