@@ -19,7 +19,7 @@ from forecast.reports.compare.scores import (
     is_best_of_column,
     is_worse_than_baseline,
 )
-from forecast.reports.compare.task import ROUND_OFF, Entry, Task
+from forecast.reports.compare.task import Entry, Task
 from forecast.runs.summary import mean_and_std
 from forecast.system.formatting import format_tokens
 
@@ -111,8 +111,6 @@ def make_name_cells(entry: Entry) -> list[Cell]:
 
 def make_score_cell(task: Task, entry: Entry, column: Column, best: float) -> Cell:
     mean, deviation = mean_and_std(get_values(task, entry, column))
-    if column.key == "skill" and abs(mean) < ROUND_OFF:
-        return Cell("0", mean)
     is_bad = column.key == "skill" and is_worse_than_baseline(task, entry)
     style = "leads" if is_best_of_column(task, entry, mean, best) else "bad" if is_bad else ""
     return Cell.from_number(mean, deviation, style)

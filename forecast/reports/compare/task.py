@@ -159,9 +159,10 @@ class Task:
         return [run.metrics for entry in self.unmerged_variants for run in entry.runs]
 
     def skill(self, entry: Entry) -> list[float]:
-        """Return 1 − MSE / the best baseline's MSE of each run; NaN where that baseline makes no error."""
+        """Return 1 − MSE / the best baseline's MSE of each run: 0 for round-off, NaN if the baseline has no error."""
         baseline_mse = self.best_baseline.mean("mse")
-        return [1 - mse / baseline_mse if baseline_mse > 0 else math.nan for mse in entry.values("mse")]
+        skills = [1 - mse / baseline_mse if baseline_mse > 0 else math.nan for mse in entry.values("mse")]
+        return [0.0 if abs(skill) < ROUND_OFF else skill for skill in skills]
 
     def equals_best_baseline(self, entry: Entry) -> bool:
         """Return whether the MSE equals the best baseline's up to round-off: the model is that baseline."""
