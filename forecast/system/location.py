@@ -60,7 +60,11 @@ def is_folder(location: Location) -> bool:
 
 def check_exists(location: Path) -> None:
     """Raise DataError unless something has this path."""
-    if not location.exists():
+    try:
+        exists = location.exists()
+    except OSError as error:  # such as a name that is too long
+        raise DataError(f"{location}: cannot be read: {error.strerror}") from None
+    if not exists:
         raise DataError(f"{location}: no such file" + (": a broken link" if location.is_symlink() else ""))
 
 
