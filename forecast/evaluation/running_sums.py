@@ -3,8 +3,9 @@
 from typing import TypeVar
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
+
+from forecast.models.norm import sum_over_processes
 
 AnySums = TypeVar("AnySums", bound="RunningSums")
 
@@ -25,11 +26,4 @@ class RunningSums:
 
     def totals(self) -> dict[str, Tensor]:
         """The sums over all processes, on the CPU. Every process must call this."""
-        return {name: _add_over_processes(sums).cpu() for name, sums in self.sums.items()}
-
-
-def _add_over_processes(sums: Tensor) -> Tensor:
-    total = sums.clone()
-    if dist.is_initialized():
-        dist.all_reduce(total)
-    return total
+        return {name: sum_over_processes(sums).cpu() for name, sums in self.sums.items()}

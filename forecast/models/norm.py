@@ -52,6 +52,12 @@ class MeanOverProcesses(torch.autograd.Function):
 
 def mean_over_processes(value: Float[Tensor, " channels"]) -> Float[Tensor, " channels"]:
     """Average a tensor over all processes."""
-    total = value.clone()
-    dist.all_reduce(total)
-    return total / dist.get_world_size()
+    return sum_over_processes(value) / dist.get_world_size()
+
+
+def sum_over_processes(values: Tensor) -> Tensor:
+    """Add up a tensor over the processes of a run; without a process group, a copy. Every process must call this."""
+    total = values.clone()
+    if dist.is_initialized():
+        dist.all_reduce(total)
+    return total

@@ -24,6 +24,7 @@ from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import QUANTILE, Level, parse_levels, pinball, trained_quantiles
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
+from forecast.models.norm import sum_over_processes
 from forecast.models.quantile_head import arrange_quantiles, take_median
 from forecast.system.errors import ConfigError
 from forecast.training.fsdp import shard
@@ -216,7 +217,7 @@ class Forecaster(L.LightningModule):
     def _sum_over_processes(self, tensor: Tensor) -> Tensor:
         if self.trainer.world_size == 1:
             return tensor.cpu()
-        return self.trainer.strategy.reduce(tensor.to(self.device), reduce_op="sum").cpu()  # type: ignore[union-attr]
+        return sum_over_processes(tensor.to(self.device)).cpu()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         state = checkpoint.get("calibration")
