@@ -16,7 +16,7 @@ from forecast.commands.train import train
 from forecast.data import DataModule, Panel, frame_data
 from forecast.data.files.table_source import TableSource
 from forecast.evaluation.quantiles import Level
-from forecast.inference.data_config import FRAME, OF_A_FRAME
+from forecast.inference.data_config import FRAME, OF_A_FRAME, known_columns
 from forecast.inference.evaluate import evaluate as evaluate_model
 from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.model import TrainedModel, read_checkpoint
@@ -98,7 +98,8 @@ class Model(TrainedModel):
         """Set up the data module of a DataFrame with the layout of the training data, with the scaler from training."""
         data = self._frame_module(frame)
         data.load_state_dict(self.data_state)
-        data.setup()
+        with known_columns(self.path, self.data_state):
+            data.setup()
         self.check_freq(FRAME, data.freq)
         return data
 

@@ -50,8 +50,8 @@ def check_columns(
         mine, theirs = ", ".join(columns), ", ".join(state[what])
         if mine != theirs:
             raise DataError(
-                f"{name}: {what.replace('_', ' ')} {mine}, where the checkpoint was trained on {theirs}: choose the "
-                "same (data.columns, data.target, data.past_covariates, features)"
+                f"{name}: {what.replace('_', ' ')} {mine}, where the checkpoint was trained on {theirs}",
+                ": choose the same (data.columns, data.target, data.past_covariates, features)",
             )
 
 

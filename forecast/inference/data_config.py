@@ -13,13 +13,13 @@ from forecast.checkpoints.settings import replace_download_address
 from forecast.data.calendars import choose_days
 from forecast.data.files.text import quote
 from forecast.data.store.format import is_store
-from forecast.system.errors import CheckpointError, ConfigError
+from forecast.system.errors import CheckpointError, ConfigError, DataError
 from forecast.system.location import locate
 
-OF_THE_FILE = ("root", "url", "hash", "by_hand", "path", "name", "future_path", "rows", "start")
+OF_THE_FILE = ("root", "url", "hash", "by_hand", "path", "name", "future_path", "rows", "start", "drop")
 """Settings of a data set that do not apply to another file."""
 
-OF_THE_SERIES = ("ids", "static_path", "future_path")
+OF_THE_SERIES = ("ids", "static_path", "future_path", "drop")
 """Settings of a long file that do not apply to another long file."""
 
 LONG = "forecast.data.long_data"
@@ -122,11 +122,13 @@ def _check_training_data(checkpoint: Path, saved: dict[str, Any], chosen: dict[s
 
 def _other_file_config(saved: dict[str, Any], path: str, feature_columns: Sequence[str]) -> dict[str, Any]:
     """Change the settings of training to those of another file, all of whose rows are the split `test`."""
-    file: dict[str, Any] = {"name": locate(path).name, "split": "test"}
+    past = saved.get("past_covariates") or ()
+    columns = [
+        name for name in feature_columns if name not in past
+    ]  # the file may have others, or lack others
+    file: dict[str, Any] = {"name": locate(path).name, "split": "test", "columns": columns}
     if saved["_target_"] == LONG:
         return {**_without(saved, OF_THE_SERIES), **file}
-    past = saved.get("past_covariates") or ()
-    file["columns"] = [name for name in feature_columns if name not in past]
     if is_store(path):
         return {**_only(saved, OF_A_STORE), **file, "_target_": STORE, "eval_stride": None}
     file["_target_"] = "forecast.data.csv_data"
@@ -163,12 +165,21 @@ def keep_date_order(chosen: dict[str, Any], day_first: bool | None) -> dict[str,
 
 
 @contextmanager
-def known_date_column(state: Mapping[str, Any]) -> Iterator[None]:
-    """Give no warning that a column looks like dates where training read the dates from a column of that name."""
+def known_columns(checkpoint: Path, state: Mapping[str, Any]) -> Iterator[None]:
+    """Read data for a trained model, whose columns are known.
+
+    There is no warning that a column looks like dates where training read the dates from a column of that name. A
+    DataError advises columns that the model was trained on, and no settings that choose other columns.
+    """
     with warnings.catch_warnings():
         if name := state.get("date_column"):
             warnings.filterwarnings("ignore", f".*: {re.escape(quote(name))} looks like dates and is used")
-        yield
+        try:
+            yield
+        except DataError as error:
+            if error.problem == str(error):
+                raise
+            raise DataError(f"{error.problem}; give the columns that {checkpoint} was trained on") from None
 
 
 def is_same_file(path: str | Path, other: str | Path | None) -> bool:

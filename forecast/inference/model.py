@@ -26,7 +26,7 @@ from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import trained_quantiles
 from forecast.evaluation.results import Tested
-from forecast.inference.data_config import choose_data_config, keep_as_trained, known_date_column
+from forecast.inference.data_config import choose_data_config, keep_as_trained, known_columns
 from forecast.models import ForecastModel
 from forecast.models.quantile_head import arrange_quantiles, take_median
 from forecast.system.errors import CheckpointError, DataError, ForecastError
@@ -184,7 +184,7 @@ class TrainedModel:
         """
         data = self._data_module(given or {})
         data.load_state_dict(self.data_state)
-        with known_date_column(self.data_state):
+        with known_columns(self.path, self.data_state):
             data.setup()
         self.check_freq(data.name, data.freq)
         return data
@@ -203,7 +203,7 @@ class TrainedModel:
 
     def read_source(self, module: DataModule) -> Panel:
         """Read the rows of a data module, with their dates on the clock and their categories as in training."""
-        with known_date_column(self.data_state):
+        with known_columns(self.path, self.data_state):
             panel = module.source.read().on_clock(clock_of(self.data_state))
         return encode_categories(module.location, panel, self.categories)
 

@@ -13,7 +13,7 @@ import numpy as np
 from forecast.data import Panel, read_table
 from forecast.data.clock import clock_of
 from forecast.data.files.read_options import ReadOptions
-from forecast.inference.data_config import STORE
+from forecast.inference.data_config import STORE, known_columns
 from forecast.inference.model import TrainedModel
 
 
@@ -33,7 +33,8 @@ def read_ahead(model: TrainedModel, path: str, given: Mapping[str, Any]) -> Pane
     keys = (*ReadOptions.option_names(), "date_column")
     options = {key: given[key] for key in keys if given.get(key) is not None}
     columns = model.data_state["future_covariates"]
-    panel = read_table(path, **{"freq": model.freq, **options, "columns": columns})
+    with known_columns(model.path, model.data_state):
+        panel = read_table(path, **{"freq": model.freq, **options, "columns": columns})
     return panel.on_clock(clock_of(model.data_state))
 
 

@@ -21,7 +21,15 @@ class NotInstalled(ConfigError):
 
 
 class DataError(ForecastError):
-    """An invalid data file. The message names the file, the column and the first bad row."""
+    """An invalid data file. The message names the file, the column and the first bad row.
+
+    Attributes:
+        problem: the message without `advice`, which names settings that only commands that train take.
+    """
+
+    def __init__(self, problem: str, advice: str = "") -> None:
+        super().__init__(problem + advice)
+        self.problem = problem
 
 
 class TrainingError(ForecastError):

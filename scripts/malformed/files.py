@@ -187,7 +187,7 @@ REFUSED = [
     Case("a sheet with a title", "{path}: no column 'date' in line 1, but in line 3: delete the lines above the header", lambda path: book(path, {"load": TABLE}, above=2), name="table.xlsx"),
     Case("a number that a formula could not compute", "{path}, line 5, column 'load': '#DIV/0!' is not a number: correct it, or name it in data.na_values if it stands for a missing value", lambda path: book(path, {"load": TABLE.astype({"load": object}).replace({"load": {1009.5: "#DIV/0!"}})}), name="table.xlsx"),
     Case("an old Excel workbook", "{path}: an old Excel workbook, not CSV: save the table as CSV, Parquet or .xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)),
-    Case("a Parquet file of other columns", "{path}: no column 'date'; there are 'a' (data.id_column, date_column, target, columns, past_covariates, future_covariates, static_covariates and drop name columns, data.static_path a file of static ones)", lambda path: pd.DataFrame({"a": [1]}).to_parquet(path)),
+    Case("a Parquet file of other columns", "{path}: no column 'date'; there are 'a' (data.date_column)", lambda path: pd.DataFrame({"a": [1]}).to_parquet(path)),
     Case("a Parquet file, damaged", "{path}: cannot be read as Parquet: …", lambda path: path.write_bytes(b"PAR1" + bytes(100))),
     Case("JSON", "{path}: no column 'date' in line 1, which looks like JSON or HTML: give a CSV file", b'{"date": ["2024-01-01"], "load": [1]}'),
     Case("HTML", "{path}: no column 'date' in line 1, which looks like JSON or HTML: give a CSV file", b"<!DOCTYPE html>\n<html></html>"),

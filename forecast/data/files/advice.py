@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from forecast.data.files.cells import COVARIATES, TIME_OF_DAY, Cells
-from forecast.data.files.table_rows import ColumnRoles
+from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.text import quote
 from forecast.system.arguments import quote_for_shell, write_value
 from forecast.system.errors import DataError
@@ -35,8 +35,8 @@ def refuse(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataError]) -
     settings = settings_for_texts(cells, list(refused))
     advice = f"set {' '.join(settings)}" if settings else "choose the number columns (data.columns)"
     return DataError(
-        f"{cells.path}: {len(refused)} columns are not numbers: {shown} ({first}): correct them, or {advice}"
-        f"{_note_on_texts(settings)}"
+        f"{cells.path}: {len(refused)} columns are not numbers: {shown} ({first})",
+        f": correct them, or {advice}{_note_on_texts(settings)}",
     )
 
 

@@ -10,10 +10,11 @@ from jaxtyping import Float64, Int32
 
 from forecast.data.clock import Clock
 from forecast.data.files.cells import COVARIATES, FRAME, Cells, quote
+from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import Texts, convert_texts
 from forecast.data.files.dates import read_dates
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.table_rows import ColumnRoles, TableRows
+from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import place_in_time, without_zone
 from forecast.data.files.undated import number_dates
 from forecast.data.panel import TABLE_ID
@@ -106,7 +107,7 @@ def _numbers(
             if cells.path == FRAME:
                 drop, covariates = "", COVARIATES.replace("data.", "")
             raise DataError(
-                f"{cells.path}: {what}: leave it out{drop}, or make it a covariate ({covariates})"
+                f"{cells.path}: {what}", f": leave it out{drop}, or make it a covariate ({covariates})"
             )
         column = table[name] if not pa.types.is_boolean(kind) else table[name].cast(pa.int8())
         _copy(column, pa.float64(), read[:, i])

@@ -220,22 +220,23 @@ def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.nd
     bad = np.isnan(numbers) & texts.notna().to_numpy()
     if bad.any():
         row = int(bad.argmax())
-        advice = _advice(texts.iloc[row].strip(), is_text=bool(bad.sum() > texts.notna().sum() / 2))
-        raise cells.error(f"{quote(texts.iloc[row])} is not a number: {advice}", row=row, column=name)
+        advice, choice = _advise(texts.iloc[row].strip(), is_text=bool(bad.sum() > texts.notna().sum() / 2))
+        error = cells.error(f"{quote(texts.iloc[row])} is not a number{advice}", row=row, column=name)
+        raise DataError(error.problem, choice)
     return options.blank(numbers)
 
 
-def _advice(text: str, *, is_text: bool) -> str:
-    """Return advice based on the first cell that is not a number; `is_text`: most cells of its column are not."""
+def _advise(text: str, *, is_text: bool) -> tuple[str, str]:
+    """Return advice on the first cell that is not a number, and on other columns; `is_text`: most cells are not."""
     if re.match(TIME_OF_DAY, text):
-        return "a time of day is read with the day: set data.date_column to both, as in data.date_column=[day,time]"
+        return ": read it with the day: set data.date_column to both, as in data.date_column=[day,time]", ""
     if re.fullmatch(r"[-+]?[0-9][0-9.,'\s]*", text):
-        return "set data.decimal and data.thousands to the signs that the file uses"
+        return ": set data.decimal and data.thousands to the signs that the file uses", ""
     if re.fullmatch(r"[^\w.]{0,2}[0-9][0-9.,'\s]*[^\w.]{0,2}", text):
-        return "leave the signs and units out of its cells, or choose the number columns (data.columns)"
+        return ": leave the signs and units out of its cells", ", or choose the number columns (data.columns)"
     if is_text:
-        return f"leave the column out (data.drop), or read it as a covariate ({COVARIATES})"
-    return "correct it, or name it in data.na_values if it stands for a missing value"
+        return "", f": leave the column out (data.drop), or read it as a covariate ({COVARIATES})"
+    return ": correct it, or name it in data.na_values if it stands for a missing value", ""
 
 
 def _explain(error: str, above: int) -> str:

@@ -15,12 +15,13 @@ from forecast.data.clock import Clock
 from forecast.data.files.advice import describe_split_dates, refuse
 from forecast.data.files.arrow import is_text, rows_from_arrow
 from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote, read_cells, read_numbers
+from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import read_covariates
 from forecast.data.files.dates import read_dates
 from forecast.data.files.header import read_header
 from forecast.data.files.looks import DEFAULT_NAMES, choose_date_column, find_date_columns
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.table_rows import ColumnRoles, TableRows
+from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import read_text
 from forecast.data.files.undated import number_dates
 from forecast.data.panel import TABLE_ID
@@ -138,7 +139,7 @@ def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles) -> TableRows:
 
 def read_static(path: Location, id_column: str, names: Sequence[str], options: ReadOptions) -> pd.DataFrame:
     """Read a file of static covariates: one row per series with its id. Raises DataError for a repeated id."""
-    roles = ColumnRoles(id_column, id_column, tuple(names))
+    roles = ColumnRoles(id_column, id_column, targets=(), static=tuple(names))
     if is_parquet(path):
         try:
             with opened(path) as (file, _):

@@ -12,8 +12,9 @@ import pandas as pd
 from forecast.data.calendars import CalendarSetting
 from forecast.data.files.align import align
 from forecast.data.files.cells import date_name
+from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.grid import Spacing
-from forecast.data.files.table_rows import ColumnRoles, TableRows
+from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.system.errors import ConfigError, DataError

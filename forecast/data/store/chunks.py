@@ -15,9 +15,10 @@ from jaxtyping import Float64
 
 from forecast.data.clock import Clock
 from forecast.data.files.cells import Cells, date_name, quote
+from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.dates import read_dates
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.table_rows import ColumnRoles, TableRows
+from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import place_in_time, without_zone
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import ConfigError

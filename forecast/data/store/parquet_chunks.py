@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from forecast.data.files.cells import Cells, quote
-from forecast.data.files.table_rows import ColumnRoles
+from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.timezone import has_one_offset, is_days
 from forecast.data.store.chunks import Chunk, Chunks
 from forecast.system.errors import DataError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from forecast.data.files.table_rows import ColumnRoles
+from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.panel import Panel
 from forecast.data.store.format import open_store
 from forecast.data.stored_values import StoredValues

@@ -1,0 +1,120 @@
+"""The columns of a table to read, by role."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from forecast.data.files.cells import FRAME
+from forecast.data.files.text import quote
+from forecast.system.errors import ConfigError, DataError
+
+
+@dataclass(frozen=True)
+class ColumnRoles:
+    """Names of the columns to read, by role.
+
+    Attributes:
+        id: the column that names the series; None for a table of one series.
+        date: the date column. Several columns, such as a date and a time, are joined when the file is parsed.
+        targets: None for all columns that have no other role, in the order of the file.
+        past: past covariates.
+        future: future covariates, then the columns of `as_of`.
+        as_of: by future covariate, the column of its values as they were known in advance.
+        static: static covariates.
+        drop: columns that are not read.
+    """
+
+    id: str | None
+    date: str
+    targets: tuple[str, ...] | None = None
+    past: tuple[str, ...] = ()
+    future: tuple[str, ...] = ()
+    as_of: Mapping[str, str] = field(default_factory=dict)
+    static: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Targets and past covariates."""
+        return (*(self.targets or ()), *self.past)
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """Past and future covariates."""
+        return (*self.past, *self.future)
+
+    @property
+    def future_covariates(self) -> tuple[str, ...]:
+        """Future covariates without the columns of `as_of`."""
+        return self.future[: len(self.future) - len(self.as_of)]
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return (*self.values, *self.future)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The id column and the date column, as far as there are any; a store has neither."""
+        return tuple(name for name in (self.id, self.date) if name)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.keys, *self.numbers, *self.static)
+
+    def check(self) -> None:
+        """Raise ConfigError if a column has two roles."""
+        names = [*self.all, *self.drop]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(
+                    f"column {name!r} is named twice (data.id_column, date_column, columns, past_covariates, "
+                    "future_covariates, as_of, static_covariates, drop): give it one role"
+                )
+
+    def known_ahead(self) -> "ColumnRoles":
+        """The roles of a table of rows after the ends of the series: `as_of` names columns instead of covariates."""
+        names = tuple(self.as_of.get(name, name) for name in self.future_covariates)
+        return ColumnRoles(self.id, self.date, targets=(), future=names)
+
+    def resolve(self, where: str, present: Sequence[str]) -> "ColumnRoles":
+        """Return the roles of a table that has the columns `present`, with the targets by name.
+
+        Raises DataError, beginning with `where`, for a column that is missing, and if no column is left to forecast.
+        """
+        for name in (*self.all, *self.drop):
+            if name not in present:
+                problem = (
+                    f"{where}: no column {quote(name)}{_hint(name, [c for c in present if c != self.date])}"
+                )
+                raise DataError(problem) if where == str(FRAME) else self._with_key(problem, name)
+        if self.targets is not None:
+            return self
+        others = {*self.all, *self.drop}
+        targets = tuple(name for name in present if name not in others)
+        if not targets:
+            raise DataError(
+                f"{where}: no column beside {', '.join(map(quote, others))}: there is nothing to forecast"
+            )
+        return replace(self, targets=targets)
+
+    def _with_key(self, problem: str, name: str) -> DataError:
+        """The error of a column that is missing, with the key that names the column."""
+        if name in self.keys:
+            return DataError(f"{problem} (data.{'id' if name == self.id else 'date'}_column)")
+        if name in self.static:
+            return DataError(f"{problem}; data.static_path names a file of static columns")
+        keys = {
+            "columns or data.target": self.targets or (),
+            "past_covariates": self.past,
+            "future_covariates": self.future_covariates,
+            "as_of": self.future,
+            "drop": self.drop,
+        }
+        return DataError(problem, f" (data.{next(key for key, names in keys.items() if name in names)})")
+
+
+def _hint(name: str, present: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, present, n=1)
+    meant = f"; did you mean {quote(near[0])}?" if near else ""
+    shown = ", ".join(map(quote, present[:12])) + (", ..." if len(present) > 12 else "")
+    return f"; there are {shown}{meant}"
