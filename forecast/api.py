@@ -16,9 +16,9 @@ from forecast.commands.train import train
 from forecast.data import DataModule, Panel, frame_data
 from forecast.data.files.table_source import TableSource
 from forecast.evaluation.quantiles import Level
-from forecast.inference.data_config import FRAME, OF_A_FRAME, known_columns
+from forecast.inference.data_config import FRAME, OF_A_FRAME, allow_absent, known_columns
 from forecast.inference.evaluate import evaluate as evaluate_model
-from forecast.inference.forecasters import choose_forecaster
+from forecast.inference.forecasters import choose_forecaster, find_unread_columns, list_forecasters
 from forecast.inference.model import TrainedModel, read_checkpoint
 from forecast.inference.predict import predict as predict_panel
 from forecast.runs.folder import write_config
@@ -65,7 +65,11 @@ class Model(TrainedModel):
         if frame is None and future is not None:
             raise ConfigError("future holds the rows that follow a DataFrame: give the DataFrame too")
         forecaster = choose_forecaster(self, baseline)
-        panel = self.read_panel() if frame is None else self.panel_of(frame, future)
+        panel = (
+            self.read_panel()
+            if frame is None
+            else self.panel_of(frame, future, find_unread_columns([forecaster]))
+        )
         found = predict_panel(
             forecaster, panel, horizon=horizon, start=start, levels=levels, method=intervals
         )
@@ -90,13 +94,21 @@ class Model(TrainedModel):
         content, _ = evaluate_model(self, data, split, progress=False)
         return content
 
-    def panel_of(self, frame: pd.DataFrame | pd.Series, future: pd.DataFrame | None = None) -> Panel:
-        """Read a DataFrame with the layout of the training data, with its dates at the UTC offset of training."""
-        return self.read_source(self._frame_module(frame, future))
+    def panel_of(
+        self,
+        frame: pd.DataFrame | pd.Series,
+        future: pd.DataFrame | None = None,
+        unread: frozenset[str] = frozenset(),
+    ) -> Panel:
+        """Read a DataFrame with the layout of the training data, with its dates at the UTC offset of training.
+
+        The columns `unread` may be absent.
+        """
+        return self.read_source(allow_absent(self._frame_module(frame, future), unread))
 
     def data_of_frame(self, frame: pd.DataFrame | pd.Series) -> DataModule:
         """Set up the data module of a DataFrame with the layout of the training data, with the scaler from training."""
-        data = self._frame_module(frame)
+        data = allow_absent(self._frame_module(frame), find_unread_columns(list_forecasters(self)))
         data.load_state_dict(self.data_state)
         with known_columns(self.path, self.data_state):
             data.setup()

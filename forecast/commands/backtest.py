@@ -10,6 +10,7 @@ from forecast.checkpoints.settings import TRAINING_TARGETS, check_settings
 from forecast.cli.overrides import typed_overrides
 from forecast.evaluation.backtest import Backtest
 from forecast.inference.backtest import backtest_model, backtest_with_refits, interval_methods
+from forecast.inference.forecasters import find_unread_columns, list_forecasters
 from forecast.inference.model import TrainedModel, load_tested
 from forecast.reports.backtest import print_backtest, save_backtest
 from forecast.system.errors import ConfigError
@@ -56,10 +57,11 @@ def backtest_checkpoint(config: DictConfig) -> Backtest:
                 f"{argument}: with checkpoint=, this setting comes from the checkpoint: leave out one of them"
             )
     model = load_tested(config.checkpoint)
-    settings, data = merge_settings(model, config, typed), model.data(data_given(config, typed))
+    settings, given = merge_settings(model, config, typed), data_given(config, typed)
     if config.refit_every is None:
-        return backtest_model(model, data, settings)
-    return backtest_with_refits(data, settings)
+        unread = find_unread_columns(list_forecasters(model))
+        return backtest_model(model, model.data(given, unread), settings)
+    return backtest_with_refits(model.data(given), settings)
 
 
 def merge_settings(model: TrainedModel, config: DictConfig, keys: Collection[str]) -> DictConfig:

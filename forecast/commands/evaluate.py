@@ -8,8 +8,9 @@ from omegaconf import DictConfig
 from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
 from forecast.inference.evaluate import evaluate as evaluate_model
+from forecast.inference.forecasters import find_unread_columns, list_forecasters
 from forecast.inference.model import TrainedModel, load_tested
-from forecast.inference.tested import note_on_test
+from forecast.inference.trained_rows import note_on_test
 from forecast.reports.series import describe_series, tabulate_series
 from forecast.reports.terminal import print_scores, which_windows
 from forecast.system.errors import ConfigError
@@ -27,7 +28,7 @@ def evaluate(config: DictConfig) -> None:
         check_output_files(file, by_series_file(file), overwrite=config.overwrite)
     lightning_warnings.filter_messages()
     model = load_tested(config.checkpoint)
-    data = model.data(config.data)
+    data = model.data(config.data, find_unread_columns(list_forecasters(model)))
     content, results = evaluate_model(model, data, config.split)
     title = f"{config.split}: {data.title}, {which_windows(data, config.split)}"
     print_scores(title, model.config["model"]["attention"]["name"], results)

@@ -8,8 +8,9 @@ from rich.console import Console
 
 from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
+from forecast.inference.forecasters import ModelForecaster, find_unread_columns
 from forecast.inference.model import TrainedModel, load
-from forecast.inference.tested import note_on_test
+from forecast.inference.trained_rows import note_on_test
 from forecast.models.base import FULL_WEIGHT
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_folder, check_output_folder
@@ -34,7 +35,7 @@ def explain(config: DictConfig) -> None:
     output = Path(config.output).expanduser()
     check_output_folder(output, marks={"index.html"}, suffix=(".png", ".csv"), overwrite=config.overwrite)
     trained = load(config.checkpoint)
-    data = trained.data(config.data)
+    data = trained.data(config.data, find_unread_columns([ModelForecaster(trained)]))
     window = choose_window(data, config.split, config.window)
     batch = window.batch
     forecast, calls = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from forecast.cli.compose import check_checkpoint
 from forecast.inference.forecast import Forecast, describe_forecast
-from forecast.inference.forecasters import choose_forecaster
+from forecast.inference.forecasters import choose_forecaster, find_unread_columns
 from forecast.inference.model import TrainedModel, load
 from forecast.inference.predict import predict as predict_panel
 from forecast.inference.store_future import is_of_store, read_ahead
@@ -70,7 +70,7 @@ def make_forecast(model: TrainedModel, config: DictConfig) -> Forecast:
             data["future_path"] = config.future
     return predict_panel(
         forecaster,
-        model.read_panel(data),
+        model.read_panel(data, find_unread_columns([forecaster])),
         horizon=config.horizon,
         start=config.start,
         levels=model.config["levels"] if config.levels is None else config.levels,

@@ -21,10 +21,12 @@ class Baseline(ABC):
         name: key of the baseline in `forecast.evaluation.names.BASELINES`.
         reads_own_forecasts: whether the steps beyond pred_len are forecast from forecasts. Otherwise the baseline
             forecasts any number of steps.
+        weights: of the linear model that the baseline is; None: it reads the past of the targets alone.
     """
 
     name: ClassVar[str]
     reads_own_forecasts: ClassVar[bool] = False
+    weights: LinearWeights | None = None
 
     @abstractmethod
     def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
@@ -41,7 +43,8 @@ class Baseline(ABC):
 
     def covariates_ahead(self, scaled: ScaledPanel) -> frozenset[int]:
         """The numbers of the future covariates that the baseline reads after the forecast origin."""
-        return frozenset()
+        read = {} if self.weights is None else covariates_of_linear(self.weights, scaled)
+        return frozenset(covariate for covariate, is_ahead in read.items() if is_ahead)
 
 
 class Naive(Baseline):
@@ -108,16 +111,13 @@ class Linear(Baseline):
 
     name = "linear"
     reads_own_forecasts = True
+    weights: LinearWeights
 
     def __init__(self, weights: LinearWeights) -> None:
         self.weights = weights
 
     def describe(self) -> str:
         return "fitted to the training rows"
-
-    def covariates_ahead(self, scaled: ScaledPanel) -> frozenset[int]:
-        read = covariates_of_linear(self.weights, scaled)
-        return frozenset(covariate for covariate, is_ahead in read.items() if is_ahead)
 
     def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
         weights, targets = self.weights.to(batch.past.device), windows.target_index

@@ -96,7 +96,14 @@ def find_covariate_steps(windows: Windows) -> CovariateSteps:
 
 def covariates_of_linear(weights: LinearWeights, scaled: ScaledPanel) -> dict[int, bool]:
     """The numbers of the future covariates that a linear model reads, and whether it reads them after the origin."""
-    read = weights.time_features(scaled.time.n_features)
-    first = scaled.time.calendar.n_columns  # covariates follow the calendar features, and masks follow them
-    covariates = range(len(scaled.panel.future_covariates))
-    return {covariate: read[first + covariate] for covariate in covariates if first + covariate in read}
+    n_covariates = len(scaled.panel.future_covariates)
+    return find_covariates(weights, scaled.time.n_features, scaled.time.calendar.n_columns, n_covariates)
+
+
+def find_covariates(
+    weights: LinearWeights, n_time_features: int, n_calendar: int, n_covariates: int
+) -> dict[int, bool]:
+    """As `covariates_of_linear`, by the numbers of time features, of calendar features and of covariates."""
+    read = weights.time_features(n_time_features)
+    numbers = {covariate: n_calendar + covariate for covariate in range(n_covariates)}  # masks follow them
+    return {covariate: read[number] for covariate, number in numbers.items() if number in read}

@@ -10,7 +10,9 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.checkpoints.settings import replace_download_address
+from forecast.data import DataModule
 from forecast.data.calendars import choose_days
+from forecast.data.files.table_source import TableSource
 from forecast.data.files.text import quote
 from forecast.data.store.format import is_store
 from forecast.system.errors import CheckpointError, ConfigError, DataError
@@ -162,6 +164,13 @@ def keep_date_order(chosen: dict[str, Any], day_first: bool | None) -> dict[str,
     if "day_first" not in chosen or chosen["day_first"] is not None:
         return chosen
     return {**chosen, "day_first": day_first}
+
+
+def allow_absent(data: DataModule, columns: frozenset[str]) -> DataModule:
+    """The data module, in whose table these columns may be absent; they are in a store of the training data."""
+    if isinstance(data.source, TableSource):
+        data.source = data.source.with_optional(columns)
+    return data
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from forecast.data.files.text import quote
 from forecast.evaluation.quantiles import Level
 from forecast.inference.forecasters import PointForecaster
 from forecast.inference.model import TrainedModel
+from forecast.inference.trained_rows import note_on_dates
 from forecast.reports.figures import PlottedForecast
 from forecast.system.errors import ConfigError
 
@@ -181,7 +182,7 @@ def describe_truth(model: TrainedModel, found: Forecast) -> list[str]:
     """Describe the errors of the steps whose truth is known, in lines for the terminal."""
     if not found.has_truth:
         return []
-    note = model.note_on(pd.DatetimeIndex(found.dates.ravel()))
+    note = note_on_dates(model, pd.DatetimeIndex(found.dates.ravel()))
     error, known = found.values - found.truth, np.isfinite(found.truth).any(axis=2)
     mae, rmse = np.nanmean(np.abs(error), axis=(0, 1)), np.sqrt(np.nanmean(error**2, axis=(0, 1)))
     return [

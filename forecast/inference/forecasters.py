@@ -9,14 +9,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from forecast.data import Batch, Windows
+from forecast.data.categories import indicator_names
+from forecast.data.future_covariates import feature_names
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import Baseline
+from forecast.evaluation.covariate_steps import find_covariates
 from forecast.evaluation.names import LABELS, MODEL
 from forecast.inference.model import TrainedModel
 from forecast.inference.roll import roll
+from forecast.models.linear_model import LinearWeights
 from forecast.system.errors import CheckpointError, ConfigError
-from forecast.training.inputs_used import covariates_of_model
+from forecast.training.inputs_used import covariates_of_model, past_of_model
 
 Points = Float[Tensor, "batch steps n_targets"]
 Output = Float[Tensor, "batch pred_len n_targets ..."]
@@ -57,6 +61,10 @@ class PointForecaster(ABC):
         """Whether each future covariate is read after the forecast origin."""
 
     @abstractmethod
+    def columns_read(self) -> set[str]:
+        """The columns whose past is read, beside that of the targets, and the future covariates."""
+
+    @abstractmethod
     def describe(self) -> list[str]:
         """Lines for the terminal on what forecasts; none for the model that was tested."""
 
@@ -85,11 +93,20 @@ class ModelForecaster(PointForecaster):
             lambda output: scaler.clip(model.point(output), batch.series),
             batch,
             model.pred_len,
+            model.target_index,
         )
 
     def covariates_ahead(self, scaled: ScaledPanel) -> Bool[np.ndarray, " covariates"]:
         read = covariates_of_model(self.model.network, scaled, untrained=self.model.is_untrained)
         return mark({covariate for covariate, is_ahead in read.items() if is_ahead}, scaled)
+
+    def columns_read(self) -> set[str]:
+        model, linear = self.model, self.model.network.linear_weights()
+        past = past_of_model(model.network, len(model.feature_columns), untrained=model.is_untrained)
+        columns = {model.feature_columns[i] for i in past}
+        if linear is None or not model.is_untrained:
+            return columns | set(model.data_state["future_covariates"])
+        return columns | columns_of_linear(model, linear)
 
     def describe(self) -> list[str]:
         refit = self.model.refitted
@@ -116,10 +133,16 @@ class BaselineForecaster(PointForecaster):
             point = clip(baseline(windows, batch))
             return point, point
         short = windows.over(windows.starts, pred_len=self.model.pred_len)
-        return roll(lambda part: baseline(short, part), clip, batch, self.model.pred_len)
+        return roll(
+            lambda part: baseline(short, part), clip, batch, self.model.pred_len, self.model.target_index
+        )
 
     def covariates_ahead(self, scaled: ScaledPanel) -> Bool[np.ndarray, " covariates"]:
         return mark(self.baseline.covariates_ahead(scaled), scaled)
+
+    def columns_read(self) -> set[str]:
+        weights = self.baseline.weights
+        return set() if weights is None else columns_of_linear(self.model, weights)
 
     def describe(self) -> list[str]:
         return [f"baseline   {self.label} in place of the trained model: {self.baseline.describe()}"]
@@ -131,6 +154,40 @@ class BaselineForecaster(PointForecaster):
 def mark(covariates: Set[int], scaled: ScaledPanel) -> Bool[np.ndarray, " covariates"]:
     """Whether each future covariate of a panel is one of these numbers."""
     return np.isin(np.arange(len(scaled.panel.future_covariates)), list(covariates))
+
+
+def columns_of_linear(model: TrainedModel, weights: LinearWeights) -> set[str]:
+    """The columns that a linear model of the data of `model` reads, see `PointForecaster.columns_read`."""
+    features, state = model.feature_columns, model.data_state
+    covariates, n_time = state["future_covariates"], state["n_time_features"]
+    known = feature_names(covariates, state.get("known_steps", [None] * len(covariates)))
+    n_calendar = n_time - len(known) - len(state["static_features"])
+    read = find_covariates(weights, n_time, n_calendar, len(covariates))
+    past = {features[position % len(features)] for position in weights.past_index.tolist()}
+    return past | {covariates[covariate] for covariate in read}
+
+
+def find_unread_columns(forecasters: Sequence[PointForecaster]) -> frozenset[str]:
+    """The columns of a file that none of these forecasters of one model reads; none without forecasters."""
+    if not forecasters:
+        return frozenset()
+    model = forecasters[0].model
+    categories = {
+        one: name for name in model.categories for one in indicator_names({name: model.categories[name]})
+    }
+    covariates, as_of = model.data_state["future_covariates"], model.data_state.get("as_of", {})
+    read = {*model.target_columns}.union(*(forecaster.columns_read() for forecaster in forecasters))
+    columns = {categories.get(name, name) for name in (*model.feature_columns, *covariates)}
+    unread = columns - {categories.get(name, name) for name in read}
+    return frozenset(unread | {as_of[name] for name in unread & set(as_of)})
+
+
+def list_forecasters(model: TrainedModel) -> list[PointForecaster]:
+    """The forecasters that a test measures: the model and its baselines. Empty if the run was not tested."""
+    if model.baselines is None:
+        return []
+    baselines = model.baselines.baselines().values()
+    return [ModelForecaster(model), *(BaselineForecaster(model, baseline) for baseline in baselines)]
 
 
 def choose_forecaster(model: TrainedModel, baseline: object = None) -> PointForecaster:

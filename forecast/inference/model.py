@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 from hydra.utils import instantiate
 from jaxtyping import Float
@@ -26,7 +25,7 @@ from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import trained_quantiles
 from forecast.evaluation.results import Tested
-from forecast.inference.data_config import choose_data_config, keep_as_trained, known_columns
+from forecast.inference.data_config import allow_absent, choose_data_config, keep_as_trained, known_columns
 from forecast.models import ForecastModel
 from forecast.models.quantile_head import arrange_quantiles, take_median
 from forecast.system.errors import CheckpointError, DataError, ForecastError
@@ -34,6 +33,8 @@ from forecast.training.create_model import create_model, fits, model_class
 
 BATCH_SIZE = 64
 """Number of windows that a trained model forecasts at once."""
+
+Columns = frozenset[str]
 
 
 class TrainedModel:
@@ -149,12 +150,6 @@ class TrainedModel:
         """Scaled point forecasts of a batch of windows."""
         return self.point(self.forecast(batch.past, batch.past_time, batch.future_time))
 
-    def note_on(self, dates: pd.DatetimeIndex) -> str:
-        """Return a caution if any of these dates was trained on, else an empty string."""
-        if not (dates <= pd.Timestamp(self.trained_until)).any():
-            return ""
-        return f"dates to {self.trained_until} were trained on: their errors say little about the errors of new dates"
-
     def tested(self) -> "TrainedModel":
         """Return the tested model: this one, or the one before the refit if this one was refitted on all rows."""
         if self.refitted is None:
@@ -176,22 +171,23 @@ class TrainedModel:
                 )
         return panel.select_columns(self.feature_columns)
 
-    def data(self, given: Mapping[str, Any] | None = None) -> DataModule:
+    def data(self, given: Mapping[str, Any] | None = None, unread: Columns = frozenset()) -> DataModule:
         """Create and set up the data module of the training data or of other data, with the scaler from training.
 
         Args:
             given: settings of the data module that replace those of training; see `choose_data_config`.
+            unread: columns that may be absent, see `find_unread_columns`.
         """
-        data = self._data_module(given or {})
+        data = allow_absent(self._data_module(given or {}), unread)
         data.load_state_dict(self.data_state)
         with known_columns(self.path, self.data_state):
             data.setup()
         self.check_freq(data.name, data.freq)
         return data
 
-    def read_panel(self, given: Mapping[str, Any] | None = None) -> Panel:
+    def read_panel(self, given: Mapping[str, Any] | None = None, unread: Columns = frozenset()) -> Panel:
         """Read the training data or other data (see `data`), unscaled."""
-        return self.read_source(self._data_module(given or {}))
+        return self.read_source(allow_absent(self._data_module(given or {}), unread))
 
     def _data_module(self, given: Mapping[str, Any]) -> DataModule:
         """Create a data module and download its files, without reading them."""

@@ -150,11 +150,12 @@ def parse_horizon(forecaster: PointForecaster, horizon: object) -> int:
         raise ConfigError(f"horizon={horizon} must be a whole number of at least 1")
     horizon = int(horizon)
     is_rolled = horizon > model.pred_len and forecaster.reads_own_forecasts
-    if is_rolled and model.feature_columns != model.target_columns:
-        others = [name for name in model.feature_columns if name not in model.target_columns]
+    read = forecaster.columns_read() - set(model.target_columns)
+    others = [name for name in model.feature_columns if name in read]
+    if is_rolled and others:
         raise ConfigError(
-            f"horizon={horizon} is beyond pred_len={model.pred_len}, and this model reads columns that it does not "
-            f"forecast ({', '.join(others[:5])}), whose future is not known: train with pred_len={horizon}"
+            f"horizon={horizon} is beyond pred_len={model.pred_len}, and {forecaster.label} reads columns that it does "
+            f"not forecast ({', '.join(others[:5])}), whose future is not known: train with pred_len={horizon}"
         )
     return horizon
 

@@ -1,13 +1,11 @@
-"""What the test of a run says of forecasts, in lines for the terminal: skill, coverage, test rows trained on."""
+"""What the test of a run says of forecasts, in lines for the terminal: skill and coverage."""
 
 import math
 
-from forecast.data import DataModule
 from forecast.evaluation.names import LABELS, MODEL
 from forecast.evaluation.quantiles import Level
 from forecast.evaluation.results import Tested
 from forecast.inference.forecast import Forecast
-from forecast.inference.model import TrainedModel
 
 
 def describe_test(found: Forecast) -> list[str]:
@@ -51,15 +49,3 @@ def describe_coverage(test: Tested, method: str, levels: list[Level]) -> list[st
         for level in levels
         if math.isfinite(measured.get(f"{level:g}", math.nan))
     ]
-
-
-def note_on_test(model: TrainedModel, data: DataModule) -> str:
-    """Return a caution if the first test date of a series was trained on, as after a refit; else an empty string.
-
-    One of several series may be tested before the training of another one ends: several series are looked at only where
-    all their rows are the test split.
-    """
-    if len(data.panel) > 1 and data.options.split != "test":
-        return ""
-    first, last = data.rows["test"]
-    return model.note_on(data.panel.dates(first[first < last]))

@@ -20,12 +20,7 @@ def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> l
         untrained: whether the warm start alone forecasts. Where it has no `linear_weights`, its inputs are not known,
             and all are named.
     """
-    linear, n_features = model.linear_weights(), data.n_features
-    past: set[int] = set()  # columns, beside the targets, that the model reads
-    if linear is not None:
-        past = {position % n_features for position in linear.past_index.tolist()}
-    if linear is None or not untrained:
-        past |= set(() if model.tokens == "independent" else range(n_features))
+    linear, past = model.linear_weights(), past_of_model(model, data.n_features, untrained=untrained)
     known = covariates_of_model(model, data.scaled, untrained=untrained)
     read = [
         f"past of {file_column(data, data.feature_columns[i])}" for i in sorted({*data.target_index} | past)
@@ -37,6 +32,15 @@ def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> l
     if linear is None or not untrained:
         read += ["calendar", *(f"static {column}" for column in data.panel.static.columns)]
     return list(dict.fromkeys(read))
+
+
+def past_of_model(model: ForecastModel, n_features: int, *, untrained: bool) -> set[int]:
+    """The numbers of the columns, beside the targets, whose past a model reads; see `list_inputs`."""
+    linear = model.linear_weights()
+    past = set() if linear is None else {position % n_features for position in linear.past_index.tolist()}
+    if linear is None or not untrained:
+        past |= set(() if model.tokens == "independent" else range(n_features))
+    return past
 
 
 def covariates_of_model(model: ForecastModel, scaled: ScaledPanel, *, untrained: bool) -> dict[int, bool]:

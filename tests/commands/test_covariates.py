@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,9 @@ import pandas as pd
 import pytest
 
 import forecast
+from forecast.inference.forecasters import choose_forecaster, find_unread_columns
 from forecast.inference.model import load
+from forecast.models.linear_model import own_past
 from forecast.system.errors import ConfigError
 from tests.support.commands import TINY, answer, only
 
@@ -109,6 +112,61 @@ def test_a_baseline_without_covariates_needs_none(
     )
     np.testing.assert_allclose(forecast_of(tmp_path, "a.csv")["load"], told["load"], rtol=1e-6)
     assert answer(monkeypatch, "predict", place, "checkpoint=run", "baseline=linear") == 2  # it reads them
+
+
+def only_load(folder: Path) -> Path:
+    """A file of the load alone, without the covariates of the run."""
+    table()[["load"]].iloc[:-8].to_csv(folder / "load.csv")
+    return folder / "load.csv"
+
+
+@pytest.mark.parametrize("baseline", ["naive", "seasonal_naive"])
+def test_a_baseline_without_covariates_reads_a_file_without_them(
+    baseline: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("checkpoint=run", f"baseline={baseline}", "levels=[80]", "horizon=12")
+    files = {"a.csv": place / "history.csv", "b.csv": only_load(tmp_path)}
+    for name, file in files.items():
+        output = (f"data.path={file}", f"output={tmp_path}/{name}")
+        assert answer(monkeypatch, "predict", place, *given, *output) == 0
+    pd.testing.assert_frame_equal(forecast_of(tmp_path, "a.csv"), forecast_of(tmp_path, "b.csv"))
+
+
+def test_a_forecast_that_reads_a_column_that_is_not_there_is_refused(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    given = ("checkpoint=run", f"data.path={only_load(tmp_path)}", f"output={tmp_path}/a.csv")
+    for more, column in (((), "wind"), (("baseline=linear",), "temperature")):  # the baseline reads no wind
+        assert answer(monkeypatch, "predict", place, *given, *more) == 2
+        assert f"no column '{column}'" in capsys.readouterr().err
+    assert answer(monkeypatch, "predict", place, "checkpoint=run", "horizon=6") == 2
+    assert "the model reads columns that it does not forecast (wind" in capsys.readouterr().err
+
+
+def test_a_linear_model_of_the_target_alone_needs_no_other_column_and_reaches_any_horizon(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    model = forecast.load("run")
+    assert model.baselines is not None
+    own = model.baselines.linear.own
+    model.baselines = replace(model.baselines, linear=own_past(own))
+    monkeypatch.setattr(model, "is_untrained", True)
+    monkeypatch.setattr(model.network, "linear_weights", lambda: own_past(own))
+    frame, horizon = table().iloc[:-8], 12
+    load = (frame["load"].to_numpy() - model.scaler.center[0, 0].item()) / model.scaler.scale[0, 0].item()
+    expected = load
+    for _ in range(3):
+        past = expected[-len(own) :]
+        expected = np.append(expected, past.mean() + (past - past.mean()) @ own.double().numpy())
+    expected = (
+        expected[len(load) :][:horizon] * model.scaler.scale[0, 0].item() + model.scaler.center[0, 0].item()
+    )
+    found = model.predict(frame[["load"]], baseline="linear", horizon=horizon)
+    np.testing.assert_allclose(found["load"], expected, rtol=1e-4)
+    assert find_unread_columns([choose_forecaster(model)]) == {*PAST, *FUTURE}
+    scores = [model.evaluate(given)["baselines"] for given in (frame[["load"]], frame)]
+    assert scores[0] == scores[1]
 
 
 def test_covariates_after_the_horizon_change_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,8 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
     """Convert an Arrow table. Raises DataError for missing ids or dates, and columns of the wrong type."""
     if not table.num_rows:
         raise DataError(f"{cells.path}: no rows")
+    for name in set(roles.numbers) - set(table.column_names):
+        table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
     for name in roles.keys if options.start is None else roles.keys[:-1]:
         if table[name].null_count:
             row = int(table[name].is_null().to_numpy().argmax())

@@ -22,6 +22,7 @@ class ColumnRoles:
         as_of: by future covariate, the column of its values as they were known in advance.
         static: static covariates.
         drop: columns that are not read.
+        optional: columns with numbers, or with categories, that may be absent: then all their values are missing.
     """
 
     id: str | None
@@ -32,6 +33,7 @@ class ColumnRoles:
     as_of: Mapping[str, str] = field(default_factory=dict)
     static: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -74,7 +76,7 @@ class ColumnRoles:
     def known_ahead(self) -> "ColumnRoles":
         """The roles of a table of rows after the ends of the series: `as_of` names columns instead of covariates."""
         names = tuple(self.as_of.get(name, name) for name in self.future_covariates)
-        return ColumnRoles(self.id, self.date, targets=(), future=names)
+        return ColumnRoles(self.id, self.date, targets=(), future=names, optional=self.optional)
 
     def resolve(self, where: str, present: Sequence[str]) -> "ColumnRoles":
         """Return the roles of a table that has the columns `present`, with the targets by name.
@@ -82,7 +84,7 @@ class ColumnRoles:
         Raises DataError, beginning with `where`, for a column that is missing, and if no column is left to forecast.
         """
         for name in (*self.all, *self.drop):
-            if name not in present:
+            if name not in present and name not in self.optional:
                 problem = (
                     f"{where}: no column {quote(name)}{_hint(name, [c for c in present if c != self.date])}"
                 )

@@ -130,7 +130,9 @@ def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles) -> TableRows:
     if isinstance(frame[roles.date].dtype, pd.PeriodDtype):
         frame = frame.assign(**{roles.date: frame[roles.date].dt.to_timestamp()})
     try:
-        table = pa.Table.from_pandas(pd.DataFrame(frame[list(roles.all)]), preserve_index=False)
+        table = pa.Table.from_pandas(
+            pd.DataFrame(frame[[name for name in roles.all if name in frame]]), preserve_index=False
+        )
     except pa.ArrowException as error:
         raise DataError(f"{where}: {' '.join(str(error).split())}") from None
     cells = Cells(FRAME, pd.DataFrame(), first_line=0, unit="row")
@@ -161,6 +163,8 @@ def read_static(path: Location, id_column: str, names: Sequence[str], options: R
 
 def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> TableRows:
     """Parse the cells of a CSV file. Raises DataError for the first id, date or number that cannot be parsed."""
+    absent = {name: np.nan for name in roles.numbers if name not in cells.frame}
+    cells = replace(cells, frame=cells.frame.assign(**absent)) if absent else cells
     codes, ids = _series(cells, roles.id)
     if options.start is None:
         try:

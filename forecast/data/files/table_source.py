@@ -3,7 +3,7 @@
 import copy
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 import numpy as np
@@ -104,6 +104,12 @@ class TableSource:
         """The same source with another value of the option `steps`."""
         other = copy.copy(self)  # its other options are checked, and its paths complete
         other.steps, other._spacing = steps, Spacing(self.freq, steps, self.calendar)
+        return other
+
+    def with_optional(self: AnySource, columns: frozenset[str]) -> AnySource:
+        """The same source, in which these columns may be absent: then all their values are missing."""
+        other = copy.copy(self)
+        other.roles = replace(self.roles, optional=columns)
         return other
 
     def _check_as_of(self) -> dict[str, str]:
