@@ -143,8 +143,9 @@ def window_errors(
 ) -> Float[Tensor, "batch 2"]:
     """Scaled squared and absolute errors of each window, in float64 on the CPU, averaged over all its values.
 
-    A missing true value counts as an error of 0. Divided by the share of the values that are known
-    (`Errors.observed_fraction`), the errors of all windows have the mean `mse` or `mae`.
+    A missing true value counts as an error of 0. Divided by the share of the values of all windows that are known
+    (`Errors.observed_fraction`), and not by the share of each window, the errors of the windows have the mean `mse` or
+    `mae`: a window with few true values counts less.
     """
     error = (prediction.float() - target).flatten(1).cpu().double()
     error = torch.where(target.flatten(1).cpu().isnan(), 0.0, error)
