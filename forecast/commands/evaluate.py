@@ -61,7 +61,7 @@ def describe_overlap(model: TrainedModel, data: DataModule, split: str) -> list[
     notes = []
     if split == "test" and (note := note_on_test(model, data)):
         notes.append(note)
-    if data.options.split != "test" and (now := data.trained_until) != model.trained_until:
+    if data.options.split != "test" and (now := data.last_date("train")) != model.trained_until:
         notes.append(
             f"trained on rows to {model.trained_until}; the training rows of these data end {now}, so their "
             f"{split} rows are not those of the run"

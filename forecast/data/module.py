@@ -177,10 +177,9 @@ class DataModule:
         """Scaled forecasts of these series, or their quantiles, within the bounds (`data.lower`, `data.upper`)."""
         return self.target_scaler.clip(values, series)
 
-    @property
-    def trained_until(self) -> str:
-        """The date of the last training row."""
-        first, last = self.rows["train"]
+    def last_date(self, split: str) -> str:
+        """The date of the last row of a split, such as `train`."""
+        first, last = self.rows[split]
         return str(self.panel.dates(last[last > first] - 1).max())
 
     def resplit(self, split: Split, *, keep_categories: bool = False) -> "DataModule":
@@ -234,7 +233,8 @@ class DataModule:
             "day_first": self.panel.clock.day_first,
             "date_column": self.panel.grid.name,
             "n_time_features": self.n_time_features,
-            "trained_until": self.trained_until,
+            "trained_until": self.last_date("train"),
+            "validated_until": self.last_date("val") if "val" in self.rows else None,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

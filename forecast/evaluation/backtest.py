@@ -81,6 +81,7 @@ class Backtest:
         trainings: positions in the grid; each model was trained on all rows before one. Empty if the model came from a
             checkpoint.
         notes: cautions on how to read the scores.
+        seen: numbers of origins among the rows of `training` and of `validation` of the model of a checkpoint.
     """
 
     title: str
@@ -95,6 +96,7 @@ class Backtest:
     naive_mae: Float64[Tensor, "series n_targets"]
     trainings: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    seen: dict[str, int] = field(default_factory=dict)
 
     @property
     def n_series(self) -> int:

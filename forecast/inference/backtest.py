@@ -27,7 +27,7 @@ from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.backtest_origins import check_rows, choose_backtest_origins
 from forecast.inference.evaluate import baselines_for
 from forecast.inference.model import BATCH_SIZE, TrainedModel
-from forecast.inference.trained_rows import note_on_dates
+from forecast.inference.trained_rows import count_seen, note_on_origins
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.progress import track
 from forecast.training.build import batches_before_training, make_forecaster, make_trainer
@@ -75,7 +75,8 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
     trained = Trained(model.forecast_batch, fitted, calibration, model.data_state)
     found = new_backtest(config, data, trained, origins)
     forecast_origins(found, data, trained, np.arange(len(origins)))
-    if note := note_on_dates(model, found.dates):
+    found.seen = count_seen(model, data, origins)
+    if note := note_on_origins(model, found.seen, len(origins)):
         found.notes.append(note)
     return found
 

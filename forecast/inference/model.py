@@ -85,6 +85,7 @@ class TrainedModel:
         self.categories: Categories = state.get("categories", {})
         self.freq: str = state["freq"]
         self.trained_until: str = state["trained_until"]
+        self.validated_until: str | None = state.get("validated_until")
         self.scaler = Scaler.from_state_dict(state["scaler"])
         self.target_index = [self.feature_columns.index(name) for name in self.target_columns]
         self.target_scaler = self.scaler.select_columns(self.target_index)

@@ -74,6 +74,7 @@ def summarize_backtest(found: Backtest) -> dict[str, Any]:
         "attention": found.attention,
         "series": found.n_series,
         "origins": len(found.origins),
+        **{f"origins_in_{rows}_rows": found.seen.get(rows, 0) for rows in ("training", "validation")},
         "first_origin": str(found.zoned_dates.min()),
         "last_origin": str(found.zoned_dates.max()),
         "trainings": [str(date) for date in found.known_until],

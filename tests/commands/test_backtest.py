@@ -1,6 +1,7 @@
 """Backtests of a table, of many series and of a store: each forecast is that of a model that knew no later row."""
 
 import json
+import shutil
 import sys
 import warnings
 from pathlib import Path
@@ -107,6 +108,25 @@ def read(folder: Path) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
         pd.read_csv(folder / "errors_by_origin.csv", parse_dates=["forecast_start"]),
         pd.read_parquet(folder / "forecasts.parquet"),
     )
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_origins_in_rows_that_the_model_has_seen_are_counted(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], other: bool
+) -> None:
+    """Rows 180 to 290 of 300, of which 210 are training rows and 30 are validation rows."""
+    trained_on = run.parents[1] / "load.csv"
+    file = shutil.copy(trained_on, tmp_path / "same_rows.csv") if other else trained_on
+    given = (f"checkpoint={run}", f"data.path={file}", "stride=10")
+    content, *_ = read(backtest_here(tmp_path, *given, "steps=120"))
+    assert (content["origins_in_training_rows"], content["origins_in_validation_rows"]) == (3, 3)
+    note = "of 12 origins, 3 in training rows (to 2024-01-09 17:00:00) and 3 in validation rows (to 2024-01-1"
+    assert note in capsys.readouterr().out
+    assert content["notes"][0].startswith(note)
+    shutil.rmtree(tmp_path / "runs")
+    content, *_ = read(backtest_here(tmp_path, *given, "steps=60"))
+    assert (content["origins_in_training_rows"], content["origins_in_validation_rows"]) == (0, 0)
+    assert content["notes"] == []
 
 
 @pytest.fixture(scope="module")
