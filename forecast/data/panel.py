@@ -163,14 +163,8 @@ class Panel:
 
     @property
     def has_ids(self) -> bool:
-        """Whether the source names its series; a table does not."""
+        """Whether the source names its series; a table does not. Labels: `forecast.data.panel_labels`."""
         return self.ids.name is not None
-
-    def id_columns(self, series: Int64[np.ndarray, " some"]) -> dict[str, pd.Categorical]:
-        """The column `unique_id` of a result whose rows belong to these series; empty if the source has no ids."""
-        if not self.has_ids:
-            return {}
-        return {"unique_id": pd.Categorical.from_codes(series, categories=self.ids)}  # type: ignore[arg-type]
 
     def on_clock(self, clock: Clock) -> "Panel":
         """The panel with its dates at another UTC offset; unchanged if an offset is unknown. See `Clock.ahead_of`."""

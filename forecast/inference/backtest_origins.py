@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 
 from forecast.data import DataModule
+from forecast.data.panel_labels import name_longest
 from forecast.evaluation.backtest import Origins
 from forecast.system.errors import ConfigError, DataError
 
@@ -27,8 +28,8 @@ def choose_backtest_origins(data: DataModule, steps: int | None, stride: int | N
         check_rows(key, value)
     panel = data.panel
     if steps is not None and steps > panel.lengths.max():
-        holder = f"the longest series of {data.title}" if len(panel) > 1 else data.title
-        raise ConfigError(f"steps={steps:,}: {holder} has {panel.lengths.max():,} rows: give fewer steps")
+        longest = name_longest(panel, data.title)
+        raise ConfigError(f"steps={steps:,}: {longest} has {panel.lengths.max():,} rows: give fewer steps")
     first, stop = data.rows["test"] if steps is None else (panel.ends - steps, panel.ends)
     if (rows := (stop - first).max()) < data.pred_len:
         raise ConfigError(f"steps={rows} is shorter than pred_len={data.pred_len}: give more steps")

@@ -9,6 +9,7 @@ from jaxtyping import Float64
 from forecast.data import Panel
 from forecast.data.even_spacing import spread
 from forecast.data.files.text import quote
+from forecast.data.panel_labels import describe_size, label_rows
 from forecast.evaluation.quantiles import Level
 from forecast.inference.forecasters import PointForecaster
 from forecast.inference.model import TrainedModel
@@ -77,12 +78,11 @@ class Forecast:
         `-true` and `-error` (forecast − truth). The index is the date, in the time zone of the data; with an id column,
         the index is the id and the date is a column.
         """
-        parts = ForecastColumns()
         dates = self.panel.clock.zoned(
             pd.DatetimeIndex(self.dates.ravel(), name=self.panel.grid.name or "date")
         )
-        if self.panel.has_ids:
-            parts[str(dates.name)] = dates
+        index, columns = label_rows(self.panel, np.arange(len(self.panel)).repeat(self.dates.shape[1]), dates)
+        parts = ForecastColumns(columns)
         for i, name in enumerate(self.columns):
             parts[name] = self.values[..., i].ravel()
             for level in self.low:
@@ -91,8 +91,7 @@ class Forecast:
             if self.has_truth:
                 parts[f"{name}-true"] = self.truth[..., i].ravel()
                 parts[f"{name}-error"] = (self.values - self.truth)[..., i].ravel()
-        ids = self.panel.ids.repeat(self.dates.shape[1])
-        return pd.DataFrame(parts, index=ids if self.panel.has_ids else dates)
+        return pd.DataFrame(parts, index=index)
 
     def rounded(self) -> "Forecast":
         """The forecast with the digits that float32 holds, in which models compute: 12.3, not 12.300000190734863."""
@@ -101,7 +100,10 @@ class Forecast:
         return replace(self, values=float32_digits(self.values), low=low, high=high)
 
     def plots(self) -> list[PlottedForecast]:
-        """Plots of some variables of a table, or of the first variable of some series, evenly spaced."""
+        """Plots of some variables of a table, or of the first variable of some series, evenly spaced.
+
+        A few pictures show either the variables or the series.
+        """
         if self.panel.has_ids:
             chosen = [
                 (int(s), 0, str(self.panel.ids[s])) for s in spread(len(self.panel), MAX_PLOTTED_SERIES)
@@ -145,9 +147,9 @@ def describe_forecast(found: Forecast) -> list[str]:
     forecaster, model = found.forecaster, found.forecaster.model
     n_series, horizon = found.dates.shape
     columns = ", ".join(found.columns[:8]) + (", ..." if len(found.columns) > 8 else "")
-    which = f"{n_series:,} series, {horizon} steps of each" if found.panel.has_ids else f"{horizon} steps"
+    size = describe_size(found.panel, f"{horizon} steps", of_each=" of each")
     first, last = found.panel.clock.zoned(pd.DatetimeIndex([found.dates.min(), found.dates.max()]))
-    lines = [f"forecast   {columns}: {which}, {found.panel.steps}, {first} to {last}"]
+    lines = [f"forecast   {columns}: {size}, {found.panel.steps}, {first} to {last}"]
     if found.panel.calendar is not None:
         lines.append("dates      steps are rows; data.calendar, such as business or XNYS, gives other dates")
     domain = model.target_scaler.domain

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from forecast.data import Panel
-from forecast.data.files.cells import quote
+from forecast.data.panel_labels import name_series
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.system.errors import DataError
 
@@ -43,11 +43,10 @@ def count_known(
         name = excerpt.indicators.get(column_name, column_name)
         place = int((excerpt.grid_starts + rows - excerpt.starts)[s]) + step
         date = excerpt.clock.zoned(excerpt.grid[[place]])[0]
-        where = f"series {quote(excerpt.ids[s])}: " if excerpt.has_ids else ""
         raise DataError(
-            f"{where}{name} is not known for {date}: this forecast needs future covariates for {steps} steps after its "
-            "start (a multiple of pred_len): add rows with these covariates and empty targets, or give future=FILE; a "
-            "model trained with data.known_steps needs fewer"
+            f"{name_series(excerpt, s)}{name} is not known for {date}: this forecast needs future covariates "
+            f"for {steps} steps after its start (a multiple of pred_len): add rows with these covariates and empty "
+            "targets, or give future=FILE; a model trained with data.known_steps needs fewer"
         )
     return (is_known & (np.arange(steps)[:, None] < limits)).sum(axis=1)
 

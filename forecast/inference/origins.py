@@ -13,6 +13,7 @@ from jaxtyping import Int64
 from forecast.data import Panel, Windows
 from forecast.data.missing import carry_forward
 from forecast.data.options import ScalingOptions
+from forecast.data.panel_labels import describe_longest
 from forecast.data.row_ranges import RowRanges, ranges
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scales import Scales
@@ -42,10 +43,9 @@ def choose_origins(model: TrainedModel, panel: Panel, start: str | pd.Timestamp 
         ConfigError: no series can be forecast from `start`.
     """
     if panel.lengths.max() < model.seq_len:
-        has = f"the longest of {len(panel):,} series has" if len(panel) > 1 else "there are"
         raise DataError(
-            f"this model reads {model.seq_len:,} rows (seq_len) before a forecast, and {has} "
-            f"{panel.lengths.max():,}: give more history"
+            f"this model reads {model.seq_len:,} rows (seq_len) before a forecast, and {describe_longest(panel)}: "
+            "give more history"
         )
     origins = panel.ends
     if start is not None:

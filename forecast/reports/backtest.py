@@ -8,6 +8,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from forecast.data.panel_labels import id_columns, of_series
 from forecast.evaluation.backtest import Backtest
 from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR, labels
 from forecast.reports import figures
@@ -26,7 +27,7 @@ def tabulate_scores(found: Backtest) -> dict[str, dict[str, float]]:
 
 def tabulate_origins(found: Backtest) -> pd.DataFrame:
     """One row for each origin with a true value: its date, the last training date, scaled errors of all forecasts."""
-    ids = found.panel.id_columns(found.origins.series)
+    ids = id_columns(found.panel, found.origins.series)
     columns: dict[str, Any] = {**ids, "forecast_start": found.zoned_dates}
     if found.trainings:
         columns["trained_until"] = found.known_until[found.latest_training]
@@ -56,7 +57,7 @@ def tabulate_forecasts(found: Backtest) -> pd.DataFrame:
     rows = (found.origins.rows[:, None] + np.arange(steps)).ravel()
     return pd.DataFrame(
         {
-            **found.panel.id_columns(np.repeat(found.origins.series, steps * targets)),
+            **id_columns(found.panel, np.repeat(found.origins.series, steps * targets)),
             "forecast_start": found.zoned_dates.repeat(steps * targets),
             "date": found.panel.clock.zoned(found.panel.dates(rows)).repeat(targets),
             "variable": pd.Categorical.from_codes(np.tile(np.arange(targets), n * steps), found.columns),
@@ -139,5 +140,4 @@ def print_backtest(folder: Path, found: Backtest) -> None:
 
 def count_origins(found: Backtest) -> str:
     """The number of origins, and of series if they have ids, as text."""
-    series = f" of {found.n_series:,} series" if found.panel.has_ids else ""
-    return f"{len(found.origins):,} origins{series}"
+    return f"{len(found.origins):,} origins{of_series(found.panel, found.n_series)}"

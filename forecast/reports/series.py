@@ -3,6 +3,7 @@
 import pandas as pd
 
 from forecast.data import DataModule
+from forecast.data.panel_labels import ID_COLUMN
 from forecast.evaluation.errors import SCORES, average
 from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR
 from forecast.evaluation.results import Results
@@ -16,10 +17,10 @@ def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame | None:
 
     None if the data have no ids.
     """
-    if not data.panel.has_ids:
+    if not data.panel.has_ids:  # the one series of a table has the scores of the test
         return None
     windows = [len(starts) for starts in data.windows[data.tested_split].starts]
-    table: dict[str, object] = {"unique_id": data.panel.ids, "windows": windows}
+    table: dict[str, object] = {ID_COLUMN: data.panel.ids, "windows": windows}
     for name, errors in results.errors.items():
         scores, counts = errors.by_series(), errors.series_counts
         table |= {f"{name}_{score}": average(score, scores[score], counts).numpy() for score in SCORES}
@@ -38,7 +39,7 @@ def describe_series(table: pd.DataFrame, baseline: str) -> list[str]:
         f"series     {len(table):,} tested; the model has less squared error than {LABELS[baseline]} in {better:,} "
         f"({100 * better / len(table):.0f}%), more in {worse:,}"
     ]
-    mase = table.set_index("unique_id").pop(f"{MODEL}_mase").dropna()
+    mase = table.set_index(ID_COLUMN).pop(f"{MODEL}_mase").dropna()
     if len(mase):
         named = ", ".join(f"{name} {value:.2f}" for name, value in mase.nlargest(MAX_NAMED).items())
         lines.append(f"           MASE median {mase.median():.3f}; worst {named}")

@@ -1,20 +1,9 @@
 """The inputs of a run in words: covariates, missing values, and the training windows in use."""
 
-from forecast.data import DataModule, Panel
+from forecast.data import DataModule
 from forecast.data.future_covariates import describe_known
 from forecast.data.missing import describe_missing
 from forecast.evaluation.gram import windows_fitted_on
-from forecast.system.formatting import plural
-
-
-def describe_panel(panel: Panel) -> str:
-    """Describe the size and the dates of a panel in one line."""
-    dates = f"{panel.steps}, {panel.first_date} to {panel.last_date}"
-    if not panel.has_ids:
-        return f"{panel.n_rows:,} rows × {plural(len(panel.columns), 'column')}, {dates}"
-    shortest, longest = int(panel.lengths.min()), int(panel.lengths.max())
-    rows = f"{shortest:,} to {longest:,}" if shortest < longest else f"{longest:,}"
-    return f"{len(panel):,} series, {panel.n_rows:,} rows ({rows} each), {dates}"
 
 
 def describe_inputs(data: DataModule) -> list[str]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from forecast.data import DataModule
+from forecast.data.panel_labels import id_columns
 from forecast.evaluation.names import MODEL
 from forecast.evaluation.results import Results
 from forecast.training.module import Forecaster
@@ -30,7 +31,7 @@ class Examples:
         truth: true values of each window (history + pred_len, n_targets).
         forecasts: forecasts of the model and each baseline (windows, pred_len, n_targets).
         pred_len: steps of the horizon.
-        series: id of each window's series; empty if the data has no ids.
+        ids: the column with the id of each window's series; empty if the data has no ids.
     """
 
     numbers: list[int]
@@ -38,7 +39,7 @@ class Examples:
     truth: list[np.ndarray]
     forecasts: dict[str, np.ndarray]
     pred_len: int
-    series: list[str]
+    ids: dict[str, list[str]]
 
     def table(self, names: list[str], variables: list[int]) -> pd.DataFrame:
         """Arrange in long form: one row per window, step (history up to 0, horizon from 1) and variable."""
@@ -54,7 +55,7 @@ class Examples:
                     pd.DataFrame(
                         {
                             "window": number,
-                            **({"unique_id": self.series[w]} if self.series else {}),
+                            **{name: ids[w] for name, ids in self.ids.items()},
                             "forecast_start": self.dates[w][history],
                             "date": self.dates[w],
                             "step": np.arange(1 - history, self.pred_len + 1),
@@ -90,5 +91,5 @@ def forecast_examples(forecaster: Forecaster, data: DataModule, results: Results
         list(truth),
         {name: units(prediction) for name, prediction in scaled.items()},
         test.pred_len,
-        data.panel.ids[series.cpu().numpy()].tolist() if data.panel.has_ids else [],
+        {name: ids.tolist() for name, ids in id_columns(data.panel, series.cpu().numpy()).items()},
     )

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from forecast.data import DataModule
 from forecast.data.even_spacing import spread
+from forecast.data.panel_labels import ID_COLUMN, describe_panel, id_columns
 from forecast.evaluation.errors import SCORES
 from forecast.evaluation.names import BASELINES, MODEL, labels
 from forecast.evaluation.results import Results
@@ -26,7 +27,7 @@ from forecast.system import signals
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import plural
 from forecast.training.attention_slots import describe_equal_to_softmax, summarize_attention
-from forecast.training.describe_inputs import describe_inputs, describe_panel
+from forecast.training.describe_inputs import describe_inputs
 from forecast.training.examples import Examples
 from forecast.training.inputs_used import join_inputs, list_inputs
 from forecast.training.shrinkage import MARGIN
@@ -113,7 +114,7 @@ def save_tables(run: RunReport) -> None:
         pd.DataFrame({"variable": data.target_columns, **variables}).to_csv(temporary, index=False)
     with atomic_file(folder / "errors_by_window.parquet") as temporary:
         index = torch.arange(len(test))
-        ids = data.panel.id_columns(test.series(index).numpy())
+        ids = id_columns(data.panel, test.series(index).numpy())
         starts = data.panel.dates(test.origins(index).numpy())
         pd.DataFrame({**ids, "forecast_start": starts, **each}).to_parquet(temporary, index=False)
     if run.by_series is not None:
@@ -137,7 +138,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
             [data.target_columns[v] for v in variables],
             data.pred_len,
             f"{data.title}: {data.pred_len} steps ahead, test windows",
-            examples.series,
+            examples.ids.get(ID_COLUMN, []),
         ),
         "error_by_step": figures.step_figure(
             {

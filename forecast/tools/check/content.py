@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.data.panel import TABLE_ID
+from forecast.data.panel_labels import series_entry
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.gaps import Gaps
 from forecast.tools.check.settings import write_command
@@ -25,7 +26,7 @@ def collect_findings(found: Diagnosis, typed: Mapping[str, Any]) -> dict[str, An
             "freq": panel.freq,
             "first": panel.first_date,
             "last": panel.last_date,
-            **({"series": found.series} if panel.has_ids else {}),
+            **series_entry(panel, found.series),
             "gaps": gaps_to_dict(found.gaps),
             "columns": [to_dict(column) | {"notes": column.list_notes(longest)} for column in found.columns],
             "categories": found.categories,

@@ -66,6 +66,11 @@ class Diagnosis:
     settings: list[Setting]
     baselines: BaselineScores | None
 
+    @property
+    def counts_series(self) -> bool:
+        """Whether the series have ids, so that the report describes series, and not only the columns of a table."""
+        return self.file.has_ids
+
     def suggestion(self, key: str) -> object:
         """The suggested value of a key; None if there is none."""
         return {setting.key: setting.value for setting in self.settings}.get(key)

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from forecast.data.even_spacing import spread
+from forecast.data.panel_labels import describe_size
 from forecast.data.time_features import parse_frequency
 from forecast.reports.figures import TRUTH_COLOUR, format_dates, save, style_axis, subplots
 from forecast.tools.check.columns import format_date
@@ -81,11 +82,10 @@ def draw_figure(found: Diagnosis) -> Figure:
 
 def describe_figure(found: Diagnosis, curves: int) -> str:
     panel = found.file
-    count, of = (len(panel), "series") if panel.has_ids else (len(found.columns), "columns")
-    series = f"{len(panel):,} series, " if panel.has_ids else ""
+    count, of = (len(panel), "series") if found.counts_series else (len(found.columns), "columns")
     more = f", {curves} of {count:,} {of}" if curves < count else ""
     return (
-        f"{found.name}: {series}{panel.n_rows:,} rows, {panel.steps}, "
+        f"{found.name}: {describe_size(panel, f'{panel.n_rows:,} rows')}, {panel.steps}, "
         f"{format_date(panel.first_date)} to {format_date(panel.last_date)}{more}"
     )
 
@@ -104,7 +104,7 @@ def label_parts(axis: Axes, found: Diagnosis) -> None:
 def choose_curves(found: Diagnosis) -> list[tuple[int, str]]:
     """The series and columns to draw, evenly spaced over all, the first and the last always among them."""
     n_series, names = len(found.file), list(found.targets)
-    if n_series == 1 and len(names) == 1:
+    if n_series * len(names) == 1:
         names = [*names, *(name for name in found.panel.columns if name != names[0])]
         return [(0, name) for name in names[:MAX_CURVES]]
     chosen = spread(n_series * len(names), MAX_CURVES).tolist()
@@ -114,12 +114,9 @@ def choose_curves(found: Diagnosis) -> list[tuple[int, str]]:
 def cut_curve(found: Diagnosis, series: int, name: str) -> Curve:
     panel = found.file
     start, end = int(panel.starts[series]), int(panel.ends[series])
-    label = name
-    if panel.has_ids:
-        label = shorten(str(panel.ids[series]))
-        label = f"{label}\n{name}" if len(found.targets) > 1 else label
+    names = (shorten(str(panel.ids[series])), name if len(found.targets) > 1 else "")  # a table has the id ""
     return Curve(
-        label=label,
+        label="\n".join(filter(None, names)) or name,
         dates=panel.local_dates(np.arange(start, end)),
         raw=np.asarray(found.panel.values)[start:end, found.panel.columns.index(name)],
         interpolated=np.asarray(found.interpolated.values)[start:end, found.panel.columns.index(name)],

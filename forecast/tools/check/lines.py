@@ -3,6 +3,7 @@
 import numpy as np
 
 from forecast.data.missing import FILLS
+from forecast.data.panel_labels import describe_size
 from forecast.evaluation.names import LABELS
 from forecast.system.formatting import plural
 from forecast.tools.check.columns import format_date
@@ -14,9 +15,9 @@ from forecast.tools.check.seasons import CYCLES, Season, calendar_periods
 def describe_data(found: Diagnosis) -> str:
     """Describe rows, columns, frequency and dates in one line."""
     panel, columns = found.file, plural(len(found.columns) + len(found.categories), "column")
-    series = f"{len(panel):,} series, " if panel.has_ids else ""
+    size = describe_size(panel, f"{panel.n_rows:,} rows × {columns}")
     return (
-        f"{found.name}: {series}{panel.n_rows:,} rows × {columns}, {panel.steps}, "
+        f"{found.name}: {size}, {panel.steps}, "
         f"{format_date(panel.first_date)} to {format_date(panel.last_date)}"
     )
 

@@ -31,7 +31,7 @@ def print_report(found: Diagnosis, typed: Mapping[str, Any]) -> None:
     if not console.is_terminal:
         console.width = 140
     console.print(describe_data(found))
-    if found.file.has_ids:
+    if found.counts_series:
         print_section(console, "series", describe_series(found))
     print_section(console, "gaps", describe_gaps(found))
     if codes := [setting for setting in found.settings if setting.key == "data.na_values"]:

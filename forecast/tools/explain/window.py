@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from forecast.data import Batch, DataModule, Panel, Windows
+from forecast.data.panel_labels import of_series
 from forecast.inference.model import TrainedModel
 from forecast.inference.origins import find_date
 from forecast.models.quantile_head import arrange_quantiles
@@ -31,7 +32,7 @@ class Window:
     Attributes:
         number: of the window within its split; None if data.eval_stride leaves it out.
         split: train, val or test.
-        series: id of the series that the window lies in; empty if the data have no ids.
+        series: id of the series that the window lies in; empty for a table.
         dates: of the past and the horizon (seq_len + pred_len), as local times of the data.
         batch: the window as a batch of one, scaled.
     """
@@ -70,20 +71,19 @@ def choose_window(data: DataModule, split: str, wanted: str | int) -> Window:
     windows, at_every_step, panel = data.windows[split], windows_at_every_step(data, split), data.panel
     place = find_place(str(wanted).strip(), windows, at_every_step, panel)
     if place is None:
-        of_series = f" of {len(panel):,} series" if len(panel) > 1 else ""
         edges = np.array([[rows.start, rows.stop - 1] for rows in at_every_step.starts if rows])
         dates = panel.local_dates(edges.ravel() + at_every_step.seq_len)
+        numbers = f"0 to {len(windows) - 1}{of_series(panel, len(panel))}"
         raise ConfigError(
-            f"window={wanted}: the {split} split has the windows 0 to {len(windows) - 1}{of_series}, and forecasts "
-            f"begin from {dates.min()} to {dates.max()}, {panel.steps}; give first, last, a number or such a date"
+            f"window={wanted}: the {split} split has the windows {numbers}, and forecasts begin from {dates.min()} to "
+            f"{dates.max()}, {panel.steps}; give first, last, a number or such a date"
         )
     batch = at_every_step.gather(
         torch.tensor([number_of(at_every_step, *place)], device=at_every_step.device)
     )
     series, first = place
     rows = first + np.arange(windows.seq_len + windows.pred_len)
-    name = str(panel.ids[series]) if panel.has_ids else ""
-    return Window(number_of(windows, *place), split, name, panel.local_dates(rows), batch)
+    return Window(number_of(windows, *place), split, str(panel.ids[series]), panel.local_dates(rows), batch)
 
 
 def windows_at_every_step(data: DataModule, split: str) -> Windows:

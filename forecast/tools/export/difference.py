@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from forecast.attention import Attention
 from forecast.data import Batch, DataModule
 from forecast.data.clock import clock_of
+from forecast.data.panel_labels import series_entry
 from forecast.data.time_features import time_features
 from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.model import TrainedModel
@@ -98,8 +99,7 @@ def check_result(
         "windows": difference.windows,
         "windows_beyond_tolerance": difference.beyond_tolerance,
     }
-    if data.panel.has_ids:
-        result["series"] = difference.series
+    result |= series_entry(data.panel, difference.series)
     for units, differences, sizes in (
         ("scaled", difference.scaled, difference.largest_scaled),
         ("data_units", difference.in_units, difference.largest_in_units),
@@ -137,6 +137,7 @@ def prepare_test_data(trained: TrainedModel, given: Mapping[str, Any]) -> DataMo
         ) from None
     if "test" not in data.windows:
         raise ConfigError(f"data.split={given['split']}: there are no test windows to compare on")
+    # the file for a table holds its scale; the file for many series takes their scales as inputs
     if data.panel.has_ids != has_ids(trained):
         kind = "many series" if has_ids(trained) else "one table"
         raise ConfigError(
