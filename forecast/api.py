@@ -14,9 +14,9 @@ from forecast.cli.compose import compose_command, compose_config
 from forecast.cli.quoting import quote
 from forecast.commands.train import train
 from forecast.data import DataModule, Panel, frame_data
-from forecast.data.files.table_source import TableSource
+from forecast.data.sources import MODULE_OPTIONS, option_names
 from forecast.evaluation.quantiles import Level
-from forecast.inference.data_config import FRAME, OF_A_FRAME, allow_absent, known_columns
+from forecast.inference.data_config import FRAME, allow_absent, known_columns
 from forecast.inference.evaluate import evaluate as evaluate_model
 from forecast.inference.forecasters import choose_forecaster, find_unread_columns, list_forecasters
 from forecast.inference.model import TrainedModel, read_checkpoint
@@ -119,9 +119,9 @@ class Model(TrainedModel):
         self, frame: pd.DataFrame | pd.Series, future: pd.DataFrame | None = None
     ) -> DataModule:
         config = self.data_config({"path": FRAME})
-        options = {key: config[key] for key in (*OF_A_FRAME, *TableSource.option_names()) if key in config}
+        options = {key: config[key] for key in option_names(frame_data) if key in config}
         options["eval_stride"] = options["eval_stride"] or 1  # null: the stride of a store
-        return frame_data(frame, future=future, name=FRAME, **options)
+        return frame_data(frame, future=future, **options)
 
 
 def load(path: str | Path) -> Model:
@@ -195,7 +195,7 @@ def fit(
 
 def check_data_overrides(given: Sequence[str]) -> None:
     """Raise ConfigError for a setting that applies only to data files."""
-    allowed = (*OF_A_FRAME, "freq", "steps", "calendar")
+    allowed = MODULE_OPTIONS.keys() - {"name"} | {"freq", "steps", "calendar"}
     for text in given:
         group, _, key = text.split("=")[0].partition(".")
         if group == "data" and key not in allowed:
@@ -219,8 +219,8 @@ def compose_run(given: Sequence[str]) -> DictConfig:
 def make_frame_data(frame: pd.DataFrame | pd.Series, config: DictConfig) -> DataModule:
     """Create the data module of a DataFrame and set it up."""
     settings: dict[str, Any] = OmegaConf.to_container(config.data, resolve=True)  # type: ignore[assignment]
-    options = {key: settings[key] for key in (*OF_A_FRAME, *TableSource.option_names()) if key in settings}
-    data = frame_data(frame, name=FRAME, **options)
+    options = {key: settings[key] for key in option_names(frame_data) if key in settings}
+    data = frame_data(frame, **options)
     data.setup()
     return data
 

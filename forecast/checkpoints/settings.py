@@ -52,8 +52,8 @@ def replace_download_address(saved: dict[str, Any], root: str | None) -> dict[st
     """
     path = CONF / "data" / f"{saved['name']}.yaml"
     shipped: Any = OmegaConf.load(path) if path in (CONF / "data").glob("*.yaml") else {}
-    is_shipped = shipped.get("path") == saved["path"]
-    may_download = is_shipped and (root is not None or saved["root"] == "data")
+    is_shipped = shipped.get("path") == saved.get("path")
+    may_download = is_shipped and (root is not None or saved.get("root") == "data")
     return {
         **saved,
         "url": shipped.get("url") if may_download else None,

@@ -1,7 +1,7 @@
 """The data module of each source, which the `_target_` of a file in conf/data names.
 
 To add a data source, write a class with `path`, `prepare()` and `read()` (`forecast.data.source.Source`), make a data
-module of it here, and name that in a YAML file in conf/data.
+module of it here, and name that in a YAML file in conf/data. How its models read other files: `settings_of_file`.
 """
 
 import inspect
@@ -17,6 +17,7 @@ from forecast.data.sets.generated import GeneratedSource
 from forecast.data.sets.national_load import load_table
 from forecast.data.sets.recall import recall_table
 from forecast.data.sets.sample import sample_table
+from forecast.data.store.format import is_store
 from forecast.data.store.source import StoreSource
 
 MODULE_OPTIONS = inspect.signature(DataOptions).parameters
@@ -59,3 +60,28 @@ store_data = make_factory("A table on disk, made by `forecast.convert`.", StoreS
 sample_data = make_factory("The embedded synthetic sample.", GeneratedSource, sample_table)
 load_data = make_factory("The generated national load.", GeneratedSource, load_table)
 recall_data = make_factory("The generated set that needs a long memory.", GeneratedSource, recall_table)
+
+LONG, STORE, TABLE = "forecast.data.long_data", "forecast.data.store_data", "forecast.data.csv_data"
+FILES = {LONG: long_data, STORE: store_data, TABLE: csv_data}
+"""The data modules of a user's file, by target."""
+
+
+def settings_of_file(path: str, trained: str) -> dict[str, Any]:
+    """The target that reads another file than that of training, and `eval_stride` where its value changes with it.
+
+    A model trained on a long file reads long files. Every other model reads tables and stores.
+
+    Args:
+        path: the other file.
+        trained: the target of training.
+    """
+    if trained == LONG:
+        return {"_target_": LONG}
+    if is_store(path):
+        return {"_target_": STORE, "eval_stride": None}
+    return {"_target_": TABLE, "eval_stride": 1} if trained == STORE else {"_target_": TABLE}
+
+
+def option_names(make: Callable[..., DataModule]) -> frozenset[str]:
+    """Names of the options of a data module, those of its source included."""
+    return frozenset(inspect.signature(make).parameters)

@@ -14,56 +14,19 @@ from forecast.data import DataModule
 from forecast.data.calendars import choose_days
 from forecast.data.files.table_source import TableSource
 from forecast.data.files.text import quote
-from forecast.data.store.format import is_store
+from forecast.data.sources import FILES, option_names, settings_of_file
 from forecast.system.errors import CheckpointError, ConfigError, DataError
+from forecast.system.keys import DATA_KEYS
 from forecast.system.location import locate
 
-OF_THE_FILE = ("root", "url", "hash", "by_hand", "path", "name", "future_path", "rows", "start", "drop")
-"""Settings of a data set that do not apply to another file."""
+AS_TRAINED = tuple(row.name.removeprefix("data.") for row in DATA_KEYS if row.as_trained)
+"""Settings that are always those of training."""
 
-OF_THE_SERIES = ("ids", "static_path", "future_path", "drop")
-"""Settings of a long file that do not apply to another long file."""
-
-LONG = "forecast.data.long_data"
-"""Target of long files."""
-
-STORE = "forecast.data.store_data"
-"""Target of stores."""
+ONE_FILE = tuple(row.name.removeprefix("data.") for row in DATA_KEYS if row.one_file)
+"""Settings that do not apply to another file than that of training."""
 
 FRAME = "DataFrame"
 """Name of the data of a DataFrame, which have no file."""
-
-OF_THE_MODEL = (
-    "seq_len",
-    "pred_len",
-    "features",
-    "target",
-    "scaler",
-    "seed",
-    "season",
-    "holidays",
-    "fill",
-    "fill_limit",
-    "known_steps",
-    "transform",
-    "lower",
-    "upper",
-)
-"""Settings that are always those of training."""
-
-OF_A_FRAME = (
-    *OF_THE_MODEL,
-    "scale_by",
-    "batch_size",
-    "eval_batch_size",
-    "split",
-    "windows_per_epoch",
-    "eval_stride",
-)
-"""Settings that apply to a DataFrame."""
-
-OF_A_STORE = (*OF_A_FRAME, "past_covariates", "future_covariates")
-"""Settings that apply to a store and to a CSV file."""
 
 
 def choose_data_config(
@@ -87,7 +50,7 @@ def choose_data_config(
     chosen = {key: value for key, value in given.items() if value is not None}
     if "_target_" in chosen:
         return _other_set_config(saved, chosen)
-    if saved["_target_"] == "forecast.data.downloaded_data":
+    if "url" in saved:
         saved = replace_download_address(saved, chosen.get("root"))
     if "path" in chosen:
         chosen = _with_full_path(chosen)
@@ -101,7 +64,7 @@ def choose_data_config(
 def _other_set_config(saved: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
     """The settings of another data set of conf/data, `chosen`, with those that belong to the model."""
     own = {key: value for key, value in chosen.items() if not str(value).startswith("${")}
-    kept = {key: saved[key] for key in OF_THE_MODEL}
+    kept = {key: saved[key] for key in AS_TRAINED}
     return {"windows_per_epoch": saved["windows_per_epoch"], **own, **kept}
 
 
@@ -125,22 +88,17 @@ def _check_training_data(checkpoint: Path, saved: dict[str, Any], chosen: dict[s
 def _other_file_config(saved: dict[str, Any], path: str, feature_columns: Sequence[str]) -> dict[str, Any]:
     """Change the settings of training to those of another file, all of whose rows are the split `test`."""
     past = saved.get("past_covariates") or ()
-    columns = [
-        name for name in feature_columns if name not in past
-    ]  # the file may have others, or lack others
-    file: dict[str, Any] = {"name": locate(path).name, "split": "test", "columns": columns}
-    if saved["_target_"] == LONG:
-        return {**_without(saved, OF_THE_SERIES), **file}
-    if is_store(path):
-        return {**_only(saved, OF_A_STORE), **file, "_target_": STORE, "eval_stride": None}
-    file["_target_"] = "forecast.data.csv_data"
-    if saved["_target_"] == STORE:
-        return {**_only(saved, OF_A_STORE), **file, "eval_stride": 1}
-    return {**_without(saved, OF_THE_FILE), **file}
-
-
-def _only(settings: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    return {key: settings[key] for key in keys if key in settings}
+    file = {
+        **settings_of_file(path, saved["_target_"]),
+        "name": locate(path).name,
+        "split": "test",
+        "columns": [
+            name for name in feature_columns if name not in past
+        ],  # the file may have others, or lack others
+    }
+    options = option_names(FILES[file["_target_"]])
+    kept = {key: value for key, value in saved.items() if key in options or key.startswith("_")}
+    return {**_without(kept, ONE_FILE), **file}
 
 
 def _without(settings: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ import numpy as np
 from forecast.data import Panel, read_table
 from forecast.data.clock import clock_of
 from forecast.data.files.read_options import ReadOptions
-from forecast.inference.data_config import STORE, known_columns
+from forecast.data.sources import STORE
+from forecast.inference.data_config import known_columns
 from forecast.inference.model import TrainedModel
 
 

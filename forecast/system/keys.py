@@ -1,8 +1,9 @@
 """The table of configuration keys: limits, valid values and effect of each key.
 
 Every list of keys in the package is derived from this table: the checks of the command line (`forecast.cli.limits`,
-`forecast.cli.overrides`) and the comparison of runs (`forecast.system.identity`). The table imports nothing of the
-package, because runs, checkpoints, training and reports use it as well as the command line.
+`forecast.cli.overrides`), the comparison of runs (`forecast.system.identity`), and the settings with which a trained
+model reads other data (`forecast.inference.data_config`). The table imports nothing of the package, because runs,
+checkpoints, training and reports use it as well as the command line.
 """
 
 from dataclasses import dataclass
@@ -56,6 +57,8 @@ class Key:
     takes: Takes = Takes.TYPE_OF_DEFAULT
     per_machine: bool = False  # may differ between the machines of one run
     variant: bool = False  # distinguishes the variants in a dashboard
+    as_trained: bool = False  # a trained model reads all data with the value of its training
+    one_file: bool = False  # does not apply to another file than that of training
 
 
 STATE, RESULT, DATA, SOURCE, AFTER, SPEED, PLACE, NAME, LOG, LAUNCH = Effect
@@ -90,36 +93,35 @@ TASK_KEYS = (
 DATA_KEYS = (
     Key("data", DATA),
     Key("data.name", DATA, variant=True),
-    Key("data.path", SOURCE, text=True, per_machine=True),
-    Key("data.root", SOURCE, text=True, per_machine=True),
-    Key("data.seed", SOURCE),
-    Key("data.scaler", STATE),
-    Key("data.holidays", STATE),
-    Key("data.fill", STATE, takes=Takes.ANY_TYPE),
-    *(Key(f"data.{name}", STATE, takes=Takes.ANY_TYPE) for name in ("transform", "lower", "upper")),
-    Key("data.fill_limit", STATE, limits=COUNT, null=True),
+    *(Key(f"data.{name}", SOURCE, text=True, per_machine=True, one_file=True) for name in ("path", "root")),
+    Key("data.seed", SOURCE, as_trained=True),
+    *(Key(f"data.{name}", STATE, as_trained=True) for name in ("scaler", "holidays")),
+    *(
+        Key(f"data.{name}", STATE, takes=Takes.ANY_TYPE, as_trained=True)
+        for name in ("fill", "transform", "lower", "upper", "known_steps")
+    ),
+    Key("data.fill_limit", STATE, limits=COUNT, null=True, as_trained=True),
     Key("data.as_of", STATE, takes=Takes.ANY_TYPE),
-    Key("data.known_steps", STATE, takes=Takes.ANY_TYPE),
     Key("data.batch_size", RESULT, limits=UP_TO_A_MILLION),
     Key("data.eval_batch_size", SPEED, limits=UP_TO_A_MILLION, null=True),
     Key("data.windows_per_epoch", RESULT, null=True),
     Key("data.split", DATA, takes=Takes.LIST_OR_WORD),
     Key("data.date_column", DATA, text=True, takes=Takes.ANY_TYPE),
     Key("data.calendar", DATA, takes=Takes.ANY_TYPE),
+    Key("data.target", DATA, text=True, as_trained=True),
+    *(Key(f"data.{name}", DATA, text=True, one_file=True) for name in ("static_path", "future_path", "start")),
     *(
         Key(f"data.{name}", DATA, text=True)
-        for name in (
-            "static_path", "future_path", "id_column", "target", "separator", "decimal", "thousands", "date_format",
-            "timezone", "freq", "start", "sheet",
-        )
+        for name in ("id_column", "separator", "decimal", "thousands", "date_format", "timezone", "freq", "sheet")
     ),
+    *(Key(f"data.{name}", DATA, as_trained=True) for name in ("seq_len", "pred_len", "features", "season")),
+    *(Key(f"data.{name}", DATA, one_file=True) for name in ("ids", "rows", "drop", "url", "hash", "by_hand")),
     *(
         Key(f"data.{name}", DATA)
         for name in (
-            "seq_len", "pred_len", "features", "eval_stride", "season", "scale_by", "steps", "stamp",  # windows
-            "columns", "drop", "future_covariates", "past_covariates", "static_covariates", "ids",
+            "eval_stride", "scale_by", "steps", "stamp",  # windows
+            "columns", "future_covariates", "past_covariates", "static_covariates",
             "encoding", "header", "names", "na_values", "day_first", "sort", "duplicates",  # reading a file
-            "url", "hash", "by_hand", "rows",  # downloaded and synthetic data sets
         )
     ),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 import copy
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -94,11 +94,6 @@ class TableSource:
             drop=tuple(map(str, self.drop)),
         )
         self.roles.check()
-
-    @classmethod
-    def option_names(cls) -> tuple[str, ...]:
-        """Names of the options."""
-        return tuple(field.name for field in fields(TableSource))
 
     def with_steps(self: AnySource, steps: str) -> AnySource:
         """The same source with another value of the option `steps`."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from forecast.data.clock import Clock
 from forecast.data.files.dates import COUNTS
-from forecast.inference.data_config import LONG
 
 ARGUMENTS = {"separator": ("sep", ","), "decimal": ("decimal", "."), "thousands": ("thousands", None),
              "encoding": ("encoding", None), "na_values": ("na_values", [])}  # fmt: skip
@@ -40,7 +39,7 @@ def write_reading(data: Mapping[str, Any], freq: str, clock: Clock) -> str:
         return "\n".join(lines)
     lines += _write_dates(data, names, freq, clock)
     lines.append("table.index = pd.DatetimeIndex(dates)")
-    if data.get("sort") or (data.get("_target_") == LONG and data.get("sort") is None):
+    if data.get("sort") or (data.get("id_column") and data.get("sort") is None):
         lines.append("table = table.sort_index(kind='stable')")
     if how := data.get("duplicates"):
         lines.append(

@@ -1,28 +1,80 @@
 """Settings of the data of a trained model, and the errors of data that it cannot read."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+from omegaconf import OmegaConf
 
 from forecast.data import read_table
+from forecast.data.sources import FILES, LONG, STORE, TABLE, option_names
+from forecast.data.store.format import DESCRIPTION
 from forecast.inference.data_config import choose_data_config, known_columns
 from forecast.system.errors import DataError
+from forecast.system.paths import CONF
+from tests.support.configurations import composed_once, with_values
 
-CSV = {"_target_": "forecast.data.csv_data", "name": "csv", "path": "trained.csv", "columns": None}
-LONG = {**CSV, "_target_": "forecast.data.long_data", "id_column": "unique_id", "target": "y"}
+SETS = sorted(path.stem for path in (CONF / "data").glob("*.yaml"))
 
 
-@pytest.mark.parametrize("saved", [CSV, LONG], ids=["csv", "long"])
-def test_another_file_need_not_have_the_columns_that_training_dropped(saved: dict) -> None:
-    chosen = choose_data_config(
-        Path("best.ckpt"),
-        {**saved, "drop": ["No"], "past_covariates": ["wind"]},
-        ["load", "price", "wind"],
-        {"path": "new.csv"},
-    )
-    assert not chosen.get("drop")
-    assert chosen["columns"] == ["load", "price"]
+def settings_of(name: str, **values: Any) -> dict[str, Any]:
+    """The data settings of a run with data=NAME and these values."""
+    config: Any = OmegaConf.to_container(with_values(composed_once(f"data={name}")).data, resolve=True)
+    return {**config, **values}
+
+
+def choose(saved: dict[str, Any], **given: Any) -> dict[str, Any]:
+    return choose_data_config(Path("best.ckpt"), saved, ["load", "heat"], given)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """A folder that is recognised as a store."""
+    (tmp_path / DESCRIPTION).touch()
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_model_of_every_set_reads_another_file(name: str, store: str) -> None:
+    """With options that the source of the file takes, and with the rows of the file as test rows."""
+    for path in ("new.csv", store):
+        chosen = choose(settings_of(name), path=path)
+        assert chosen["_target_"] == (LONG if name == "long" else STORE if path == store else TABLE)
+        assert chosen.keys() - option_names(FILES[chosen["_target_"]]) == {"_target_", "_convert_"}
+        assert (chosen["path"], chosen["name"], chosen["split"]) == (path, Path(path).name, "test")
+
+
+def test_settings_of_one_file_do_not_apply_to_another() -> None:
+    own: dict[str, Any] = {"rows": ["2020-01-01", None], "start": "2020-01-01", "drop": ["No"]}
+    own |= {"future_path": "next.csv"}
+    kept = {"separator": ";", "past_covariates": ["heat"]}
+    table = choose(settings_of("csv", path="old.csv", **kept, **own), path="new.csv")
+    assert own.keys() & table.keys() == set()
+    assert {key: table[key] for key in (*kept, "columns")} == {**kept, "columns": ["load"]}
+    own |= {"ids": ["a"], "static_path": "static.csv"}
+    long = choose(settings_of("long", path="old.csv", id_column="shop", **own), path="new.csv")
+    assert own.keys() & long.keys() == set()
+    assert (long["id_column"], long["columns"]) == ("shop", ["load", "heat"])
+
+
+def test_settings_of_the_file_of_training_are_kept() -> None:
+    saved = settings_of("csv", path="old.csv", rows=["2020-01-01", None])
+    assert choose(saved, path="old.csv") == choose(saved) == saved
+
+
+def test_the_stride_of_a_store_is_not_that_of_a_table(store: str) -> None:
+    assert choose(settings_of("csv", path="old.csv", eval_stride=5), path=store)["eval_stride"] is None
+    assert choose(settings_of("csv", path="old.csv", eval_stride=5), path="new.csv")["eval_stride"] == 5
+    assert choose(settings_of("store", path="old.store"), path="new.csv")["eval_stride"] == 1
+
+
+def test_another_set_is_read_with_the_settings_of_the_model() -> None:
+    saved = settings_of("sample", scaler="robust", fill="linear", target="load", batch_size=7, season=12)
+    chosen = choose(saved, **settings_of("etth2"))
+    kept = {"scaler": "robust", "fill": "linear", "target": "load", "season": 12}
+    assert {key: chosen[key] for key in kept} == kept
+    assert (chosen["name"], chosen["batch_size"], chosen["split"]) == ("etth2", 32, [12, 4, 4])
 
 
 @pytest.mark.parametrize(
