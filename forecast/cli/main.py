@@ -21,7 +21,7 @@ from forecast.cli.command_body import (
 )
 from forecast.cli.compose import compose_command
 from forecast.cli.errors import errors_in_one_line
-from forecast.cli.named_files import check_named_files
+from forecast.cli.named_files import find_named_files
 from forecast.cli.quoting import quote, quote_value, write_override
 from forecast.runs import resume, sweep
 from forecast.system import distributed
@@ -87,7 +87,7 @@ def main_without_run_folder(config_name: str, body: CommandBody, *, positional: 
         def run(config: DictConfig) -> None:
             try:
                 check_targets_and_secrets(config)
-                check_named_files(config)
+                find_named_files(config)
                 import_body(body)(config)
             except Exception as error:  # Hydra would print more lines
                 failures.append(error)

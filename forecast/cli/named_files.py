@@ -1,4 +1,4 @@
-"""Early check of the files that a configuration names, so that a mistyped path is refused at once. Imports no torch."""
+"""Early search for the files that a configuration names: a mistyped path is refused at once. Imports no torch."""
 
 from pathlib import Path
 
@@ -11,16 +11,19 @@ FILE_SETS = ("csv", "long")
 """Values of data.name that stand for a file at data.path."""
 
 
-def check_named_files(config: DictConfig) -> None:
-    """Check that the checkpoint and the data file exist, before the libraries that read them are imported.
+def find_named_files(config: DictConfig) -> None:
+    """Find the checkpoint and the data file, before the libraries that read them are imported.
 
-    Files at URLs are left to their readers, and so are stores and the data of a trained model.
+    `checkpoint=latest` is replaced by the run that it means, so that it is looked up once. Files at URLs are left to
+    their readers, and so are stores and the data of a trained model.
 
     Raises:
         CheckpointError, DataError: one of them does not exist.
     """
     if config.get("checkpoint"):
-        find.check_exists(find.find_run(config.checkpoint))
+        found = find.find_run(config.checkpoint)
+        find.check_exists(found)
+        config.checkpoint = str(found)
     data = config.get("data") or {}
     if data.get("name") in FILE_SETS and (given := data.get("path")):
         path = location.locate(given)

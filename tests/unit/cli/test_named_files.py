@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from forecast.cli.named_files import check_named_files
+from forecast.cli.named_files import find_named_files
 from forecast.system.errors import CheckpointError, DataError
 
 
@@ -23,7 +23,7 @@ def test_what_is_missing_is_refused(
     monkeypatch.chdir(tmp_path)
     Path("link.csv").symlink_to("nowhere.csv")
     with pytest.raises((CheckpointError, DataError), match=message):
-        check_named_files(OmegaConf.create(settings))
+        find_named_files(OmegaConf.create(settings))
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,15 @@ def test_everything_else_is_left_to_its_reader(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("run").mkdir()
-    check_named_files(OmegaConf.create(settings))
+    find_named_files(OmegaConf.create(settings))
+
+
+def test_latest_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that ends during the command does not become the run that the command reads."""
+    monkeypatch.chdir(tmp_path)
+    config = OmegaConf.create({"checkpoint": "latest"})
+    for name in ("old", "new"):
+        (tmp_path / "runs" / name / "checkpoints").mkdir(parents=True)
+        (tmp_path / "runs" / name / "metrics.json").touch()
+        find_named_files(config)
+    assert config.checkpoint == str(Path("runs", "old"))
