@@ -215,7 +215,7 @@ class DataModule:
             copies.clear()
         if split not in copies:
             shared = next(iter(copies.values()), None) or self.windows[split].to(device)
-            copies[split] = self.windows[split].on(shared.values, shared.time)
+            copies[split] = self.windows[split].with_rows(shared.values, shared.time)
         return copies[split]
 
     def state_dict(self) -> dict[str, Any]:

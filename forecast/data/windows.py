@@ -113,16 +113,16 @@ class Windows:
         """The scaled targets of these rows of the panel, NaN where missing."""
         return self.values[rows][..., self.target_index]
 
-    def over(self, starts: Sequence[range], *, pred_len: int | None = None) -> "Windows":
-        """Other windows of the same rows; `pred_len` may be longer or shorter."""
+    def with_starts(self, starts: Sequence[range], *, pred_len: int | None = None) -> "Windows":
+        """Windows of the same rows that begin at other rows; `pred_len` may be longer or shorter."""
         return self._like(self.values, self.time, starts, pred_len or self.pred_len)
 
     def to(self, device: torch.device | str) -> "Windows":
-        """The same windows over a copy of the rows on another device."""
+        """The same windows of a copy of the rows on another device."""
         return self._like(self.values.to(device), self.time.to(device), self.starts, self.pred_len)
 
-    def on(self, values: Rows, time: StepFeatures) -> "Windows":
-        """The same windows over a copy of the rows."""
+    def with_rows(self, values: Rows, time: StepFeatures) -> "Windows":
+        """The same windows of a copy of the rows."""
         return self._like(values, time, self.starts, self.pred_len)
 
     def _like(self, values: Rows, time: StepFeatures, starts: Sequence[range], pred_len: int) -> "Windows":

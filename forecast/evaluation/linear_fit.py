@@ -83,7 +83,7 @@ def fit_and_test_grams(data: DataModule, gram: Gram) -> Iterator[tuple[Gram, Gra
             before = range(starts.start, origin - width + 1)
             after = range(origin - data.seq_len, origin + sixth - width + 1)
             if before and after:
-                yield window_gram(train.over([before])), window_gram(train.over([after]))
+                yield window_gram(train.with_starts([before])), window_gram(train.with_starts([after]))
     yield gram, window_gram(data.windows["val"])
 
 

@@ -117,7 +117,7 @@ def calibrate_rolled(
             "a longer pred_len, or give validation more rows (data.split)",
             stacklevel=2,
         )
-    windows = data.windows["val"].over(starts, pred_len=n_steps)
+    windows = data.windows["val"].with_starts(starts, pred_len=n_steps)
     chosen = torch.linspace(0, len(windows) - 1, min(len(windows), MAX_ROLLED_ORIGINS)).long()
     errors = []
     for index in track(chosen.split(BATCH_SIZE), "Calibrating"):

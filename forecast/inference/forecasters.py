@@ -132,7 +132,7 @@ class BaselineForecaster(PointForecaster):
         if not baseline.reads_own_forecasts:
             point = clip(baseline(windows, batch))
             return point, point
-        short = windows.over(windows.starts, pred_len=self.model.pred_len)
+        short = windows.with_starts(windows.starts, pred_len=self.model.pred_len)
         return roll(
             lambda part: baseline(short, part), clip, batch, self.model.pred_len, self.model.target_index
         )

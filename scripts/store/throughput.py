@@ -28,7 +28,7 @@ def in_memory(data: DataModule) -> Windows:
         values[rows] = disk.values[rows]
         time_of_day[rows] = torch.from_numpy(time_features(dates[rows], data.freq)).float()
     features = StepFeatures(TensorRows(time_of_day), disk.time.shifts, None, disk.time.static)
-    return disk.on(TensorRows(values), features)
+    return disk.with_rows(TensorRows(values), features)
 
 
 def measure(store: Path, rounds: int, steps: int, batch_size: int = 32) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def windows_at_every_step(data: DataModule, split: str) -> Windows:
     if windows.stride == 1:
         return windows
     first = np.maximum(data.panel.starts, data.rows[split][0] - data.seq_len).tolist()
-    return windows.over(
+    return windows.with_starts(
         [
             range(row if rows else rows.stop, rows.stop)
             for row, rows in zip(first, windows.starts, strict=True)
