@@ -151,8 +151,8 @@ def describe_window(
     if window.series:
         facts.append(f"series {window.series}")
     facts.append(
-        f"forecast from {window.origin} to {window.dates[-1]}, {data.panel.steps}, from the {data.seq_len} steps since "
-        f"{window.dates[0]}"
+        f"forecast from {window.origin} to {window.dates[-1]}, {data.panel.describe_step()}, from the "
+        f"{data.seq_len} steps since {window.dates[0]}"
     )
     if variable is not None:
         facts.append(f"each variable is forecast independently: this is {trained.target_columns[variable]}")

@@ -121,11 +121,6 @@ class Panel:
         return season_length(self.freq) if self.calendar is None else self.calendar.season
 
     @property
-    def steps(self) -> str:
-        """The step between rows in words."""
-        return f"every {self.freq}" if self.calendar is None else self.calendar.describe()
-
-    @property
     def has_missing(self) -> bool:
         return bool(self.missing.any())
 
@@ -189,6 +184,10 @@ class Panel:
             after = pd.DatetimeIndex(after[after > last[0]][:missing]).as_unit(self.grid.unit)
         grid = self.grid.append(after)
         return replace(self, grid=pd.DatetimeIndex(grid, name=self.grid.name))
+
+    def describe_step(self) -> str:
+        """Describe the step between rows: `every h`, or the calendar of the rows."""
+        return f"every {self.freq}" if self.calendar is None else self.calendar.describe()
 
     def describe_covariates(self, names: Sequence[str]) -> str:
         """These columns in words, with one entry for all indicators of a column, such as `weather (3 categories)`."""

@@ -16,7 +16,7 @@ ID_COLUMN = "unique_id"
 
 def describe_panel(panel: Panel) -> str:
     """Describe the size and the dates of a panel in one line."""
-    dates = f"{panel.steps}, {panel.first_date} to {panel.last_date}"
+    dates = f"{panel.describe_step()}, {panel.first_date} to {panel.last_date}"
     if not panel.has_ids:
         return f"{panel.n_rows:,} rows × {plural(len(panel.columns), 'column')}, {dates}"
     shortest, longest = int(panel.lengths.min()), int(panel.lengths.max())

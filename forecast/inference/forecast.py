@@ -149,7 +149,7 @@ def describe_forecast(found: Forecast) -> list[str]:
     columns = ", ".join(found.columns[:8]) + (", ..." if len(found.columns) > 8 else "")
     size = describe_size(found.panel, f"{horizon} steps", of_each=" of each")
     first, last = found.panel.clock.zoned(pd.DatetimeIndex([found.dates.min(), found.dates.max()]))
-    lines = [f"forecast   {columns}: {size}, {found.panel.steps}, {first} to {last}"]
+    lines = [f"forecast   {columns}: {size}, {found.panel.describe_step()}, {first} to {last}"]
     if found.panel.calendar is not None:
         lines.append("dates      steps are rows; data.calendar, such as business or XNYS, gives other dates")
     domain = model.target_scaler.domain

@@ -85,7 +85,7 @@ def describe_figure(found: Diagnosis, curves: int) -> str:
     count, of = (len(panel), "series") if found.counts_series else (len(found.columns), "columns")
     more = f", {curves} of {count:,} {of}" if curves < count else ""
     return (
-        f"{found.name}: {describe_size(panel, f'{panel.n_rows:,} rows')}, {panel.steps}, "
+        f"{found.name}: {describe_size(panel, f'{panel.n_rows:,} rows')}, {panel.describe_step()}, "
         f"{format_date(panel.first_date)} to {format_date(panel.last_date)}{more}"
     )
 

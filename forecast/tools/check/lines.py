@@ -17,7 +17,7 @@ def describe_data(found: Diagnosis) -> str:
     panel, columns = found.file, plural(len(found.columns) + len(found.categories), "column")
     size = describe_size(panel, f"{panel.n_rows:,} rows × {columns}")
     return (
-        f"{found.name}: {size}, {panel.steps}, "
+        f"{found.name}: {size}, {panel.describe_step()}, "
         f"{format_date(panel.first_date)} to {format_date(panel.last_date)}"
     )
 

@@ -76,7 +76,7 @@ def choose_window(data: DataModule, split: str, wanted: str | int) -> Window:
         numbers = f"0 to {len(windows) - 1}{of_series(panel, len(panel))}"
         raise ConfigError(
             f"window={wanted}: the {split} split has the windows {numbers}, and forecasts begin from {dates.min()} to "
-            f"{dates.max()}, {panel.steps}; give first, last, a number or such a date"
+            f"{dates.max()}, {panel.describe_step()}; give first, last, a number or such a date"
         )
     batch = at_every_step.gather(
         torch.tensor([number_of(at_every_step, *place)], device=at_every_step.device)
