@@ -35,18 +35,18 @@ def convert(config: DictConfig) -> None:
         drop=options["drop"],
         duplicates=options["duplicates"],
     )
-    with bar(chunks.total, "Converting", chunks.unit) as shown:
+    with bar(chunks.total, "Converting", chunks.unit) as progress:
 
         def show(done: int) -> None:
-            shown.update(done - shown.n)
+            progress.update(done - progress.n)
 
         note = convert_chunks(
             chunks,
             output,
             freq=config.data.freq,
             options={**options, "path": str(file.resolve()), "chunk": config.chunk},
-            said=lambda text: shown.write(f"note       {text}"),
-            shown=show,
+            write_message=lambda text: progress.write(f"note       {text}"),
+            show_progress=show,
         )
     size = sum(path.stat().st_size for path in output.iterdir())
     print(

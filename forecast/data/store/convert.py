@@ -55,12 +55,18 @@ def convert(
     *,
     freq: str | None,
     options: dict[str, Any],
-    said: Callable[[str], None],
-    shown: Callable[[int], None],
+    write_message: Callable[[str], None],
+    show_progress: Callable[[int], None],
 ) -> Note:
     """Convert a file to the store `output`, or resume a conversion that was begun with the same `options`.
 
-    `said` receives messages, `shown` the progress out of `chunks.total`.
+    Args:
+        chunks: the file.
+        output: the folder of the store.
+        freq: step between rows; None: inferred.
+        options: the settings of the conversion.
+        write_message: writes a message to the user.
+        show_progress: shows how much of `chunks.total` is done.
 
     Raises:
         DataError: a file that `read_table` would refuse.
@@ -75,12 +81,12 @@ def convert(
             identity = {"bytes": stat.st_size, "modified": stat.st_mtime_ns, "options": options}
             note = _begun(partial, identity)
             if note.position is not None:
-                said(f"resumes at row {note.ranges.rows + 1:,}")
-            while not _pour(chunks, partial, note, freq, shown):
-                said("float32 is not exact enough for a column: starting again in float64")
+                write_message(f"resumes at row {note.ranges.rows + 1:,}")
+            while not _write_rest(chunks, partial, note, freq, show_progress):
+                write_message("float32 is not exact enough for a column: starting again in float64")
                 note = Note(identity, dtype="<f8")
             if note.empty_begin or note.empty_end:
-                said(
+                write_message(
                     f"{note.empty_begin:,} rows before the first value and {note.empty_end:,} rows after the last one "
                     "are left out"
                 )
@@ -116,12 +122,12 @@ def _begun(partial: Path, identity: dict[str, Any]) -> Note:
     return Note(identity)
 
 
-def _pour(
+def _write_rest(
     chunks: Chunks,
     partial: Path,
     note: Note,
     freq: str | None,
-    shown: Callable[[int], None],
+    show_progress: Callable[[int], None],
 ) -> bool:
     """Write the rest of the file. Return False if float32 is not exact enough for its numbers."""
     writer = None
@@ -142,7 +148,7 @@ def _pour(
             note.ranges = ranges
             _count_empty_end(table, note)
         write_json(partial / NOTE, asdict(note))
-        shown(chunk.done)
+        show_progress(chunk.done)
     if writer is None:
         raise DataError(f"{chunks.path}: no row has a value")
     _finish(chunks.path, writer, note)
