@@ -74,7 +74,7 @@ def train(config: DictConfig, data: DataModule | None = None) -> float:
     if trainer.is_global_zero:
         start.take_over_best(folder, resolved_settings(config), data)
         report.introduce(config, data, forecaster.model, trainer)
-        print(f"season     {describe_season(data, baselines.naive_season)}")
+        print(f"season     {describe_season(data, baselines.seasonal_naive_season)}")
 
     saved: RunReport | None = None
     with loggers.running(trainer.loggers):
@@ -170,7 +170,7 @@ def save_results(
     signals.exit_if_received(" after the test")
     facts = {
         **describe_run(config, trainer, forecaster, data, best, memory),
-        "season": baselines.naive_season,
+        "seasonal_naive_season": baselines.seasonal_naive_season,
     }
     metrics = {**results.content(), "n_windows": data.n_windows, **facts}
     examples, by_series = forecast_examples(forecaster, data, results), tabulate_series(data, results)

@@ -96,8 +96,8 @@ class DataModule:
         choose_columns(self.title, panel, self.options.features, self.options.target)
         self._panel, self.freq = panel, panel.freq
         self.season = self.options.season or panel.season
-        naive_season = (self._saved_state or {}).get("naive_season", self.season)
-        self.rows = split_panel(panel, self.options.split, seq_len=self.seq_len, season=naive_season)
+        season = (self._saved_state or {}).get("seasonal_naive_season", self.season)
+        self.rows = split_panel(panel, self.options.split, seq_len=self.seq_len, season=season)
         key = "data.season" if self.options.season else f"the season of {self.freq} data"
         check_season(self.title, self.season, key, self.rows, self.seq_len + self.pred_len)
         self.eval_stride = self.options.eval_stride or choose_eval_stride(
@@ -109,7 +109,7 @@ class DataModule:
         self._is_set_up = True
 
     @property
-    def naive_seasons(self) -> list[int]:
+    def candidate_seasons(self) -> list[int]:
         """The seasons that the seasonal naive may repeat: data.season, or those of the step that training rows hold."""
         if self.options.season or self.panel.calendar is not None:
             return [self.season]

@@ -34,8 +34,8 @@ class FittedBaselines:
     Attributes:
         linear: weights of the linear baseline.
         naive_mae: seasonal-naive MAE of the training rows of each series in data units (series, n_targets).
-        naive_season: number of rows that the seasonal naive repeats. `naive_mae` has the season of the data instead, so
-            that MASE does not depend on the choice and stays comparable with published values.
+        seasonal_naive_season: number of rows that the seasonal naive repeats. `naive_mae` has the season of the data
+            instead, so that MASE does not depend on the choice and stays comparable with published values.
         ids: names of the series.
         gram: sums over the training windows, for a warm start; None if read from a checkpoint.
         choices: the settings of linear models that `choose` returned, with and without covariates.
@@ -43,7 +43,7 @@ class FittedBaselines:
 
     linear: LinearWeights
     naive_mae: Float[Tensor, "series n_targets"]
-    naive_season: int
+    seasonal_naive_season: int
     ids: Sequence[str]
     gram: Gram | None = None
     choices: dict[bool, Choice] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class FittedBaselines:
 
     def baselines(self) -> dict[str, Baseline]:
         """The baselines by name."""
-        made = Naive(), SeasonalNaive(self.naive_season), Linear(self.linear)
+        made = Naive(), SeasonalNaive(self.seasonal_naive_season), Linear(self.linear)
         return {baseline.name: baseline for baseline in made}
 
     def naive_mae_of(self, ids: pd.Index) -> Float[Tensor, "series n_targets"]:
@@ -102,7 +102,7 @@ class FittedBaselines:
             "linear": own,
             "covariates": covariates,
             "naive_mae": self.naive_mae,
-            "season": self.naive_season,
+            "season": self.seasonal_naive_season,
         }
 
     @classmethod
@@ -113,17 +113,17 @@ class FittedBaselines:
 
 
 def choose_season(data: DataModule) -> int:
-    """Choose the one of `data.naive_seasons` with the lowest MSE of the seasonal naive on validation windows.
+    """Choose the one of `data.candidate_seasons` with the lowest MSE of the seasonal naive on validation windows.
 
     Of equally good seasons it is the first. More than `MAX_SEASON_VALUES` values are thinned to evenly spaced windows.
     """
-    first, *others = data.naive_seasons
+    first, *others = data.candidate_seasons
     if not others:
         return first
     windows = data.windows["val"]
     most = max(1, MAX_SEASON_VALUES // (data.pred_len * data.n_targets))
-    chosen = torch.arange(0, len(windows), spread_stride(len(windows), most, max(data.naive_seasons)))
-    errors = dict.fromkeys(data.naive_seasons, 0.0)
+    chosen = torch.arange(0, len(windows), spread_stride(len(windows), most, max(data.candidate_seasons)))
+    errors = dict.fromkeys(data.candidate_seasons, 0.0)
     for index in chosen.split(WINDOWS_AT_ONCE):
         batch = windows.gather(index.to(windows.device))
         for season in errors:
@@ -132,9 +132,9 @@ def choose_season(data: DataModule) -> int:
     return min(errors, key=errors.__getitem__)
 
 
-def describe_season(data: DataModule, naive_season: int) -> str:
+def describe_season(data: DataModule, chosen: int) -> str:
     """Describe the season of the data, and the one that the seasonal naive repeats where it was chosen."""
-    if len(data.naive_seasons) == 1:
+    if len(data.candidate_seasons) == 1:
         return f"{data.season} rows"
-    others = " and ".join(f"{season}" for season in data.naive_seasons)
-    return f"{naive_season} rows for the seasonal naive, the best of {others} on validation windows; else {data.season}"
+    others = " and ".join(f"{season}" for season in data.candidate_seasons)
+    return f"{chosen} rows for the seasonal naive, the best of {others} on validation windows; else {data.season}"

@@ -102,7 +102,7 @@ class TrainedModel:
         self.baselines = None
         if "baselines" in content:
             self.baselines = FittedBaselines.from_state_dict(content["baselines"], state["ids"])
-            self.data_state = {**state, "naive_season": self.baselines.naive_season}
+            self.data_state = {**state, "seasonal_naive_season": self.baselines.seasonal_naive_season}
         self.refitted: dict[str, Any] | None = content.get("refitted")
         self.network = self._network(content["state_dict"])
         if self.quantiles and self.is_untrained:

@@ -33,7 +33,7 @@ def model(run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
 
 def season_of(model: Model) -> int:
     assert model.baselines is not None
-    return model.baselines.naive_season
+    return model.baselines.seasonal_naive_season
 
 
 def conformal(errors: np.ndarray, probability: float) -> np.ndarray:

@@ -209,7 +209,7 @@ def test_a_model_of_many_series_forecasts_a_table(model: Model, frame: pd.DataFr
 
 def test_a_baseline_forecasts_each_series(model: Model, frame: pd.DataFrame) -> None:
     assert model.baselines is not None
-    season = model.baselines.naive_season
+    season = model.baselines.seasonal_naive_season
     found = model.predict(baseline="seasonal_naive", levels=[80], intervals="adaptive")
     for name, own in frame.dropna(subset="y").groupby("unique_id", sort=False):
         rows = own["y"].to_numpy()

@@ -132,8 +132,8 @@ def describe_seasons(found: Diagnosis) -> list[str]:
     if sampled > 1:
         lines.append(f"measured on the last {rows:,} rows of the {sampled} longest series")
     suggested = found.suggestion("data.season")
-    naive_season = found.season if found.baselines is None else found.baselines.season
-    repeats = f"the seasonal-naive baseline repeats {plural(naive_season, 'row')}"
+    season = found.season if found.baselines is None else found.baselines.season
+    repeats = f"the seasonal-naive baseline repeats {plural(season, 'row')}"
     return [*lines, repeats if suggested is None else f"{repeats} (data.season={suggested})"]
 
 

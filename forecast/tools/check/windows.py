@@ -115,7 +115,7 @@ def score_baselines(data: DataModule) -> BaselineScores:
     found = {name: sums.compute().scores() for name, sums in errors.items()}
     scores = {name: {score: each[score] for score in ("mse", "mae", "mase")} for name, each in found.items()}
     ranked = dict(sorted(scores.items(), key=lambda item: item[1]["mse"]))
-    return BaselineScores(ranked, len(chosen), every * windows.stride, fitted.naive_season)
+    return BaselineScores(ranked, len(chosen), every * windows.stride, fitted.seasonal_naive_season)
 
 
 @dataclass

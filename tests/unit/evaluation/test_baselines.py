@@ -160,10 +160,10 @@ def weekly(rows: int, noise: float = 0.1, **options) -> DataModule:
 
 def test_the_season_is_the_one_with_the_lowest_error_on_validation_windows() -> None:
     data = weekly(168 * 6)
-    assert data.naive_seasons == [24, 168]
+    assert data.candidate_seasons == [24, 168]
     values, (first, last) = data.panel.values[:, 0], (int(row[0]) for row in data.rows["val"])
     error = {}
-    for season in data.naive_seasons:
+    for season in data.candidate_seasons:
         steps = [
             (values[origin + step] - values[origin + step - season]) ** 2
             for origin in range(first, last - 12 + 1)
@@ -173,7 +173,7 @@ def test_the_season_is_the_one_with_the_lowest_error_on_validation_windows() -> 
     assert error[168] < error[24]
     assert choose_season(data) == 168
     fitted = FittedBaselines.fit(data)
-    assert (fitted.naive_season, data.season) == (168, 24)
+    assert (fitted.seasonal_naive_season, data.season) == (168, 24)
     rows = data.panel.values[: int(data.rows["train"][1][0]), 0]
     assert fitted.naive_mae.item() == pytest.approx(np.abs(rows[24:] - rows[:-24]).mean(), rel=1e-4)
 
@@ -196,5 +196,5 @@ def test_seasons_that_cannot_be_or_are_set_are_not_chosen(
     rows: int, options: dict, seasons: list[int]
 ) -> None:
     data = weekly(rows, **options)
-    assert data.naive_seasons == seasons
-    assert FittedBaselines.fit(data).naive_season == seasons[0]
+    assert data.candidate_seasons == seasons
+    assert FittedBaselines.fit(data).seasonal_naive_season == seasons[0]
