@@ -34,7 +34,7 @@ _FIRST_MONDAY = 4 * _DAY  # 1970-01-05
 
 @dataclass(frozen=True)
 class Calendar:
-    """The dates at which rows come, as local times of their time zone (`Clock.local`).
+    """The dates at which rows come, as local times of their time zone (`UtcOffset.local`).
 
     Attributes:
         slots: seconds from the beginning of Monday to each row of a week, in ascending order. Empty with `step`.

@@ -10,7 +10,6 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data.categories import Categories, encode_categories, fit_categories
-from forecast.data.clock import Clock, clock_of
 from forecast.data.columns import check_columns, choose_columns
 from forecast.data.holidays import warn_of_utc_holidays
 from forecast.data.loader import WindowLoader
@@ -22,6 +21,7 @@ from forecast.data.scales import Scales
 from forecast.data.source import Source
 from forecast.data.split import Split, split_panel
 from forecast.data.time_features import season_candidates
+from forecast.data.utc_offset import UtcOffset, utc_offset_of
 from forecast.data.window_starts import check_season, choose_eval_stride, find_window_starts
 from forecast.data.windows import Windows
 from forecast.system.errors import ConfigError
@@ -91,7 +91,7 @@ class DataModule:
         if self._is_set_up:
             return
         panel = self._panel if self._panel is not None else self.source.read()
-        panel = panel.on_clock(clock_of(self._saved_state))
+        panel = panel.at_utc_offset(utc_offset_of(self._saved_state))
         # refuses a target that is not there before anything is computed
         choose_columns(self.title, panel, self.options.features, self.options.target)
         self._panel, self.freq = panel, panel.freq
@@ -103,7 +103,7 @@ class DataModule:
         self.eval_stride = self.options.eval_stride or choose_eval_stride(
             self.rows, self.pred_len, self.season
         )
-        if self.options.holidays and panel.clock == Clock(0, "UTC"):
+        if self.options.holidays and panel.utc_offset == UtcOffset(0, "UTC"):
             warn_of_utc_holidays(self.title, self.options.holidays, has_file=self.source.path is not None)
         self._scale()
         self._is_set_up = True
@@ -228,9 +228,9 @@ class DataModule:
             "freq": self.freq,
             "season": self.season,
             "calendar": self.panel.calendar and self.panel.calendar.state_dict(),
-            "utc_offset": self.panel.clock.utc_offset,
-            "timezone": self.panel.clock.timezone,
-            "day_first": self.panel.clock.day_first,
+            "utc_offset": self.panel.utc_offset.minutes,
+            "timezone": self.panel.utc_offset.timezone,
+            "day_first": self.panel.utc_offset.day_first,
             "date_column": self.panel.grid.name,
             "n_time_features": self.n_time_features,
             "trained_until": self.last_date("train"),

@@ -9,10 +9,10 @@ import pandas as pd
 from jaxtyping import Float, Int64
 
 from forecast.data.calendars import Calendar
-from forecast.data.clock import Clock
 from forecast.data.row_ranges import PerSeries, ranges, series_slices
 from forecast.data.stored_values import StoredValues
 from forecast.data.time_features import future_dates, season_length
+from forecast.data.utc_offset import UtcOffset
 
 TABLE_ID = ""
 """The id of the single series of a table, which has no id column."""
@@ -38,7 +38,7 @@ class Panel:
             covariate without an entry, the measured values stand for those known in advance.
         future: the future covariates, then the columns of `as_of`; NaN is a missing value.
         static: one row for each series; columns of numbers or text.
-        clock: what the dates of `grid` mean: their UTC offset and time zone.
+        utc_offset: UTC offset of the dates of `grid`, and the time zone of their source.
         texts: categories of the covariates that are text. Their columns hold codes: the position in this list, −1 where
             the cell is empty. `forecast.data.categories` turns them into indicators.
         indicators: names of the columns that are 1 where a row has some category, with the column of that category.
@@ -59,7 +59,7 @@ class Panel:
     future_covariates: tuple[str, ...] = ()
     as_of: Mapping[str, str] = field(default_factory=dict)
     future: Float[np.ndarray, "rows future"] | StoredValues | None = None
-    clock: Clock = field(default_factory=Clock)
+    utc_offset: UtcOffset = field(default_factory=UtcOffset)
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     indicators: Mapping[str, str] = field(default_factory=dict)
     calendar: Calendar | None = None
@@ -72,14 +72,14 @@ class Panel:
         columns: Sequence[str],
         freq: str,
         *,
-        clock: Clock | None = None,
+        utc_offset: UtcOffset | None = None,
     ) -> "Panel":
         """A panel of one series, whose targets are all columns."""
         ids, rows = pd.Index([TABLE_ID]), np.array([len(grid)])
         first = np.zeros_like(rows)
         return cls(
             ids=ids, grid=grid, freq=freq, grid_starts=first, starts=first, ends=rows, stops=rows,
-            targets=tuple(columns), values=values, static=pd.DataFrame(index=ids), clock=clock or Clock(),
+            targets=tuple(columns), values=values, static=pd.DataFrame(index=ids), utc_offset=utc_offset or UtcOffset(),
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -136,38 +136,38 @@ class Panel:
     @property
     def first_date(self) -> pd.Timestamp:
         """The first date of any series, as a local time."""
-        return self.clock.local(self.grid[[int(self.grid_starts.min())]]).item()
+        return self.utc_offset.local(self.grid[[int(self.grid_starts.min())]]).item()
 
     @property
     def last_date(self) -> pd.Timestamp:
         """The latest date before the ends of the series, as a local time."""
-        return self.clock.local(self.grid[[int((self.grid_starts + self.lengths).max()) - 1]]).item()
+        return self.utc_offset.local(self.grid[[int((self.grid_starts + self.lengths).max()) - 1]]).item()
 
     def series_of(self, rows: Int64[np.ndarray, " some"]) -> Int64[np.ndarray, " some"]:
         """The number of the series that each row belongs to; a row after the last one belongs to the last series."""
         return np.minimum(np.searchsorted(self.stops, rows, side="right"), len(self) - 1)
 
     def dates(self, rows: Int64[np.ndarray, " some"]) -> pd.DatetimeIndex:
-        """The date of each row, on the clock of the grid."""
+        """The date of each row, at the UTC offset of the grid."""
         series = self.series_of(rows)
         return pd.DatetimeIndex(self.grid[rows - self.starts[series] + self.grid_starts[series]])
 
     def local_dates(self, rows: Int64[np.ndarray, " some"]) -> pd.DatetimeIndex:
         """The date of each row as a local time of the source's time zone."""
-        return self.clock.local(self.dates(rows))
+        return self.utc_offset.local(self.dates(rows))
 
     @property
     def has_ids(self) -> bool:
         """Whether the source names its series; a table does not. Labels: `forecast.data.panel_labels`."""
         return self.ids.name is not None
 
-    def on_clock(self, clock: Clock) -> "Panel":
-        """The panel with its dates at another UTC offset; unchanged if an offset is unknown. See `Clock.ahead_of`."""
-        move = self.clock.ahead_of(clock)
+    def at_utc_offset(self, utc_offset: UtcOffset) -> "Panel":
+        """The panel with its dates at another UTC offset; unchanged if one is unknown. See `UtcOffset.ahead_of`."""
+        move = self.utc_offset.ahead_of(utc_offset)
         if not move:
             return self
         grid = pd.DatetimeIndex(self.grid - move)
-        return replace(self, grid=grid, clock=replace(clock, timezone=self.clock.timezone))
+        return replace(self, grid=grid, utc_offset=replace(utc_offset, timezone=self.utc_offset.timezone))
 
     def with_dates_after_ends(self, steps: int) -> "Panel":
         """The panel with a grid that reaches at least `steps` beyond the end of every series."""
@@ -179,8 +179,8 @@ class Panel:
         else:
             last = self.grid[-1:]
             # an hour that clocks repeat may give rows that are not after the last one
-            local = self.calendar.after(self.clock.local(last).item(), missing + self.season)
-            after = self.clock.from_local(local)
+            local = self.calendar.after(self.utc_offset.local(last).item(), missing + self.season)
+            after = self.utc_offset.from_local(local)
             after = pd.DatetimeIndex(after[after > last[0]][:missing]).as_unit(self.grid.unit)
         grid = self.grid.append(after)
         return replace(self, grid=pd.DatetimeIndex(grid, name=self.grid.name))

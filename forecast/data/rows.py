@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
-from forecast.data.clock import Clock
 from forecast.data.scaler import Scaler
 from forecast.data.stored_values import StoredValues
 from forecast.data.time_features import time_feature_names, time_features
+from forecast.data.utc_offset import UtcOffset
 
 
 @runtime_checkable
@@ -101,8 +101,10 @@ class DatedRows:
 
     device = torch.device("cpu")
 
-    def __init__(self, grid: pd.DatetimeIndex, freq: str, holidays: str | None, clock: Clock) -> None:
-        self.grid, self.freq, self.holidays, self.clock = grid, freq, holidays, clock
+    def __init__(
+        self, grid: pd.DatetimeIndex, freq: str, holidays: str | None, utc_offset: UtcOffset
+    ) -> None:
+        self.grid, self.freq, self.holidays, self.utc_offset = grid, freq, holidays, utc_offset
 
     @property
     def n_columns(self) -> int:
@@ -111,7 +113,7 @@ class DatedRows:
     def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
         if isinstance(rows, slice):
             rows = torch.arange(len(self.grid))[rows]
-        dates = self.clock.local(self.grid[rows.flatten().numpy()])
+        dates = self.utc_offset.local(self.grid[rows.flatten().numpy()])
         features = time_features(dates, self.freq, self.holidays)
         return torch.from_numpy(features).float().unflatten(0, rows.shape)
 

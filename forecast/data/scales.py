@@ -60,7 +60,7 @@ class Scales:
             future_scaler=scaling.fit(_measured_future(panel), panel.future_covariates, unlimited),
             static=fit_static(panel.static),
             known_steps=known_steps,
-            timezone=panel.clock.timezone,
+            timezone=panel.utc_offset.timezone,
             place=np.full(len(panel), -1),
             has_scale=scaling.has_scale,
         )

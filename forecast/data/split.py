@@ -13,17 +13,17 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from forecast.data.clock import Clock
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, RowRanges
 from forecast.data.time_features import rows_in
+from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError, DataError
 
 Split = Sequence[int | float | str] | str
 
 
 def split_rows(
-    dates: pd.DatetimeIndex, freq: str, split: Split, clock: Clock | None = None
+    dates: pd.DatetimeIndex, freq: str, split: Split, utc_offset: UtcOffset | None = None
 ) -> dict[str, range]:
     """The rows of `train`, `val` and `test`: consecutive ranges, none of them empty.
 
@@ -41,7 +41,7 @@ def split_rows(
         end = len(dates)
         train_end, val_end = int(end * numbers[0]), end - int(end * numbers[2])
     elif len(given) == 2 and not numbers:
-        train_end, val_end, end = _by_dates(dates, [str(date) for date in given], clock or Clock())
+        train_end, val_end, end = _by_dates(dates, [str(date) for date in given], utc_offset or UtcOffset())
     else:
         raise ConfigError(
             f"data.split={given} is not a split: give months of 30 days [12,4,4], fractions of the rows "
@@ -83,7 +83,7 @@ def _split_at_dates(panel: Panel, split: Split) -> dict[str, tuple[PerSeries, Pe
     """The first row and the row after the last one of each series and split, counted from the start of the series."""
     rows = {
         name: (on_grid.start - panel.grid_starts, on_grid.stop - panel.grid_starts)
-        for name, on_grid in split_rows(panel.grid, panel.freq, split, panel.clock).items()
+        for name, on_grid in split_rows(panel.grid, panel.freq, split, panel.utc_offset).items()
     }
     rows["test"] = rows["test"][0], panel.lengths
     return rows
@@ -129,19 +129,19 @@ def _by_months(rows: int, freq: str, months: list[int]) -> tuple[int, int, int]:
     return train_end, val_end, end
 
 
-def _by_dates(dates: pd.DatetimeIndex, starts: list[str], clock: Clock) -> tuple[int, int, int]:
+def _by_dates(dates: pd.DatetimeIndex, starts: list[str], utc_offset: UtcOffset) -> tuple[int, int, int]:
     read = [pd.to_datetime(start, format="ISO8601", errors="coerce") for start in starts]
     for start, date in zip(starts, read, strict=True):
         if pd.isna(date):
             raise ConfigError(f"data.split={starts}: {start!r} is not a date such as 2017-07-01")
     try:
-        at = np.array([clock.read(date).to_datetime64() for date in read], dtype="datetime64[ns]")
+        at = np.array([utc_offset.read(date).to_datetime64() for date in read], dtype="datetime64[ns]")
     except ValueError as error:
         raise ConfigError(f"data.split={starts}: leave the offset from UTC out: {error}") from None
     train_end, val_end = np.searchsorted(dates.to_numpy(), at)
     if not 0 < train_end < val_end < len(dates):
         raise ConfigError(
             f"data.split={starts} must rise and lie within the table, "
-            f"{' to '.join(map(str, clock.local(dates[[0, -1]])))}"
+            f"{' to '.join(map(str, utc_offset.local(dates[[0, -1]])))}"
         )
     return int(train_end), int(val_end), len(dates)

@@ -66,5 +66,5 @@ class StepFeatures:
 
 def calendar_rows(panel: Panel, timezone: str | None, holidays: str | None) -> Rows:
     """The calendar features of local times in a time zone."""
-    rows = DatedRows(panel.grid, panel.freq, holidays, replace(panel.clock, timezone=timezone))
+    rows = DatedRows(panel.grid, panel.freq, holidays, replace(panel.utc_offset, timezone=timezone))
     return rows if panel.is_on_disk else TensorRows(rows[:])

@@ -111,7 +111,7 @@ class Backtest:
     @property
     def zoned_dates(self) -> pd.DatetimeIndex:
         """`dates` in the time zone of the data."""
-        return self.panel.clock.zoned(self.dates)
+        return self.panel.utc_offset.zoned(self.dates)
 
     @property
     def training_dates(self) -> pd.DatetimeIndex:
@@ -121,7 +121,7 @@ class Backtest:
     @property
     def known_until(self) -> pd.DatetimeIndex:
         """The last date of the known rows, of each training, in the time zone of the data."""
-        return self.panel.clock.zoned(self.panel.grid[np.array(self.trainings, dtype=np.int64) - 1])
+        return self.panel.utc_offset.zoned(self.panel.grid[np.array(self.trainings, dtype=np.int64) - 1])
 
     @property
     def latest_training(self) -> PerOrigin:

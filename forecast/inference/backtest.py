@@ -127,7 +127,7 @@ def known_before(data: DataModule, cut: int) -> DataModule:
             f"{data.name}: {cut:,} dates before the first origin, {grid[cut]}, are too few to train and validate on: "
             "give fewer steps"
         )
-    return data.resplit([str(date) for date in data.panel.clock.zoned(grid[[validation, cut]])])
+    return data.resplit([str(date) for date in data.panel.utc_offset.zoned(grid[[validation, cut]])])
 
 
 def train_best(config: DictConfig, data: DataModule, fitted: FittedBaselines, folder: Path) -> Forecaster:

@@ -118,7 +118,7 @@ def keep_calendar(chosen: dict[str, Any], trained: Mapping[str, Any] | None) -> 
 
 
 def keep_date_order(chosen: dict[str, Any], day_first: bool | None) -> dict[str, Any]:
-    """Read dates such as 01/02/2024 as those of training (`Clock.day_first`), unless `data.day_first` says how."""
+    """Read dates such as 01/02/2024 as those of training (`UtcOffset.day_first`), unless `data.day_first` says how."""
     if "day_first" not in chosen or chosen["day_first"] is not None:
         return chosen
     return {**chosen, "day_first": day_first}

@@ -65,7 +65,7 @@ class Forecast:
         if not is_early.any():
             return ""
         example = int(begins.argmin())
-        first, last = self.panel.clock.zoned(pd.DatetimeIndex([begins[example], begins.max()]))
+        first, last = self.panel.utc_offset.zoned(pd.DatetimeIndex([begins[example], begins.max()]))
         return (
             f"{int(is_early.sum()):,} of {len(begins):,} series end before the others, and their forecasts begin "
             f"earlier: {quote(self.panel.ids[example])} from {first}, the latest from {last}"
@@ -78,7 +78,7 @@ class Forecast:
         `-true` and `-error` (forecast − truth). The index is the date, in the time zone of the data; with an id column,
         the index is the id and the date is a column.
         """
-        dates = self.panel.clock.zoned(
+        dates = self.panel.utc_offset.zoned(
             pd.DatetimeIndex(self.dates.ravel(), name=self.panel.grid.name or "date")
         )
         index, columns = label_rows(self.panel, np.arange(len(self.panel)).repeat(self.dates.shape[1]), dates)
@@ -118,7 +118,7 @@ class Forecast:
             label,
             self.panel.local_dates(rows),
             self.panel.values[rows][:, self.panel.columns.index(self.columns[v])],
-            self.panel.clock.local(pd.DatetimeIndex(self.dates[s])),
+            self.panel.utc_offset.local(pd.DatetimeIndex(self.dates[s])),
             self.values[s, :, v],
             {level: low[s, :, v] for level, low in self.low.items()},
             {level: high[s, :, v] for level, high in self.high.items()},
@@ -148,7 +148,7 @@ def describe_forecast(found: Forecast) -> list[str]:
     n_series, horizon = found.dates.shape
     columns = ", ".join(found.columns[:8]) + (", ..." if len(found.columns) > 8 else "")
     size = describe_size(found.panel, f"{horizon} steps", of_each=" of each")
-    first, last = found.panel.clock.zoned(pd.DatetimeIndex([found.dates.min(), found.dates.max()]))
+    first, last = found.panel.utc_offset.zoned(pd.DatetimeIndex([found.dates.min(), found.dates.max()]))
     lines = [f"forecast   {columns}: {size}, {found.panel.describe_step()}, {first} to {last}"]
     if found.panel.calendar is not None:
         lines.append("dates      steps are rows; data.calendar, such as business or XNYS, gives other dates")

@@ -42,7 +42,7 @@ def count_known(
         column_name = excerpt.future_columns[excerpt.ahead_index[column]]
         name = excerpt.indicators.get(column_name, column_name)
         place = int((excerpt.grid_starts + rows - excerpt.starts)[s]) + step
-        date = excerpt.clock.zoned(excerpt.grid[[place]])[0]
+        date = excerpt.utc_offset.zoned(excerpt.grid[[place]])[0]
         raise DataError(
             f"{name_series(excerpt, s)}{name} is not known for {date}: this forecast needs future covariates "
             f"for {steps} steps after its start (a multiple of pred_len): add rows with these covariates and empty "

@@ -17,9 +17,9 @@ from forecast.checkpoints.find import find_checkpoint, find_run
 from forecast.checkpoints.settings import check_settings
 from forecast.data import Batch, DataModule, Panel
 from forecast.data.categories import Categories, encode_categories, indicator_names
-from forecast.data.clock import clock_of
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import parse_frequency, season_length
+from forecast.data.utc_offset import utc_offset_of
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.names import MODEL
@@ -199,9 +199,9 @@ class TrainedModel:
         return module
 
     def read_source(self, module: DataModule) -> Panel:
-        """Read the rows of a data module, with their dates on the clock and their categories as in training."""
+        """Read the rows of a data module, with the UTC offset and the categories of training."""
         with known_columns(self.path, self.data_state):
-            panel = module.source.read().on_clock(clock_of(self.data_state))
+            panel = module.source.read().at_utc_offset(utc_offset_of(self.data_state))
         return encode_categories(module.location, panel, self.categories)
 
     def data_config(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def choose_origins(model: TrainedModel, panel: Panel, start: str | pd.Timestamp 
     possible = (origins - panel.starts >= model.seq_len) & (origins <= panel.ends)
     if not possible.any():
         places = [panel.grid_starts.min() + model.seq_len, (panel.grid_starts + panel.lengths).max()]
-        begin, end = panel.clock.zoned(panel.with_dates_after_ends(1).grid[places])
+        begin, end = panel.utc_offset.zoned(panel.with_dates_after_ends(1).grid[places])
         span = f"from {begin} to {end}"
         raise ConfigError(
             f"start={start} is not a date of the data, or has too little history: with seq_len={model.seq_len} a "
@@ -76,7 +76,7 @@ def find_date(panel: Panel, key: str, text: str | pd.Timestamp) -> int:
     """
     date = read_date(key, text)
     try:
-        wanted = pd.DatetimeIndex([panel.clock.read(date)])  # type: ignore[arg-type]
+        wanted = pd.DatetimeIndex([panel.utc_offset.read(date)])  # type: ignore[arg-type]
     except ValueError as error:
         raise ConfigError(f"{key}={text}: leave the UTC offset out: {error}") from None
     place = panel.with_dates_after_ends(1).grid.get_indexer(wanted)[0]

@@ -102,7 +102,7 @@ def predict(
 
 
 def dates_from(excerpt: Panel, rows: Int64[np.ndarray, " series"], horizon: int) -> np.ndarray:
-    """The dates from these rows on (series, horizon), on the clock of the panel."""
+    """The dates from these rows on (series, horizon), at the UTC offset of the panel."""
     places = (excerpt.grid_starts + rows - excerpt.starts)[:, None] + np.arange(horizon)
     return excerpt.grid.to_numpy()[places]
 

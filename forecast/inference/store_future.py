@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from forecast.data import Panel, read_table
-from forecast.data.clock import clock_of
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.sources import STORE
+from forecast.data.utc_offset import utc_offset_of
 from forecast.inference.data_config import known_columns
 from forecast.inference.model import TrainedModel
 
@@ -24,7 +24,7 @@ def is_of_store(model: TrainedModel, given: Mapping[str, Any]) -> bool:
 
 
 def read_ahead(model: TrainedModel, path: str, given: Mapping[str, Any]) -> Panel:
-    """Read the future covariates of a model from a file, as the targets of a panel on the clock of training.
+    """Read the future covariates of a model from a file, as the targets of a panel at the UTC offset of training.
 
     Args:
         model: the trained model.
@@ -36,7 +36,7 @@ def read_ahead(model: TrainedModel, path: str, given: Mapping[str, Any]) -> Pane
     columns = model.data_state["future_covariates"]
     with known_columns(model.path, model.data_state):
         panel = read_table(path, **{"freq": model.freq, **options, "columns": columns})
-    return panel.on_clock(clock_of(model.data_state))
+    return panel.at_utc_offset(utc_offset_of(model.data_state))
 
 
 def take_future_from(excerpt: Panel, ahead: Panel) -> Panel:

@@ -59,7 +59,7 @@ def tabulate_forecasts(found: Backtest) -> pd.DataFrame:
         {
             **id_columns(found.panel, np.repeat(found.origins.series, steps * targets)),
             "forecast_start": found.zoned_dates.repeat(steps * targets),
-            "date": found.panel.clock.zoned(found.panel.dates(rows)).repeat(targets),
+            "date": found.panel.utc_offset.zoned(found.panel.dates(rows)).repeat(targets),
             "variable": pd.Categorical.from_codes(np.tile(np.arange(targets), n * steps), found.columns),
             "truth": found.truth.ravel(),
             **{name: values.ravel() for name, values in found.forecasts.items()},
@@ -94,7 +94,7 @@ def draw_backtest(found: Backtest, origins: pd.DataFrame, steps: pd.DataFrame) -
         by_date.assign(forecast_start=by_date["forecast_start"].dt.tz_localize(None)),
         steps,
         labels(found.attention),
-        [*found.panel.clock.local(found.training_dates[1:])],
+        [*found.panel.utc_offset.local(found.training_dates[1:])],
         f"{found.title}: {count_origins(found)}",
     )
 

@@ -62,7 +62,7 @@ def _make_panel(series: SeriesRows, spacing: Spacing) -> Panel:
         future_covariates=roles.future_covariates,
         as_of=roles.as_of,
         future=places.spread(rows.future) if roles.future else None,
-        clock=rows.clock,
+        utc_offset=rows.utc_offset,
         texts=rows.texts,
         calendar=grid.calendar,
     )

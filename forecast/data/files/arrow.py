@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float64, Int32
 
-from forecast.data.clock import Clock
 from forecast.data.files.cells import COVARIATES, FRAME, Cells, quote
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import Texts, convert_texts
@@ -18,6 +17,7 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import place_in_time, without_zone
 from forecast.data.files.undated import number_dates
 from forecast.data.panel import TABLE_ID
+from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import DataError
 
 
@@ -36,10 +36,10 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
         codes, ids = _categories(table[roles.id])
     unit = "us"
     if options.start is None:
-        dates, clock = _dates(cells, table[roles.date], roles.date, options, codes)
+        dates, utc_offset = _dates(cells, table[roles.date], roles.date, options, codes)
         unit = getattr(table[roles.date].type, "unit", unit)
     else:
-        dates, clock = number_dates(codes, options), Clock()
+        dates, utc_offset = number_dates(codes, options), UtcOffset()
     static: dict[str, pd.Series] = {}
     for name in roles.static:
         column = table[name]
@@ -57,7 +57,7 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
         values=_numbers(cells, table, roles.values, roles, options, texts),
         future=_numbers(cells, table, roles.future, roles, options, texts),
         static=static,
-        clock=clock,
+        utc_offset=utc_offset,
         unit="ns" if unit == "ns" else "us",
         texts=texts,
     )
@@ -65,8 +65,8 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
 
 def _dates(
     cells: Cells, column: pa.ChunkedArray, name: str, options: ReadOptions, codes: Int32[np.ndarray, " rows"]
-) -> tuple[pd.DatetimeIndex, Clock]:
-    """Return the dates of a column of texts or dates, and their clock."""
+) -> tuple[pd.DatetimeIndex, UtcOffset]:
+    """Return the dates of a column of texts or dates, and their UTC offset."""
     kind = column.type
     if is_text(kind):
         frame = column.to_pandas().astype(str).to_frame(name)

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Int32
 
-from forecast.data.clock import Clock
 from forecast.data.files.cells import Cells, quote
 from forecast.data.files.date_formats import YEARS, check_all_read, find_day_first, guess_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.timezone import begin_steps, minutes_ahead, place_in_time, zone_name
+from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError
 
 _OFFSET = r" ?(Z|[+-]\d\d(?::?\d\d)?)$"
@@ -34,8 +34,8 @@ COUNTS = {"unix": (1_000, "unix"), "unix_ms": (1, "unix"), "excel": (86_400_000,
 
 def read_dates(
     cells: Cells, column: str, options: ReadOptions, series: Int32[np.ndarray, " rows"] | None = None
-) -> tuple[pd.DatetimeIndex, Clock]:
-    """Parse the dates of a column and return them with their clock.
+) -> tuple[pd.DatetimeIndex, UtcOffset]:
+    """Parse the dates of a column and return them with their UTC offset.
 
     The format is `date_format`, which is strptime's or one of `COUNTS`, else ISO 8601, else the only format that parses
     every row; of two that do, `day_first` chooses. 24:00 is the midnight that ends a day, and a last number from 0 to
@@ -60,13 +60,13 @@ def read_dates(
     series = np.zeros(len(texts), dtype=np.int32) if series is None else series
     if options.date_format is None and (plain := _read_plain(texts)) is not None:
         return place_in_time(cells, column, plain, options, series)
-    dates, clock = _read_texts(cells, column, texts, options, series)
-    return dates, replace(clock, day_first=find_day_first(texts))
+    dates, utc_offset = _read_texts(cells, column, texts, options, series)
+    return dates, replace(utc_offset, day_first=find_day_first(texts))
 
 
 def _read_texts(
     cells: Cells, column: str, texts: pd.Series, options: ReadOptions, series: Int32[np.ndarray, " rows"]
-) -> tuple[pd.DatetimeIndex, Clock]:
+) -> tuple[pd.DatetimeIndex, UtcOffset]:
     """Parse dates of any kind that `read_dates` knows."""
     has_offset = texts.str.contains(_UTC_OFFSET.replace("(Z", "(?:Z")).any()  # faster than to extract them
     offsets = texts.str.extract(_UTC_OFFSET, expand=False) if has_offset else texts.mask(texts.notna())
@@ -74,13 +74,13 @@ def _read_texts(
         local = texts.str.replace(_OFFSET, "", regex=True)
         if local.str.contains(_MIDNIGHT).all():
             zone = zone_name(offsets.iloc[0]) if offsets.nunique() == 1 else None
-            return _parse(cells, column, local, offsets.iloc[:0], options), Clock(
+            return _parse(cells, column, local, offsets.iloc[:0], options), UtcOffset(
                 None, options.timezone or zone
             )
         if offsets.nunique() == 1 and options.timezone is None:
             dates = _parse(cells, column, local, offsets.iloc[:0], options)
-            clock = Clock(minutes_ahead(offsets.iloc[0]), zone_name(offsets.iloc[0]))
-            return begin_steps(dates, series, options), clock
+            utc_offset = UtcOffset(minutes_ahead(offsets.iloc[0]), zone_name(offsets.iloc[0]))
+            return begin_steps(dates, series, options), utc_offset
     if options.timezone is not None:
         texts = texts.str.replace(_ZONE_NAME, "", regex=True)
     dates = _parse(cells, column, texts, offsets, options)
@@ -90,7 +90,7 @@ def _read_texts(
         or (options.date_format is None and offsets.notna().any())
     )
     if is_utc:
-        return begin_steps(dates, series, options), Clock(0, options.timezone or "UTC")
+        return begin_steps(dates, series, options), UtcOffset(0, options.timezone or "UTC")
     return place_in_time(cells, column, dates, options, series)
 
 

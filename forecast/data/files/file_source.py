@@ -54,7 +54,7 @@ class FileSource(TableSource, ReadOptions):
         rows = self.choose_dates(read_file(self.path, self.roles, self.date_column, self))
         if self.future_path is None:
             return rows
-        path, order = locate(self.future_path), rows.clock.day_first
+        path, order = locate(self.future_path), rows.utc_offset.day_first
         options = self if order is None else replace(self, day_first=order)
         return rows.followed_by(read_file(path, self.roles.known_ahead(), self.date_column, options))
 

@@ -115,7 +115,7 @@ def _dates_of_rows(series: SeriesRows, spacing: Spacing) -> Grid:
             f"{len(rows):,} rows for {needed:,} dates: set data.steps=dates, or give one series (data.ids)"
         )
     grid = pd.DatetimeIndex(dates)
-    calendar = find_calendar(str(rows.cells.path), rows.clock.local(grid), spacing.calendar)
+    calendar = find_calendar(str(rows.cells.path), rows.utc_offset.local(grid), spacing.calendar)
     return Grid(grid, spacing.freq or calendar.freq, calendar)
 
 
@@ -214,7 +214,7 @@ def place_on_grid(series: SeriesRows, grid: Grid) -> Places:
 def _warn_of_skipped_hours(rows: TableRows, at: Int64[np.ndarray, " rows"], freq: str) -> None:
     """Warn if the only rows that are missing are hours that clocks skip in spring."""
     gaps = np.flatnonzero((np.diff(at) > 1) & (rows.codes[1:] == rows.codes[:-1])) + 1
-    if rows.clock.utc_offset is not None or not 0 < len(gaps) <= MAX_SKIPPED_HOURS:
+    if rows.utc_offset.minutes is not None or not 0 < len(gaps) <= MAX_SKIPPED_HOURS:
         return
     step, first = parse_frequency(freq), int(gaps[0])
     zones = [find_skipping_zone(rows.date(row - 1) + step) for row in gaps.tolist()]

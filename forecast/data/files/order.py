@@ -122,7 +122,7 @@ def _advice_on_duplicate(rows: TableRows, row: int) -> str:
     if advice := describe_repeated_dates(rows.cells, rows.roles):
         return advice
     advice = "remove one, or set data.duplicates=first, last, mean or sum"
-    if rows.clock.utc_offset is not None:
+    if rows.utc_offset.minutes is not None:
         return advice
     if zone := find_repeating_zone(date):
         return f"{advice} (where clocks went back, set data.timezone, such as {zone}, or give dates in UTC)"

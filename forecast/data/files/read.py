@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float64, Int32
 
-from forecast.data.clock import Clock
 from forecast.data.files.advice import describe_split_dates, refuse
 from forecast.data.files.arrow import is_text, rows_from_arrow
 from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote, read_cells, read_numbers
@@ -25,6 +24,7 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import read_text
 from forecast.data.files.undated import number_dates
 from forecast.data.panel import TABLE_ID
+from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import DataError
 from forecast.system.location import Location, is_folder, opened
 
@@ -168,14 +168,14 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
     codes, ids = _series(cells, roles.id)
     if options.start is None:
         try:
-            dates, clock = read_dates(cells, roles.date, options, codes)
+            dates, utc_offset = read_dates(cells, roles.date, options, codes)
         except DataError as error:
             _, refused = _parse_targets(cells, roles, options)
             if advice := describe_split_dates(cells, roles, list(refused)):
                 raise DataError(f"{error}; {advice}") from None
             raise
     else:
-        dates, clock = number_dates(codes, options), Clock()
+        dates, utc_offset = number_dates(codes, options), UtcOffset()
     static = {}
     for name in roles.static:
         column = _numbers_or_texts(cells, name, options)
@@ -192,7 +192,7 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
         values=np.hstack([targets, past]) if roles.past else targets,
         future=future,
         static=static,
-        clock=clock,
+        utc_offset=utc_offset,
         unit="ns" if dates.unit == "ns" else "us",
         texts=texts | texts_of_future,
     )

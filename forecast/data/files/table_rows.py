@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int32, Int64
 
-from forecast.data.clock import Clock
 from forecast.data.files.cells import Cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.text import quote
+from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import DataError
 
 
@@ -26,7 +26,7 @@ class TableRows:
         codes: of each row's series in `ids`.
         dates: datetime64[ns], without time zone.
         static: columns of float64 or categories.
-        clock: what the dates mean.
+        utc_offset: UTC offset of the dates, and the time zone of their source.
         unit: resolution of the dates in the source, `us` or `ns`.
         order: position of each row in the file; None if rows are in the order of the file.
         ahead: of a second file, whose rows follow the `own` rows of the first.
@@ -41,7 +41,7 @@ class TableRows:
     values: Float64[np.ndarray, "rows columns"]
     future: Float64[np.ndarray, "rows future"]
     static: dict[str, pd.Series]
-    clock: Clock = field(default_factory=Clock)
+    utc_offset: UtcOffset = field(default_factory=UtcOffset)
     unit: Literal["us", "ns"] = "us"
     order: Int64[np.ndarray, " rows"] | None = None
     ahead: Cells | None = None
@@ -96,7 +96,7 @@ class TableRows:
     def followed_by(self, other: "TableRows") -> "TableRows":
         """Append the rows of another file that lie after the last row of their series: future covariates."""
         ids = self.ids.append(other.ids.difference(self.ids, sort=False))
-        other = replace(other, dates=other.dates - other.clock.ahead_of(self.clock))
+        other = replace(other, dates=other.dates - other.utc_offset.ahead_of(self.utc_offset))
         last = np.full(len(ids), np.datetime64("NaT"), dtype=self.dates.dtype)
         np.fmax.at(last, self.codes, self.dates)
         kept = np.flatnonzero(~(other.dates <= last[ids.get_indexer(other.ids)][other.codes]))

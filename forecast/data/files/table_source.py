@@ -142,14 +142,14 @@ class TableSource:
         if self.rows is None:
             return rows
         try:
-            first, last = (rows.clock.read(date).to_datetime64() for date in (self._first, self._last))
+            first, last = (rows.utc_offset.read(date).to_datetime64() for date in (self._first, self._last))
         except ValueError as error:
             raise ConfigError(
                 f"data.rows={list(self.rows)}: leave the offset from UTC out: {error}"
             ) from None
         chosen = np.flatnonzero((rows.dates >= first) & (rows.dates <= last))
         if not len(chosen):
-            dates = rows.clock.local(pd.DatetimeIndex([rows.dates.min(), rows.dates.max()]))
+            dates = rows.utc_offset.local(pd.DatetimeIndex([rows.dates.min(), rows.dates.max()]))
             span = " to ".join(map(str, dates))
             raise DataError(f"{rows.cells.path}: data.rows={list(self.rows)} leaves no row: there are {span}")
         return rows.take(chosen)

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int32
 
-from forecast.data.clock import Clock
 from forecast.data.files.cells import Cells
 from forecast.data.files.read_options import ReadOptions
+from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError
 
 _ZONES = (
@@ -108,20 +108,20 @@ def _is_ambiguous(date: pd.Timestamp, zone: str) -> bool:
     return bool(pd.isna(date.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward")))
 
 
-def without_zone(dates: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, Clock]:
-    """Remove the time zone from dates and return them with their clock.
+def without_zone(dates: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, UtcOffset]:
+    """Remove the time zone from dates and return them with their UTC offset.
 
     Dates become local times if the offset is the same in all of them, else UTC. Days stay days.
     """
     if dates.tz is None:
-        return dates, Clock()
+        return dates, UtcOffset()
     zone, local = str(dates.tz), dates.tz_localize(None)
     if is_days(dates):
-        return local, Clock(None, zone)
+        return local, UtcOffset(None, zone)
     if not has_one_offset(dates):
-        return dates.tz_convert(None), Clock(0, zone)
+        return dates.tz_convert(None), UtcOffset(0, zone)
     ahead = local[:1].to_numpy() - dates[:1].tz_convert(None).to_numpy()
-    return local, Clock(int(ahead[0] / np.timedelta64(1, "m")) if len(ahead) else None, zone)
+    return local, UtcOffset(int(ahead[0] / np.timedelta64(1, "m")) if len(ahead) else None, zone)
 
 
 def has_one_offset(dates: pd.DatetimeIndex) -> bool:
@@ -136,13 +136,13 @@ def place_in_time(
     dates: pd.DatetimeIndex,
     options: ReadOptions,
     series: Int32[np.ndarray, " rows"],
-) -> tuple[pd.DatetimeIndex, Clock]:
-    """Apply `stamp` and `timezone` to dates without an offset; return them with their clock."""
+) -> tuple[pd.DatetimeIndex, UtcOffset]:
+    """Apply `stamp` and `timezone` to dates without an offset; return them with their UTC offset."""
     dates = begin_steps(dates, series, options)
     if options.timezone is None:
-        return dates, Clock()
-    clock = Clock(None if is_days(dates) else 0, options.timezone)
-    return to_utc(cells, column, dates, options.timezone, series), clock
+        return dates, UtcOffset()
+    utc_offset = UtcOffset(None if is_days(dates) else 0, options.timezone)
+    return to_utc(cells, column, dates, options.timezone, series), utc_offset
 
 
 def begin_steps(

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from forecast.data.clock import Clock
 from forecast.data.files.cells import Cells, date_name, quote
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.dates import read_dates
@@ -21,6 +20,7 @@ from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import place_in_time, without_zone
 from forecast.data.panel import TABLE_ID
+from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError
 
 
@@ -99,10 +99,10 @@ class Chunks(ABC):
         self,
         cells: Cells,
         roles: ColumnRoles,
-        dates: tuple[pd.DatetimeIndex, Clock],
+        dates: tuple[pd.DatetimeIndex, UtcOffset],
         values: Float64[np.ndarray, "rows columns"],
     ) -> TableRows:
-        """The rows of one series; `dates` come with their clock."""
+        """The rows of one series; `dates` come with their UTC offset."""
         codes, none = np.zeros(len(values), dtype=np.int32), np.empty((len(values), 0))
         at = dates[0].to_numpy("datetime64[ns]")
         return TableRows(
@@ -120,8 +120,8 @@ class Chunks(ABC):
 
     def _dates(
         self, cells: Cells, column: str, anchors: Sequence[Sequence[str]]
-    ) -> tuple[pd.DatetimeIndex, Clock]:
-        """Parse the dates of a chunk in the format of the rows above it, and return them with their clock.
+    ) -> tuple[pd.DatetimeIndex, UtcOffset]:
+        """Parse the dates of a chunk in the format of the rows above it, and return them with their UTC offset.
 
         `anchors` are the texts and the parsed dates of the file's first row and of the row above the chunk.
         """
@@ -133,12 +133,12 @@ class Chunks(ABC):
             if dates.tz is None:
                 return place_in_time(cells, column, dates, self.options, np.zeros(len(dates), dtype=np.int32))
             if self._offset_changes:
-                return dates.tz_convert(None), Clock(0, str(dates.tz))
+                return dates.tz_convert(None), UtcOffset(0, str(dates.tz))
             return without_zone(dates)
         known = pd.Series([text for text, _ in anchors], dtype=str)
         texts = pd.concat([known, texts.astype(str).where(texts.notna())], ignore_index=True)
         above = Cells(cells.path, pd.DataFrame({column: texts}), cells.first_line - len(anchors), cells.unit)
-        dates, clock = read_dates(above, column, self.options)
+        dates, utc_offset = read_dates(above, column, self.options)
         if [str(date) for date in dates[: len(anchors)]] != [date for _, date in anchors]:
             raise cells.error(
                 f"{quote(texts.iloc[len(anchors)])} and the dates above have no format in common: set "
@@ -146,7 +146,7 @@ class Chunks(ABC):
                 row=0,
                 column=column,
             )
-        return dates[len(anchors) :], clock
+        return dates[len(anchors) :], utc_offset
 
     def _anchors(
         self, cells: Cells, column: str, dates: pd.DatetimeIndex, before: Sequence[Sequence[str]]

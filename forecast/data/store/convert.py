@@ -158,7 +158,7 @@ def _write_rest(
 def _describe_first(table: Panel, note: Note) -> None:
     """Note what the first rows with a value say of the store."""
     note.columns = list(table.columns)
-    note.utc_offset, note.timezone = table.clock.utc_offset, table.clock.timezone
+    note.utc_offset, note.timezone = table.utc_offset.minutes, table.utc_offset.timezone
     note.first_date = str(table.grid[0])
     note.unit = "ns" if table.grid.unit == "ns" else "us"
 
@@ -211,7 +211,7 @@ def _checked(chunk: Chunk, note: Note, freq: str | None, duplicates: str | None)
     if len(table.grid) < 2:
         raise DataError(f"{rows.cells.path}: no row follows {note.last_date}")
     values = np.asarray(table.values)[1:]
-    return Panel.of_table(table.grid[1:], values, table.columns, table.freq, clock=table.clock)
+    return Panel.of_table(table.grid[1:], values, table.columns, table.freq, utc_offset=table.utc_offset)
 
 
 def _prepend(rows: TableRows, date: np.datetime64) -> TableRows:

@@ -20,11 +20,11 @@ import numpy as np
 import pandas as pd
 from numpy.lib import format as npy
 
-from forecast.data.clock import clock_of, is_zone
 from forecast.data.files.cells import quote
 from forecast.data.panel import Panel
 from forecast.data.stored_values import StoredValues
 from forecast.data.time_features import parse_frequency
+from forecast.data.utc_offset import is_zone, utc_offset_of
 from forecast.system.errors import DataError, ForecastError
 from forecast.system.files import write_json
 from forecast.system.memory import available
@@ -68,7 +68,7 @@ def open_store(path: str | Path) -> Panel:
         tuple(about["maximum"]),
         tuple(about["missing"]),
     )
-    return Panel.of_table(dates, stored, columns, about["freq"], clock=clock_of(about))
+    return Panel.of_table(dates, stored, columns, about["freq"], utc_offset=utc_offset_of(about))
 
 
 def check_fits_memory(panel: Panel) -> None:

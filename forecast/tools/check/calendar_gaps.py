@@ -23,7 +23,7 @@ def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
     offset = parse_frequency(panel.freq)
     if not (isinstance(offset, pd.offsets.Tick) or panel.freq in DAYS):
         return None
-    dates = panel.clock.local(dates_with_values(panel))
+    dates = panel.utc_offset.local(dates_with_values(panel))
     span = int((panel.grid_starts + panel.lengths).max() - panel.grid_starts.min())
     if len(dates) == span:
         return None

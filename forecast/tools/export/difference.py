@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from forecast.attention import Attention
 from forecast.data import Batch, DataModule
-from forecast.data.clock import clock_of
 from forecast.data.panel_labels import series_entry
 from forecast.data.time_features import time_features
+from forecast.data.utc_offset import utc_offset_of
 from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError, DataError
@@ -152,7 +152,7 @@ def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[st
     panel, series = scaled.panel, batch.series
     steps = torch.arange(-windows.seq_len, windows.pred_len)
     rows = (windows.origins(batch.index)[:, None] + steps).numpy()
-    dates = clock_of(trained.data_state).local(panel.dates(rows.ravel()))
+    dates = utc_offset_of(trained.data_state).local(panel.dates(rows.ravel()))
     time = torch.from_numpy(time_features(dates, data.freq, data.options.holidays)).unflatten(0, rows.shape)
     inputs = {
         "past": replace_missing(

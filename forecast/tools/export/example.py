@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from forecast.data.clock import Clock
 from forecast.data.holidays import is_exchange, split_code
+from forecast.data.utc_offset import UtcOffset
 from forecast.tools.export.reading import write_reading
 
 RUNTIMES = {
@@ -32,8 +32,8 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
     """
     library, call = RUNTIMES[path.suffix]
     features = ",\n        ".join(feature["pandas"] for feature in about["time_features"])
-    clock = Clock(about["utc_offset"], about["timezone"])
-    future = write_future_dates(about, clock)
+    utc_offset = UtcOffset(about["utc_offset"], about["timezone"])
+    future = write_future_dates(about, utc_offset)
     extra = "\nimport holidays" if "holidays." in features + future else ""
     many = "series" in about
     return f"""\
@@ -45,14 +45,14 @@ import pandas as pd
 {library}{extra}
 
 about = json.loads(Path({str(path.with_suffix(".json"))!r}).read_text())
-{name_series(about) if many else ""}{write_reading(data, about["freq"], clock)}{make_indicators(about)}
+{name_series(about) if many else ""}{write_reading(data, about["freq"], utc_offset)}{make_indicators(about)}
 history = table.loc[: table[about["target_columns"]].last_valid_index()]
 past = history[about["feature_columns"]].tail(about["seq_len"])  # in data units
 {write_checks(about)}{future}
 
 
 def time_features(dates):
-{write_local_dates(clock)}    return np.stack([
+{write_local_dates(utc_offset)}    return np.stack([
         {features},
     ], axis=1).astype("float64")
 
@@ -63,7 +63,7 @@ inputs = {{
     "future_time": time_features(future)[None],
 }}
 {add_series_inputs(about) if many else ""}{call.format(path=str(path))}
-print(pd.DataFrame(forecast[0], index={write_zoned("future", clock)}, columns=about["target_columns"]))"""
+print(pd.DataFrame(forecast[0], index={write_zoned("future", utc_offset)}, columns=about["target_columns"]))"""
 
 
 def write_checks(about: dict[str, Any]) -> str:
@@ -80,19 +80,19 @@ if (past.index != pd.date_range(end=past.index[-1], periods=len(past), freq=abou
 """
 
 
-def write_zoned(dates: str, clock: Clock) -> str:
-    """The expression of dates of the clock in the time zone of the data."""
-    if clock.timezone is None or clock.utc_offset is None:
+def write_zoned(dates: str, utc_offset: UtcOffset) -> str:
+    """The expression of dates at this UTC offset in the time zone of the data."""
+    if utc_offset.timezone is None or utc_offset.minutes is None:
         return dates
-    utc = f"({dates} - pd.Timedelta(minutes={clock.utc_offset}))" if clock.utc_offset else dates
-    return f"{utc}.tz_localize('UTC').tz_convert({clock.timezone!r})"
+    utc = f"({dates} - pd.Timedelta(minutes={utc_offset.minutes}))" if utc_offset.minutes else dates
+    return f"{utc}.tz_localize('UTC').tz_convert({utc_offset.timezone!r})"
 
 
-def write_local_dates(clock: Clock) -> str:
+def write_local_dates(utc_offset: UtcOffset) -> str:
     """The line that makes `dates` local times, if they are not."""
-    if clock.timezone is None or clock.utc_offset is None or clock.timezone.startswith("UTC"):
+    if utc_offset.timezone is None or utc_offset.minutes is None or utc_offset.timezone.startswith("UTC"):
         return ""
-    return f"    dates = {write_zoned('dates', clock)}.tz_localize(None)\n"
+    return f"    dates = {write_zoned('dates', utc_offset)}.tz_localize(None)\n"
 
 
 def make_indicators(about: dict[str, Any]) -> str:
@@ -105,16 +105,16 @@ for name, texts in about["categories"].items():
         table[f"{name}={text}"] = table[name].astype(str) == text"""
 
 
-def write_future_dates(about: dict[str, Any], clock: Clock) -> str:
+def write_future_dates(about: dict[str, Any], utc_offset: UtcOffset) -> str:
     """The lines that compute the dates of the forecast."""
     if about.get("calendar") is None:
         return 'future = pd.date_range(past.index[-1], periods=about["pred_len"] + 1, freq=about["freq"])[1:]'
-    if not write_local_dates(clock):
+    if not write_local_dates(utc_offset):
         return "last = past.index[-1]\n" + write_calendar_dates(about)
-    ahead = f" + pd.Timedelta(minutes={clock.utc_offset})" if clock.utc_offset else ""
-    zoned = f"future.tz_localize({clock.timezone!r}, ambiguous=np.ones(len(future), bool), nonexistent='NaT')"
+    ahead = f" + pd.Timedelta(minutes={utc_offset.minutes})" if utc_offset.minutes else ""
+    zoned = f"future.tz_localize({utc_offset.timezone!r}, ambiguous=np.ones(len(future), bool), nonexistent='NaT')"
     return f"""\
-last = {write_zoned("past.index[-1:]", clock)}.tz_localize(None)[0]  # a local time
+last = {write_zoned("past.index[-1:]", utc_offset)}.tz_localize(None)[0]  # a local time
 {write_calendar_dates(about)}
 future = {zoned}.dropna().tz_convert(None){ahead}"""
 

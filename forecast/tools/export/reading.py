@@ -5,8 +5,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from forecast.data.clock import Clock
 from forecast.data.files.dates import COUNTS
+from forecast.data.utc_offset import UtcOffset
 
 ARGUMENTS = {"separator": ("sep", ","), "decimal": ("decimal", "."), "thousands": ("thousands", None),
              "encoding": ("encoding", None), "na_values": ("na_values", [])}  # fmt: skip
@@ -18,15 +18,15 @@ OFFSET = r"(\d:\d\d(?:\.\d+)?|T\d\d) ?(?:Z|[+-]\d\d(?::?\d\d)?)$"
 BOOLEANS = 'true_values=["yes", "Yes", "YES"], false_values=["no", "No", "NO"]'
 
 
-def write_reading(data: Mapping[str, Any], freq: str, clock: Clock) -> str:
-    """Write the lines that make `table`: rows of the file my.csv, or my.parquet, indexed by date on the clock.
+def write_reading(data: Mapping[str, Any], freq: str, utc_offset: UtcOffset) -> str:
+    """Write the lines that make `table`: rows of the file my.csv, or my.parquet, indexed by date at this UTC offset.
 
     If there is an id column, they are the rows of the series that the variable `series` names.
 
     Args:
         data: the data settings of the run.
         freq: step between rows.
-        clock: of the training data.
+        utc_offset: of the training data.
     """
     date_column = data.get("date_column") or "date"
     names = [date_column] if isinstance(date_column, str) else list(date_column)
@@ -37,7 +37,7 @@ def write_reading(data: Mapping[str, Any], freq: str, clock: Clock) -> str:
     if start:
         lines.append(f"table.index = pd.date_range({start!r}, periods=len(table), freq={freq!r})")
         return "\n".join(lines)
-    lines += _write_dates(data, names, freq, clock)
+    lines += _write_dates(data, names, freq, utc_offset)
     lines.append("table.index = pd.DatetimeIndex(dates)")
     if data.get("sort") or (data.get("id_column") and data.get("sort") is None):
         lines.append("table = table.sort_index(kind='stable')")
@@ -88,19 +88,21 @@ class Times(StrEnum):
     LOCAL = "local times of data.timezone, or with a UTC offset"
 
     @classmethod
-    def of(cls, data: Mapping[str, Any], clock: Clock) -> "Times":
-        """What the texts mean that were read with these settings onto this clock."""
+    def of(cls, data: Mapping[str, Any], utc_offset: UtcOffset) -> "Times":
+        """What the texts mean that were read with these settings, at this UTC offset."""
         date_format = data.get("date_format") or ""
-        if clock.timezone is None or date_format in ("unix", "unix_ms"):
+        if utc_offset.timezone is None or date_format in ("unix", "unix_ms"):
             return cls.SAME_OFFSET
-        if clock.utc_offset is None:
+        if utc_offset.minutes is None:
             return cls.DAYS
         return cls.INSTANTS if data.get("timezone") is None or "%z" in date_format else cls.LOCAL
 
 
-def _write_dates(data: Mapping[str, Any], names: Sequence[str], freq: str, clock: Clock) -> list[str]:
-    """Write the lines that make the series `dates`, on the clock and without a time zone."""
-    times, is_typed = Times.of(data, clock), is_parquet(data)
+def _write_dates(
+    data: Mapping[str, Any], names: Sequence[str], freq: str, utc_offset: UtcOffset
+) -> list[str]:
+    """Write the lines that make the series `dates`, at this UTC offset and without a time zone."""
+    times, is_typed = Times.of(data, utc_offset), is_parquet(data)
     text, utc, lines = " + ' ' + ".join(f"table[{name!r}]" for name in names), "", []
     if times == Times.DAYS and not is_typed:
         text = f"({text}).str.replace(r'{OFFSET}', r'\\1', regex=True)"
@@ -111,7 +113,7 @@ def _write_dates(data: Mapping[str, Any], names: Sequence[str], freq: str, clock
         lines.append(f"has_offset = bool(({text}).str.fullmatch(r'.*{OFFSET}').all())")
     lines += _write_parsing(data, names, text, utc)
     if times == Times.INSTANTS or (times == Times.DAYS and is_typed):
-        ahead = f" + pd.Timedelta(minutes={clock.utc_offset})" if clock.utc_offset else ""
+        ahead = f" + pd.Timedelta(minutes={utc_offset.minutes})" if utc_offset.minutes else ""
         lines.append(f"dates = dates.dt.tz_localize(None){ahead}")
     if data.get("stamp") == "end":
         lines.append(f"dates -= pd.tseries.frequencies.to_offset({freq!r})  # a date is the end of its step")

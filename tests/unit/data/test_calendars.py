@@ -122,7 +122,7 @@ def test_sessions_keep_their_local_times_when_clocks_change(
     frame = pd.DataFrame({"price": np.arange(float(cut))}, index=zoned[:cut].rename("date"))
     panel = read_frame(frame, steps="rows").with_dates_after_ends(per_week)
     expected = zoned[: cut + per_week]
-    found = panel.clock.zoned(panel.grid)
+    found = panel.utc_offset.zoned(panel.grid)
     assert [*found] == [*expected.tz_convert(found.tz)]
 
 

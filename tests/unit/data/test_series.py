@@ -134,7 +134,7 @@ def test_zoned_dates_keep_their_zone_and_offsets_that_change_become_utc(tmp_path
         panel = ready(source).panel
         assert panel.first_date == pd.Timestamp("2024-03-30 00:00")
         assert panel.grid[0] == pd.Timestamp("2024-03-29 23:00")  # type: ignore
-        assert panel.clock.timezone == "Europe/Berlin"
+        assert panel.utc_offset.timezone == "Europe/Berlin"
     with pytest.warns(UserWarning, match="the offset from UTC changes, so dates are read as UTC"):
         data = ready(tmp_path / "a.csv")
     assert data.panel.first_date == pd.Timestamp("2024-03-29 23:00")

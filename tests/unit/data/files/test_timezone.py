@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecast.data import csv_data, long_data, read_frame
-from forecast.data.clock import Clock
 from forecast.data.files.file_source import read_table
 from forecast.data.files.frame_source import FrameSource
 from forecast.data.store.format import open_store
+from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError, DataError
 from tests.support.commands import answer
 
@@ -88,26 +88,26 @@ def with_offsets(path: Path, dates: pd.DatetimeIndex) -> Path:
 @pytest.mark.parametrize(
     ("offset", "minutes"), [("Z", 0), ("+02:00", 120), ("-0330", -210), ("+05", 300), ("", None)]
 )
-def test_the_clock_is_what_the_offsets_say(tmp_path: Path, offset: str, minutes: int | None):
+def test_the_utc_offset_is_what_the_dates_say(tmp_path: Path, offset: str, minutes: int | None):
     rows = [f"2024-01-01T{hour:02}:00{offset},1" for hour in range(9)]
     (tmp_path / "t.csv").write_text("\n".join(["date,load", *rows]) + "\n")
     table = read_table(tmp_path / "t.csv")
-    assert table.clock.utc_offset == minutes
+    assert table.utc_offset.minutes == minutes
     assert str(table.grid[0]) == "2024-01-01 00:00:00"
-    assert table.on_clock(Clock()) is table
+    assert table.at_utc_offset(UtcOffset()) is table
     if minutes is not None:
-        assert table.on_clock(Clock(0)).grid.equals(table.grid - pd.Timedelta(minutes=minutes))
+        assert table.at_utc_offset(UtcOffset(0)).grid.equals(table.grid - pd.Timedelta(minutes=minutes))
 
 
 def test_with_a_zone_offsets_in_the_file_count(tmp_path: Path):
     dates = pd.date_range("2024-06-01", periods=48, freq="h", tz="America/Los_Angeles")
     table = read_table(with_offsets(tmp_path / "t.csv", dates), timezone="America/Los_Angeles")
     assert table.grid.equals(pd.date_range("2024-06-01 07:00", periods=48, freq="h"))
-    assert table.clock.utc_offset == 0
+    assert table.utc_offset.minutes == 0
 
 
 @pytest.mark.parametrize("zones", [("America/Los_Angeles", "Etc/GMT+7"), ("Etc/GMT+8", "Etc/GMT+7")])
-def test_a_newer_file_is_put_on_the_clock_of_training(tmp_path: Path, zones: tuple[str, str]):
+def test_a_newer_file_is_read_at_the_utc_offset_of_training(tmp_path: Path, zones: tuple[str, str]):
     """Trained on offsets that change, or on winter's, then given a file of summer's."""
     training = pd.date_range("2024-02-01", periods=1200, freq="h", tz=zones[0])
     summer = pd.date_range("2024-06-01", periods=100, freq="h", tz=zones[1])
@@ -159,17 +159,17 @@ def test_holidays_of_dates_in_utc_are_warned_of(tmp_path: Path):
 def test_a_zoned_frame_keeps_its_zone(zone: str, freq: str):
     index = pd.date_range("2024-03-01", periods=300, freq=freq, tz=zone, name="when")
     panel = read_frame(pd.DataFrame({"load": range(300)}, index=index))
-    pd.testing.assert_index_equal(panel.clock.zoned(panel.grid), index, check_freq=False)
-    assert [panel.clock.read(date) for date in index] == panel.grid.tolist()
-    assert panel.clock.read(index[7].tz_convert("Asia/Tokyo")) == panel.grid[7]  # type: ignore
-    assert panel.clock.local(panel.grid).equals(index.tz_localize(None))
+    pd.testing.assert_index_equal(panel.utc_offset.zoned(panel.grid), index, check_freq=False)
+    assert [panel.utc_offset.read(date) for date in index] == panel.grid.tolist()
+    assert panel.utc_offset.read(index[7].tz_convert("Asia/Tokyo")) == panel.grid[7]  # type: ignore
+    assert panel.utc_offset.local(panel.grid).equals(index.tz_localize(None))
     assert (panel.first_date, panel.last_date) == (index[0].tz_localize(None), index[-1].tz_localize(None))
 
 
 def test_a_local_date_that_clocks_skip_or_repeat_is_read():
-    clock = Clock(0, "Europe/Berlin")
-    assert clock.read(pd.Timestamp("2024-03-31 02:30")) == pd.Timestamp("2024-03-31 01:00")  # type: ignore
-    assert clock.read(pd.Timestamp("2024-10-27 02:30")) == pd.Timestamp("2024-10-27 00:30")  # type: ignore
+    utc_offset = UtcOffset(0, "Europe/Berlin")
+    assert utc_offset.read(pd.Timestamp("2024-03-31 02:30")) == pd.Timestamp("2024-03-31 01:00")  # type: ignore
+    assert utc_offset.read(pd.Timestamp("2024-10-27 02:30")) == pd.Timestamp("2024-10-27 00:30")  # type: ignore
 
 
 def test_split_and_rows_are_local_times(tmp_path: Path):
@@ -180,7 +180,7 @@ def test_split_and_rows_are_local_times(tmp_path: Path):
         data.setup()
         assert int(data.rows["val"][0][0]) == local.get_loc(pd.Timestamp("2024-04-03", tz="Europe/Berlin"))
     table = read_table(path, timezone="Europe/Berlin", rows=["2024-04-01", "2024-04-01"])
-    assert table.clock.zoned(table.grid).equals(local[local.normalize() == "2024-04-01"])
+    assert table.utc_offset.zoned(table.grid).equals(local[local.normalize() == "2024-04-01"])
     with pytest.raises(ConfigError, match="leave the offset from UTC out"):
         read_table(path.parent / plain_file(tmp_path), rows=["2024-03-26T00:00Z", None])
 
@@ -213,7 +213,7 @@ def hours_off(dates: pd.DatetimeIndex, hours: np.ndarray) -> set[int]:
     return set((dates.to_numpy().astype("datetime64[h]").astype(int) - hours).astype(int).tolist())
 
 
-def test_many_series_keep_the_clock_of_training(tmp_path: Path):
+def test_many_series_keep_the_utc_offset_of_training(tmp_path: Path):
     """Trained on a file whose offsets change, then given summer's alone, as CSV and as Parquet."""
     training = pd.date_range("2024-02-01", periods=1200, freq="h", tz="America/Los_Angeles")
     summer = pd.date_range("2024-06-01", periods=100, freq="h", tz="Etc/GMT+7")
@@ -221,12 +221,12 @@ def test_many_series_keep_the_clock_of_training(tmp_path: Path):
     old = long_data(path=long_file(tmp_path / "a.csv", training), split=[0.7, 0.1, 0.2], **sizes)
     with pytest.warns(UserWarning, match="read as UTC"):
         old.setup()
-    assert old.panel.clock.utc_offset == 0
+    assert old.panel.utc_offset.minutes == 0
     frame = pd.read_csv(long_file(tmp_path / "b.csv", summer), parse_dates=["ds"])
     frame.to_parquet(tmp_path / "b.parquet")
     for path in ("b.csv", "b.parquet"):
         assert (
-            long_data(path=tmp_path / path, split="test", **sizes).source.read().clock.utc_offset == -7 * 60
+            long_data(path=tmp_path / path, split="test", **sizes).source.read().utc_offset.minutes == -7 * 60
         )
         new = long_data(path=tmp_path / path, split="test", **sizes)
         new.load_state_dict(old.state_dict())
@@ -248,7 +248,7 @@ def test_future_covariates_take_the_utc_offset_of_the_series(tmp_path: Path):
         pred_len=4, batch_size=8, split=[0.7, 0.1, 0.2],
     )  # fmt: skip
     panel = data.source.read()
-    assert panel.clock.utc_offset == -7 * 60
+    assert panel.utc_offset.minutes == -7 * 60
     assert panel.future is not None
     assert panel.future[:, 0].tolist() == list(price)
     assert panel.grid.equals(pd.date_range("2024-06-01", periods=60, freq="h"))
@@ -260,7 +260,7 @@ def test_a_store_and_a_dataframe_keep_their_utc_offset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
 ):
     dates = pd.date_range("2024-02-01", periods=1200, freq="h", tz=zone)
-    clock = 0 if zone.startswith("America") else -7 * 60
+    utc_offset = 0 if zone.startswith("America") else -7 * 60
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         file = read_table(with_offsets(tmp_path / "a.csv", dates))
@@ -271,13 +271,13 @@ def test_a_store_and_a_dataframe_keep_their_utc_offset(
             assert answer(monkeypatch, "convert", tmp_path, *asked, store) == 0
         stores = [open_store(tmp_path / name) for name in (".csv.store", ".parquet.store")]
         for table in (file, read_frame(frame), *stores):
-            assert table.clock.utc_offset == clock
-            moved = table.on_clock(Clock(-8 * 60))
-            assert moved.clock.utc_offset == -8 * 60
+            assert table.utc_offset.minutes == utc_offset
+            moved = table.at_utc_offset(UtcOffset(-8 * 60))
+            assert moved.utc_offset.minutes == -8 * 60
             assert hours_off(moved.grid, moved.values[:, 0]) == {-8}
 
 
-def test_days_have_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_days_have_no_utc_offset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Midnights of a zone are days, whatever they are ahead of UTC."""
     dates = pd.date_range("2024-01-01", periods=300, freq="D", tz="Europe/Berlin")
     days, values = pd.date_range("2024-01-01", periods=300, freq="D"), np.arange(300.0)
@@ -292,5 +292,5 @@ def test_days_have_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         FrameSource(long, id_column="unique_id", date_column="date", target="load").read(),
     ]  # fmt: skip
     for table in tables:
-        assert table.clock.utc_offset is None
+        assert table.utc_offset.minutes is None
         assert table.grid.equals(days)

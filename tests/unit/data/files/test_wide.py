@@ -146,7 +146,7 @@ def test_a_date_after_the_12th_shows_whether_the_day_comes_first(
 ) -> None:
     dates = pd.date_range(first, periods=20, freq="D").strftime(pattern)
     text = "date,x\n" + "".join(f"{date},{n}\n" for n, date in enumerate(dates))
-    assert read_table(write(tmp_path, text)).clock.day_first == day_first
+    assert read_table(write(tmp_path, text)).utc_offset.day_first == day_first
 
 
 def test_a_file_of_the_future_is_read_in_the_order_of_the_file(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from forecast.data import read_frame
 from forecast.data.calendars import Calendar, find_calendar
-from forecast.data.clock import Clock
+from forecast.data.utc_offset import UtcOffset
 from forecast.tools.export.example import write_future_dates
 
 WEEK = pd.bdate_range("2023-12-11", "2023-12-29")
@@ -30,7 +30,7 @@ def test_the_dates_of_a_calendar(dates: pd.DatetimeIndex, asked: str | None) -> 
     calendar = find_calendar("my.csv", dates, asked)
     about = {"calendar": calendar.state_dict(), "pred_len": 40}
     names = {"past": pd.DataFrame(index=dates), "about": about, "np": np, "pd": pd, "holidays": holidays}
-    exec(write_future_dates(about, Clock()), names)
+    exec(write_future_dates(about, UtcOffset()), names)
     expected = calendar.after(dates[-1], 40)  # type: ignore
     assert [*names["future"]] == [*expected]
 
@@ -38,7 +38,7 @@ def test_the_dates_of_a_calendar(dates: pd.DatetimeIndex, asked: str | None) -> 
 def test_the_dates_of_even_steps() -> None:
     about = {"calendar": None, "freq": "B", "pred_len": 4}
     names = {"past": pd.DataFrame(index=WEEK), "about": about, "pd": pd}
-    exec(write_future_dates(about, Clock()), names)
+    exec(write_future_dates(about, UtcOffset()), names)
     assert [*names["future"]] == [*Calendar((0, 86_400, 172_800, 259_200, 345_600)).after(WEEK[-1], 4)]  # type: ignore
 
 
@@ -55,5 +55,5 @@ def test_the_dates_of_sessions_where_clocks_change() -> None:
         assert panel.calendar is not None
         about = {"calendar": panel.calendar.state_dict(), "pred_len": 40}
         names = {"past": pd.DataFrame(index=panel.grid), "about": about, "np": np, "pd": pd}
-        exec(write_future_dates(about, panel.clock), names)
+        exec(write_future_dates(about, panel.utc_offset), names)
         assert [*names["future"]] == [*panel.with_dates_after_ends(40).grid[-40:]]

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import read_table
-from forecast.data.clock import Clock
+from forecast.data.utc_offset import UtcOffset
 from forecast.tools.export.reading import write_reading
 
 DATES = pd.date_range("2024-03-30 00:00", periods=60, freq="h")
@@ -79,7 +79,7 @@ def test_the_lines_read_a_file_as_training_did(
 ) -> None:
     write_file(tmp_path / "my.csv", dates, **written)
     expected = read_table(tmp_path / "my.csv", **options)
-    table = run(write_reading({"path": "load.csv", **options}, expected.freq, expected.clock), tmp_path)
+    table = run(write_reading({"path": "load.csv", **options}, expected.freq, expected.utc_offset), tmp_path)
     assert list(table.index) == list(expected.grid)
     np.testing.assert_array_equal(table[list(expected.columns)].to_numpy(), expected.values)
 
@@ -92,7 +92,7 @@ def test_rows_are_sorted_and_made_one_per_date(duplicates: str, tmp_path: Path) 
     twice.to_csv(tmp_path / "my.csv", index=False)
     options = {"sort": True, "duplicates": duplicates}
     expected = read_table(tmp_path / "my.csv", **options)
-    table = run(write_reading({"path": "load.csv", **options}, "h", Clock()), tmp_path)
+    table = run(write_reading({"path": "load.csv", **options}, "h", UtcOffset()), tmp_path)
     assert list(table.index) == list(expected.grid)
     np.testing.assert_allclose(table[["größe"]].to_numpy(), expected.values)
 
@@ -102,12 +102,12 @@ def test_one_series_of_a_long_file_is_read(tmp_path: Path) -> None:
     both = pd.concat([frame, frame.assign(unique_id="8", y=-1.0)]).sample(frac=1, random_state=0)
     both.to_csv(tmp_path / "my.csv", index=False)
     options = {"_target_": "forecast.data.long_data", "id_column": "unique_id", "date_column": "ds"}
-    table = run(write_reading(options, "h", Clock()), tmp_path, series="007")
+    table = run(write_reading(options, "h", UtcOffset()), tmp_path, series="007")
     assert list(table.index) == list(DATES)
     assert table["y"].tolist() == list(range(60))
 
 
 def test_a_parquet_file_is_read(tmp_path: Path) -> None:
     pd.DataFrame({"date": DATES, "y": np.arange(60.0)}).to_parquet(tmp_path / "my.parquet")
-    table = run(write_reading({"path": "load.parquet"}, "h", Clock()), tmp_path)
+    table = run(write_reading({"path": "load.parquet"}, "h", UtcOffset()), tmp_path)
     assert list(table.index) == list(DATES)

@@ -11,39 +11,39 @@ from forecast.system.errors import DataError
 
 
 @dataclass(frozen=True)
-class Clock:
-    """The clock of a grid of dates.
+class UtcOffset:
+    """The UTC offset of a grid of dates, and the time zone of their source.
 
     Attributes:
-        utc_offset: minutes that the dates are ahead of UTC; None where the source does not say it, and for days.
+        minutes: minutes by which the dates are ahead of UTC; None where the source does not say it, and for days.
         timezone: zone of the dates in the source, such as Europe/Berlin or UTC+02:00; None if it is not known.
         day_first: whether the dates of the source are written with the day before the month, as in 31/12/2024; None
             where they do not show it. It does not change what the dates mean.
     """
 
-    utc_offset: int | None = None
+    minutes: int | None = None
     timezone: str | None = None
     day_first: bool | None = field(default=None, compare=False)
 
     @property
     def changes(self) -> bool:
         """Whether the UTC offset of the zone may change within the data, which are then in UTC."""
-        return self.utc_offset == 0 and self.timezone not in (None, "UTC")
+        return self.minutes == 0 and self.timezone not in (None, "UTC")
 
     def zoned(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
         """The dates in the time zone of the source; unchanged if it is not known."""
         if self.timezone is None:
             return dates
-        if self.utc_offset is None:  # days
+        if self.minutes is None:  # days
             return dates.tz_localize(
                 self.timezone, ambiguous=np.ones(len(dates), dtype=bool), nonexistent="shift_forward"
             )
-        utc = pd.DatetimeIndex(dates - pd.Timedelta(minutes=self.utc_offset))
+        utc = pd.DatetimeIndex(dates - pd.Timedelta(minutes=self.minutes))
         return utc.tz_localize("UTC").tz_convert(self.timezone)
 
     def local(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
         """The dates as clocks and calendars of the zone show them, without a time zone; unchanged for days."""
-        if self.timezone is None or self.utc_offset is None:
+        if self.timezone is None or self.minutes is None:
             return dates
         return self.zoned(dates).tz_localize(None)
 
@@ -52,48 +52,49 @@ class Clock:
 
         Times that clocks skip are left out; of a repeated time, the first one is meant.
         """
-        if self.timezone is None or self.utc_offset is None:
+        if self.timezone is None or self.minutes is None:
             return dates
         is_first = np.ones(len(dates), dtype=bool)
         zoned = dates.tz_localize(self.timezone, ambiguous=is_first, nonexistent="NaT").dropna()
         return pd.DatetimeIndex(
-            zoned.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.utc_offset)
+            zoned.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.minutes)
         )
 
     def read(self, date: pd.Timestamp) -> pd.Timestamp:
-        """A user's date on this clock. A date without an offset is a local time of the zone.
+        """A user's date at this UTC offset. A date without an offset is a local time of the zone.
 
-        Raises ValueError for a date with an offset where the clock is not known.
+        Raises ValueError for a date with an offset where the UTC offset is not known.
         """
         if date.tz is None:
-            if self.timezone is None or self.utc_offset is None:
+            if self.timezone is None or self.minutes is None:
                 return date
             date = date.tz_localize(self.timezone, ambiguous=True, nonexistent="shift_forward")
-        elif self.utc_offset is None:
+        elif self.minutes is None:
             if self.timezone is None:
                 raise ValueError("the data say no UTC offset")
             return date.tz_convert(self.timezone).tz_localize(None)
-        return date.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.utc_offset)  # type: ignore[return-value]
+        return date.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.minutes)  # type: ignore[return-value]
 
-    def ahead_of(self, other: "Clock") -> np.timedelta64:
-        """The time to subtract from dates of this clock to get those of the other; zero if one is not known.
+    def ahead_of(self, other: "UtcOffset") -> np.timedelta64:
+        """The time to subtract from dates at this UTC offset to get those at the other; zero if one is not known.
 
-        Raises DataError where this clock is not known, and the UTC offset of the other's zone changes.
+        Raises DataError where this UTC offset is not known, and the UTC offset of the other's zone changes.
         """
-        if other.changes and self == Clock():
+        if other.changes and self == UtcOffset():
             raise DataError(
                 f"the dates have no time zone, and the other dates are of {other.timezone}: give their zone "
                 f"(data.timezone; of a DataFrame tz_localize({other.timezone!r}))"
             )
-        if self.utc_offset is None or other.utc_offset is None:
+        if self.minutes is None or other.minutes is None:
             return np.timedelta64(0, "m")
-        return np.timedelta64(self.utc_offset - other.utc_offset, "m")
+        return np.timedelta64(self.minutes - other.minutes, "m")
 
 
-def clock_of(state: Mapping[str, Any] | None) -> Clock:
-    """The clock that a checkpoint saves beside its scaler."""
-    keys = ("utc_offset", "timezone", "day_first")
-    return Clock() if state is None else Clock(**{key: state.get(key) for key in keys})
+def utc_offset_of(state: Mapping[str, Any] | None) -> UtcOffset:
+    """The UTC offset that a checkpoint saves beside its scaler."""
+    if state is None:
+        return UtcOffset()
+    return UtcOffset(state.get("utc_offset"), state.get("timezone"), state.get("day_first"))
 
 
 def is_zone(timezone: object) -> bool:
