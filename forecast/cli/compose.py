@@ -9,7 +9,7 @@ from hydra.errors import MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from forecast.cli import allowed_targets, overrides
+from forecast.cli import allowed_targets, key_help, overrides
 from forecast.cli.traverse import flatten, is_resolvable
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
@@ -19,6 +19,7 @@ from forecast.system.paths import CONF
 
 OmegaConf.register_new_resolver("processes_per_node", distributed.processes_per_node, replace=True)
 OmegaConf.register_new_resolver("nodes", distributed.nodes, replace=True)
+OmegaConf.register_new_resolver("key_help", key_help.describe_keys, replace=True)
 OmegaConf.register_new_resolver(
     "random_suffix", lambda *_: secrets.token_hex(3), use_cache=True, replace=True
 )
