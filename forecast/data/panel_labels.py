@@ -1,4 +1,4 @@
-"""Labels of a panel, its series and their rows, in messages, tables and figures; a table has no series to name"""
+"""Labels of a panel, its series and their rows, in messages, tables and figures; a table has no ids to name."""
 
 from typing import Any
 
