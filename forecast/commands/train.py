@@ -170,7 +170,7 @@ def save_results(
     signals.exit_if_received(" after the test")
     facts = {
         **describe_run(config, trainer, forecaster, data, best, memory),
-        "seasonal_naive_season": baselines.seasonal_naive_season,
+        "season": baselines.seasonal_naive_season,
     }
     metrics = {**results.content(), "n_windows": data.n_windows, **facts}
     examples, by_series = forecast_examples(forecaster, data, results), tabulate_series(data, results)

@@ -74,6 +74,18 @@ def test_another_seq_len_makes_a_variant_of_the_same_task(tmp_path: Path) -> Non
     assert task.best_baseline.mean("mse") == 0.45
 
 
+def test_a_seasonal_naive_is_listed_once_for_each_season(tmp_path: Path) -> None:
+    """The season is an entry of metrics.json: it is chosen in training, and no setting."""
+    for name, season, error in (("a", 24, 0.6), ("b", 168, 0.55)):
+        baselines = {"naive": 0.9, "seasonal_naive": error, "linear": 0.5}
+        config = configuration(f"seed={season}", "attention=full")
+        make_run(tmp_path / name, config, mse=0.4, baselines=baselines, season=season)
+    (task,) = compared(tmp_path)
+    assert [entry.name for entry in task.baselines] == [
+        "linear baseline", "seasonal naive (season=168)", "seasonal naive (season=24)", "naive",
+    ]  # fmt: skip
+
+
 def test_folders_and_loggers_make_no_variant(tmp_path: Path) -> None:
     config = configuration("attention=full")
     other = {**with_seed(config, 2), "run_name": "x", "output_root": "y", "logger": {"mode": "online"}}
