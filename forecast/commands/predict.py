@@ -1,13 +1,17 @@
 """Body of `python -m forecast.predict`: forecast with a trained model."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from forecast.cli.compose import check_checkpoint
+from forecast.data.files.cells import date_name
+from forecast.data.files.date_columns import split_dates
 from forecast.inference.forecast import Forecast, describe_forecast
 from forecast.inference.forecasters import choose_forecaster, find_unread_columns
 from forecast.inference.model import TrainedModel, load
@@ -34,15 +38,25 @@ def predict(config: DictConfig) -> None:
     found = make_forecast(model, config)
     for line in [*describe_forecast(found), *describe_test(found)]:
         console.print(line)
-    table = found.rounded().frame()
+    table = tabulate(found, config.data.date_column or model.config["data"].get("date_column"))
     if to_screen:
-        table.to_csv(sys.stdout, float_format="%.12g")
+        table.to_csv(sys.stdout, float_format="%.12g", index=False)
         return
     with atomic_file(file) as temporary:
-        table.to_csv(temporary, float_format="%.12g")
+        table.to_csv(temporary, float_format="%.12g", index=False)
     title = f"{name_data(model, config)}: {found.dates.shape[1]} steps by {found.forecaster.label}"
     figures.save(figures.prediction_figure(found.plots(), title), picture)
     console.print(f"saved      {file}, {picture}")
+
+
+def tabulate(found: Forecast, date_column: str | Sequence[str] | None) -> pd.DataFrame:
+    """The table of forecast.csv; dates that the file has in several columns are in columns of the same names."""
+    table = found.rounded().frame().reset_index()
+    if date_column is None or isinstance(date_column, str) or date_name(date_column) not in table:
+        return table
+    place = list(table.columns).index(date_name(date_column))
+    dates = pd.DatetimeIndex(table.pop(date_name(date_column)))
+    return pd.concat([table.iloc[:, :place], split_dates(dates, date_column), table.iloc[:, place:]], axis=1)
 
 
 def name_data(model: TrainedModel, config: DictConfig) -> str:

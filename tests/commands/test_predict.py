@@ -75,6 +75,24 @@ def test_a_forecast_from_an_earlier_date_has_the_true_values(model: Model, frame
     assert edge["load-true"].notna().tolist() == [True, True, False, False, False]
 
 
+def test_dates_in_several_columns_are_written_as_they_are_read(
+    run: Path, frame: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The forecast can be appended to the file, which then is forecast from there."""
+    parts = ["year", "month", "day", "hour"]
+    dates = pd.DataFrame({part: getattr(frame.index, part) for part in parts})
+    file = pd.concat([dates, frame.reset_index(drop=True)], axis=1)
+    file.to_csv(tmp_path / "parts.csv", index=False)
+    given = (f"checkpoint={run}", "data.path=parts.csv", f"data.date_column=[{','.join(parts)}]", "levels=[]")
+    assert answer(monkeypatch, "predict", tmp_path, *given) == 0
+    found = pd.read_csv(tmp_path / "forecast.csv")
+    assert list(found.columns) == list(file.columns)
+    pd.concat([file, found]).to_csv(tmp_path / "parts.csv", index=False)
+    assert answer(monkeypatch, "predict", tmp_path, *given, "output=next.csv") == 0
+    after = pd.to_datetime(pd.read_csv(tmp_path / "next.csv")[parts])
+    assert after.tolist() == list(pd.date_range(frame.index[-1], periods=2 * PRED + 1, freq="h")[PRED + 1 :])
+
+
 def test_a_longer_horizon_reads_its_own_forecasts(model: Model, frame: Any) -> None:
     found = model.predict(horizon=12)
     parts, past = [], frame

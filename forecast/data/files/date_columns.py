@@ -1,0 +1,40 @@
+"""Dates in several columns of a file, such as a year, a month, a day and an hour."""
+
+import re
+from collections.abc import Sequence
+
+import pandas as pd
+
+_NAMES = {
+    "year": ("year", "yr", "yyyy"),
+    "quarter": ("quarter", "qtr", "q"),
+    "month": ("month", "mon", "mnth"),
+    "day": ("day", "dayofmonth", "dy"),
+    "hour": ("hour", "hours", "hr", "hourofday"),
+    "minute": ("minute", "minutes"),
+    "second": ("second", "seconds"),
+}
+"""By part of a date, the names of a column of its number, in lower case and without signs."""
+
+
+def split_dates(dates: pd.DatetimeIndex, names: Sequence[str]) -> pd.DataFrame:
+    """Return columns of these names from which the dates are read again, as `data.date_column` names them.
+
+    Columns that are named after the parts of a date hold numbers. Two others hold days and times of day. If the names
+    do not say what other columns hold, there is one column `date`.
+    """
+    parts = [_find_part(name) for name in names]
+    if "year" in parts and None not in parts:
+        columns = {name: getattr(dates, str(part)) for name, part in zip(names, parts, strict=True)}
+    elif len(names) == 2:
+        times = dates.hour if parts[1] == "hour" else dates.strftime("%H:%M:%S")
+        columns = {names[0]: dates.strftime("%Y-%m-%d"), names[1]: times}
+    else:
+        columns = {"date": dates}
+    return pd.DataFrame({name: list(column) for name, column in columns.items()})
+
+
+def _find_part(name: str) -> str | None:
+    """The part of a date that a column of this name holds; None: not known."""
+    plain = re.sub("[^a-z]", "", name.lower())
+    return next((part for part, names in _NAMES.items() if plain in names), None)

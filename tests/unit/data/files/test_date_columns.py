@@ -1,0 +1,33 @@
+"""Dates that are written in several columns, and read again as `data.date_column` reads them."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from forecast.data import read_table
+from forecast.data.files.date_columns import split_dates
+
+
+@pytest.mark.parametrize(
+    ("names", "freq"),
+    [
+        (["year", "month", "day", "hour"], "h"),
+        (["Year", "Month", "Day"], "D"),
+        (["yr", "mnth"], "MS"),
+        (["year", "quarter"], "QS"),
+        (["day", "hour"], "h"),
+        (["date", "time"], "15min"),
+    ],
+)
+def test_dates_are_read_as_they_were_written(tmp_path: Path, names: list[str], freq: str) -> None:
+    dates = pd.date_range("2023-12-31" if freq in "hD" else "2024-01-01", periods=30, freq=freq)
+    table = split_dates(dates, names)
+    assert list(table.columns) == names
+    table.assign(load=range(30)).to_csv(tmp_path / "table.csv", index=False)
+    assert read_table(tmp_path / "table.csv", date_column=names).grid.tolist() == dates.tolist()
+
+
+def test_columns_of_unknown_names_become_one_date() -> None:
+    dates = pd.date_range("2024-01-01", periods=3, freq="h")
+    assert split_dates(dates, ["anno", "mese", "giorno"])["date"].tolist() == dates.tolist()
