@@ -13,12 +13,13 @@ from forecast.cli import allowed_targets, secrets_check
 from forecast.cli.compose import compose_command, compose_config
 from forecast.cli.quoting import quote
 from forecast.commands.train import train
-from forecast.data import DataModule, Panel, frame_data
+from forecast.data import DataModule, frame_data
 from forecast.data.sources import MODULE_OPTIONS, option_names
 from forecast.evaluation.quantiles import Level
 from forecast.inference.data_config import FRAME, allow_absent, known_columns
 from forecast.inference.evaluate import evaluate as evaluate_model
 from forecast.inference.forecasters import choose_forecaster, find_unread_columns, list_forecasters
+from forecast.inference.frames import frame_module, panel_of_frame
 from forecast.inference.model import TrainedModel, read_checkpoint
 from forecast.inference.predict import predict as predict_panel
 from forecast.runs.folder import write_config
@@ -65,11 +66,7 @@ class Model(TrainedModel):
         if frame is None and future is not None:
             raise ConfigError("future holds the rows that follow a DataFrame: give the DataFrame too")
         forecaster = choose_forecaster(self, baseline)
-        panel = (
-            self.read_panel()
-            if frame is None
-            else self.panel_of(frame, future, find_unread_columns([forecaster]))
-        )
+        panel = self.read_panel() if frame is None else panel_of_frame(forecaster, frame, future)
         found = predict_panel(
             forecaster, panel, horizon=horizon, start=start, levels=levels, method=intervals
         )
@@ -94,34 +91,14 @@ class Model(TrainedModel):
         content, _ = evaluate_model(self, data, split, progress=False)
         return content
 
-    def panel_of(
-        self,
-        frame: pd.DataFrame | pd.Series,
-        future: pd.DataFrame | None = None,
-        unread: frozenset[str] = frozenset(),
-    ) -> Panel:
-        """Read a DataFrame with the layout of the training data, with its dates at the UTC offset of training.
-
-        The columns `unread` may be absent.
-        """
-        return self.read_source(allow_absent(self._frame_module(frame, future), unread))
-
     def data_of_frame(self, frame: pd.DataFrame | pd.Series) -> DataModule:
         """Set up the data module of a DataFrame with the layout of the training data, with the scaler from training."""
-        data = allow_absent(self._frame_module(frame), find_unread_columns(list_forecasters(self)))
+        data = allow_absent(frame_module(self, frame), find_unread_columns(list_forecasters(self)))
         data.load_state_dict(self.data_state)
         with known_columns(self.path, self.data_state):
             data.setup()
         self.check_freq(FRAME, data.freq)
         return data
-
-    def _frame_module(
-        self, frame: pd.DataFrame | pd.Series, future: pd.DataFrame | None = None
-    ) -> DataModule:
-        config = self.data_config({"path": FRAME})
-        options = {key: config[key] for key in option_names(frame_data) if key in config}
-        options["eval_stride"] = options["eval_stride"] or 1  # null: the stride of a store
-        return frame_data(frame, future=future, **options)
 
 
 def load(path: str | Path) -> Model:

@@ -196,6 +196,12 @@ COMMAND_KEYS = (
     Key("project", PLACE, text=True),
     Key("entity", PLACE, text=True),
     Key("mode", PLACE),
+    # serve
+    Key("models", SOURCE),
+    Key("host", PLACE, text=True),
+    Key("port", PLACE, limits=(0, 2**16 - 1)),
+    *(Key(name, SPEED, limits=COUNT) for name in ("workers", "max_waiting", "max_rows")),
+    *(Key(name, SPEED, limits=COUNT) for name in ("max_body_mb", "timeout")),
     # benchmark, convert
     *(Key(name, RESULT) for name in ("benchmark", "attention_types", "device", "precision", "memory")),
     Key("threads", SPEED, takes=Takes.COUNT_OR_NULL),

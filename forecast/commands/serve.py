@@ -1,0 +1,56 @@
+"""Body of `python -m forecast.serve`: forecasts of trained models over HTTP.
+
+FastAPI, uvicorn and the client of Prometheus come with the extra `serve`. This process imports no torch.
+"""
+
+import socket
+
+from omegaconf import DictConfig
+
+from forecast.system.errors import ConfigError, NotInstalled
+from forecast.system.progress import status
+from forecast.tools.serve.model_files import find_models
+
+
+def serve(config: DictConfig) -> None:
+    """Load the models in worker processes, and answer requests until Ctrl-C or SIGTERM."""
+    try:
+        import uvicorn
+
+        from forecast.tools.serve.app import Limits, create_app
+    except ModuleNotFoundError as error:
+        raise NotInstalled("forecast.serve", "serve", error.name or "a package") from None
+    from forecast.tools.serve.pool import WorkerPool
+
+    models = find_models(list(config.models))
+    listening = listen(config.host, config.port)
+    pool = WorkerPool(models, workers=config.workers, max_waiting=config.max_waiting)
+    try:
+        with status(f"Loading {len(models)} models in {config.workers} processes"):
+            pool.wait_until_loaded()
+        limits = Limits(max_body=config.max_body_mb * 2**20, max_rows=config.max_rows, timeout=config.timeout)
+        settings = uvicorn.Config(
+            create_app(pool, limits), log_level="warning", access_log=False, lifespan="off",
+            timeout_graceful_shutdown=config.timeout + 1,
+        )  # fmt: skip
+        host, port = listening.getsockname()[:2]
+        print(f"serving    {', '.join(models)}", flush=True)
+        print(f"address    http://{host}:{port}   Ctrl-C ends the server", flush=True)
+        uvicorn.Server(settings).run(sockets=[listening])
+    finally:
+        pool.close()
+        listening.close()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the port. Raises ConfigError if it is in use or not allowed."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.socket(family)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError as error:
+        raise ConfigError(
+            f"host={host} port={port}: {error.strerror}: give another port, or port=0"
+        ) from None
+    return listening

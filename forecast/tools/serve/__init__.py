@@ -1,0 +1,1 @@
+"""Forecasts over HTTP: a web application that hands requests to processes that forecast."""

@@ -1,0 +1,65 @@
+"""A request that a model can answer: made-up rows with the scale of the training data and a daily or yearly season."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from forecast.data.categories import indicator_names
+from forecast.data.scaler import Scaler
+from forecast.data.time_features import parse_frequency
+from forecast.inference.model import TrainedModel
+from forecast.tools.serve.layout import date_column, id_column
+
+
+def make_example(model: TrainedModel) -> dict[str, Any]:
+    """The fields of a request: `seq_len` rows up to the end of the training rows, of one series."""
+    steps = model.seq_len + model.pred_len
+    dates = make_dates(model, steps)
+    ids = {} if id_column(model) is None else {id_column(model): model.data_state["ids"][0]}
+    keys = {
+        date_column(model): [date.isoformat() for date in dates],
+        **{k: [v] * steps for k, v in ids.items()},
+    }
+    wave = torch.sin(2 * math.pi * torch.arange(steps) / max(model.season, 2))
+    targets = make_columns(model, model.scaler, model.feature_columns, wave)
+    state = model.data_state
+    future = make_columns(
+        model, Scaler.from_state_dict(state["future_scaler"]), state["future_covariates"], wave
+    )
+    static = {name: [how.get("texts", [how.get("mean")])[0]] * steps for name, how in state["static"].items()}
+    future |= {column: future[name] for name, column in state.get("as_of", {}).items()}
+    request: dict[str, Any] = {"rows": take({**keys, **targets, **future, **static}, 0, model.seq_len)}
+    if future:
+        request["future"] = take({**keys, **future}, model.seq_len, steps)
+    return {**request, "levels": [80] if model.calibration else []}
+
+
+def make_dates(model: TrainedModel, steps: int) -> pd.DatetimeIndex:
+    """Dates at the step of the training data, of which `pred_len` follow its end, in its time zone."""
+    offset = parse_frequency(model.freq)
+    last = pd.Timestamp(model.trained_until)
+    first = pd.date_range(end=last, periods=model.seq_len, freq=offset)[0]
+    return pd.date_range(start=first, periods=steps, freq=offset)
+
+
+def make_columns(
+    model: TrainedModel, scaler: Scaler, names: list[str], wave: torch.Tensor
+) -> dict[str, list[Any]]:
+    """Values of each column: the wave in its units, or the first of its categories."""
+    if not names:
+        return {}
+    values = scaler.inverse(wave.double()[None, :, None].expand(1, -1, len(names)), 0)[0].numpy()
+    columns = {name: np.round(values[:, i], 4).tolist() for i, name in enumerate(names)}
+    for column, categories in model.categories.items():
+        for name in indicator_names({column: categories}):
+            if columns.pop(name, None):
+                columns[column] = [categories[0]] * len(wave)
+    return columns
+
+
+def take(columns: dict[str, list[Any]], first: int, last: int) -> dict[str, list[Any]]:
+    """The rows first … last − 1."""
+    return {name: values[first:last] for name, values in columns.items()}

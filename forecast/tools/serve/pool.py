@@ -1,0 +1,102 @@
+"""The processes that forecast, and the limit on the requests that wait for them. Imports no torch."""
+
+import asyncio
+import multiprocessing
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from forecast.system.errors import ForecastError
+
+WORKER = "forecast.tools.serve.worker"
+
+
+class Overloaded(Exception):
+    """As many requests as may be unanswered are unanswered."""
+
+
+class WorkersLost(Exception):
+    """A worker process ended while requests were unanswered; new processes have been started."""
+
+
+class WorkerPool:
+    """Processes that forecast, one request at a time each.
+
+    Args:
+        models: folder or file of each model by name.
+        workers: number of processes.
+        max_waiting: number of unanswered requests from which on `call` raises Overloaded.
+    """
+
+    def __init__(self, models: Mapping[str, Path], *, workers: int, max_waiting: int) -> None:
+        self.models, self.workers, self.max_waiting = dict(models), workers, max_waiting
+        self.unanswered = 0
+        self._pool = self._start_processes()
+
+    def _start_processes(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        all_loaded = context.Barrier(self.workers)
+        return ProcessPoolExecutor(
+            self.workers, mp_context=context, initializer=run_in_worker,
+            initargs=("start", self.models, all_loaded),
+        )  # fmt: skip
+
+    def wait_until_loaded(self) -> None:
+        """Wait until the models are loaded. Raises ForecastError if one of them cannot be."""
+        for call in [self._submit("check_started") for _ in range(self.workers)]:
+            if message := call.result():
+                raise ForecastError(message)
+
+    def _submit(self, function: str, *arguments: Any) -> Future[Any]:
+        return self._pool.submit(run_in_worker, function, *arguments)
+
+    async def call(self, function: str, *arguments: Any) -> Any:
+        """Call a function of `forecast.tools.serve.worker` in one of the processes.
+
+        Raises:
+            Overloaded: too many requests are unanswered.
+            WorkersLost: a process ended.
+        """
+        if self.unanswered >= self.max_waiting:
+            raise Overloaded
+        self.unanswered += 1
+        pool = self._pool
+        try:
+            call = self._submit(function, *arguments)
+            call.add_done_callback(self._count_answer_from(asyncio.get_running_loop()))
+        except BrokenProcessPool:
+            self.unanswered -= 1
+            self._replace(pool)
+            raise WorkersLost from None
+        try:
+            return await asyncio.wrap_future(call)
+        except BrokenProcessPool:
+            self._replace(pool)
+            raise WorkersLost from None
+
+    def _count_answer_from(self, loop: asyncio.AbstractEventLoop) -> Callable[[Future[Any]], None]:
+        """A callback that counts an answer in the thread of the loop, whether or not its client still waits."""
+
+        def count() -> None:
+            self.unanswered -= 1
+
+        def count_in_loop(_: Future[Any]) -> None:
+            loop.call_soon_threadsafe(count)
+
+        return count_in_loop
+
+    def _replace(self, broken: ProcessPoolExecutor) -> None:
+        if self._pool is broken:
+            self._pool = self._start_processes()
+
+    def close(self) -> None:
+        """End the processes after the requests that they are answering."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def run_in_worker(function: str, *arguments: Any) -> Any:
+    """Call a function of `WORKER`, which imports torch."""
+    return getattr(import_module(WORKER), function)(*arguments)
