@@ -3,7 +3,10 @@
 FastAPI, uvicorn and the client of Prometheus come with the extra `serve`. This process imports no torch.
 """
 
+import signal
 import socket
+import sys
+from types import FrameType
 
 from omegaconf import DictConfig
 
@@ -34,12 +37,18 @@ def serve(config: DictConfig) -> None:
             timeout_graceful_shutdown=config.timeout + 1,
         )  # fmt: skip
         host, port = listening.getsockname()[:2]
+        signal.signal(signal.SIGTERM, end)  # uvicorn raises it again once the last requests are answered
         print(f"serving    {', '.join(models)}", flush=True)
         print(f"address    http://{host}:{port}   Ctrl-C ends the server", flush=True)
         uvicorn.Server(settings).run(sockets=[listening])
     finally:
         pool.close()
         listening.close()
+
+
+def end(signum: int, frame: FrameType | None) -> None:
+    """Exit with status 0, after the `finally` blocks."""
+    sys.exit(0)
 
 
 def listen(host: str, port: int) -> socket.socket:

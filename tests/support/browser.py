@@ -15,8 +15,8 @@ FLAGS = (
 
 
 @contextmanager
-def opened(page: Path, profile: Path) -> Iterator[Any]:
-    """The driver with `page` loaded; skips where there is no Chromium, chromedriver or selenium."""
+def opened(page: Path | str, profile: Path) -> Iterator[Any]:
+    """The driver with a file or an address loaded; skips where there is no Chromium, chromedriver or selenium."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     programs = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
     for name, program in programs.items():
@@ -30,7 +30,7 @@ def opened(page: Path, profile: Path) -> Iterator[Any]:
     service = webdriver.ChromeService(programs["chromedriver"])
     driver = webdriver.Chrome(options=options, service=service)
     try:
-        driver.get(page.as_uri())
+        driver.get(page.as_uri() if isinstance(page, Path) else page)
         yield driver
     finally:
         driver.quit()

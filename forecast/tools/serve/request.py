@@ -59,16 +59,20 @@ class ForecastRequest(BaseModel):
 def read_request(body: bytes) -> ForecastRequest:
     """Parse the JSON of a request. Raises DataError for the first field that is wrong, with its name."""
     try:
-        return ForecastRequest.model_validate(pydantic_core.from_json(body, allow_inf_nan=False))
+        content = pydantic_core.from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise DataError(f"the body is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise DataError('the body is not a JSON object: write {"rows": ...}')
+    try:
+        return ForecastRequest.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         field = ".".join(map(str, first["loc"]))
         known = ", ".join(ForecastRequest.model_fields)
         if first["type"] == "extra_forbidden":
             raise DataError(f"{field}: there is no such field; the fields are {known}") from None
-        raise DataError(f"{field or 'the request'}: {first['msg']}") from None
-    except ValueError as error:
-        raise DataError(f"the body is not JSON: {error}") from None
+        raise DataError(f"{field}: {first['msg']}") from None
 
 
 def read_rows(
@@ -92,7 +96,7 @@ def read_rows(
     frame = pd.DataFrame(given)
     if date_column not in frame:
         raise DataError(f"{field}: no {date_column!r}, which holds the dates; there are {list(frame)[:20]}")
-    for name in frame.select_dtypes("object").columns:
+    for name in [column for column in frame if frame[column].dtype == object]:
         check_cells(field, name, frame[name].tolist())
     frame[date_column] = read_dates(field, date_column, frame[date_column].tolist())
     return frame.set_index(date_column) if dates_are_index else frame

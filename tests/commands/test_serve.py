@@ -1,0 +1,276 @@
+"""`python -m forecast.serve`: a server on real runs, asked over HTTP."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pandas as pd
+import psutil
+import pytest
+
+import forecast
+from tests.support.browser import opened
+from tests.support.commands import TINY, answer
+from tests.support.covariate_file import COVARIATES, FUTURE, table
+from tests.support.fork_server import run_python, start_python
+from tests.support.long_files import LENGTHS, long_frame
+
+ROOT = Path(__file__).parents[2]
+MAX_WAITING = 3
+
+
+class Reply(NamedTuple):
+    status: int
+    content: Any
+    headers: Any
+
+
+class Server(NamedTuple):
+    url: str
+    models: Path
+    pid: int
+
+    def get(self, path: str, body: object = None) -> Reply:
+        """Ask for a path; `body` is sent as JSON unless it is bytes."""
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        try:
+            with urlopen(Request(f"{self.url}/{path}", data), timeout=60) as response:
+                text, status, headers = response.read(), response.status, response.headers
+        except HTTPError as error:
+            text, status, headers = error.read(), error.code, error.headers
+        is_json = headers.get_content_type() == "application/json"
+        return Reply(status, json.loads(text) if is_json else text.decode(), headers)
+
+    def forecast(self, model: str, body: object) -> Reply:
+        return self.get(f"v1/models/{model}/forecast", body)
+
+
+def train_models(folder: Path) -> None:
+    """Train a model with covariates of every type, and one of many series with static covariates."""
+    table().iloc[:-8].to_csv(folder / "table.csv")
+    long_frame().to_csv(folder / "long.csv", index=False)
+    small = (*TINY, "logger=[]", "pictures=false", "trainer.max_epochs=1", "hydra.run.dir=runs/${data.name}")
+    long = (
+        "data.id_column=unique_id",
+        "data.date_column=ds",
+        "data.target=y",
+        "data.static_covariates=[region,size]",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        options = ("data=csv", "data.name=table", "data.path=table.csv", *COVARIATES)
+        assert answer(patch, "train", folder, *small, *options) == 0
+        lengths = ("seq_len=6", "label_len=3", "pred_len=3", "refit=full")
+        options = (
+            "data=long",
+            "data.name=long",
+            "data.path=long.csv",
+            "data.future_covariates=[price]",
+            *long,
+        )
+        assert answer(patch, "train", folder, *small, *options, *lengths) == 0
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with one worker; SIGTERM ends it and its worker."""
+    folder = tmp_path_factory.mktemp("serve")
+    train_models(folder)
+    limits = (f"max_waiting={MAX_WAITING}", "workers=1", "max_body_mb=1", "max_rows=1000")
+    process = start_python(
+        ["-m", "forecast.serve", "runs", "port=0", *limits],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        env=dict(os.environ),
+    )
+    assert process.stdout is not None
+    found = re.search(
+        r"serving +long, table\naddress +(http\S+)", process.stdout.readline() + process.stdout.readline()
+    )
+    assert found is not None
+    yield Server(found[1], folder / "runs", process.pid)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    assert workers
+    process.terminate()
+    assert process.wait(60) == 0
+    assert psutil.wait_procs(workers, timeout=20)[1] == []
+
+
+def to_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a DataFrame as a request has them."""
+    frame = frame.reset_index() if frame.index.name else frame
+    dates = frame.select_dtypes("datetime").columns
+    return json.loads(
+        str(frame.assign(**{name: frame[name].astype(str) for name in dates}).to_json(orient="records"))
+    )
+
+
+def test_a_forecast_equals_that_of_python_with_covariates_of_every_type(server: Server) -> None:
+    history, ahead = table().iloc[:-8], table()[FUTURE].iloc[-8:]
+    expected = forecast.load(server.models / "table").predict(history, future=ahead, levels=[80])
+    reply = server.forecast("table", {"rows": to_rows(history), "future": to_rows(ahead), "levels": [80]})
+    assert reply.status == 200, reply.content
+    found = pd.DataFrame(reply.content["forecast"])
+    assert list(found) == ["date", "load", "load-lo-80", "load-hi-80"]
+    pd.testing.assert_index_equal(
+        pd.DatetimeIndex(pd.to_datetime(found["date"])), expected.index, exact=False
+    )
+    for column in expected:
+        assert found[column].to_numpy() == pytest.approx(expected[column].to_numpy(), rel=1e-5)
+    assert any("80% interval" in note for note in reply.content["notes"])
+
+
+def test_many_series_in_one_request_are_forecast_each_from_its_end(server: Server) -> None:
+    history, ahead = long_frame(), long_frame(future=3).query("y != y")
+    expected = forecast.load(server.models / "long").predict(
+        history, future=ahead.drop(columns="y"), levels=[]
+    )
+    columns = {name: [row[name] for row in to_rows(history)] for name in history}
+    later = to_rows(ahead.drop(columns=["y", "temperature"]))
+    reply = server.forecast("long", {"rows": columns, "future": later, "levels": []})
+    assert reply.status == 200, reply.content
+    found = pd.DataFrame(reply.content["forecast"]).set_index("unique_id")
+    assert list(found) == ["ds", "y"]
+    assert list(found.index.unique()) == list(LENGTHS)
+    assert found["y"].to_numpy() == pytest.approx(expected["y"].to_numpy(), rel=1e-5)
+    assert (pd.to_datetime(found["ds"]).to_numpy() == expected["ds"].to_numpy()).all()
+
+
+@pytest.mark.parametrize("model", ["table", "long"])
+def test_the_example_of_a_model_is_answered(server: Server, model: str) -> None:
+    example = server.get(f"v1/models/{model}/example").content
+    reply = server.forecast(model, example)
+    assert reply.status == 200, reply.content
+    about = server.get(f"v1/models/{model}").content
+    assert len(reply.content["forecast"]) == about["pred_len"]
+    assert set(example["rows"]) >= {about["date_column"], *about["columns"], *about["future_covariates"]}
+    assert about["refitted"] is (model == "long")
+
+
+def change(example: dict[str, Any], **rows: Any) -> dict[str, Any]:
+    return {**example, "rows": {**example["rows"], **rows}}
+
+
+def test_a_mistake_in_a_request_is_named_with_its_field(server: Server) -> None:
+    example = server.get("v1/models/table/example").content
+    n_rows = len(example["rows"]["date"])
+    without_load = {name: column for name, column in example["rows"].items() if name != "load"}
+    cases = [
+        (b"", "the body is not JSON"),
+        (b'{"rows": [{"date": NaN}]}', "the body is not JSON"),
+        (b"[1, 2]", "the body is not a JSON object"),
+        ({}, "rows: Field required"),
+        (
+            {**example, "horizont": 1},
+            "horizont: there is no such field; the fields are rows, future, horizon",
+        ),
+        ({**example, "horizon": "9"}, "horizon: Input should be a valid integer"),
+        ({**example, "horizon": 0}, "horizon: Input should be greater than or equal to 1"),
+        ({**example, "levels": [120]}, "120"),
+        ({**example, "baseline": "arima"}, "baseline=arima is not one of naive, seasonal_naive, linear"),
+        ({**example, "rows": without_load}, "rows: no column 'load'"),
+        (change(example, load=["a", *[1] * (n_rows - 1)]), "rows: load of row 0: 'a' is not a number"),
+        (change(example, load=[[1]] * n_rows), "rows: load of row 0: [1] is not a number"),
+        (change(example, load=[1]), "rows: the columns have different lengths"),
+        (change(example, date=["x"] * n_rows), "rows: date of row 0: 'x' is not a date in ISO 8601"),
+        ({**example, "rows": {}}, "rows: write a list of objects"),
+        ({"rows": [{"date": "2024-01-01"}] * 1001}, "rows: 1,001 rows are more than the 1,000"),
+        ({"rows": example["rows"]}, "temperature"),
+    ]
+    for body, words in cases:
+        reply = server.forecast("table", body)
+        assert (reply.status, words in reply.content.get("error", "")) == (422, True), (words, reply.content)
+
+
+def test_other_paths_and_large_bodies_are_refused(server: Server) -> None:
+    assert server.forecast("nope", {}).content == {"error": "there is no model 'nope'; there are long, table"}
+    assert server.get("v1/models/..%2Flong").status == 404
+    assert server.get("docs").status == 404
+    reply = server.forecast("table", b" " * (2**20 + 1))
+    assert (reply.status, reply.content) == (413, {"error": "the body is larger than 1,048,576 bytes"})
+
+
+def test_more_requests_than_may_wait_are_refused_and_none_is_lost(server: Server) -> None:
+    example = server.get("v1/models/long/example").content
+    with ThreadPoolExecutor(20) as threads:
+        replies = list(threads.map(lambda _: server.forecast("long", example), range(60)))
+    statuses = {reply.status for reply in replies}
+    assert statuses == {200, 503}
+    refused = next(reply for reply in replies if reply.status == 503)
+    assert refused.content == {"error": f"{MAX_WAITING} requests are unanswered: try again later"}
+    assert refused.headers["Retry-After"] == "1"
+    assert server.get("health").content == {"status": "ready", "models": ["long", "table"], "unanswered": 0}
+    metrics = server.get("metrics").content
+    assert (
+        f'forecast_requests_total{{model="long",status="503"}} {sum(r.status == 503 for r in replies):.1f}'
+        in metrics
+    )
+
+
+def test_a_newer_checkpoint_is_loaded_without_a_restart(server: Server) -> None:
+    checkpoints = server.models / "long" / "checkpoints"
+    assert server.get("v1/models/long").content["refitted"]
+    shutil.move(checkpoints / "refit.ckpt", checkpoints / "other.ckpt")
+    assert not server.get("v1/models/long").content["refitted"]
+    shutil.move(checkpoints / "other.ckpt", checkpoints / "refit.ckpt")
+    assert server.get("v1/models/long").content["refitted"]
+
+
+def test_the_page_sends_a_request(server: Server, tmp_path: Path) -> None:
+    with opened(server.url, tmp_path) as driver:
+        answer_of = lambda: driver.find_element("id", "answer").text  # noqa: E731
+        wait_until(driver, lambda: driver.find_element("id", "request").get_property("value"))
+        driver.find_element("id", "send").click()
+        wait_until(driver, answer_of)
+        assert answer_of().startswith("status 200")
+        assert len(driver.find_elements("css selector", "#plot polyline")) == 1
+        assert driver.get_log("browser") == []
+
+
+def wait_until(driver: Any, holds: Any) -> None:
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    WebDriverWait(driver, 20).until(lambda _: holds())
+
+
+def test_a_lost_worker_is_replaced(server: Server) -> None:
+    example = server.get("v1/models/long/example").content
+    (worker,) = [
+        each for each in psutil.Process(server.pid).children() if "spawn_main" in " ".join(each.cmdline())
+    ]
+    worker.kill()
+    worker.wait(10)
+    assert server.forecast("long", example).content == {"error": "a worker process ended: try again"}
+    assert server.forecast("long", example).status == 200
+
+
+def test_what_cannot_be_served_is_refused(run: Path, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        (tmp_path / "empty").mkdir()
+        for arguments, words in {
+            (): "error: models=[]: name a run folder, as in forecast serve runs/MY_RUN",
+            ("nowhere",): "nowhere: there is no such checkpoint file or run folder",
+            (
+                "empty",
+            ): "empty: neither this folder nor a folder in it has checkpoints/best.ckpt: give a run folder",
+            (str(run), "workers=0"): "workers",
+            (
+                str(run),
+                f"port={port}",
+            ): f"host=127.0.0.1 port={port}: Address already in use: give another port",
+        }.items():
+            result = run_python(["-m", "forecast.serve", *arguments], cwd=tmp_path, env=dict(os.environ))
+            assert (result.returncode, result.stdout) == (2, ""), words
+            assert words in result.stderr
+            assert len(result.stderr.splitlines()) == 1
