@@ -1,5 +1,7 @@
 """Exceptions for user errors, which commands print in one line on stderr (see `forecast.cli.errors`)."""
 
+from collections.abc import Sequence
+
 MAX_MESSAGE = 2_000
 
 
@@ -30,6 +32,14 @@ class DataError(ForecastError):
     def __init__(self, problem: str, advice: str = "") -> None:
         super().__init__(problem + advice)
         self.problem = problem
+
+
+class TextColumns(DataError):
+    """Columns of text among the columns to forecast; `names` are their names."""
+
+    def __init__(self, error: DataError, names: Sequence[str]) -> None:
+        super().__init__(error.problem, str(error).removeprefix(error.problem))
+        self.names = tuple(names)
 
 
 class TrainingError(ForecastError):

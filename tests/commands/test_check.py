@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hydra.utils import instantiate
 from PIL import Image
 
+from forecast.cli.compose import compose_config
 from forecast.cli.main import main_with_run_folder, main_without_run_folder
 from forecast.commands.check import check
 from forecast.commands.convert import convert
@@ -394,10 +396,40 @@ def test_many_columns_stay_readable(monkeypatch, tmp_path: Path, capsys) -> None
     assert len(found(tmp_path)["columns"]) == 321
 
 
+@pytest.mark.parametrize("name", ["my.csv", "my.parquet"])
+def test_text_columns_are_described_and_the_command_reads_or_drops_them(
+    monkeypatch, tmp_path: Path, capsys, name: str
+) -> None:
+    frame = table(600, "h", 24).assign(
+        sky=["sun", "rain"] * 300, site="A", comment=[f"c{i}" for i in range(600)]
+    )
+    frame.to_csv(tmp_path / name, index=False) if name == "my.csv" else frame.to_parquet(tmp_path / name)
+    assert run(monkeypatch, tmp_path, f"data.path={name}") == 0
+    content, out = found(tmp_path), capsys.readouterr().out
+    assert [(c["name"], c["distinct"]) for c in content["categories"]] == [
+        ("sky", 2),
+        ("site", 1),
+        ("comment", 600),
+    ]
+    assert content["suggested"]["data.past_covariates"] == ["sky"]
+    assert content["suggested"]["data.drop"] == ["site", "comment"]
+    assert "data.future_covariates if known in advance" in out
+    given = shlex.split(content["command"])[3:]
+    panel = instantiate(compose_config(*given).data).source.read()
+    assert (panel.targets, panel.past_covariates) == (("load", "walk"), ("sky",))
+    assert content["baselines"]["windows"] > 0
+
+
 @pytest.mark.parametrize(
     ("spoil", "options", "message"),
     [
-        (lambda f: f.assign(load="much"), (), "my.csv, line 2, column 'load': 'much' is not a number"),
+        (
+            lambda f: f.assign(load=f["load"].astype(object).where(f.index > 0, "much")),
+            (),
+            "my.csv, line 2, column 'load': 'much' is not a number",
+        ),
+        (lambda f: f.assign(load="much"), ("data.target=load",), "column 'load': 'much' is not a number"),
+        (lambda f: f.assign(load="much"), ("data.columns=[load]",), "column 'load': 'much' is not a number"),
         (
             lambda f: f.iloc[[0, 1, 1, 2, 3]],
             (),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -9,7 +10,7 @@ from forecast.data.files.cells import COVARIATES, TIME_OF_DAY, Cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.text import quote
 from forecast.system.arguments import quote_for_shell, write_value
-from forecast.system.errors import DataError
+from forecast.system.errors import DataError, TextColumns
 
 MAX_DROPPED, MAX_CODES = 20, 3
 """Largest numbers of columns that advice names in data.drop, and of texts in data.na_values."""
@@ -27,6 +28,13 @@ def refuse(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataError]) -
     """The error of a table of which some targets are not numbers, each with its own error."""
     if advice := describe_repeated_dates(cells, roles, list(refused)):
         return DataError(f"{cells.path}: {advice}")
+    error = _join_errors(cells, refused)
+    texts = sort_refused(cells, list(refused)).texts
+    return TextColumns(error, texts) if len(texts) == len(refused) else error
+
+
+def _join_errors(cells: Cells, refused: Mapping[str, DataError]) -> DataError:
+    """One error of all columns that are not numbers."""
     error = next(iter(refused.values()))
     if len(refused) == 1:
         return error
@@ -95,11 +103,20 @@ def _are_hours(name: str, column: pd.Series) -> bool:
     return bool(column.between(0, 24).all())
 
 
-def settings_for_texts(cells: Cells, refused: Sequence[str]) -> list[str]:
-    """Settings with which a table is read whose columns `refused` are not numbers; empty if there are none.
+class Refused(NamedTuple):
+    """Columns that are not numbers: with decimal commas, with some texts among numbers, and of texts alone.
 
-    Decimal commas are read, texts among numbers become missing values, and columns of texts are left out.
+    `codes` are the texts among numbers.
     """
+
+    commas: list[str]
+    mixed: list[str]
+    texts: list[str]
+    codes: list[str]
+
+
+def sort_refused(cells: Cells, refused: Sequence[str]) -> Refused:
+    """Sort the columns `refused`, which are not numbers, by their content."""
     columns = {name: cells.frame[name].dropna().astype("string").str.strip() for name in refused}
     commas = [name for name, texts in columns.items() if _has_decimal_commas(texts)]
     numbers = {
@@ -108,6 +125,15 @@ def settings_for_texts(cells: Cells, refused: Sequence[str]) -> list[str]:
     mixed = [name for name in refused if name not in commas and numbers[name].mean() > 0.5]
     texts = [name for name in refused if name not in (*commas, *mixed)]
     codes = sorted({code for name in mixed for code in columns[name][~numbers[name]]})
+    return Refused(commas, mixed, texts, codes)
+
+
+def settings_for_texts(cells: Cells, refused: Sequence[str]) -> list[str]:
+    """Settings with which a table is read whose columns `refused` are not numbers; empty if there are none.
+
+    Decimal commas are read, texts among numbers become missing values, and columns of texts are left out.
+    """
+    commas, _, texts, codes = sort_refused(cells, refused)
     if len(codes) > MAX_CODES or len(texts) > MAX_DROPPED:
         return []
     settings = {"data.na_values": codes, "data.drop": texts}

@@ -18,7 +18,7 @@ from forecast.data.files.timezone import place_in_time, without_zone
 from forecast.data.files.undated import number_dates
 from forecast.data.panel import TABLE_ID
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.errors import DataError
+from forecast.system.errors import DataError, TextColumns
 
 
 def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: ReadOptions) -> TableRows:
@@ -108,9 +108,10 @@ def _numbers(
             drop, covariates = " (data.drop)", COVARIATES
             if cells.path == FRAME:
                 drop, covariates = "", COVARIATES.replace("data.", "")
-            raise DataError(
-                f"{cells.path}: {what}", f": leave it out{drop}, or make it a covariate ({covariates})"
-            )
+            advice = f": leave it out{drop}, or make it a covariate ({covariates})"
+            error = DataError(f"{cells.path}: {what}", advice)
+            of_text = [other for other in roles.targets or () if is_text(table[other].type)]
+            raise TextColumns(error, of_text) if name in of_text else error
         column = table[name] if not pa.types.is_boolean(kind) else table[name].cast(pa.int8())
         _copy(column, pa.float64(), read[:, i])
         read[:, i] = options.blank(read[:, i])

@@ -101,6 +101,13 @@ class TableSource:
         other.steps, other._spacing = steps, Spacing(self.freq, steps, self.calendar)
         return other
 
+    def with_past_covariates(self: AnySource, columns: Sequence[str]) -> AnySource:
+        """The same source, of which these further columns are past covariates."""
+        other = copy.copy(self)
+        other.past_covariates = [*self.past_covariates, *columns]
+        other.roles = replace(self.roles, past=(*self.roles.past, *columns))
+        return other
+
     def with_optional(self: AnySource, columns: frozenset[str]) -> AnySource:
         """The same source, in which these columns may be absent: then all their values are missing."""
         other = copy.copy(self)

@@ -1,7 +1,7 @@
 """The examination of a panel before training."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from forecast.data import DataModule, Panel
 from forecast.data.files.table_source import TableSource
 from forecast.data.store.format import check_fits_memory
+from forecast.system.errors import TextColumns
 from forecast.tools.check import advice
 from forecast.tools.check.calendar_gaps import find_calendar_of_gaps
 from forecast.tools.check.categories import CategoryColumn, measure_categories
@@ -85,15 +86,19 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         DataError, ConfigError: as training does, except for splits that are too short.
     """
     stage("reading")
-    file, steps = choose_steps(data, read_panel(data))
+    file, texts = read_with_texts(data)
+    file, steps = choose_steps(data, file)
     stage("columns")
     parts = split_parts(file, data.options.split, data.options.scale_by)
     columns, by_series = measure_columns(file, parts)
     gaps = find_gaps(file)
     features = advice.suggest_features(file, choices)
-    useful = advice.suggest_columns([c for c in columns if c.name in file.targets], choices)
-    names = useful[0].value if useful else file.targets
-    panel = file.select_columns([*names, *file.past_covariates])
+    categories = measure_categories(file)
+    useful = [
+        *advice.suggest_texts([c for c in categories if c.name in texts], data.source, choices),
+        *advice.suggest_columns([c for c in columns if c.name in file.targets], choices),
+    ]
+    panel = choose_columns(file, useful)
     interpolated = interpolate(panel)
     targets = panel.targets if features.value == "M" else (choices.target or panel.targets[0],)
     stage("seasons")
@@ -119,7 +124,7 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         gaps=gaps,
         seeks_calendar=isinstance(data.source, TableSource),
         columns=columns,
-        categories=measure_categories(file),
+        categories=categories,
         series=measure_series(file, gaps, by_series, parts, chosen),
         targets=tuple(targets),
         seasons=seasons,
@@ -130,6 +135,27 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         settings=settings,
         baselines=baselines,
     )
+
+
+def read_with_texts(data: DataModule) -> tuple[Panel, Sequence[str]]:
+    """The panel of `data`, and its columns of text without another role, which are read as past covariates."""
+    try:
+        return read_panel(data), ()
+    except TextColumns as error:
+        source, is_chosen = data.source, data.options.target in error.names
+        if not isinstance(source, TableSource) or source.roles.targets is not None or is_chosen:
+            raise
+        data.source = source.with_past_covariates(error.names)
+        return read_panel(data), error.names
+
+
+def choose_columns(file: Panel, settings: Sequence[Setting]) -> Panel:
+    """The columns of the file that a training with these settings reads."""
+    values = {setting.key: setting.value for setting in settings}
+    left_out = values.get("data.drop", ())
+    past = [name for name in file.past_covariates if name not in left_out]
+    panel = file.select_columns([*values.get("data.columns", file.targets), *past])
+    return replace(panel, texts={name: t for name, t in panel.texts.items() if name not in left_out})
 
 
 def choose_steps(data: DataModule, panel: Panel) -> tuple[Panel, list[Setting]]:
