@@ -127,14 +127,18 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
 
 
 def unknown_key(key: str, known: dict[str, Any]) -> str:
-    """The message for an unknown key, with the nearest known keys."""
+    """The message for an unknown key, with the nearest known keys and groups."""
+    top = {name.split(".")[0] for name in known}
+    groups = {path.name for path in CONF.iterdir() if path.is_dir()} if "model" in top else set()
     by_last = {name.rsplit(".", 1)[-1]: name for name in known if not name.startswith("hydra.")}
     last = key.rsplit(".", 1)[-1]
     matches = [by_last[last]] if last in by_last else []
-    matches += [m for m in difflib.get_close_matches(key, known, n=2, cutoff=0.75) if m not in matches]
-    matches += [
-        by_last[m] for m in difflib.get_close_matches(last, by_last, n=2) if by_last[m] not in matches
-    ]
+    if last == key:
+        matches += difflib.get_close_matches(key, top | groups, n=2, cutoff=0.75)
+    if last != key or not matches:
+        matches += difflib.get_close_matches(key, known, n=2, cutoff=0.75)
+        matches += [by_last[m] for m in difflib.get_close_matches(last, by_last, n=2)]
+    matches = list(dict.fromkeys(matches))
     hint = f"; did you mean {' or '.join(matches[:3])}?" if matches else ""
     return f"{key}: there is no such key{hint} (--cfg job lists them all)"
 
