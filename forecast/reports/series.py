@@ -1,9 +1,10 @@
-"""Scores of each series, as a table and in lines for the terminal."""
+"""Scores of each series and of each window as tables, and of the series in lines for the terminal."""
 
 import pandas as pd
+import torch
 
 from forecast.data import DataModule
-from forecast.data.panel_labels import ID_COLUMN
+from forecast.data.panel_labels import ID_COLUMN, id_columns
 from forecast.evaluation.errors import SCORES, average
 from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR
 from forecast.evaluation.results import Results
@@ -26,6 +27,19 @@ def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame | None:
         table |= {f"{name}_{score}": average(score, scores[score], counts).numpy() for score in SCORES}
     frame = pd.DataFrame(table)
     return frame.dropna(subset=f"{MODEL}_mse").reset_index(drop=True)
+
+
+def tabulate_windows(data: DataModule, results: Results) -> pd.DataFrame:
+    """One row for each test window: its series if there are ids, `forecast_start`, and columns such as `model_mse`."""
+    windows = data.windows[data.tested_split]
+    index = torch.arange(len(windows))
+    errors = {
+        f"{name}_{score}": values[:, i].numpy()
+        for name, values in results.windows.items()
+        for i, score in enumerate(("mse", "mae"))
+    }
+    ids = id_columns(data.panel, windows.series(index).numpy())
+    return pd.DataFrame({**ids, "forecast_start": data.panel.dates(windows.origins(index).numpy()), **errors})
 
 
 def describe_series(table: pd.DataFrame, baseline: str) -> list[str]:

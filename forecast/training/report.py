@@ -8,20 +8,19 @@ from typing import Any
 import lightning as L
 import numpy as np
 import pandas as pd
-import torch
 from omegaconf import DictConfig
 from rich.console import Console
 
 from forecast.data import DataModule
 from forecast.data.even_spacing import spread
-from forecast.data.panel_labels import ID_COLUMN, describe_panel, id_columns
+from forecast.data.panel_labels import ID_COLUMN, describe_panel
 from forecast.evaluation.errors import SCORES
 from forecast.evaluation.names import BASELINES, MODEL, labels
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
 from forecast.reports import figures
-from forecast.reports.series import describe_series
+from forecast.reports.series import describe_series, tabulate_windows
 from forecast.reports.terminal import print_scores, which_windows
 from forecast.system import signals
 from forecast.system.files import atomic_file, write_json
@@ -102,21 +101,12 @@ def save_tables(run: RunReport) -> None:
     folder, data, results = run.folder, run.data, run.results
     steps = {f"{n}_{s}": e.by_step()[s].numpy() for n, e in results.errors.items() for s in ("mse", "mae")}
     variables = {f"{n}_{s}": e.by_variable()[s].numpy() for n, e in results.errors.items() for s in SCORES}
-    test = data.windows["test"]
-    each = {
-        f"{name}_{s}": values[:, i].numpy()
-        for name, values in results.windows.items()
-        for i, s in enumerate(("mse", "mae"))
-    }
     with atomic_file(folder / "errors_by_step.csv") as temporary:
         pd.DataFrame({"step": np.arange(1, data.pred_len + 1), **steps}).to_csv(temporary, index=False)
     with atomic_file(folder / "errors_by_variable.csv") as temporary:
         pd.DataFrame({"variable": data.target_columns, **variables}).to_csv(temporary, index=False)
     with atomic_file(folder / "errors_by_window.parquet") as temporary:
-        index = torch.arange(len(test))
-        ids = id_columns(data.panel, test.series(index).numpy())
-        starts = data.panel.dates(test.origins(index).numpy())
-        pd.DataFrame({**ids, "forecast_start": starts, **each}).to_parquet(temporary, index=False)
+        tabulate_windows(data, results).to_parquet(temporary, index=False)
     if run.by_series is not None:
         with atomic_file(folder / "errors_by_series.parquet") as temporary:
             run.by_series.to_parquet(temporary, index=False)

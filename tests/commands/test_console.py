@@ -28,7 +28,7 @@ def test_help_lists_every_command(tmp_path: Path) -> None:
     listed = [line.split()[0] for line in said.splitlines() if line.startswith("  ")]
     assert listed == [
         "backtest", "benchmark", "check", "compare", "convert", "dashboard", "evaluate", "explain", "export",
-        "predict", "serve", "train",
+        "monitor", "predict", "serve", "train",
     ]  # fmt: skip
     assert run(tmp_path, "--version").stdout == f"forecast {forecast.__version__}\n"
 

@@ -8,8 +8,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "forecast"
 COMMANDS = {
-    "backtest", "benchmark", "check", "compare", "convert", "dashboard", "evaluate", "explain", "export", "predict",
-    "serve", "train",
+    "backtest", "benchmark", "check", "compare", "convert", "dashboard", "evaluate", "explain", "export", "monitor",
+    "predict", "serve", "train",
 }  # fmt: skip
 LAYERS = [  # a part imports from lower layers only, and nothing of its neighbours in the same layer
     {"attention", "system"},

@@ -1,0 +1,56 @@
+"""Body of `python -m forecast.monitor`: errors of a model on newer rows beside those of its test."""
+
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from forecast.cli.compose import check_checkpoint
+from forecast.data import DataModule
+from forecast.evaluation.results import Tested
+from forecast.inference.evaluate import evaluate
+from forecast.inference.forecasters import find_unread_columns, list_forecasters
+from forecast.inference.model import TrainedModel, load
+from forecast.reports import figures
+from forecast.reports.series import tabulate_windows
+from forecast.system.errors import ConfigError
+from forecast.system.files import check_output_files, write_json
+from forecast.tools.monitor.drift import measure_drift
+from forecast.tools.monitor.report import Findings, describe, draw
+from forecast.tools.monitor.verdict import judge
+from forecast.tools.monitor.windows import Period, find_end, keep_windows_after, read_test
+from forecast.training import lightning_warnings
+
+
+def monitor(config: DictConfig) -> None:
+    """Print what the newer rows show, and write it as JSON with a picture."""
+    check_checkpoint(config)
+    file = Path(config.output).expanduser()
+    if file.suffix != ".json":
+        raise ConfigError(f"output={config.output}: give a name that ends in .json")
+    check_output_files(file, file.with_suffix(".png"), overwrite=config.overwrite)
+    if not config.data.get("path"):
+        raise ConfigError("data.path=null: name the file with the newer rows")
+    lightning_warnings.filter_messages()
+    found = examine(load(config.checkpoint), OmegaConf.to_container(config.data))  # type: ignore[arg-type]
+    print(*describe(found), sep="\n")
+    write_json(file, found.content())
+    figures.save(draw(found), file.with_suffix(".png"))
+    print(f"saved      {file}, {file.with_suffix('.png')}")
+
+
+def examine(model: TrainedModel, given: dict[str, Any]) -> Findings:
+    """Score the forecasts of the rows after the test, and compare them with the test."""
+    test = read_test(model)
+    data: DataModule = model.data({**given, "split": "test"}, find_unread_columns(list_forecasters(model)))
+    keep_windows_after(data, find_end(model, test))
+    content, results = evaluate(model, data)
+    newer = Period.of_windows(tabulate_windows(data, results), model.pred_len, model.freq)
+    return Findings(
+        model=model,
+        test=test,
+        newer=newer,
+        verdict=judge(newer, test),
+        coverage=Tested.read(content).coverage,
+        drift=measure_drift(data),
+    )

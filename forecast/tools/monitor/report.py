@@ -1,0 +1,159 @@
+"""The findings of `forecast.monitor`: lines for the terminal, JSON and a picture."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from forecast.evaluation.names import LABELS, MODEL
+from forecast.evaluation.significance import LossDifference
+from forecast.inference.model import TrainedModel
+from forecast.reports.figures import BASELINE_COLOURS, MODEL_COLOUR, format_dates, style_axis, subplots
+from forecast.tools.monitor.drift import Drift
+from forecast.tools.monitor.verdict import Advice, Verdict
+from forecast.tools.monitor.windows import Period
+
+MAX_COLUMNS = 5
+"""Number of columns whose drift the terminal shows."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the newer rows show.
+
+    Attributes:
+        model: the model.
+        test, newer: errors in the test and on the newer rows.
+        verdict: the tests of the difference.
+        coverage: share of the newer values in each interval, by method and level.
+        drift: of each column.
+    """
+
+    model: TrainedModel
+    test: Period
+    newer: Period
+    verdict: Verdict
+    coverage: dict[str, dict[str, float]]
+    drift: dict[str, Drift]
+
+    def content(self) -> dict[str, Any]:
+        """The findings in values that JSON can hold."""
+        verdict = self.verdict
+        return {
+            "checkpoint": str(self.model.path),
+            "advice": verdict.advice,
+            "baseline": verdict.baseline,
+            "periods": {
+                name: {
+                    "first": str(period.dates[0]),
+                    "last": str(period.dates[-1]),
+                    "origins": len(period.dates),
+                    "mse": {each: float(losses.mean()) for each, losses in period.mse.items()},
+                }
+                for name, period in (("test", self.test), ("newer", self.newer))
+            },
+            "change_of_mse": describe_change(verdict.error),
+            "excess_over_baseline": describe_change(verdict.excess),
+            "coverage": {"test": self.model.test.coverage if self.model.test else {}, "newer": self.coverage},
+            "drift": {name: drift._asdict() for name, drift in self.drift.items()},
+        }
+
+
+def describe_change(change: LossDifference) -> dict[str, Any]:
+    """A change with its 95% interval and p-value; null where there are too few rows."""
+    has_test = bool(change.degrees_of_freedom)
+    return {
+        "mean": change.mean,
+        "interval": list(change.interval()) if has_test else None,
+        "p": change.p_value if has_test else None,
+    }
+
+
+def describe(found: Findings) -> list[str]:
+    """Lines for the terminal."""
+    test, newer, verdict = found.test, found.newer, found.verdict
+    baseline = LABELS[verdict.baseline]
+    lines = [
+        f"test       {span(test)}",
+        f"newer      {span(newer)}",
+        f"MSE        {newer.mse[MODEL].mean():.3f}, in the test {test.mse[MODEL].mean():.3f}: "
+        f"{relative(verdict.error, test.mse[MODEL].mean())}",
+        f"           {baseline} forecast: {newer.mse[verdict.baseline].mean():.3f}, in the test "
+        f"{test.mse[verdict.baseline].mean():.3f}",
+    ]
+    for method, levels in found.coverage.items():
+        before = found.model.test.coverage.get(method, {}) if found.model.test else {}
+        lines += [
+            f"coverage   the {level}% interval ({method}) covers {share:.1%}, in the test {before[level]:.1%}"
+            for level, share in levels.items()
+            if level in before and np.isfinite(share)
+        ]
+    for number, (name, drift) in enumerate(list(found.drift.items())[:MAX_COLUMNS]):
+        lines.append(
+            f"{'' if number else 'inputs':<10} {name}: mean {drift.mean:+.2f}, "
+            f"standard deviation {drift.deviation:.2f} (training: 0 and 1)"
+        )
+    return [*lines, f"verdict    {explain(verdict)}"]
+
+
+def span(period: Period) -> str:
+    """The dates of a period."""
+    return f"{len(period.dates):,} origins, {period.dates[0]} to {period.dates[-1]}"
+
+
+def relative(change: LossDifference, before: float) -> str:
+    """A change relative to the loss before it, with its interval."""
+    if not change.degrees_of_freedom or not before:
+        return f"{change.mean:+.3f}"
+    low, high = (bound / before for bound in change.interval())
+    return f"{change.mean / before:+.1%} [{low:+.1%}, {high:+.1%}]"
+
+
+def explain(verdict: Verdict) -> str:
+    """The advice in a sentence."""
+    baseline = LABELS[verdict.baseline]
+    return {
+        Advice.KEEP: "keep the model: its errors have not grown beyond chance",
+        Advice.RETRAIN: (
+            f"train again: the errors have grown (p {verdict.error.p_value:.2g}), and by more than those of the "
+            f"{baseline} forecast (p {verdict.excess.p_value:.2g})"
+        ),
+        Advice.HARDER: (
+            f"keep the model: the errors have grown (p {verdict.error.p_value:.2g}), but no more than those of the "
+            f"{baseline} forecast: the newer rows are harder"
+        ),
+        Advice.UNKNOWN: "too few newer rows to tell: repeat this when there are more",
+    }[verdict.advice]
+
+
+def draw(found: Findings) -> Figure:
+    """Draw the squared errors of the model and the baseline over the test and the newer rows, as running means."""
+    figure, axis = subplots(figsize=(9, 3.6))
+    names = {MODEL: "model", found.verdict.baseline: LABELS[found.verdict.baseline]}
+    for period in (found.test, found.newer):
+        width = max(1, min(period.overlap, len(period.dates) // 4))
+        for name, label in names.items():
+            running = np.convolve(period.mse[name], np.full(width, 1 / width), "valid")
+            middle = period.dates[width // 2 :][: len(running)]
+            axis.plot(
+                middle, running, color=BASELINE_COLOURS.get(label, MODEL_COLOUR),
+                label=label if period is found.test else None, linewidth=1.2,
+            )  # fmt: skip
+            mean = float(period.mse[name].mean())
+            axis.hlines(
+                mean, period.dates[0], period.dates[-1], color=BASELINE_COLOURS.get(label, MODEL_COLOUR),
+                linewidth=0.8, linestyle=":",
+            )  # fmt: skip
+    axis.axvline(found.newer.dates[0], color="#999999", linewidth=0.8)
+    axis.set_ylim(bottom=0)
+    axis.set_ylabel("MSE (scaled)")
+    axis.set_title(
+        "squared error by the date of the forecast: test, and newer rows after the line; dotted: means",
+        fontsize=10,
+    )
+    style_axis(axis)
+    format_dates(axis, 3, 10)
+    axis.legend(frameon=False)
+    figure.tight_layout()
+    return figure

@@ -1,0 +1,81 @@
+"""Whether a model should be trained again: tests of its errors in two periods."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from forecast.evaluation.names import MODEL
+from forecast.evaluation.significance import LossDifference, compare_periods
+from forecast.tools.monitor.windows import Period
+
+LEVEL = 0.05
+"""Probability of advice to train again although nothing has changed."""
+
+
+UNFITTED = ("naive", "seasonal_naive")
+"""The baselines without parameters."""
+
+
+class Advice(StrEnum):
+    """What to do with a model."""
+
+    KEEP = "keep"
+    """Its errors have not grown beyond chance."""
+    RETRAIN = "retrain"
+    """Its errors have grown, and more than those of the baseline."""
+    HARDER = "harder"
+    """Its errors have grown, but no more than those of the baseline."""
+    UNKNOWN = "unknown"
+    """There are too few forecasts to tell."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The change from the test to the newer rows.
+
+    Attributes:
+        baseline: see `choose_baseline`.
+        error: change of the MSE of the model.
+        excess: how much the MSE of the model is above what it would be if it had changed by the factor by which that of
+            the baseline has changed.
+    """
+
+    baseline: str
+    error: LossDifference
+    excess: LossDifference
+
+    @property
+    def advice(self) -> Advice:
+        """What to do. A model whose errors have not changed is to be trained again with probability `LEVEL` at most."""
+        if not self.error.degrees_of_freedom:
+            return Advice.UNKNOWN
+        if not is_larger(self.error):
+            return Advice.KEEP
+        return Advice.RETRAIN if is_larger(self.excess) else Advice.HARDER
+
+
+def is_larger(change: LossDifference) -> bool:
+    """Whether the loss has grown beyond chance."""
+    return change.mean > 0 and change.p_value < LEVEL
+
+
+def choose_baseline(test: Period) -> str:
+    """The baseline with the lowest MSE in the test among those that are not fitted: they do not age as a model does."""
+    return min(UNFITTED, key=lambda name: test.mse[name].mean())
+
+
+def judge(newer: Period, test: Period) -> Verdict:
+    """Compare two periods.
+
+    With r = MSE of the model / MSE of the baseline in the test, the excess is the mean of model − r · baseline over the
+    newer windows; over those of the test it is 0. The variance of both periods counts, because r is estimated.
+    """
+    baseline = choose_baseline(test)
+    naive = test.mse[baseline].mean()
+    ratio = float(test.mse[MODEL].mean() / naive) if naive else 0.0
+    excess = [period.mse[MODEL] - ratio * period.mse[baseline] for period in (newer, test)]
+    overlaps = newer.overlap, test.overlap
+    return Verdict(
+        baseline,
+        compare_periods(newer.mse[MODEL], test.mse[MODEL], *overlaps),
+        compare_periods(excess[0], excess[1], *overlaps),
+    )

@@ -1,0 +1,72 @@
+"""`python -m forecast.monitor`: the errors on newer rows beside those of the test."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.support.commands import answer, train_here
+from tests.support.csv_files import write_csv
+
+ROWS = 400
+FIRST_NEWER = "2024-01-17 16:00:00"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with load.csv of 400 rows, newer.csv that goes on for 300 rows, and two runs, one of them refitted."""
+    folder = tmp_path_factory.mktemp("monitor")
+    write_csv(folder / "newer.csv", rows=ROWS + 300)
+    pd.read_csv(folder / "newer.csv").iloc[:ROWS].to_csv(folder / "load.csv", index=False)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, refit in (("run", "null"), ("refitted", "full")):
+            options = ("trainer.max_epochs=1", "logger=[]", f"refit={refit}", f"hydra.run.dir=runs/{name}")
+            assert train_here(patch, folder, *options) == 0
+    return folder
+
+
+def test_the_forecasts_after_the_test_are_scored(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    assert answer(monkeypatch, "monitor", place, "checkpoint=runs/run", "data.path=newer.csv") == 0
+    lines = capsys.readouterr().out.splitlines()
+    found = json.loads((place / "monitor.json").read_text())
+    assert found["periods"]["newer"]["first"] == FIRST_NEWER
+    assert found["periods"]["newer"]["origins"] == 300 - 5 + 1
+    pd.read_csv(place / "newer.csv").iloc[ROWS - 168 :].to_csv(place / "only_newer.csv", index=False)
+    command = ("checkpoint=runs/run", "data.path=only_newer.csv", "output=e.json")
+    assert answer(monkeypatch, "evaluate", place, *command) == 0
+    scores = json.loads((place / "e.json").read_text())
+    assert found["periods"]["newer"]["mse"]["model"] == pytest.approx(scores["test"]["mse"], rel=1e-5)
+    assert found["coverage"]["newer"]["conformal"]["80"] == scores["intervals"]["conformal"]["80"]["coverage"]
+    metrics = json.loads((place / "runs" / "run" / "metrics.json").read_text())
+    assert found["periods"]["test"]["mse"]["model"] == pytest.approx(metrics["test"]["mse"], rel=1e-5)
+    assert found["advice"] in ("keep", "retrain", "harder")
+    assert any(line.startswith("verdict    ") for line in lines)
+    assert set(found["drift"]) == {"load", "temperature"}
+    assert (place / "monitor.png").stat().st_size > 10_000
+
+
+def test_rows_that_a_refit_has_seen_are_not_scored(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ("checkpoint=runs/refitted", "data.path=newer.csv", "output=refitted.json")
+    assert answer(monkeypatch, "monitor", place, *command) == 0
+    found = json.loads((place / "refitted.json").read_text())
+    assert found["checkpoint"].endswith("refit.ckpt")
+    assert found["periods"]["newer"]["first"] == FIRST_NEWER
+
+
+def test_what_cannot_be_monitored_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    for arguments, words in {
+        ("checkpoint=runs/run",): "data.path=null: name the file with the newer rows",
+        (
+            "checkpoint=runs/run",
+            "data.path=load.csv",
+        ): "fewer than 5 rows follow 2024-01-17 15:00:00, the last date",
+        ("checkpoint=runs/run", "data.path=newer.csv", "output=a.csv"): "give a name that ends in .json",
+        ("checkpoint=runs/run/checkpoints/copy.ckpt", "data.path=newer.csv"): "no such checkpoint file",
+    }.items():
+        assert answer(monkeypatch, "monitor", place, *arguments, "overwrite=true") == 2
+        message = capsys.readouterr().err
+        assert words in message
+        assert len(message.splitlines()) == 1
