@@ -14,7 +14,8 @@ def describe_test(found: Forecast) -> list[str]:
     if model.test is None:
         return []
     if name != MODEL:
-        return [f"test       {compare(model.test, name, MODEL)}"]
+        unknown = ["the coverage of its intervals was not measured"] if found.low else []
+        return [f"test       {line}" for line in (compare(model.test, name, MODEL), *unknown)]
     best = model.test.best_baseline
     lines = [compare(model.test, MODEL, best)]
     if model.test.mse[best] < model.test.mse[MODEL] and change_of(model.test, best, MODEL) != "0.0%":

@@ -12,6 +12,7 @@ from forecast.data.panel_labels import id_columns, of_series
 from forecast.evaluation.backtest import Backtest
 from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR, labels
 from forecast.reports import figures
+from forecast.reports.backtest_verdict import compare_with_baseline
 from forecast.reports.terminal import describe_interval
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import format_column
@@ -69,7 +70,7 @@ def tabulate_forecasts(found: Backtest) -> pd.DataFrame:
 
 def summarize_backtest(found: Backtest) -> dict[str, Any]:
     """The content of backtest.json."""
-    scores = tabulate_scores(found)
+    scores, verdict = tabulate_scores(found), compare_with_baseline(found)
     return {
         "data": found.title,
         "attention": found.attention,
@@ -81,6 +82,9 @@ def summarize_backtest(found: Backtest) -> dict[str, Any]:
         "trainings": [str(date) for date in found.known_until],
         "model": scores.pop(MODEL),
         "baselines": scores,
+        "best_baseline": verdict.best_baseline,
+        "verdict": verdict.sentence,
+        "p_value": verdict.difference.adjusted_p_value,
         "intervals": {method: sums.compute() for method, sums in found.intervals.items()},
         "notes": found.notes,
     }
@@ -135,6 +139,7 @@ def print_backtest(folder: Path, found: Backtest) -> None:
                 console.print(f"interval   {level}%, {method}, {describe_interval(score)}")
     for note in found.notes:
         console.print(f"note       {note}")
+    console.print(f"verdict    {compare_with_baseline(found).sentence}")
     console.print(f"saved in {folder}")
 
 

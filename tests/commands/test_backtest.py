@@ -16,6 +16,7 @@ from forecast import load
 from forecast.cli.main import main_with_run_folder
 from forecast.commands.backtest import backtest as task
 from forecast.evaluation.adaptive import adapt
+from forecast.evaluation.significance import diebold_mariano
 from tests.support.commands import SMALL, TINY, answer, finish, only, start, train_here, workplace
 from tests.support.csv_files import write_csv
 from tests.support.long_files import LENGTHS, long_frame
@@ -124,9 +125,16 @@ def test_origins_in_rows_that_the_model_has_seen_are_counted(
     assert note in capsys.readouterr().out
     assert content["notes"][0].startswith(note)
     shutil.rmtree(tmp_path / "runs")
-    content, *_ = read(backtest_here(tmp_path, *given, "steps=60"))
+    content, errors, _ = read(backtest_here(tmp_path, *given, "steps=60"))
     assert (content["origins_in_training_rows"], content["origins_in_validation_rows"]) == (0, 0)
     assert content["notes"] == []
+    assert f"verdict    {content['verdict']}" in capsys.readouterr().out
+    best = content["best_baseline"]
+    less = 1 - content["model"]["mse"] / content["baselines"][best]["mse"]
+    assert f"{abs(less):.1%} {'less' if less > 0 else 'more'} MSE than" in content["verdict"]
+    losses = (errors[f"{name}_mse"].to_numpy() for name in ("model", best))
+    tested = diebold_mariano(*losses, overlap=1, comparisons=3)
+    assert content["p_value"] == pytest.approx(tested.adjusted_p_value)
 
 
 @pytest.fixture(scope="module")

@@ -194,3 +194,4 @@ def test_the_lines_repeat_what_the_test_found(
     assert "naive in place of the trained model: repeats the last value" in out
     assert "80%, adaptive, moved by the errors of 90 earlier forecasts" in out
     assert "interval covered" not in out  # the test measured no intervals of baselines
+    assert "the coverage of its intervals was not measured" in out

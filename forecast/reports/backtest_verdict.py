@@ -1,0 +1,69 @@
+"""The verdict of a backtest: whether the model or the best baseline is better, and whether that is significant."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64
+
+from forecast.evaluation.backtest import Backtest
+from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR
+from forecast.evaluation.significance import LossDifference, diebold_mariano, sum_losses_by_date
+
+SIGNIFICANT = 0.05
+"""Adjusted p-values below this are significant."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The comparison of the model with the best baseline.
+
+    Attributes:
+        best_baseline: the baseline with the lowest MSE.
+        change: MSE of the model relative to that of the best baseline, minus 1; NaN if the baseline has no error.
+        difference: the Diebold-Mariano test of the two, corrected for the choice among the baselines.
+    """
+
+    best_baseline: str
+    change: float
+    difference: LossDifference
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        baseline, p_value = LABELS[self.best_baseline], self.difference.adjusted_p_value
+        if math.isnan(self.change):
+            return f"{baseline} had no error"
+        if abs(self.change) <= SAME_ERROR:
+            return f"the model and {baseline}, the best baseline, had the same MSE"
+        less = "less" if self.change < 0 else "more"
+        found = f"the model had {abs(self.change):.1%} {less} MSE than {baseline}, the best baseline"
+        if math.isnan(p_value):
+            return f"{found}; there are too few origins to test whether that is significant"
+        is_not = "" if p_value < SIGNIFICANT else " not"
+        return f"{found}; the difference is{is_not} significant (Diebold-Mariano test, p = {p_value:.2g})"
+
+
+def compare_with_baseline(found: Backtest) -> Verdict:
+    """Compare the model of a backtest with the baseline of the lowest MSE.
+
+    The loss of an origin is its sum of squared errors, divided by the mean number of true values of an origin, so that
+    the mean of the losses is the MSE. Origins of several series on the same date count as one observation.
+    """
+    mse = {name: errors.scores()["mse"] for name, errors in found.errors.items()}
+    best = min(LABELS, key=lambda name: mse[name])
+    change = mse[MODEL] / mse[best] - 1 if mse[best] > 0 else math.nan
+    # origins of several series may start one step apart, whatever the stride
+    stride = 1 if found.panel.has_ids else found.origins.stride
+    overlap = math.ceil(found.truth.shape[1] / stride)
+    model, baseline = sum_errors(found, MODEL), sum_errors(found, best)
+    return Verdict(best, change, diebold_mariano(model, baseline, overlap, comparisons=len(LABELS)))
+
+
+def sum_errors(found: Backtest, name: str) -> Float64[np.ndarray, " observations"]:
+    """The losses of a forecaster in chronological order."""
+    counts = np.isfinite(found.truth).sum((1, 2))
+    squares = np.where(np.isfinite(found.truth), found.scaled_errors(name), 0.0) ** 2
+    has_truth = counts > 0
+    losses = (squares.sum((1, 2)) / counts[has_truth].mean())[has_truth]
+    return sum_losses_by_date(losses, found.origins.positions[has_truth])

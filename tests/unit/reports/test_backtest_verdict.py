@@ -1,0 +1,27 @@
+"""The verdict of a backtest in one sentence."""
+
+import math
+
+import pytest
+
+from forecast.evaluation.significance import LossDifference
+from forecast.reports.backtest_verdict import Verdict
+
+CLEAR, UNCLEAR = LossDifference(-1.0, 0.01, 20.0, 3), LossDifference(-1.0, 1.0, 20.0, 3)
+UNTESTED = LossDifference(-1.0, math.nan, 0.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "difference", "says"),
+    [
+        (-0.2, CLEAR, "had 20.0% less MSE than linear baseline, the best baseline; the difference is significant"),
+        (0.2, UNCLEAR, "had 20.0% more MSE than linear baseline, the best baseline; the difference is not significant"),
+        (-0.2, UNTESTED, "less MSE than linear baseline, the best baseline; there are too few origins to test"),
+        (5e-5, CLEAR, "the model and linear baseline, the best baseline, had the same MSE"),
+        (math.nan, UNTESTED, "linear baseline had no error"),
+    ],
+)  # fmt: skip
+def test_the_verdict_says_which_is_better_and_whether_that_is_significant(
+    change: float, difference: LossDifference, says: str
+) -> None:
+    assert says in Verdict("linear", change, difference).sentence
