@@ -38,5 +38,8 @@ If only the linear model was kept, it can be the linear baseline up to round-off
 
 
 def labels(attention: str) -> dict[str, str]:
-    """Labels of the model of this attention type (or `mlp`) and of the baselines, in figures."""
-    return {MODEL: f"{attention} model", **LABELS}
+    """Labels of the model of this attention type (or `mlp`) and of the baselines, in figures.
+
+    With attention=linear it is "model (linear)": a "linear model" is what the linear baseline fits.
+    """
+    return {MODEL: f"model ({attention})", **LABELS}
