@@ -11,6 +11,7 @@ import torch
 
 from forecast import Model, load
 from forecast.inference.forecasters import choose_forecaster
+from forecast.inference.frames import panel_of_frame
 from forecast.inference.predict import predict
 from forecast.system.errors import ConfigError, DataError
 from tests.support.commands import TINY, answer, only, train
@@ -199,7 +200,7 @@ def trained_on_table(tmp_path: Path) -> Model:
 def test_a_model_of_many_series_forecasts_a_table(model: Model, frame: pd.DataFrame) -> None:
     """As it forecasts a series that it was not trained on."""
     one = frame.loc[frame["unique_id"] == "a"].assign(unique_id="new")
-    panel = model.panel_of(one)
+    panel = panel_of_frame(choose_forecaster(model), one)
     table = replace(panel, ids=pd.Index([""]), static=panel.static.set_axis([""]))
     assert not table.has_ids
     found = predict(choose_forecaster(model, None), table).frame()
