@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.signal
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from forecast.data.calendars import Calendar
 from forecast.data.time_features import parse_frequency, rows_in
@@ -190,9 +189,10 @@ def autocorrelation(
     """Autocorrelation of each column without its linear trend, at lags 0 … `lags`; zeros for a constant column."""
     size = 1 << (len(values) + lags - 1).bit_length()  # padded, so that no lag wraps around
     result = np.zeros((lags + 1, values.shape[1]))
+    steps = np.arange(len(values))
     for number, column in enumerate(values.T):
         if np.ptp(column) > 0:
-            spectrum = np.fft.rfft(scipy.signal.detrend(column), size)
+            spectrum = np.fft.rfft(column - np.polynomial.Polynomial.fit(steps, column, 1)(steps), size)
             raw = np.fft.irfft(np.abs(spectrum) ** 2, size)[: lags + 1]
             result[:, number] = raw / raw[0] if raw[0] > 0 else 0
     return result
@@ -204,9 +204,34 @@ def autocorrelation_peaks(values: Float64[np.ndarray, "rows columns"]) -> list[i
     if longest < 3:
         return []
     mean = autocorrelation(values, min(longest + 1, len(values) - 1)).mean(1)
-    peaks, found = scipy.signal.find_peaks(mean, prominence=PROMINENCE, height=PROMINENCE)
-    best = np.argsort(found["prominences"])[::-1][:MAX_PEAKS]
+    peaks = find_peaks(mean)
+    prominences = np.array([measure_prominence(mean, peak) for peak in peaks.tolist()])
+    is_peak = (mean[peaks] >= PROMINENCE) & (prominences >= PROMINENCE)
+    peaks, prominences = peaks[is_peak], prominences[is_peak]
+    best = np.argsort(prominences)[::-1][:MAX_PEAKS]
     return sorted(int(lag) for lag in peaks[best] if lag > 1)
+
+
+def find_peaks(values: Float64[np.ndarray, " rows"]) -> Int64[np.ndarray, " peaks"]:
+    """Positions of the local maxima; of equal neighbours, the middle one. The ends are none.
+
+    As `scipy.signal.find_peaks`, whose import takes more time than the rest of `forecast.check`.
+    """
+    first = np.flatnonzero(np.diff(values, prepend=np.nan) != 0)  # of each run of equal values
+    last = np.append(first[1:], len(values)) - 1
+    levels = values[first]
+    inner = np.arange(1, len(first) - 1)
+    is_peak = (levels[inner - 1] < levels[inner]) & (levels[inner + 1] < levels[inner])
+    return ((first + last) // 2)[inner[is_peak]].astype(np.int64)
+
+
+def measure_prominence(values: Float64[np.ndarray, " rows"], peak: int) -> float:
+    """How far one must descend from a peak to reach a higher value, or an end."""
+    higher = np.flatnonzero(values > values[peak])
+    before, after = higher[higher < peak], higher[higher > peak]
+    left = values[before[-1] if len(before) else 0 : peak + 1].min()
+    right = values[peak : after[0] + 1 if len(after) else len(values)].min()
+    return float(values[peak] - max(left, right))
 
 
 def _mean(by_column: Float64[np.ndarray, " columns"]) -> float:
