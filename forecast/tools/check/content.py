@@ -30,6 +30,7 @@ def collect_findings(found: Diagnosis, typed: Mapping[str, Any]) -> dict[str, An
             "gaps": gaps_to_dict(found.gaps),
             "columns": [to_dict(column) | {"notes": column.list_notes(longest)} for column in found.columns],
             "categories": found.categories,
+            "copies": found.copies,
             "seasons": [
                 {
                     "rows": season.rows,

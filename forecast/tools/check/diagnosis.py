@@ -14,6 +14,7 @@ from forecast.tools.check import advice
 from forecast.tools.check.calendar_gaps import find_calendar_of_gaps
 from forecast.tools.check.categories import CategoryColumn, measure_categories
 from forecast.tools.check.columns import Column, measure_columns
+from forecast.tools.check.copies import Copy, find_copies
 from forecast.tools.check.gaps import Gaps, find_gaps, interpolate
 from forecast.tools.check.lengths import HORIZON, PAST, suggest_lengths
 from forecast.tools.check.seasons import Season, find_seasons
@@ -41,6 +42,7 @@ class Diagnosis:
         seeks_calendar: whether a calendar is sought that the gaps follow, which is not done for a store.
         columns: facts about the columns of numbers of the file.
         categories: facts about its columns of text.
+        copies: columns that repeat another one, in the longest series.
         seasons: seasons of the targets, measured on the longest series; `by_column` holds the targets of one series
             after another.
         season_rows: number of rows in which seasons were searched.
@@ -57,6 +59,7 @@ class Diagnosis:
     seeks_calendar: bool
     columns: list[Column]
     categories: list[CategoryColumn]
+    copies: list[Copy]
     series: SeriesFacts
     targets: tuple[str, ...]
     seasons: list[Season]
@@ -125,6 +128,7 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         seeks_calendar=isinstance(data.source, TableSource),
         columns=columns,
         categories=categories,
+        copies=find_copies(last_rows(interpolated, longest[:1], range(len(panel.columns))), panel.columns),
         series=measure_series(file, gaps, by_series, parts, chosen),
         targets=tuple(targets),
         seasons=seasons,

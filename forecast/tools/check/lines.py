@@ -87,6 +87,24 @@ def describe_gaps(found: Diagnosis) -> list[str]:
     return lines
 
 
+def describe_copies(found: Diagnosis) -> list[str]:
+    """Name the columns that repeat another one: they add nothing to it, or hold what is not known yet."""
+    lines = []
+    for copy in found.copies:
+        rows = plural(abs(copy.shift), "row")
+        if copy.shift < 0:
+            lines.append(
+                f"{copy.name} holds {copy.source} of {rows} later: if it is not known in advance, leave it out "
+                f"(data.drop=[{copy.name}])"
+            )
+        else:
+            when = f" {rows} earlier" if copy.shift else ""
+            lines.append(
+                f"{copy.name} repeats {copy.source}{when}: it adds nothing (data.drop=[{copy.name}])"
+            )
+    return lines
+
+
 def describe_suspects(found: Diagnosis) -> list[str]:
     """Describe the numbers that are probably errors."""
     return [

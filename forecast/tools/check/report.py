@@ -12,6 +12,7 @@ from forecast.tools.check.columns import Column
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.lines import (
     describe_baselines,
+    describe_copies,
     describe_data,
     describe_gaps,
     describe_seasons,
@@ -37,6 +38,7 @@ def print_report(found: Diagnosis, typed: Mapping[str, Any]) -> None:
     if codes := [setting for setting in found.settings if setting.key == "data.na_values"]:
         print_section(console, "", [f"repeat the check: {write_command(typed, codes, 'check')}"])
     print_section(console, "suspect", describe_suspects(found))
+    print_section(console, "copies", describe_copies(found))
     console.print(tabulate_columns(found))
     print_section(console, "seasons", describe_seasons(found))
     print_section(console, "split", describe_split(found))

@@ -15,7 +15,9 @@ def test_peaks_and_prominences_are_those_of_scipy(seed: int) -> None:
         values = np.round(values)  # runs of equal values
     peaks, found = scipy.signal.find_peaks(values, prominence=0)
     assert find_peaks(values).tolist() == peaks.tolist()
-    np.testing.assert_allclose([measure_prominence(values, peak) for peak in peaks.tolist()], found["prominences"])
+    np.testing.assert_allclose(
+        [measure_prominence(values, peak) for peak in peaks.tolist()], found["prominences"]
+    )
 
 
 def test_a_constant_has_no_peak() -> None:

@@ -1,0 +1,53 @@
+"""Columns that repeat another column, in the same rows or some rows earlier or later."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64
+
+MAX_SHIFT = 48
+"""Largest number of rows by which a copy is sought to be shifted."""
+MAX_ROWS, MAX_COLUMNS = 5_000, 100
+"""Newest rows, and first columns, that are compared."""
+MIN_ROWS = 50
+"""Fewest rows in which copies are sought."""
+ROUND_OFF = 1e-4
+"""Largest 1 − correlation of a copy, of the changes from row to row: rounded numbers are copies too."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A column that repeats `source`, up to its unit: its value of a row is that of `source` `shift` rows earlier.
+
+    With a negative shift the column holds values of `source` from later rows.
+    """
+
+    name: str
+    source: str
+    shift: int
+
+
+def find_copies(values: Float64[np.ndarray, "rows columns"], names: Sequence[str]) -> list[Copy]:
+    """The columns that repeat an earlier column of the table, each with the smallest shift.
+
+    Changes from row to row are compared, because levels of slow columns are alike at any small shift.
+    """
+    changes = np.diff(values[-MAX_ROWS:, :MAX_COLUMNS], axis=0)
+    names = names[: changes.shape[1]]
+    if len(changes) < MIN_ROWS:
+        return []
+    changes = changes - changes.mean(0)
+    found: dict[str, Copy] = {}
+    for shift in sorted(range(-MAX_SHIFT, MAX_SHIFT + 1), key=abs):
+        if len(changes) - abs(shift) < MIN_ROWS:
+            continue
+        later, earlier = changes[max(shift, 0) :], changes[max(-shift, 0) :]
+        size = min(len(later), len(earlier))
+        later, earlier = later[:size], earlier[:size]
+        norms = np.linalg.norm(later, axis=0)[:, None] * np.linalg.norm(earlier, axis=0)
+        correlation = np.abs(later.T @ earlier) / np.where(norms > 0, norms, np.inf)
+        for copy, source in np.argwhere(correlation > 1 - ROUND_OFF).tolist():
+            if source < copy:
+                found.setdefault(names[copy], Copy(names[copy], names[source], shift))
+    return list(found.values())
