@@ -159,7 +159,7 @@ REFUSED = [
     settings("run_name=../../elsewhere", says="run_name=../../elsewhere is not a valid folder name; give another"),
     settings("run_name=${run_name}", says="run_name: Recursive interpolation detected"),
     settings("data.name='a\nb'", says="run_name=probsparse-a b-5-s1 is not a valid folder name; give another"),
-    settings("sede=1", says="sede: there is no such key; did you mean seed or data.seed or data.sheet? (--cfg job lists them all)"),
+    settings("sede=1", says="sede: there is no such key; did you mean seed? (--cfg job lists them all)"),
     settings("nowhere.key=1", says="nowhere.key: there is no such key (--cfg job lists them all)"),
     settings("seq_len", says="seq_len: cannot be read; write key=value; text that holds commas, brackets or spaces as \"key='the text'\""),
     settings("seq_len==5", says="seq_len==5: cannot be read; write key=value; text that holds commas, brackets or spaces as \"key='the text'\""),
