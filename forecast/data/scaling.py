@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data import transforms
@@ -96,25 +96,36 @@ def _fit_rows(
     kind: str, values: Float[np.ndarray, "rows columns"], columns: Sequence[str]
 ) -> tuple[PerColumn, PerColumn]:
     """Center and scale of each column from all of these rows."""
-    from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler  # takes a second to import
-
     empty = np.isnan(values).all(axis=0)
     if empty.any():
         raise DataError(
             f"no value of {columns[int(empty.argmax())]} in the training rows: leave the column out, or "
             "give another data.split"
         )
-    fitted = {"standard": StandardScaler, "minmax": MinMaxScaler, "robust": RobustScaler}[kind]().fit(values)
-    if kind == "standard":
-        center, scale = fitted.mean_, fitted.scale_
-    elif kind == "minmax":
-        center, scale = fitted.data_min_, 1 / fitted.scale_
+    values = values.astype(np.float64)
+    lowest, highest = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    if kind == "minmax":
+        center, scale = lowest, highest - lowest
+    elif kind == "robust":
+        low, center, high = np.nanpercentile(values, (25, 50, 75), axis=0)
+        scale = np.where(high > low, high - low, np.nanstd(values, axis=0))
     else:
-        low, high = np.nanpercentile(values, (25, 75), axis=0)
-        deviation = np.asarray(StandardScaler().fit(values).scale_)
-        center, scale = fitted.center_, np.where(high > low, np.asarray(fitted.scale_), deviation)
-    _warn_of_constant_columns(np.nanmin(values, axis=0) == np.nanmax(values, axis=0), columns)
-    return np.asarray(center, dtype=np.float64), np.asarray(scale, dtype=np.float64)
+        with np.errstate(over="ignore"):  # numbers that are too large are refused once they are scaled
+            center, variance = np.nanmean(values, axis=0), np.nanvar(values, axis=0)
+            scale = _standard_deviation(center, variance, np.isfinite(values).sum(0))
+    constant = (lowest == highest) | (scale == 0)
+    _warn_of_constant_columns(constant, columns)
+    return center, np.where(constant, 1.0, scale)
+
+
+def _standard_deviation(
+    mean: Float64[np.ndarray, "*shape"],
+    variance: Float64[np.ndarray, "*shape"],
+    count: Int64[np.ndarray, "*shape"],
+) -> Float64[np.ndarray, "*shape"]:
+    """The root of a variance; 0 for one that rounding alone can give a constant column, as in scikit-learn."""
+    rounding = count * np.finfo(np.float64).eps
+    return np.where(variance <= rounding * variance + (rounding * mean) ** 2, 0.0, np.sqrt(variance))
 
 
 def _fit_stored(
@@ -214,11 +225,7 @@ def _series_statistics(
             center = np.add.reduceat(np.nan_to_num(rows), starts) / each
             squares = np.nan_to_num((rows - np.repeat(center, lengths, axis=0)) ** 2)
             variance = np.add.reduceat(squares, starts) / each
-            # the variance that rounding alone can give a constant column, as in scikit-learn
-            rounding = each * np.finfo(np.float64).eps
-            scale = np.where(
-                variance <= rounding * variance + (rounding * center) ** 2, 0.0, np.sqrt(variance)
-            )
+            scale = _standard_deviation(center, variance, each)
     return np.nan_to_num(center), np.nan_to_num(np.where(lowest == highest, 0.0, scale))
 
 
