@@ -318,13 +318,17 @@ def test_useless_columns_are_left_out(monkeypatch, tmp_path: Path, capsys) -> No
 
 def test_a_failure_leaves_neither_file(monkeypatch, tmp_path: Path, capsys) -> None:
     table(300, "h", 24).to_csv(tmp_path / "my.csv", index=False)
-    for part in ("collect_findings", "save_figure", "write_json"):
+    for part in (
+        "commands.check.collect_findings",
+        "tools.check.figure.save_figure",
+        "commands.check.write_json",
+    ):
         with monkeypatch.context() as patch:
 
             def fail(*_: object) -> None:
                 raise OSError("no space left")
 
-            patch.setattr(f"forecast.commands.check.{part}", fail)
+            patch.setattr(f"forecast.{part}", fail)
             assert run(patch, tmp_path, "data.path=my.csv") == 2
         assert "no space left" in capsys.readouterr().err
         assert [path.name for path in tmp_path.iterdir()] == ["my.csv"]

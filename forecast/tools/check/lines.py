@@ -11,6 +11,9 @@ from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.gaps import Place, Stretch
 from forecast.tools.check.seasons import CYCLES, Season, calendar_periods
 
+MAX_COPIES = 5
+"""Largest number of columns that are named as copies."""
+
 
 def describe_data(found: Diagnosis) -> str:
     """Describe rows, columns, frequency and dates in one line."""
@@ -90,7 +93,7 @@ def describe_gaps(found: Diagnosis) -> list[str]:
 def describe_copies(found: Diagnosis) -> list[str]:
     """Name the columns that repeat another one: they add nothing to it, or hold what is not known yet."""
     lines = []
-    for copy in found.copies:
+    for copy in found.copies[:MAX_COPIES]:
         rows = plural(abs(copy.shift), "row")
         if copy.shift < 0:
             lines.append(
