@@ -26,7 +26,7 @@ def against_fused_softmax(role: str, lengths: list[int], repeats: int) -> list[R
             config_name="benchmark",
         )  # fmt: skip
         found = [row for row in measure_cases(config, "cpu") if row["backward"]]
-        full = next(row["median"] for row in found if row["kind"] == "full")
+        full = next(row["median"] for row in found if row["attention"] == "full")
         rows += [{**row, "role": role, "times_full": full / row["median"]} for row in found]
     return rows
 

@@ -71,7 +71,7 @@ def page(results: dict[str, Any]) -> str:
 
 def softmax(rows: list[dict[str, Any]]) -> list[str]:
     cells = [
-        [row["role"], f"{int(row['length']):,}", row["kind"], ms(row), f"{row['times_full']:.1f}"] for row in rows
+        [row["role"], f"{int(row['length']):,}", row["attention"], ms(row), f"{row['times_full']:.1f}"] for row in rows
     ]  # fmt: skip
     return markdown_table(["role", "length", "attention", "ms", "×"], cells)
 
@@ -85,17 +85,17 @@ def growth(found: dict[str, list[dict[str, Any]]]) -> list[str]:
     lengths = list(dict.fromkeys(row["length"] for row in found["rows"]))
     cells = []
     for fit in found["growth"]:
-        rows = [row for row in found["rows"] if row["kind"] == fit["kind"]]
+        rows = [row for row in found["rows"] if row["attention"] == fit["attention"]]
         if fit["backward"]:
             exponents = [f"{fit['time_exponent']:.2f}", f"{fit['memory_exponent']:.2f}"]
             each = [f"{1000 * r['median'] / r['batch']:.1f} / {r['peak_mib'] / r['batch']:.0f}" for r in rows]
-            cells.append([fit["kind"], *each, *exponents])
+            cells.append([fit["attention"], *each, *exponents])
     header = ["attention", *(f"{int(n):,}: ms / MiB" for n in lengths), "time exponent", "memory exponent"]
     return markdown_table(header, cells)
 
 
 def long(rows: list[dict[str, Any]]) -> list[str]:
-    cells = [[row["length"], row["kind"], f"{row['peak_mib']:,.0f}", ms(row)] for row in rows]
+    cells = [[row["length"], row["attention"], f"{row['peak_mib']:,.0f}", ms(row)] for row in rows]
     return markdown_table(["seq/label/pred", "attention", "peak MiB", "ms"], cells)
 
 

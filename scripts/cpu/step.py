@@ -26,14 +26,14 @@ GROUPS = {
 
 
 def training_step(
-    length: str, precision: str, kind: str = "probsparse", width: int = 512, *more: str
+    length: str, precision: str, attention: str = "probsparse", width: int = 512, *more: str
 ) -> Work:
     """Create a training step (forward, backward, Adam) with 8 heads and d_ff = 4 · d_model."""
     config = compose_config(
         "benchmark=model", f"model.d_model={width}", "model.n_heads=8", f"model.d_ff={4 * width}",
         f"precision={precision}", *more, config_name="benchmark",
     )  # fmt: skip
-    return make_work(config, Case(kind, length, backward=True), "cpu")
+    return make_work(config, Case(attention, length, backward=True), "cpu")
 
 
 def bfloat16_by_width(length: str, widths: list[int], repeats: int) -> list[dict[str, Any]]:
@@ -56,12 +56,14 @@ def compiled_step(length: str, precision: str, width: int, repeats: int) -> dict
     return {"length": length, "precision": precision, "eager": eager.median, "compiled": fast.median}
 
 
-def profiled_step(length: str, precision: str, kind: str = "probsparse", rounds: int = 5) -> dict[str, Any]:
+def profiled_step(
+    length: str, precision: str, attention: str = "probsparse", rounds: int = 5
+) -> dict[str, Any]:
     """Measure milliseconds by group of operators, and page faults, of a step at the size of the paper.
 
     An operator is counted without the operators that it calls.
     """
-    work = training_step(length, precision, kind)
+    work = training_step(length, precision, attention)
     seconds, faults = timed(work, rounds)
     with profile(activities=[ProfilerActivity.CPU]):  # the profiler allocates its own memory here
         work()
@@ -74,7 +76,7 @@ def profiled_step(length: str, precision: str, kind: str = "probsparse", rounds:
     return {
         "length": length,
         "precision": precision,
-        "kind": kind,
+        "attention": attention,
         "ms": 1000 * seconds,
         "faults": faults,
         "groups": groups,

@@ -72,11 +72,11 @@ def of_layer(part: dict[str, Any]) -> list[str]:
         "", "Growth with the length n of one sequence:", "",
     ]  # fmt: skip
     return lines + markdown_table(
-        ["kind", "time", "memory", "faster than full from"],
+        ["attention", "time", "memory", "faster than full from"],
         [
             [
-                g["kind"], f"n^{number(g['time_exponent'], 2)}", f"n^{number(g['memory_exponent'], 2)}",
-                "" if g["kind"] == REFERENCE else str(g["faster_than_full_from"] or "never here"),
+                g["attention"], f"n^{number(g['time_exponent'], 2)}", f"n^{number(g['memory_exponent'], 2)}",
+                "" if g["attention"] == REFERENCE else str(g["faster_than_full_from"] or "never here"),
             ]
             for g in part["growth"] if g["backward"]
         ],
@@ -111,7 +111,8 @@ def of_profile(part: dict[str, Any]) -> list[str]:
     ):
         for one in profiles:
             lines += [
-                "", f"**{one['kind']}**, {one['length']}, {what}: {one['ms']:.2f} ms for {one['tflop']:.3f} TFLOP, "
+                "",
+                f"**{one['attention']}**, {one['length']}, {what}: {one['ms']:.2f} ms for {one['tflop']:.3f} TFLOP, "
                 f"{one['tflop_per_second']:.1f} TFLOP/s. Busy {percent(one['busy_share'])} of the time; of that, "
                 f"matrix products {percent(one['products_share'])}, attention {percent(one['attention_share'])}.", "",
             ]  # fmt: skip
@@ -162,13 +163,13 @@ SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
 
 def by_length(rows: Rows, cell: Callable[[dict[str, Any], dict[str, Any]], str]) -> list[str]:
     """One line per length, one column per attention type; `cell` receives a row and the row of full attention."""
-    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    types = list(dict.fromkeys(row["attention"] for row in rows))
     lines = []
     for length in dict.fromkeys(row["length"] for row in rows):
-        here = {row["kind"]: row for row in rows if row["length"] == length}
+        here = {row["attention"]: row for row in rows if row["length"] == length}
         full = here.get(REFERENCE, {})
-        lines.append([length, *(cell(here[kind], full) if kind in here else "" for kind in kinds)])
-    return markdown_table(["length", *kinds], lines)
+        lines.append([length, *(cell(here[name], full) if name in here else "" for name in types)])
+    return markdown_table(["length", *types], lines)
 
 
 def one_cell(text: str) -> str:

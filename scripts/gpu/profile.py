@@ -56,7 +56,7 @@ def profile(config: DictConfig, case: workloads.Case) -> dict[str, Any]:
     attention = sum(milliseconds(e) for e in operators if "attention" in e.key)
     tflop = counted.get_total_flops() / 1e12
     return {
-        "kind": case.kind,
+        "attention": case.attention,
         "length": case.length,
         "ms": 1000 * spread.median,
         "tflop": tflop,

@@ -37,8 +37,8 @@ def training_steps(sizes: Sizes, length: str, repeats: int) -> list[Row]:
         peer = TransformersInformer(sizes, columns=COLUMNS, **windows)
         batch = random_batch(sizes, seq_len + 1, pred_len, COLUMNS)
         works[peer.name, precision] = step(peer, batch, precision)
-        for kind in ("probsparse", "full"):
-            works[f"ours, {kind}", precision] = our_step(sizes, kind, length, precision)
+        for attention in ("probsparse", "full"):
+            works[f"ours, {attention}", precision] = our_step(sizes, attention, length, precision)
     spreads = time_in_turn(list(works.values()), repeats)
     return [
         {"case": length, "model": model, "precision": precision, **asdict(spread)}
@@ -73,7 +73,7 @@ def step(peer: NeuralforecastInformer | TransformersInformer, batch: Batch, prec
     return train_step
 
 
-def our_step(sizes: Sizes, kind: str, length: str, precision: str) -> Work:
+def our_step(sizes: Sizes, attention: str, length: str, precision: str) -> Work:
     overrides = [
         "benchmark=model", f"precision={precision}", f"factor={FACTOR}",
         f"benchmark.batch_size={sizes.batch_size}", f"benchmark.n_features={COLUMNS}",
@@ -81,7 +81,7 @@ def our_step(sizes: Sizes, kind: str, length: str, precision: str) -> Work:
         f"model.dropout={sizes.dropout}", "model.encoder_layers=2", "model.decoder_layers=1",
     ]  # fmt: skip
     config = compose_config(*overrides, config_name="benchmark")
-    return make_work(config, Case(kind, length, backward=True), "cpu")
+    return make_work(config, Case(attention, length, backward=True), "cpu")
 
 
 def nystrom_layers(sizes: Sizes, length: int, landmarks: int, repeats: int) -> list[Row]:

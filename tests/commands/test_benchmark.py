@@ -65,15 +65,15 @@ def test_growth_and_crossing() -> None:
 
 
 def test_types_that_cannot_serve_a_role_are_omitted() -> None:
-    def kinds(role: str) -> set[str]:
+    def types(role: str) -> set[str]:
         return {
-            case.kind
+            case.attention
             for case in list_cases(compose_config(f"benchmark.role={role}", config_name="benchmark"))
         }
 
-    assert kinds("self") == {*ATTENTION_TYPES, NO_MIXING}
-    assert kinds("causal") == {*ATTENTION_TYPES, NO_MIXING} - {"nystrom"}
-    assert kinds("cross") == set(ATTENTION_TYPES) - {"fastformer"}
+    assert types("self") == {*ATTENTION_TYPES, NO_MIXING}
+    assert types("causal") == {*ATTENTION_TYPES, NO_MIXING} - {"nystrom"}
+    assert types("cross") == set(ATTENTION_TYPES) - {"fastformer"}
 
 
 @pytest.mark.parametrize("part", ["layer", "mixing"])
@@ -129,8 +129,8 @@ def test_the_command_leaves_a_table_and_a_picture(tmp_path: Path) -> None:
     (folder,) = (tmp_path / "runs").iterdir()
     content = json.loads((folder / "benchmark.json").read_text())
     rows = pd.read_csv(folder / "benchmark.csv")
-    assert len(rows) == len(content["rows"]) == 2 * 2 * 3  # passes, lengths, kinds with the floor
-    assert set(rows["kind"]) == {"full", "linear", NO_MIXING}
+    assert len(rows) == len(content["rows"]) == 2 * 2 * 3  # passes, lengths, types with the lower bound
+    assert set(rows["attention"]) == {"full", "linear", NO_MIXING}
     assert rows["batch"].tolist() == [6] * 6 + [2] * 6
     assert content["hardware"]["torch"] == torch.__version__
     assert (folder / "benchmark.png").stat().st_size > 10_000

@@ -34,7 +34,7 @@ def speed_rows(page: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize("name", PAGES)
 def test_times_faster_than_fused_softmax(name: str, cpu: dict) -> None:
     measured = {
-        (f"{int(row['length']):,}", row["kind"]): f"{row['times_full']:.1f}"
+        (f"{int(row['length']):,}", row["attention"]): f"{row['times_full']:.1f}"
         for row in cpu["softmax"]
         if row["role"] == "self"
     }
@@ -59,12 +59,12 @@ def test_times_faster_than_neuralforecast() -> None:
 
 def test_figures_in_the_text_of_the_performance_page(cpu: dict) -> None:
     causal = {
-        (row["length"], row["kind"]): f"{row['times_full']:.0f}"
+        (row["length"], row["attention"]): f"{row['times_full']:.0f}"
         for row in cpu["softmax"]
         if row["role"] == "causal"
     }
     short, long = (
-        [causal[length, kind] for kind in ("probsparse", "linear", "fastformer")]
+        [causal[length, attention] for attention in ("probsparse", "linear", "fastformer")]
         for length in ("2048", "8192")
     )
     published = [f"{r['times_published']:.1f}" for r in cpu["published"] if r["form"] == "shared"]

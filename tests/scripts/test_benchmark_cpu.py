@@ -44,7 +44,7 @@ def test_every_part_runs_and_is_on_the_page(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "cpu.json").read_text())
     assert results["quick"] is True
-    assert {row["kind"] for row in results["growth"]["rows"]} == {
+    assert {row["attention"] for row in results["growth"]["rows"]} == {
         "probsparse", "linear", "nystrom", "fastformer",
     }  # fmt: skip
     assert 0 < results["overlap"][0]["overlap"]["shared, training"] <= 1

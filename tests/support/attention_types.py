@@ -42,28 +42,34 @@ OPTIONS: list[tuple[type[Attention], dict[str, Any]]] = [
 ]
 
 
-def _name(kind: type[Attention], role: str, options: dict[str, Any]) -> str:
-    words = [kind.__name__.removesuffix("Attention"), role, *(str(value) for value in options.values())]
+def _name(attention_type: type[Attention], role: str, options: dict[str, Any]) -> str:
+    words = [
+        attention_type.__name__.removesuffix("Attention"),
+        role,
+        *(str(value) for value in options.values()),
+    ]
     return "-".join(words)
 
 
 CASES = [
-    pytest.param(kind, role, options, id=_name(kind, role, options))
-    for kind, options in OPTIONS
-    for role in sorted(kind.roles)
+    pytest.param(attention_type, role, options, id=_name(attention_type, role, options))
+    for attention_type, options in OPTIONS
+    for role in sorted(attention_type.roles)
 ]
 READING_CASES = [case for case in CASES if case.values[:2] != (NoneAttention, "cross")]
 """The cases whose output depends on the input: `none` in role cross returns a constant (test_controls.py)."""
 
 
-def reads_query(kind: type[Attention], role: str) -> bool:
+def reads_query(attention_type: type[Attention], role: str) -> bool:
     """Whether the output depends on the query: without projections of Q, only through the memory."""
-    return role != "cross" or not kind.only_values
+    return role != "cross" or not attention_type.only_values
 
 
-def build(kind: Callable[..., Attention], role: Role, options: dict[str, Any], **more: Any) -> Attention:
+def build(
+    attention_type: Callable[..., Attention], role: Role, options: dict[str, Any], **more: Any
+) -> Attention:
     torch.manual_seed(7)
-    return kind(D_MODEL, HEADS, role=role, **options, **more)
+    return attention_type(D_MODEL, HEADS, role=role, **options, **more)
 
 
 def inputs(role: Role, dtype: torch.dtype = torch.float64, length: int = QUERY_LEN) -> tuple[Tensor, Tensor]:

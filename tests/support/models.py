@@ -28,9 +28,9 @@ ATTENTION_TYPES: dict[str, type[Attention]] = {
 }
 
 
-def slots(kind: str, cross: str = "full") -> AttentionSlots:
-    """The three slots as conf/attention/<kind>.yaml fills them."""
-    make = ATTENTION_TYPES[kind]
+def slots(attention_type: str, cross: str = "full") -> AttentionSlots:
+    """The three slots as conf/attention/<attention_type>.yaml fills them."""
+    make = ATTENTION_TYPES[attention_type]
     decoder = "causal" if "causal" in make.roles else "self"
     return {
         "encoder": partial(make, role="self"),

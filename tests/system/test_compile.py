@@ -27,10 +27,10 @@ SIZES: dict[str, Any] = {
 }
 
 
-def check_compiled(kind, role, options, training, backend, monkeypatch):
+def check_compiled(attention_type, role, options, training, backend, monkeypatch):
     """One graph, the same output, and a gradient for every parameter."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks
-    layer = build(kind, role, options).train(training)
+    layer = build(attention_type, role, options).train(training)
     query, memory = inputs(role, torch.float32)
     compiled = torch.compile(layer, fullgraph=True, backend=backend)
     torch.manual_seed(1)
@@ -38,20 +38,20 @@ def check_compiled(kind, role, options, training, backend, monkeypatch):
     torch._dynamo.reset()
     torch.manual_seed(1)
     got = compiled(query, memory)
-    if not (training and kind is ProbSparseAttention):  # there the compiled sample is another one
+    if not (training and attention_type is ProbSparseAttention):  # there the compiled sample is another one
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
     got.sum().backward()
     assert all(parameter.grad is not None for parameter in layer.parameters())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "role", "options"), every_nth(CASES, 4))
+@pytest.mark.parametrize(("attention_type", "role", "options"), every_nth(CASES, 4))
 class TestOneGraph:
-    def test_compiles_for_training(self, kind, role, options, monkeypatch):
-        check_compiled(kind, role, options, True, "aot_eager", monkeypatch)
+    def test_compiles_for_training(self, attention_type, role, options, monkeypatch):
+        check_compiled(attention_type, role, options, True, "aot_eager", monkeypatch)
 
-    def test_exports_for_evaluation_with_any_batch_size(self, kind, role, options):
-        layer = build(kind, role, options).eval()
+    def test_exports_for_evaluation_with_any_batch_size(self, attention_type, role, options):
+        layer = build(attention_type, role, options).eval()
         query, memory = inputs(role, torch.float32)
         batch = torch.export.Dim("batch", min=1, max=64)
         exported = torch.export.export(
@@ -69,15 +69,15 @@ def test_the_fixed_sample_of_evaluation_compiles_to_one_graph(role, monkeypatch)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind",
+    "attention_type",
     [
-        pytest.param(kind, marks=[] if name == "full" else pytest.mark.long)
-        for name, kind in ATTENTION_TYPES.items()
+        pytest.param(attention_type, marks=[] if name == "full" else pytest.mark.long)
+        for name, attention_type in ATTENTION_TYPES.items()
     ],
 )
-def test_compiles_to_machine_code(kind, monkeypatch):
+def test_compiles_to_machine_code(attention_type, monkeypatch):
     pytest.importorskip("setuptools", reason="the compiler's C++ backend needs setuptools")
-    check_compiled(kind, "self", {}, True, "inductor", monkeypatch)
+    check_compiled(attention_type, "self", {}, True, "inductor", monkeypatch)
 
 
 def losses(model: torch.nn.Module, forward, steps: int = 4) -> list[float]:
@@ -96,8 +96,8 @@ def losses(model: torch.nn.Module, forward, steps: int = 4) -> list[float]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ATTENTION_TYPES)
-def test_one_graph_trains_to_the_same_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("attention_type", ATTENTION_TYPES)
+def test_one_graph_trains_to_the_same_loss(attention_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks
     draw: Callable[..., torch.Tensor] = probsparse._draw
 
@@ -109,7 +109,7 @@ def test_one_graph_trains_to_the_same_loss(kind: str, monkeypatch: pytest.Monkey
     trained = []
     for compiled in (False, True):
         torch.manual_seed(0)
-        model = Informer(attention=slots(kind), d_model=8, n_heads=2, d_ff=8, dropout=0.0, **SIZES)
+        model = Informer(attention=slots(attention_type), d_model=8, n_heads=2, d_ff=8, dropout=0.0, **SIZES)
         torch._dynamo.reset()
         forward = torch.compile(model, fullgraph=True) if compiled else model
         trained.append(losses(model, forward))

@@ -1,4 +1,4 @@
-"""Every kind on a CUDA device: the CPU's numbers, half precision, one compiled graph, memory, whole runs."""
+"""Every attention type on a CUDA device: the CPU's numbers, half precision, one compiled graph, memory, whole runs."""
 
 import json
 
@@ -24,11 +24,11 @@ pytestmark = [
 DEVICE = "cuda"
 EFFICIENT = [
     (name, role)
-    for name, kind in ATTENTION_TYPES.items()
+    for name, attention_type in ATTENTION_TYPES.items()
     for role in ("self", "causal")
-    if name != "full" and role in kind.roles
+    if name != "full" and role in attention_type.roles
 ]
-# What the compiler sees differs by kind and causality; full is one operator either way.
+# What the compiler sees differs by attention type and causality; full is one operator either way.
 COMPILED = [("full", "self"), *EFFICIENT]
 
 
@@ -50,15 +50,15 @@ def largest_error(got: Tensor, exact: Tensor) -> float:
     return ((got.double().cpu() - exact).abs().max() / exact.abs().max()).item()
 
 
-@pytest.mark.parametrize(("kind", "role", "options"), CASES)
+@pytest.mark.parametrize(("attention_type", "role", "options"), CASES)
 class TestOnTheDevice:
     # In evaluation ProbSparse's sample is fixed; no two queries rank so near that float32 changes their order here.
     @pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-9), (torch.float32, 1e-3)])
-    def test_outputs_and_gradients_are_those_of_the_cpu(self, kind, role, options, dtype, bound):
-        layer = build(kind, role, options).double().eval()
+    def test_outputs_and_gradients_are_those_of_the_cpu(self, attention_type, role, options, dtype, bound):
+        layer = build(attention_type, role, options).double().eval()
         query, memory = inputs(role)
         exact = run(layer, query, memory, cross=role == "cross")
-        there = build(kind, role, options).to(DEVICE, dtype).eval()
+        there = build(attention_type, role, options).to(DEVICE, dtype).eval()
         there.load_state_dict(layer.state_dict())
         got = run(there, query.to(DEVICE, dtype), memory.to(DEVICE, dtype), cross=role == "cross")
         for name, value in exact.items():
@@ -67,8 +67,8 @@ class TestOnTheDevice:
 
     @pytest.mark.parametrize("dtype", list(HALF_ERROR))
     @pytest.mark.parametrize("autocast", [False, True])
-    def test_half_precision(self, kind, role, options, dtype, autocast):
-        layer = build(kind, role, options).to(DEVICE).eval()
+    def test_half_precision(self, attention_type, role, options, dtype, autocast):
+        layer = build(attention_type, role, options).to(DEVICE).eval()
         query, memory = inputs(role, dtype)
         query, memory = query.to(DEVICE), memory.to(DEVICE)
         if role != "cross":
@@ -83,18 +83,22 @@ class TestOnTheDevice:
         half.float().sum().backward()
         assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
         exact = (
-            build(kind, role, options).to(dtype if not autocast else torch.float32).to(DEVICE).double().eval()
+            build(attention_type, role, options)
+            .to(dtype if not autocast else torch.float32)
+            .to(DEVICE)
+            .double()
+            .eval()
         )
         wide = query.double()
         expected = exact(wide, memory.double() if role == "cross" else wide)
         error = (half - expected).abs().amax(-1)
         # Rounding changes which rows ProbSparse ranks among the top, and under autocast the small denominators of
         # linear-relu: compare most of them.
-        worst = error.quantile(0.7) if kind is ProbSparseAttention or autocast else error.max()
+        worst = error.quantile(0.7) if attention_type is ProbSparseAttention or autocast else error.max()
         assert worst < HALF_ERROR[dtype] * expected.abs().max()
 
-    def test_training_mode_draws_on_the_device(self, kind, role, options):
-        layer = build(kind, role, options, dropout=0.3).to(DEVICE)
+    def test_training_mode_draws_on_the_device(self, attention_type, role, options):
+        layer = build(attention_type, role, options, dropout=0.3).to(DEVICE)
         query, memory = (x.to(DEVICE) for x in inputs(role, torch.float32))
         if role != "cross":
             memory = query
@@ -106,10 +110,10 @@ class TestOnTheDevice:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "role"), COMPILED)
-def test_compiles_to_one_graph(kind: str, role: Role, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("attention_type", "role"), COMPILED)
+def test_compiles_to_one_graph(attention_type: str, role: Role, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks
-    layer = build(ATTENTION_TYPES[kind], role, {}).to(DEVICE).eval()
+    layer = build(ATTENTION_TYPES[attention_type], role, {}).to(DEVICE).eval()
     query, _ = inputs(role, torch.float32)
     eager = run(layer, query.to(DEVICE), query.to(DEVICE), cross=False)
     torch._dynamo.reset()
@@ -121,8 +125,8 @@ def test_compiles_to_one_graph(kind: str, role: Role, monkeypatch: pytest.Monkey
     assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
 
 
-@pytest.mark.parametrize(("kind", "role"), EFFICIENT)
-def test_memory_grows_with_the_length(kind: str, role: str):
+@pytest.mark.parametrize(("attention_type", "role"), EFFICIENT)
+def test_memory_grows_with_the_length(attention_type: str, role: str):
     settings = (
         "benchmark.part=mixing",
         f"benchmark.role={role}",
@@ -133,7 +137,7 @@ def test_memory_grows_with_the_length(kind: str, role: str):
 
     def peak(length: int) -> float:
         return measure_peak_memory(
-            lambda: make_work(config, Case(kind, str(length), backward=True), DEVICE), cuda=True
+            lambda: make_work(config, Case(attention_type, str(length), backward=True), DEVICE), cuda=True
         )
 
     assert 0 < peak(32_768) < 5 * peak(8192)  # one sequence each

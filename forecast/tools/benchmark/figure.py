@@ -20,7 +20,7 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
     figure, grid = subplots(1, len(measured), figsize=(5.5 * len(measured), 4.4), squeeze=False)
     axes = grid[0]
     for axis, (column, unit) in zip(axes, measured.items(), strict=True):
-        for number, (attention, points) in enumerate(rows.groupby("kind", sort=False)):
+        for number, (attention, points) in enumerate(rows.groupby("attention", sort=False)):
             style = {
                 "color": attention_colour(str(attention), number),
                 "linewidth": 2.2 if attention == REFERENCE else 1.6,

@@ -28,7 +28,8 @@ Row = dict[str, Any]
 def measure_cases(config: DictConfig, device: str) -> list[Row]:
     """Return one row per case: seconds (median, fastest, slowest), peak MiB, windows or sequences in the batch."""
     cases = list_cases(config)
-    if omitted := [kind for kind in config.attention_types if kind not in {case.kind for case in cases}]:
+    measured = {case.attention for case in cases}
+    if omitted := [attention for attention in config.attention_types if attention not in measured]:
         print(f"omitted: {', '.join(omitted)} cannot serve benchmark.role={config.benchmark.role}")
     settings = config.copy()
     OmegaConf.resolve(settings)  # the process that measures memory gets plain values
@@ -77,18 +78,18 @@ def fit_growth(rows: list[Row]) -> list[Row]:
     """
     found = []
     for backward in (False, True):
-        by_kind: dict[str, list[Row]] = {}
+        by_type: dict[str, list[Row]] = {}
         for row in rows:
             if row["backward"] == backward:
-                by_kind.setdefault(row["kind"], []).append(row)
-        reference = [p["median"] for p in by_kind.get(REFERENCE, [])]
-        for kind, points in by_kind.items():
+                by_type.setdefault(row["attention"], []).append(row)
+        reference = [p["median"] for p in by_type.get(REFERENCE, [])]
+        for attention, points in by_type.items():
             lengths = [int(p["length"].split("/")[0]) for p in points]
             medians = [p["median"] for p in points]
-            has_reference = reference and kind != REFERENCE
+            has_reference = reference and attention != REFERENCE
             found.append(
                 {
-                    "kind": kind,
+                    "attention": attention,
                     "backward": backward,
                     "time_exponent": fit_growth_exponent(lengths, [p["median"] / p["batch"] for p in points]),
                     "memory_exponent": fit_growth_exponent(

@@ -13,7 +13,7 @@ from forecast.tools.benchmark.figure import growth_figure
 from forecast.tools.benchmark.measurement import REFERENCE, Row, describe_hardware, fit_growth
 from forecast.tools.benchmark.workloads import NO_MIXING
 
-COLUMNS = ("length", "batch", "kind", "ms", "fastest – slowest", "× full", "peak MiB")
+COLUMNS = ("length", "batch", "attention", "ms", "fastest – slowest", "× full", "peak MiB")
 
 
 def save_results(folder: Path, config: DictConfig, rows: list[Row], device: str) -> None:
@@ -43,11 +43,11 @@ def print_results(folder: Path, config: DictConfig, rows: list[Row], device: str
         title = f"{make_title(config, device)}: {direction}"
         console.print(make_table(title, [row for row in rows if row["backward"] == backward]))
     for growth in fit_growth(rows):
-        if growth["backward"] and growth["kind"] != NO_MIXING:
+        if growth["backward"] and growth["attention"] != NO_MIXING:
             length = growth["faster_than_full_from"]
             faster = f", faster than full from length {length}" if length else ""
             console.print(
-                f"{growth['kind']}: time grows as n^{growth['time_exponent']:.2f}, "
+                f"{growth['attention']}: time grows as n^{growth['time_exponent']:.2f}, "
                 f"memory as n^{growth['memory_exponent']:.2f}{faster}"
             )
     console.print(f"saved in {folder}", soft_wrap=True)
@@ -58,13 +58,14 @@ def make_table(title: str, rows: list[Row]) -> Table:
     table = Table(title=title)
     for name in COLUMNS:
         table.add_column(
-            "attention type" if name == "kind" else name, justify="left" if name == "kind" else "right"
+            "attention type" if name == "attention" else name,
+            justify="left" if name == "attention" else "right",
         )
-    full = {row["length"]: row["median"] for row in rows if row["kind"] == REFERENCE}
+    full = {row["length"]: row["median"] for row in rows if row["attention"] == REFERENCE}
     for i, row in enumerate(rows):
         speed = full[row["length"]] / row["median"] if row["length"] in full else float("nan")
         table.add_row(
-            row["length"], str(row["batch"]), row["kind"], f"{1000 * row['median']:.1f}",
+            row["length"], str(row["batch"]), row["attention"], f"{1000 * row['median']:.1f}",
             f"{1000 * row['fastest']:.1f} – {1000 * row['slowest']:.1f}", f"{speed:.2f}", f"{row['peak_mib']:.0f}",
             end_section=i + 1 == len(rows) or rows[i + 1]["length"] != row["length"],
         )  # fmt: skip

@@ -34,12 +34,12 @@ class Case:
     """One measurement.
 
     Attributes:
-        kind: attention type.
+        attention: attention type.
         length: length of the sequences of a layer, or seq_len/label_len/pred_len of a model.
         backward: whether a backward pass follows (for a model: a training step instead of inference).
     """
 
-    kind: str
+    attention: str
     length: str
     backward: bool
 
@@ -57,9 +57,9 @@ def list_cases(config: DictConfig) -> list[Case]:
     """
     check_choices(config)
     known = sorted(path.stem for path in (CONF / "attention").glob("*.yaml"))
-    for kind in config.attention_types:
-        if kind not in known:
-            raise ConfigError(f"attention_types: {kind} is unknown; choose from {', '.join(known)}")
+    for attention in config.attention_types:
+        if attention not in known:
+            raise ConfigError(f"attention_types: {attention} is unknown; choose from {', '.join(known)}")
     lengths = [str(length) for length in config.benchmark.lengths]
     parts = 3 if config.benchmark.name == "model" else 1
     for length in lengths:
@@ -68,16 +68,19 @@ def list_cases(config: DictConfig) -> list[Case]:
                 "seq_len/label_len/pred_len such as 96/48/24" if parts == 3 else "a whole number such as 512"
             )
             raise ConfigError(f"benchmark.lengths: {length} must be {form}")
-    kinds = [kind for kind in config.attention_types if can_serve_role(config, kind)]
-    if not kinds:
+    types = [attention for attention in config.attention_types if can_serve_role(config, attention)]
+    if not types:
         role = config.benchmark.get("role")
         raise ConfigError(
             f"attention_types: none of {list(config.attention_types)} can serve benchmark.role={role}"
         )
     if config.benchmark.get("part") == "layer" and config.benchmark.role != "cross":
-        kinds.append(NO_MIXING)
+        types.append(NO_MIXING)
     return [
-        Case(kind, length, backward) for length in lengths for kind in kinds for backward in (False, True)
+        Case(attention, length, backward)
+        for length in lengths
+        for attention in types
+        for backward in (False, True)
     ]
 
 
@@ -101,20 +104,20 @@ def check_choices(config: DictConfig) -> None:
             raise ConfigError(f"{key}={values} must list at least one value, and each only once")
 
 
-def can_serve_role(config: DictConfig, kind: str) -> bool:
+def can_serve_role(config: DictConfig, attention: str) -> bool:
     role = config.benchmark.get("role")
-    return role is None or role in get_attention_factory(config, kind).func.roles
+    return role is None or role in get_attention_factory(config, attention).func.roles
 
 
-def get_attention_factory(config: DictConfig, kind: str, role: str | None = None) -> Any:
-    """Return the attention class with the options of conf/attention/<kind>.yaml for the encoder, or of conf/cross.
+def get_attention_factory(config: DictConfig, attention: str, role: str | None = None) -> Any:
+    """Return the attention class with the options of conf/attention/<attention>.yaml for the encoder, or of conf/cross.
 
     `role` replaces the role of the file.
     """
     if role == "cross":
-        slot = OmegaConf.load(CONF / "cross" / f"{kind}.yaml")
+        slot = OmegaConf.load(CONF / "cross" / f"{attention}.yaml")
     else:
-        slot = OmegaConf.load(CONF / "attention" / f"{kind}.yaml").encoder
+        slot = OmegaConf.load(CONF / "attention" / f"{attention}.yaml").encoder
     slot._partial_, slot.role = True, role or slot.role
     return instantiate(OmegaConf.create({**attention_options(config), "slot": slot}).slot)
 
@@ -141,7 +144,9 @@ def make_layer_call(config: DictConfig, case: Case, device: str) -> Work:
     settings, length, batch = config.benchmark, case.steps, batch_size(config, case)
     d_model = settings.n_heads * settings.head_dim
     make_attention = (
-        NoMixing if case.kind == NO_MIXING else get_attention_factory(config, case.kind, settings.role)
+        NoMixing
+        if case.attention == NO_MIXING
+        else get_attention_factory(config, case.attention, settings.role)
     )
     dtype = DTYPES[config.precision]
     layer: Attention = make_attention(d_model, settings.n_heads, role=settings.role).to(device, dtype)
@@ -170,7 +175,7 @@ def make_step(config: DictConfig, case: Case, device: str) -> Work:
     seq_len, label_len, pred_len = (int(part) for part in case.length.split("/"))
     settings, n_time = config.benchmark, 4
     sizes = {"seq_len": seq_len, "label_len": label_len, "pred_len": pred_len}
-    attention = OmegaConf.load(CONF / "attention" / f"{case.kind}.yaml")
+    attention = OmegaConf.load(CONF / "attention" / f"{case.attention}.yaml")
     model_settings = {**config.model, **sizes, "attention": attention}
     tree = OmegaConf.create({**attention_options(config), "model": model_settings})
     columns = settings.n_features

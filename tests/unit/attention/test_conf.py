@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 import forecast.attention
 
 CONF = Path(__file__).parents[3] / "conf" / "attention"
-KINDS = {
+CLASSES = {
     "full": ("FullAttention", "causal"),
     "probsparse": ("ProbSparseAttention", "causal"),
     "linear": ("LinearAttention", "causal"),
@@ -23,19 +23,19 @@ KNOBS = {"factor": 3, "sampling": "per_query", "num_landmarks": 7, "feature_map"
 
 
 def test_a_file_for_every_kind():
-    assert {path.stem for path in CONF.glob("*.yaml")} == set(KINDS)
+    assert {path.stem for path in CONF.glob("*.yaml")} == set(CLASSES)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", CLASSES)
 def test_three_slots(name):
     assert (CONF / f"{name}.yaml").read_text().startswith("# @package model.attention\n")
     conf = OmegaConf.create({**KNOBS, "model": {"attention": OmegaConf.load(CONF / f"{name}.yaml")}})
     slots = conf.model.attention
     assert set(slots) == {"name", "encoder", "decoder", "cross"}
     assert slots.name == name
-    kind, decoder_role = KINDS[name]
+    class_name, decoder_role = CLASSES[name]
     made = {slot: instantiate(slots[slot])(d_model=24, n_heads=4) for slot in ("encoder", "decoder", "cross")}
-    assert {type(made["encoder"]), type(made["decoder"])} == {getattr(forecast.attention, kind)}
+    assert {type(made["encoder"]), type(made["decoder"])} == {getattr(forecast.attention, class_name)}
     assert type(made["cross"]) is forecast.attention.FullAttention
     assert [layer.role for layer in made.values()] == ["self", decoder_role, "cross"]
     for knob, value in KNOBS.items():

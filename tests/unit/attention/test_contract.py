@@ -1,4 +1,4 @@
-"""What every kind promises, in every role and with every option."""
+"""The contract of every attention type, in every role and with every option."""
 
 import pytest
 import torch
@@ -25,21 +25,23 @@ pytestmark = pytest.mark.slow
 HALF_ERROR = {torch.bfloat16: 1e-2, torch.float16: 2e-3}
 
 
-def largest_error(kind: type, options: dict, out: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+def largest_error(
+    attention_type: type, options: dict, out: torch.Tensor, exact: torch.Tensor
+) -> torch.Tensor:
     """Of most rows with ProbSparse, where rounding changes which of them rank among the top, and with relu, where a row
     may have almost no weights to divide by.
     """
     errors = (out - exact).abs().amax(-1)
-    unsteady = kind is ProbSparseAttention or options.get("feature_map") == "relu"
+    unsteady = attention_type is ProbSparseAttention or options.get("feature_map") == "relu"
     return errors.quantile(0.7) if unsteady else errors.max()
 
 
-@pytest.mark.parametrize(("kind", "role", "options"), READING_CASES)
+@pytest.mark.parametrize(("attention_type", "role", "options"), READING_CASES)
 class TestReading:
     """What a type promises whose output depends on its input."""
 
-    def test_every_parameter_and_both_inputs_receive_a_gradient(self, kind, role, options):
-        layer = build(kind, role, options).double()
+    def test_every_parameter_and_both_inputs_receive_a_gradient(self, attention_type, role, options):
+        layer = build(attention_type, role, options).double()
         query, memory = inputs(role)
         query.requires_grad_()
         memory.requires_grad_()
@@ -49,12 +51,12 @@ class TestReading:
         for name, parameter in layer.named_parameters():
             assert parameter.grad is not None, name
             assert parameter.grad.abs().sum() > 0, name
-        assert (query.grad is not None) == reads_query(kind, role)
+        assert (query.grad is not None) == reads_query(attention_type, role)
         assert memory.grad is not None
         assert memory.grad.abs().amax(-1).min() > 0  # no step of the memory is left out
 
-    def test_one_sample_does_not_touch_the_others(self, kind, role, options):
-        layer = build(kind, role, options).double().eval()
+    def test_one_sample_does_not_touch_the_others(self, attention_type, role, options):
+        layer = build(attention_type, role, options).double().eval()
         query, memory = inputs(role)
         before = layer(query, memory)
         query[1] += 100  # in role self and causal this is the memory too
@@ -64,8 +66,8 @@ class TestReading:
         assert not torch.allclose(after[1], before[1])
         torch.testing.assert_close(layer(query[2:], memory[2:] if role == "cross" else query[2:]), before[2:])
 
-    def test_dropout_acts_in_training_only(self, kind, role, options):
-        layer = build(kind, role, options, dropout=0.5).double()
+    def test_dropout_acts_in_training_only(self, attention_type, role, options):
+        layer = build(attention_type, role, options, dropout=0.5).double()
         query, memory = inputs(role)
         torch.manual_seed(1)
         first = layer(query, memory)
@@ -74,17 +76,17 @@ class TestReading:
         assert not torch.allclose(layer(query, memory), first)
 
 
-@pytest.mark.parametrize(("kind", "role", "options"), CASES)
+@pytest.mark.parametrize(("attention_type", "role", "options"), CASES)
 class TestContract:
-    def test_no_windows_at_all_go_through(self, kind, role, options):
+    def test_no_windows_at_all_go_through(self, attention_type, role, options):
         """What the last batch of a split leaves to some of several processes."""
-        layer = build(kind, role, options).eval()
+        layer = build(attention_type, role, options).eval()
         query, memory = (part[:0] for part in inputs(role, torch.float32))
         with torch.inference_mode():
             assert layer(query, memory).shape == query.shape
 
-    def test_evaluation_is_deterministic_and_draws_nothing(self, kind, role, options):
-        layer = build(kind, role, options, dropout=0.3).double().eval()
+    def test_evaluation_is_deterministic_and_draws_nothing(self, attention_type, role, options):
+        layer = build(attention_type, role, options, dropout=0.3).double().eval()
         query, memory = inputs(role)
         before = layer(query, memory)
         state = torch.get_rng_state()
@@ -92,8 +94,8 @@ class TestContract:
         assert torch.equal(torch.get_rng_state(), state)
 
     @pytest.mark.parametrize("length", every_nth([1, 2, 7, 97], 3))
-    def test_any_length(self, kind, role, options, length):
-        layer = build(kind, role, options)
+    def test_any_length(self, attention_type, role, options, length):
+        layer = build(attention_type, role, options)
         query, memory = inputs(role, torch.float32, length)
         for mode in (True, False):
             layer.train(mode)
@@ -102,44 +104,49 @@ class TestContract:
             assert out.isfinite().all()
 
     @pytest.mark.parametrize("dtype", every_nth([torch.bfloat16, torch.float16], 2))
-    def test_half_precision(self, kind, role, options, dtype):
-        layer = build(kind, role, options).eval()
+    def test_half_precision(self, attention_type, role, options, dtype):
+        layer = build(attention_type, role, options).eval()
         query, memory = inputs(role, dtype)
         half = layer.to(dtype)(query, memory)
         assert half.dtype == dtype
         exact = layer.double()(query.double(), memory.double() if role == "cross" else query.double())
-        assert largest_error(kind, options, half, exact) < HALF_ERROR[dtype] * exact.abs().max()
+        assert largest_error(attention_type, options, half, exact) < HALF_ERROR[dtype] * exact.abs().max()
 
-    def test_autocast(self, kind, role, options):
-        layer = build(kind, role, options)
+    def test_autocast(self, attention_type, role, options):
+        layer = build(attention_type, role, options)
         query, memory = inputs(role, torch.float32)
         exact = layer.eval()(query, memory)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             out = layer(query, memory)
         out.float().sum().backward()
         assert out.dtype == torch.bfloat16
-        assert largest_error(kind, options, out, exact) < HALF_ERROR[torch.bfloat16] * exact.abs().max()
+        assert (
+            largest_error(attention_type, options, out, exact)
+            < HALF_ERROR[torch.bfloat16] * exact.abs().max()
+        )
 
     @pytest.mark.parametrize("scale", every_nth([1e4, 1e2], 2))
-    def test_large_logits_stay_finite(self, kind, role, options, scale):
-        layer = build(kind, role, options)
+    def test_large_logits_stay_finite(self, attention_type, role, options, scale):
+        layer = build(attention_type, role, options)
         query, memory = inputs(role, torch.float32)
         query = (query * scale).requires_grad_()
         out = layer(query, memory * scale if role == "cross" else query)
         out.sum().backward()
         assert out.isfinite().all()
-        assert (query.grad is not None) == reads_query(kind, role)
+        assert (query.grad is not None) == reads_query(attention_type, role)
         assert query.grad is None or query.grad.isfinite().all()
 
-    def test_largest_tensor_grows_linearly(self, kind, role, options):
-        assert _largest_tensor(kind, role, options, 2048) < 4.7 * _largest_tensor(kind, role, options, 512)
+    def test_largest_tensor_grows_linearly(self, attention_type, role, options):
+        assert _largest_tensor(attention_type, role, options, 2048) < 4.7 * _largest_tensor(
+            attention_type, role, options, 512
+        )
 
-    def test_gradients_are_those_of_the_function(self, kind, role, options, monkeypatch):
+    def test_gradients_are_those_of_the_function(self, attention_type, role, options, monkeypatch):
         monkeypatch.setattr("forecast.attention.prefix_sums.CHUNK", 3)
         monkeypatch.setattr("forecast.attention.depthwise_convolution.CHUNK", 3)
         if "num_landmarks" in options:
             options = options | {"num_landmarks": 3}
-        layer = build(kind, role, options).double().eval()
+        layer = build(attention_type, role, options).double().eval()
         torch.manual_seed(3)
         lengths = (8, 10, 10) if role == "cross" else (8, 8, 8)
         q, k, v = (
@@ -150,11 +157,11 @@ class TestContract:
 
 # ProbSparse's choice of rows does see the future, as its docstring says: tests/unit/attention/test_probsparse.py
 @pytest.mark.parametrize(
-    ("kind", "role", "options"),
+    ("attention_type", "role", "options"),
     [case for case in CASES if case.values[1] == "causal" and case.values[0] is not ProbSparseAttention],
 )
-def test_causal_outputs_do_not_see_the_future(kind, role, options):
-    layer = build(kind, role, options).double().eval()
+def test_causal_outputs_do_not_see_the_future(attention_type, role, options):
+    layer = build(attention_type, role, options).double().eval()
     query, _ = inputs(role)
     before = layer(query, query)
     for now in (0, 30, 63, 64, 70):
@@ -180,8 +187,8 @@ class _Largest(TorchDispatchMode):
         return out
 
 
-def _largest_tensor(kind, role, options, length: int) -> int:
-    layer = build(kind, role, options)
+def _largest_tensor(attention_type, role, options, length: int) -> int:
+    layer = build(attention_type, role, options)
     query = torch.randn(1, length, D_MODEL, requires_grad=True)
     memory = torch.randn(1, length, D_MODEL, requires_grad=True) if role == "cross" else query
     with _Largest() as largest:

@@ -44,9 +44,9 @@ def test_without_mixing_the_memory_gives_nothing_to_the_query() -> None:
     assert all(parameter.grad is not None for parameter in layer.parameters())  # what DDP asks for
 
 
-@pytest.mark.parametrize("kind", [NoneAttention, UniformAttention])
-def test_queries_and_keys_have_no_parameters(kind) -> None:
-    assert sum(p.numel() for p in kind(D_MODEL, HEADS, role="self").parameters()) == 2 * D_MODEL * (
+@pytest.mark.parametrize("attention_type", [NoneAttention, UniformAttention])
+def test_queries_and_keys_have_no_parameters(attention_type) -> None:
+    assert sum(p.numel() for p in attention_type(D_MODEL, HEADS, role="self").parameters()) == 2 * D_MODEL * (
         D_MODEL + 1
     )
 

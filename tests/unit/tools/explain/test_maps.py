@@ -1,4 +1,4 @@
-"""The maps against what the layers return: map · v is the mixing, of every kind and role."""
+"""The maps against what the layers return: map · v is the mixing, of every attention type and role."""
 
 import pytest
 import torch
@@ -29,9 +29,9 @@ def mixed_by(attention: Attention, role: str, length: int = QUERY_LEN):
 
 
 @pytest.mark.parametrize("length", [QUERY_LEN, SHORT])
-@pytest.mark.parametrize(("kind", "role", "options"), CASES)
-def test_the_implied_map_gives_the_layers_answer(kind, role, options, length: int) -> None:
-    attention = build(kind, role, options)
+@pytest.mark.parametrize(("attention_type", "role", "options"), CASES)
+def test_the_implied_map_gives_the_layers_answer(attention_type, role, options, length: int) -> None:
+    attention = build(attention_type, role, options)
     q, k, v, mixed = mixed_by(attention, role, length)
     if isinstance(attention, FastformerAttention):
         for head in range(HEADS):

@@ -25,10 +25,12 @@ SIZES: dict[str, Any] = {
 }
 
 
-def recorded(model: type[Informer] | type[ResidualInformer], seq_len: int, kind: str = "full", **settings):
+def recorded(
+    model: type[Informer] | type[ResidualInformer], seq_len: int, attention_type: str = "full", **settings
+):
     torch.manual_seed(0)
     sizes: dict[str, Any] = {**SIZES, "label_len": 7, "pred_len": 5, **settings}
-    network = model(seq_len=seq_len, attention=slots(kind), **sizes).eval()
+    network = model(seq_len=seq_len, attention=slots(attention_type), **sizes).eval()
     forecast, calls = record_calls(
         network, torch.randn(1, seq_len, 3), torch.randn(1, seq_len, 4), torch.randn(1, 5, 4)
     )
@@ -39,20 +41,22 @@ def recorded(model: type[Informer] | type[ResidualInformer], seq_len: int, kind:
 @pytest.mark.parametrize("seq_len", [16, 23, 50])
 @pytest.mark.parametrize("distil", [True, False])
 @pytest.mark.parametrize("model", [Informer, InformerStack])
-@pytest.mark.parametrize("kind", ["full", "probsparse", "fastformer"])
-def test_every_position_has_a_step(model, seq_len: int, distil: bool, kind: str) -> None:
-    _, _, calls, places = recorded(model, seq_len, kind, encoder_layers=3, decoder_layers=2, distil=distil)
+@pytest.mark.parametrize("attention_type", ["full", "probsparse", "fastformer"])
+def test_every_position_has_a_step(model, seq_len: int, distil: bool, attention_type: str) -> None:
+    _, _, calls, places = recorded(
+        model, seq_len, attention_type, encoder_layers=3, decoder_layers=2, distil=distil
+    )
     assert {call.name for call in calls} == set(places)
     for call in calls:
         asks, reads = places[call.name]
         assert (len(asks), len(reads)) == (call.q.shape[2], call.k.shape[2]), call.name
 
 
-@pytest.mark.parametrize("kind", ["full", "probsparse", "fastformer"])
-def test_a_patch_is_centred_on_its_middle_step(kind: str) -> None:
+@pytest.mark.parametrize("attention_type", ["full", "probsparse", "fastformer"])
+def test_a_patch_is_centred_on_its_middle_step(attention_type: str) -> None:
     """23 steps in patches of 4 leave the first three out; 5 to forecast are two patches, the second of one step."""
     _, _, calls, places = recorded(
-        ResidualInformer, 23, kind, patch_len=4, encoder_layers=2, decoder_layers=2
+        ResidualInformer, 23, attention_type, patch_len=4, encoder_layers=2, decoder_layers=2
     )
     assert {call.name for call in calls} == set(places)
     for call in calls:
