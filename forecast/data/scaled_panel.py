@@ -1,4 +1,4 @@
-"""A panel as a model reads it: scaled values, and the features that are known ahead of time."""
+"""A panel as a model reads it: scaled values and time features."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class ScaledPanel:
 
     Attributes:
         values: scaled columns of the panel (rows, n_features).
-        time: features of each row that are known ahead of time.
+        time: calendar features, future covariates and static features of each row.
         fill: how missing values in the past of a window are completed; None: no value is missing.
     """
 

@@ -16,12 +16,14 @@ MAX_FEATURES = 1_000
 """Largest number of features. A text that differs in every series says nothing that a model could use for new ones."""
 
 Encoding = dict[str, Any]
-"""By column, the texts that have a feature each, or the mean and the deviation of its numbers (infinite where all are
-one, so that another, later, is no outlier); plain values."""
+"""By column: the texts that have a feature each, or the mean and the standard deviation of the numbers.
+
+If all numbers are equal, the standard deviation is infinite, so that a different number in another file becomes 0.
+"""
 
 
 def fit_static(static: pd.DataFrame) -> Encoding:
-    """Raises ConfigError for texts of too many kinds."""
+    """Return the encoding of the static covariates. Raises ConfigError if the texts need too many features."""
     encoding: Encoding = {}
     for name, column in static.items():
         if pd.api.types.is_numeric_dtype(column):

@@ -30,7 +30,7 @@ class Windows:
 
     Args:
         values: scaled rows of the panel (rows, n_features), NaN where missing.
-        time: features of the rows that are known ahead of time.
+        time: calendar features, future covariates and static features of the rows.
         starts: of each series, the rows at which the pasts of its windows begin; all ranges have one step.
         first_rows: first row of each series (series,); nothing before it may be read.
         seq_len, pred_len: rows of the past and of the future of a window.

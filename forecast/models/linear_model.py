@@ -74,7 +74,7 @@ def read_covariates(
     past_index: Int64[Tensor, " n_past"],
     time_index: Int64[Tensor, " n_time"],
 ) -> Float[Tensor, "batch n_past+n_time"]:
-    """The covariates that a linear model reads: numbers of other columns and of the features known ahead of time.
+    """The covariates that a linear model reads: values of past covariates and of future covariates.
 
     Each is relative to the mean of its column over the past of the window.
 

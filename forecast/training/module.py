@@ -189,8 +189,8 @@ class Forecaster(L.LightningModule):
 
     def on_test_epoch_end(self) -> None:
         self._compute_errors()
-        share, each = self.errors[MODEL].observed_fraction, self._test_windows.items()
-        windows = {name: self._sum_over_processes(errors) / share for name, errors in each}
+        observed, each = self.errors[MODEL].observed_fraction, self._test_windows.items()
+        windows = {name: self._sum_over_processes(errors) / observed for name, errors in each}
         intervals = {name: sums.compute() for name, sums in self._interval_sums.items()}
         self.results = Results(self.errors, windows, intervals, self._baselines)
         self._log_scores("test", self.results.scores[MODEL])

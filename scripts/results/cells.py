@@ -12,7 +12,7 @@ KINDS = ("full", "probsparse", "linear", "nystrom", "fastformer")
 SEEDS = (1, 2, 3)
 HORIZONS = (96, 192, 336, 720)
 
-KNOWN_AHEAD = {
+WITH_COVARIATES = {
     "epf-np": ("epf/NP.csv", "OT", "Grid load forecast,Wind power forecast"),
     "epf-pjm": ("epf/PJM.csv", "OT", "System load forecast,Zonal COMED load foecast"),
     "epf-be": ("epf/BE.csv", "OT", "Generation forecast,System load forecast"),
@@ -20,7 +20,7 @@ KNOWN_AHEAD = {
     "epf-de": ("epf/DE.csv", "OT", "Wind power forecast,Ampirion zonal load forecast"),
     "gefcom": ("GEFCom2014-E.csv", "load", "T"),
 }
-"""File below --root, target and future covariates of the data sets whose covariates are known a day ahead."""
+"""File below --root, target and future covariates of the data sets that have day-ahead forecasts as covariates."""
 
 SETTINGS: dict[str, tuple[str, ...]] = {
     **{
@@ -46,7 +46,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
             f"data.columns=[{target}]", f"data.future_covariates=[{covariates}]", "data.split=[0.7,0.1,0.2]",
             "seq_len=168", "data.eval_stride=1", *(["data.date_column=[Date,Hour]"] if name == "gefcom" else []),
         )
-        for name, (path, target, covariates) in KNOWN_AHEAD.items()
+        for name, (path, target, covariates) in WITH_COVARIATES.items()
     },
 }  # fmt: skip
 """Overrides for each data set. ROOT stands for the folder of --root."""
@@ -77,7 +77,7 @@ VARIANTS = (
 WITHOUT = "data.future_covariates=[]"
 ALL_WINDOWS = "windows_per_epoch=null data.batch_size=128"
 PERCEPTRON = "model=mlp"
-"""Variants of the data sets of `KNOWN_AHEAD`."""
+"""Variants of the data sets of `WITH_COVARIATES`."""
 
 PAPER_HORIZONS = (24, 48, 168, 336, 720)
 
@@ -183,9 +183,9 @@ def informer2020() -> Iterator[Cell]:
                     yield Cell("informer2020", name, horizon, "probsparse", seed, overrides, features)
 
 
-def known_ahead() -> Iterator[Cell]:
-    """Yield the default model without and with covariates that are known a day ahead, and other models with them."""
-    for name in KNOWN_AHEAD:
+def covariates() -> Iterator[Cell]:
+    """Yield the default model without and with future covariates, and other models with them."""
+    for name in WITH_COVARIATES:
         for variant in ("everything", WITHOUT, ALL_WINDOWS, PERCEPTRON):
             yield cell("covariates", name, 24, "full", SEEDS[0], variant)
 
@@ -196,7 +196,7 @@ TABLES: dict[str, tuple[Cell, ...]] = {
     "windows": tuple(windows()),
     "recall": tuple(recall()),
     "ablation": tuple(ablation()),
-    "covariates": tuple(known_ahead()),
+    "covariates": tuple(covariates()),
     "informer2020": tuple(informer2020()),
     "ettm": tuple(horizons("ettm", ("ettm1", "ettm2"))),
     "electricity": tuple(horizons("electricity", ("electricity",))),

@@ -1,8 +1,8 @@
 """Nothing that lies after a forecast's origin reaches the forecast, or anything that it is made with, by a single bit.
 
 A table is changed at an origin and after it: other numbers, holes, missing rows. Whatever belongs to that origin or to
-one before must stay the same: scaler, completed past, windows, forecasts of every kind of attention and of every simple
-rule, intervals. `PLANTED` holds leaks that these tests must find.
+one before must stay the same: scaler, completed past, windows, forecasts of every attention type and of every baseline,
+intervals. `PLANTED` holds leaks that these tests must find.
 """
 
 import warnings
@@ -279,7 +279,7 @@ PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "windows of a batch that see each other": lambda patch: patch.setattr(
         FullAttention, "mix", with_neighbours
     ),
-    "a linear map fitted to the end": lambda patch: patch.setattr(
+    "a linear model fitted to all rows": lambda patch: patch.setattr(
         module, "find_window_starts", longer("train", 60)
     ),
     "intervals from test windows": lambda patch: patch.setattr(

@@ -1,4 +1,4 @@
-"""`model=residual_informer` from the command line to its forecasts: never behind the map that it starts from."""
+"""`model=residual_informer` from the command line to its forecasts: never worse than its linear model."""
 
 import json
 import math
@@ -39,7 +39,7 @@ def read_table(path: Path, columns: list[str]) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("features", every_nth(["M", "S", "MS"], 3))
-def test_where_training_harms_the_linear_map_is_kept(
+def test_linear_model_is_kept_if_training_lowers_no_score(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: str
 ) -> None:
     folder = workplace(tmp_path)
@@ -61,9 +61,7 @@ def test_where_training_harms_the_linear_map_is_kept(
 
 
 @pytest.mark.long
-def test_a_calendar_that_no_linear_map_sees_is_learnt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calendar_effects_are_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every holiday the load is halved: told of them, the model forecasts it, and says so before the baselines."""
     dates = pd.date_range("2016-01-01", "2021-12-31", freq="D")
     random = np.random.default_rng(0)
@@ -110,7 +108,7 @@ def test_an_epoch_that_is_better_by_luck_alone_does_not_take_its_place(
 def test_what_is_learnt_enters_by_how_sure_validation_windows_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Weekends, which a linear map of four noisy days does not see, and few validation windows."""
+    """Weekends, which a linear model of four noisy days does not see, and few validation windows."""
     dates = pd.date_range("2018-01-01", periods=500, freq="D")
     level = 20 * (dates.day_of_week < 5) + np.random.default_rng(0).normal(100, 10, size=len(dates))
     pd.DataFrame({"date": dates, "load": level}).to_csv(tmp_path / "days.csv", index=False)
@@ -159,7 +157,7 @@ def test_of_two_epochs_the_one_that_is_surely_better_is_kept() -> None:
     assert errors[2] == math.inf
 
 
-def test_the_linear_map_stays_a_candidate_where_training_goes_on(
+def test_linear_model_stays_a_candidate_when_training_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the run's own folder from a state between two epochs, and in a new folder for more of them."""
@@ -187,7 +185,7 @@ def test_the_linear_map_stays_a_candidate_where_training_goes_on(
 def test_quantiles_that_were_never_trained_are_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where the linear map is kept, intervals are conformal."""
+    """If the linear model is kept, intervals are conformal."""
     folder = workplace(tmp_path)
     assert train_here(monkeypatch, folder, *PRESET, *HARMFUL, "loss=quantile") == 0
     run = only(folder, "runs/*")
@@ -205,7 +203,7 @@ def test_quantiles_that_were_never_trained_are_not_used(
 
 
 @pytest.mark.parametrize(("tokens", "off"), [("mixed", 0.03), ("independent", 0.08)])
-def test_quantiles_begin_as_those_of_the_errors_of_the_linear_map(tokens: str, off: float) -> None:
+def test_first_quantiles_are_those_of_the_errors_of_the_linear_model(tokens: str, off: float) -> None:
     """About its median; for tokens of one variable, all columns share the distances between quantiles."""
     told = (
         "data=load",
@@ -243,7 +241,7 @@ def test_quantiles_begin_as_those_of_the_errors_of_the_linear_map(tokens: str, o
         3,
     ),
 )
-def test_quantiles_start_around_the_linear_map(
+def test_first_quantiles_lie_around_the_forecast_of_the_linear_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, tokens: str, features: str
 ) -> None:
     folder = workplace(tmp_path)

@@ -38,7 +38,7 @@ def train(folder: Path, *overrides: str) -> str:
 
 
 def sales(folder: Path) -> None:
-    """Daily sales that a price known ahead decides, and the region in which sense; five days' prices more are known."""
+    """Daily sales that depend on a price, with a sign that depends on the region; 5 more days have a price."""
     random, parts = np.random.default_rng(4), []
     for s in range(SERIES):
         price = random.normal(size=ROWS + PRED_LEN)

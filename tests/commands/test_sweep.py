@@ -1,4 +1,4 @@
-"""Sweeps run for real: their summary, members that fail, and a search by Optuna."""
+"""Sweeps run for real: their summary, jobs that fail, and a search by Optuna."""
 
 import json
 import sqlite3
@@ -23,7 +23,7 @@ WIDE = 384
 
 
 def results(sweep: Path) -> dict[str, dict[str, Any]]:
-    """Final metrics by member folder."""
+    """Final metrics by job folder."""
     return {path.parent.name: json.loads(path.read_text()) for path in sweep.glob("*/metrics.json")}
 
 
@@ -37,7 +37,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProc
     return only(folder, "runs/*"), result
 
 
-def test_a_failing_member_ends_nothing_else(swept) -> None:
+def test_a_failed_job_does_not_stop_the_others(swept) -> None:
     folder, result = swept
     assert result.returncode == 2
     assert result.stderr.splitlines()[-1] == "error: 4 of the runs failed, each for the reason above"
@@ -56,14 +56,14 @@ def test_the_summary_has_one_row_a_configuration(swept) -> None:
         ("informer", 5, 2), ("informer_stack", 5, 2),
     ]  # fmt: skip
     for row in rows:
-        members = [
+        scores = [
             metrics["test"]["mse"]
             for name, metrics in results(folder).items()
             if f"- model={row['model']}\n" in (folder / name / "overrides.yaml").read_text()
         ]
-        assert len(set(members)) == 2
-        assert row["mse"] == pytest.approx(statistics.mean(members))
-        assert row["mse_dev"] == pytest.approx(statistics.stdev(members))
+        assert len(set(scores)) == 2
+        assert row["mse"] == pytest.approx(statistics.mean(scores))
+        assert row["mse_dev"] == pytest.approx(statistics.stdev(scores))
         assert row["best"] == (row["mse"] == min(other["mse"] for other in rows))
 
 
@@ -96,7 +96,7 @@ def test_the_comparison_is_on_the_screen(swept) -> None:
     assert f"python -m forecast.predict checkpoint={place}/{best}\n" in result.stdout
 
 
-def test_members_share_a_wandb_group(swept) -> None:
+def test_scores_share_a_wandb_group(swept) -> None:
     runs = [WandbRun(path) for path in swept[0].glob("*/wandb/offline-run-*/*.wandb")]
     assert len({run.run.run_id for run in runs}) == 4
     assert {run.run.run_group for run in runs} == {swept[0].name}

@@ -65,7 +65,7 @@ def server() -> Iterator[Server]:
 
 @pytest.mark.parametrize("n_runs", [4, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
 def test_runs_started_together_collide_in_nothing(n_runs: int, server: Server, tmp_path: Path) -> None:
-    """Half of them alone below one output_root, half as sweeps of one member in one folder, some of them alike."""
+    """Half of them alone below one output_root, half as sweeps of one job in one folder, some of them alike."""
     settings = (
         *TINY, "data=etth1", f"data.url={server.url}", f"data.hash={hashlib.sha256(server.content).hexdigest()}",
         "data.split=[0.7,0.1,0.2]", "data.root=sets", "trainer.max_epochs=1", "callbacks.progress.refresh_rate=0",

@@ -362,7 +362,7 @@ def test_every_command_looks_first(
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_each_member_of_a_sweep_is_looked_at(
+def test_each_job_of_a_sweep_is_checked(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """The first value is one that may be made, the second is not."""

@@ -1,4 +1,4 @@
-"""Sweeps by joblib, submitit and Ray, for real on this machine: a member that is killed takes no other along."""
+"""Sweeps by joblib, submitit and Ray, on this machine: a killed job does not stop the others."""
 
 import re
 from importlib.util import find_spec
@@ -33,7 +33,7 @@ def needs(launcher: str) -> None:
     "launcher",
     ["joblib", *(pytest.param(name, marks=pytest.mark.long) for name in ("submitit_local", "ray"))],
 )
-def test_a_killed_member_ends_nothing_else_and_is_tried_again(launcher: str, tmp_path: Path) -> None:
+def test_a_killed_job_does_not_stop_the_others_and_is_started_again(launcher: str, tmp_path: Path) -> None:
     needs(launcher)
     folder = workplace(tmp_path)
     command = ("-m", f"hydra/launcher={launcher}", *LAUNCHERS[launcher], "attention=full,linear", "logger=[]")

@@ -1,4 +1,4 @@
-"""Sweeps that are killed, told to stop, or fail, and go on in their folder by `resume=auto`."""
+"""Sweeps that are killed, stopped by a signal, or fail, and are resumed in their folder by `resume=auto`."""
 
 import json
 import signal
@@ -33,8 +33,8 @@ def sweep_of(folder: Path) -> Path:
     return only(folder, "runs/*")
 
 
-def members(sweep: Path) -> dict[str, Path]:
-    """The folder of each attention's member; only one may have it."""
+def jobs(sweep: Path) -> dict[str, Path]:
+    """Return the folder of the job of each attention type; each type must have one folder only."""
     folders = [path.parent for path in sweep.glob("*/config.yaml")]
     named = {OmegaConf.load(path / "config.yaml").model.attention.name: path for path in folders}
     assert len(named) == len(folders)
@@ -47,20 +47,21 @@ def metrics(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str], CompletedProcess[str]]:
-    """A sweep whose second of three members was killed as its third epoch began, and the same command again; with it
-    the first member's metrics.json between the two.
+    """A sweep whose second of three jobs was killed at its third epoch, and was then resumed.
+
+    Also the metrics.json of the first job, and the folder name of the second job, before the sweep was resumed.
     """
     folder = workplace(tmp_path_factory.mktemp("killed"))
     command = ("-m", "attention=full,linear,fastformer", *SHORT)
     broken = train_dying(folder, *command, DIES="1 2 SIGKILL")
     assert broken.returncode == -signal.SIGKILL
-    before = {"finished": (members(sweep_of(folder))["full"] / "metrics.json").read_text()}
-    before["half done"] = members(sweep_of(folder))["linear"].name
+    before = {"finished": (jobs(sweep_of(folder))["full"] / "metrics.json").read_text()}
+    before["half done"] = jobs(sweep_of(folder))["linear"].name
     assert not (sweep_of(folder) / before["half done"] / "metrics.json").exists()
     return folder, before, train(folder, *command, "resume=auto")
 
 
-def test_a_killed_sweep_goes_on_in_its_folder(killed) -> None:
+def test_a_killed_sweep_is_resumed_in_its_folder(killed) -> None:
     folder, _, result = killed
     assert result.returncode == 0, result.stderr
     sweep = sweep_of(folder)
@@ -68,24 +69,24 @@ def test_a_killed_sweep_goes_on_in_its_folder(killed) -> None:
         f"resume=auto: resuming the sweep in {sweep.relative_to(folder)}, 1 of its runs finished before"
         in result.stdout
     )
-    assert set(members(sweep)) == {"full", "linear", "fastformer"}
+    assert set(jobs(sweep)) == {"full", "linear", "fastformer"}
     rows = pd.read_csv(sweep / "summary.csv").set_index("attention")
     assert rows["mse"].to_dict() == pytest.approx(
-        {name: metrics(path)["test"]["mse"] for name, path in members(sweep).items()}
+        {name: metrics(path)["test"]["mse"] for name, path in jobs(sweep).items()}
     )
 
 
-def test_a_finished_member_is_skipped_and_said_so(killed) -> None:
+def test_a_finished_job_is_skipped_and_reported(killed) -> None:
     folder, before, result = killed
-    finished = members(sweep_of(folder))["full"]
+    finished = jobs(sweep_of(folder))["full"]
     (line,) = (line for line in result.stdout.splitlines() if line.endswith("   finished before"))
     assert line.startswith("[1/3] attention=full ")
     assert (finished / "metrics.json").read_text() == before["finished"]
 
 
-def test_a_half_done_member_goes_on_where_it_was(killed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_job_is_resumed(killed, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, before, _ = killed
-    linear = members(sweep_of(folder))["linear"]
+    linear = jobs(sweep_of(folder))["linear"]
     assert linear.name == before["half done"]
     unbroken = ("attention=linear", *SHORT, "output_root=unbroken")
     assert train_here(monkeypatch, folder, *unbroken) == 0
@@ -186,18 +187,18 @@ def test_a_sweep_that_is_told_to_stop_ends_with_75(tmp_path: Path, launcher: tup
 
 
 @pytest.mark.long
-def test_no_member_outlives_a_killed_sweep(tmp_path: Path) -> None:
+def test_no_job_outlives_a_killed_sweep(tmp_path: Path) -> None:
     process = start(workplace(tmp_path), *ENDLESS, *JOBLIB)
     assert wait_for(lambda: len(list(tmp_path.glob("runs/*/*/checkpoints/last.ckpt"))) == 2, 300)
-    members = [path.parent for path in tmp_path.glob("runs/*/*/config.yaml")]
-    assert all(map(is_running, members))
+    jobs = [path.parent for path in tmp_path.glob("runs/*/*/config.yaml")]
+    assert all(map(is_running, jobs))
     process.kill()
-    assert wait_for(lambda: not any(map(is_running, members)), 60)
+    assert wait_for(lambda: not any(map(is_running, jobs)), 60)
     finish(process)
 
 
 @pytest.mark.long
-def test_a_failed_member_is_tried_again(
+def test_a_failed_job_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = workplace(tmp_path)
@@ -210,7 +211,7 @@ def test_a_failed_member_is_tried_again(
     assert "failed: " not in printed
     assert printed.count("   finished before") == 1
     assert len(list(sweep_of(folder).glob("*/metrics.json"))) == len(list(sweep_of(folder).glob("*/"))) == 2
-    # more members, in a folder that is named
+    # more jobs, in a given folder
     more = ("-m", "data.path=load.csv", "seed=1,2", "logger=[]", "trainer.max_epochs=1", "resume=auto")
     assert train_here(monkeypatch, folder, *more, f"hydra.sweep.dir={sweep_of(folder)}") == 0
     assert capsys.readouterr().out.count("   finished before") == 1
@@ -231,20 +232,20 @@ def test_a_sweep_that_is_still_running_is_left_alone(
     assert capsys.readouterr().err == message
 
 
-def test_a_member_that_is_still_running_is_left_alone(
+def test_a_job_that_is_still_running_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = workplace(tmp_path)
     command = ("-m", "seq_len=500,501", "logger=[]")
     assert train_here(monkeypatch, folder, *command) == 2
-    member = only(sweep_of(folder), "0_*")
-    (member / "error.txt").unlink()
+    job = only(sweep_of(folder), "0_*")
+    (job / "error.txt").unlink()
     capsys.readouterr()
-    with FileLock(member / "run.lock"):
+    with FileLock(job / "run.lock"):
         assert train_here(monkeypatch, folder, *command, "resume=auto") == 2
-        assert f"still running, by another process: {member.name}" in capsys.readouterr().out
+        assert f"still running, by another process: {job.name}" in capsys.readouterr().out
     assert len(list(sweep_of(folder).glob("*/"))) == 2
-    assert not (member / "error.txt").exists()
+    assert not (job / "error.txt").exists()
 
 
 def test_another_command_starts_a_new_sweep(

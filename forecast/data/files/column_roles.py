@@ -73,8 +73,11 @@ class ColumnRoles:
                     "future_covariates, as_of, static_covariates, drop): give it one role"
                 )
 
-    def known_ahead(self) -> "ColumnRoles":
-        """The roles of a table of rows after the ends of the series: `as_of` names columns instead of covariates."""
+    def of_future_rows(self) -> "ColumnRoles":
+        """Return the roles of a table of future covariates after the ends of the series.
+
+        A covariate with an entry in `as_of` is read from the column of that entry.
+        """
         names = tuple(self.as_of.get(name, name) for name in self.future_covariates)
         return ColumnRoles(self.id, self.date, targets=(), future=names, optional=self.optional)
 

@@ -56,7 +56,7 @@ class FileSource(TableSource, ReadOptions):
             return rows
         path, order = locate(self.future_path), rows.utc_offset.day_first
         options = self if order is None else replace(self, day_first=order)
-        return rows.followed_by(read_file(path, self.roles.known_ahead(), self.date_column, options))
+        return rows.followed_by(read_file(path, self.roles.of_future_rows(), self.date_column, options))
 
     def _finish(self, panel: Panel) -> Panel:
         return panel if self.static_path is None else replace(panel, static=self._read_static(panel.ids))

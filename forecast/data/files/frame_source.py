@@ -51,7 +51,7 @@ class FrameSource(TableSource):
             return rows
         if not self.roles.future:
             raise ConfigError("future holds future covariates, and there are none here")
-        return rows.followed_by(rows_from_frame(self._with_dates(self.future), self.roles.known_ahead()))
+        return rows.followed_by(rows_from_frame(self._with_dates(self.future), self.roles.of_future_rows()))
 
 
 def read_frame(frame: pd.DataFrame | pd.Series, **options: object) -> Panel:

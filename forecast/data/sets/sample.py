@@ -6,7 +6,7 @@ Hourly, 17,420 rows from 2016-07-01, in ETT's columns: useful (…UFL) and usele
 What there is to learn: weather that nobody sees, with heating below 15 °C and cooling above 22 °C; hours that
 differ on workdays, Saturdays, and Sundays with public holidays; night shifts in the last days of a month and
 late shopping in its first; activity that drifts slowly and starts anew every Monday; noise that lasts for
-hours; oil that warms with the square of past loads. What depends on the calendar in these ways no linear map
+hours; oil that warms with the square of past loads. What depends on the calendar in these ways no linear model
 of past values can follow.
 """
 

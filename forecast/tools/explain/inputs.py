@@ -41,9 +41,9 @@ class InputGroup:
 
     Attributes:
         kind: the values around the mean of the past (history, or lags for a block of steps), the mean (level), or
-            features that are known ahead of time.
+            time features (a future covariate, calendar features or a static feature).
         name: name of the column, the covariate or the calendar feature.
-        columns: numbers of the columns of `Batch.past`; of the time features if they are known ahead of time.
+        columns: numbers of the columns of `Batch.past` (history, lags, level) or of the time features.
         lags: first and last step of the block, counted back from the first forecast step; None: the whole past.
     """
 

@@ -15,12 +15,16 @@ class Drift(NamedTuple):
     """Mean and standard deviation of a scaled column; with data.scaler=standard, 0 and 1 in the training rows."""
 
     mean: float
-    deviation: float
+    standard_deviation: float
 
     @property
     def size(self) -> float:
-        """How far the column is from its training rows, for the order of columns."""
-        return abs(self.mean) + abs(self.deviation - 1)
+        """|mean| + |standard deviation − 1|, by which columns are ordered.
+
+        With data.scaler=standard, this is 0 if the column has not changed since training. The other scalers do not
+        scale to mean 0 and standard deviation 1, so with them the order says less.
+        """
+        return abs(self.mean) + abs(self.standard_deviation - 1)
 
 
 def measure_drift(data: DataModule) -> dict[str, Drift]:

@@ -92,7 +92,7 @@ def test_softmax_is_pytorchs() -> None:
     torch.testing.assert_close(maps.softmax_map(q, k, causal=True) @ v, expected)
 
 
-def test_a_kind_without_a_map_says_so() -> None:
+def test_an_attention_type_without_a_map_is_refused() -> None:
     class Mine(Attention):
         roles = FullAttention.roles
 

@@ -1,4 +1,4 @@
-"""Covariates whose future is forecast, or known for some steps only, in every command."""
+"""Future covariates that are forecasts themselves, or known for some steps only, in every command."""
 
 import json
 from pathlib import Path
