@@ -15,7 +15,7 @@ FIRST_NEWER = "2024-01-17 16:00:00"
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with load.csv of 400 rows, newer.csv that goes on for 300 rows, and two runs, one of them refitted."""
+    """A folder with load.csv of 400 rows, newer.csv with 300 more rows, and two runs, one of them refitted."""
     folder = tmp_path_factory.mktemp("monitor")
     write_csv(folder / "newer.csv", rows=ROWS + 300)
     pd.read_csv(folder / "newer.csv").iloc[:ROWS].to_csv(folder / "load.csv", index=False)

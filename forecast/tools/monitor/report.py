@@ -26,8 +26,8 @@ class Findings:
         model: the model.
         test, newer: errors in the test and on the newer rows.
         verdict: the tests of the difference.
-        coverage: share of the newer values in each interval, by method and level.
-        drift: of each column.
+        coverage: fraction of the newer values in each interval, by method and level.
+        drift: drift of each column of the inputs, the largest first.
     """
 
     model: TrainedModel
@@ -89,12 +89,18 @@ def describe(found: Findings) -> list[str]:
             for level, share in levels.items()
             if level in before and np.isfinite(share)
         ]
-    for number, (name, drift) in enumerate(list(found.drift.items())[:MAX_COLUMNS]):
-        lines.append(
-            f"{'' if number else 'inputs':<10} {name}: mean {drift.mean:+.2f}, "
-            f"standard deviation {drift.deviation:.2f} (training: 0 and 1)"
-        )
+    lines += describe_drift(found.drift, found.model.config["data"]["scaler"])
     return [*lines, f"verdict    {explain(verdict)}"]
+
+
+def describe_drift(drift: dict[str, Drift], scaler: str) -> list[str]:
+    """Lines on the first columns of `drift`, scaled by data.scaler=`scaler`."""
+    training = " (training: 0 and 1)" if scaler == "standard" else ""
+    return [
+        f"{'' if number else 'inputs':<10} {name}: mean {column.mean:+.2f}, "
+        f"standard deviation {column.standard_deviation:.2f}{training}"
+        for number, (name, column) in enumerate(list(drift.items())[:MAX_COLUMNS])
+    ]
 
 
 def span(period: Period) -> str:
