@@ -114,9 +114,9 @@ def _check_choice(key: str, value: str, known: tuple[str, ...]) -> None:
 def count_windows_per_epoch(asked: int | str | None, count: int) -> int:
     """The number of `count` training windows that an epoch trains on; None: all.
 
-    `auto` is a seventh of them, at least 4,096 and at most 100,000. Neighbouring windows are almost equal, so a model
-    that overfits after some passes has its best epoch long before the end of the first pass; more rows need more
-    windows, and beyond a hundred thousand only the epochs get longer (docs/residual.md).
+    `auto` is a seventh of them, at least 4,096 and at most 100,000. Neighbouring windows are almost equal, so the best
+    epoch of a model that overfits ends long before all windows are drawn once. The number grows with the rows; beyond
+    100,000 windows, epochs take longer and scores do not improve (docs/residual.md).
     """
     if asked == AUTO:
         asked = min(max(4_096, count // 7), 100_000)

@@ -25,7 +25,7 @@ def describe_panel(panel: Panel) -> str:
 
 
 def describe_size(panel: Panel, size: str, of_each: str = "") -> str:
-    """Put the number of series before a size: `370 series, 24 steps of each`; of a table, `24 steps`."""
+    """Put the number of series before a size: `370 series, 24 steps of each`; for a table, `24 steps`."""
     return f"{len(panel):,} series, {size}{of_each}" if panel.has_ids else size
 
 
@@ -40,12 +40,12 @@ def name_series(panel: Panel, series: int) -> str:
 
 
 def name_longest(panel: Panel, title: str) -> str:
-    """Return `the longest series of sales.csv`, where `title` is sales.csv; of a single series, the title alone."""
+    """Return `the longest series of sales.csv`, where `title` is sales.csv; for a single series, the title alone."""
     return f"the longest series of {title}" if len(panel) > 1 else title
 
 
 def describe_longest(panel: Panel) -> str:
-    """Return `the longest of 370 series has 96` (rows); of a single series, `there are 96`."""
+    """Return `the longest of 370 series has 96` (rows); for a single series, `there are 96`."""
     has = f"the longest of {len(panel):,} series has" if len(panel) > 1 else "there are"
     return f"{has} {panel.lengths.max():,}"
 

@@ -21,7 +21,7 @@ class Baseline(ABC):
         name: key of the baseline in `forecast.evaluation.names.BASELINES`.
         reads_own_forecasts: whether the steps beyond pred_len are forecast from forecasts. Otherwise the baseline
             forecasts any number of steps.
-        weights: of the linear model that the baseline is; None: it reads the past of the targets alone.
+        weights: weights of the linear model; None: the baseline is not linear and reads the past of the targets only.
     """
 
     name: ClassVar[str]

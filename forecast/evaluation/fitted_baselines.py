@@ -133,8 +133,8 @@ def choose_season(data: DataModule) -> int:
 
 
 def describe_season(data: DataModule, chosen: int) -> str:
-    """Describe the season of the data, and the one that the seasonal naive repeats where it was chosen."""
+    """Describe the season of the data, and the season of the seasonal naive if it was selected among several."""
     if len(data.candidate_seasons) == 1:
         return f"{data.season} rows"
     others = " and ".join(f"{season}" for season in data.candidate_seasons)
-    return f"{chosen} rows for the seasonal naive, the best of {others} on validation windows; else {data.season}"
+    return f"{data.season} rows; seasonal naive: {chosen} rows, selected from {others} on validation windows"

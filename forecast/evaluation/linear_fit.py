@@ -90,11 +90,12 @@ def fit_and_test_grams(data: DataModule, gram: Gram) -> Iterator[tuple[Gram, Gra
 def choose(grams: Iterable[tuple[Gram, Gram]], *, covariates: bool = True) -> Choice:
     """Choose the ridge, the depth and the covariates by the errors on pairs of Gram matrices.
 
-    All errors are relative to plain least squares: the smallest ridge, one lookback and no covariates. Without
-    covariates, the choice is the one whose largest error over all pairs is smallest, so it is never worse than plain
-    least squares on any pair. At early origins the linear model is fitted to fewer rows, so a larger ridge helps more
-    there than it would in the final fit. A choice with covariates replaces it where its mean error over all pairs is
-    smaller, and the smallest of all: for their many weights, plain least squares is no safe default.
+    All errors are divided by those of plain least squares: the smallest ridge, one lookback and no covariates. Among
+    the choices without covariates, the one with the smallest maximum error over the pairs is selected, so it is never
+    worse than plain least squares on any pair. At early origins the linear model is fitted to fewer rows, so a larger
+    ridge helps more there than it would in the final fit. The selected choice is then compared with all choices with
+    covariates, and the one with the smallest mean error over the pairs is returned. The mean is used there because
+    plain least squares, with the many weights of covariates, is no safe default.
     """
     pairs = [
         _errors(fitted_on.fewer_steps(COMPARED_STEPS), tested_on.fewer_steps(COMPARED_STEPS), covariates)

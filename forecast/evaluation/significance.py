@@ -159,9 +159,10 @@ def count_cosines(n: int, overlap: int) -> int:
 
 
 def add_seed_variance(difference: LossDifference, seeds: SeedVariance, share: float) -> LossDifference:
-    """Add the variance over seeds to that over windows: how much the difference changes if models are trained again.
+    """Add the variance over seeds to the variance over windows of a loss difference.
 
-    The degrees of freedom of the sum are those of Welch and Satterthwaite, (a + b)² / (a² / ν_a + b² / ν_b).
+    The variance over seeds is the variance of the difference if the models are trained again with other seeds. The
+    degrees of freedom of the sum are those of Welch and Satterthwaite, (a + b)² / (a² / ν_a + b² / ν_b).
 
     Args:
         difference: of losses that are averaged over the seeds of each forecaster.

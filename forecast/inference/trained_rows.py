@@ -50,8 +50,8 @@ def note_on_origins(model: TrainedModel, seen: Mapping[str, int], count: int) ->
 def note_on_test(model: TrainedModel, data: DataModule) -> str:
     """Return a caution if the first test date of a series was trained on, as after a refit; else an empty string.
 
-    One of several series may be tested before the training of another one ends: several series are looked at only where
-    all their rows are the test split.
+    With several series, the test of one may begin before the training of another ends. They are therefore examined
+    only if all their rows are test rows.
     """
     if len(data.panel) > 1 and data.options.split != "test":
         return ""

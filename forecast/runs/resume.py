@@ -18,7 +18,7 @@ from forecast.system.identity import RUN_EFFECTS, identity, without_hydra
 def find_run(config: DictConfig) -> Path | None:
     """Find the newest interrupted run of this configuration below `output_root`, or else a finished one.
 
-    The folder of an interrupted run is printed, and also that there is no run to resume.
+    Prints which run is resumed, or that there is none to resume.
 
     Args:
         config: composed configuration of a run that has no folder yet.

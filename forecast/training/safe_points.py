@@ -47,7 +47,7 @@ class SafePoints(Callback):
 
 
 def exit_together(trainer: L.Trainer, where: str) -> None:
-    """Leave if a signal was received, and pass it on to the processes that Lightning started.
+    """Exit if a signal was received, and send SIGTERM to the processes that Lightning started.
 
     Raises:
         SystemExit: with status 75.

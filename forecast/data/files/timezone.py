@@ -27,8 +27,8 @@ def to_utc(
 ) -> pd.DatetimeIndex:
     """Convert local times of a zone, such as `Europe/Berlin`, to UTC; the result has no time zone.
 
-    When clocks go back, an hour is repeated: the rows of a series are in summer time up to the first one that does
-    not come after the row above it. Dates without a time of day are days and stay unchanged.
+    When clocks go back, an hour is repeated. In this hour, the rows of a series are in summer time until a row is not
+    later than the row before it. Dates without a time of day are days and stay unchanged.
 
     Raises:
         ConfigError: the zone is not known.

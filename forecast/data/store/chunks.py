@@ -76,9 +76,9 @@ class Chunks(ABC):
         return self._read(position) if self.duplicates is None else self._read_whole_dates(position)
 
     def _read_whole_dates(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
-        """As `_read`, with the rows of the last date of a chunk moved to the next one.
+        """Yield the chunks of `_read`, with the rows of the last date of each chunk moved to the next chunk.
 
-        A position is that of a chunk of `_read` and the number of its rows to skip.
+        A position is the position of a chunk of `_read` and the number of its rows to skip.
         """
         part, skip = (None, 0) if position is None else (position["chunk"], position["skip"])
         begin, held, done = {"chunk": part, "skip": skip}, None, 0

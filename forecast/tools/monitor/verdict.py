@@ -8,8 +8,7 @@ from forecast.evaluation.significance import LossDifference, compare_periods
 from forecast.tools.monitor.windows import Period
 
 LEVEL = 0.05
-"""Probability of advice to train again although nothing has changed."""
-
+"""Level of significance of both tests."""
 
 UNFITTED = ("naive", "seasonal_naive")
 """The baselines without parameters."""
@@ -35,8 +34,8 @@ class Verdict:
     Attributes:
         baseline: see `choose_baseline`.
         error: change of the MSE of the model.
-        excess: how much the MSE of the model is above what it would be if it had changed by the factor by which that of
-            the baseline has changed.
+        excess: MSE of the model on the newer rows, minus the MSE that it would have if the MSE of the model and of the
+            baseline had changed by the same factor.
     """
 
     baseline: str
@@ -45,7 +44,7 @@ class Verdict:
 
     @property
     def advice(self) -> Advice:
-        """What to do. A model whose errors have not changed is to be trained again with probability `LEVEL` at most."""
+        """What to do. If the errors have not changed, the probability of `RETRAIN` is at most `LEVEL`."""
         if not self.error.degrees_of_freedom:
             return Advice.UNKNOWN
         if not is_larger(self.error):
@@ -59,7 +58,7 @@ def is_larger(change: LossDifference) -> bool:
 
 
 def choose_baseline(test: Period) -> str:
-    """The baseline with the lowest MSE in the test among those that are not fitted: they do not age as a model does."""
+    """The baseline with the lowest MSE in the test, of those without parameters that could become out of date."""
     return min(UNFITTED, key=lambda name: test.mse[name].mean())
 
 

@@ -47,7 +47,7 @@ def read_test(model: TrainedModel) -> Period:
     file = model.path.parent.parent / WINDOWS_FILE
     if model.test is None or not file.is_file():
         raise CheckpointError(
-            f"{file}: not there; give the folder of a finished run, whose test is compared with"
+            f"{file}: no such file; give the folder of a finished run, which holds the errors of its test"
         )
     return Period.of_windows(pd.read_parquet(file), model.pred_len, model.freq)
 

@@ -15,7 +15,7 @@ WORKER = "forecast.tools.serve.worker"
 
 
 class Overloaded(Exception):
-    """As many requests as may be unanswered are unanswered."""
+    """The number of unanswered requests has reached `max_waiting`."""
 
 
 class WorkersLost(Exception):
@@ -28,7 +28,7 @@ class WorkerPool:
     Args:
         models: folder or file of each model by name.
         workers: number of processes.
-        max_waiting: number of unanswered requests from which on `call` raises Overloaded.
+        max_waiting: largest number of unanswered requests; `call` raises Overloaded beyond it.
     """
 
     def __init__(self, models: Mapping[str, Path], *, workers: int, max_waiting: int) -> None:
@@ -57,7 +57,7 @@ class WorkerPool:
         """Call a function of `forecast.tools.serve.worker` in one of the processes.
 
         Raises:
-            Overloaded: too many requests are unanswered.
+            Overloaded: `max_waiting` requests are unanswered.
             WorkersLost: a process ended.
         """
         if self.unanswered >= self.max_waiting:

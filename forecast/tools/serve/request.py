@@ -126,7 +126,7 @@ def check_cells(field: str, column: str, given: list[Any]) -> None:
 
 
 def read_dates(field: str, column: str, given: list[Any]) -> pd.DatetimeIndex:
-    """Parse ISO 8601 dates; with UTC offsets that change, in UTC.
+    """Parse ISO 8601 dates. Dates with different UTC offsets are converted to UTC.
 
     Raises:
         DataError: for the first text that is no date, or where some dates have a UTC offset and others have none.

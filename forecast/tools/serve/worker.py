@@ -39,7 +39,7 @@ _failure = ""
 
 
 def start(models: Mapping[str, Path], all_loaded: Barrier) -> None:
-    """Prepare this process: load the models, and wait until the other processes have.
+    """Prepare this process: load the models, and wait until all processes have loaded theirs.
 
     Ctrl-C is left to the parent, and this process ends with its parent.
     """
