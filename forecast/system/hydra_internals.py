@@ -1,7 +1,8 @@
 """Wrappers of Hydra's private functions: arguments, jobs and process-wide state.
 
-No other module uses private functions of Hydra. The program composes a configuration itself and passes it to Hydra, so
-`sys.argv` does not change. Imports no torch.
+No other module imports from `hydra._internal`. `runs/job.py` and `cli/overrides.py` use `hydra.core`, of which Hydra
+documents only a part. The program composes a configuration itself and passes it to Hydra, so `sys.argv` does not
+change. Imports no torch.
 """
 
 from argparse import Namespace
