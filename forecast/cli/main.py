@@ -56,7 +56,9 @@ def main_with_run_folder(
             else:
                 start_run(config, flags.overrides, in_folder)
     finally:
-        failed = sweep.finish(import_body(show_sweep) if show_sweep else None, can_resume=can_resume)
+        # imported only if a sweep has run: the comparison takes a second to import
+        show = None if show_sweep is None else lambda folder: import_body(show_sweep)(folder)
+        failed = sweep.finish(show, can_resume=can_resume)
         if in_folder.failures and not distributed.is_first():
             distributed.wait_for_first()
     if failed:
