@@ -116,7 +116,7 @@ def describe_test(task: Task) -> str:
     if degrees == 0:
         return "No test: it needs test windows that span at least two horizons."
     horizons = plural(len(task.best.tested_losses) // task.overlap, "horizon")
-    loss = "of each forecast start, summed over the series" if task.has_many_series else "of each test window"
+    loss = "of each forecast start, summed over the series" if task.first_run.ids else "of each test window"
     extent = f" all but one of their {task.pred_len} steps" if task.overlap == task.pred_len else " steps"
     sentences = [
         f"The test windows span only {horizons}, so only large differences are significant."

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import numpy as np
-import pandas as pd
 
 from forecast.evaluation.names import BASELINES, SAME_ERROR
 from forecast.reports.compare.run_folders import FinishedRun
@@ -53,16 +52,11 @@ def is_same_task(one: FinishedRun, other: FinishedRun) -> bool:
     return (
         all(one.metrics[key] == other.metrics[key] for key in keys)
         and len(a) == len(b)
-        and list_series(a) == list_series(b)
+        and one.ids == other.ids
         and bool((a["forecast_start"].to_numpy() == b["forecast_start"].to_numpy()).all())
         and list(one.variables["variable"]) == list(other.variables["variable"])
         and np.allclose(a["naive_mse"], b["naive_mse"], rtol=1e-3, atol=1e-9)
     )
-
-
-def list_series(windows: pd.DataFrame) -> list[str]:
-    """Return the ids of the series in a table of windows, in order; an empty list for a single table."""
-    return list(map(str, windows["unique_id"].unique())) if "unique_id" in windows else []
 
 
 def make_title(run: FinishedRun) -> str:

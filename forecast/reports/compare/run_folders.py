@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
+from math import ceil, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,18 @@ class FinishedRun:
     steps: pd.DataFrame
     variables: pd.DataFrame
     windows: pd.DataFrame
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The ids of the tested series, in order; empty for a table, which has none."""
+        return list(map(str, self.windows["unique_id"].unique())) if "unique_id" in self.windows else []
+
+    @property
+    def overlap(self) -> int:
+        """Number of consecutive forecast starts whose test windows share a step."""
+        # windows of several series may start one step apart, whatever the stride
+        stride = 1 if self.ids else int(self.metrics.get("eval_stride") or 1)
+        return ceil(int(self.metrics["pred_len"]) / stride)
 
     @property
     def has_forecasts(self) -> bool:

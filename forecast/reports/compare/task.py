@@ -71,10 +71,10 @@ class Entry:
 
         For one table they are `losses` (n_windows,); for many series, their sums by forecast start (n_dates,).
         """
-        windows = self.runs[0].windows
-        if "unique_id" not in windows:
+        run = self.runs[0]
+        if not run.ids:
             return self.losses
-        return sum_losses_by_date(self.losses, windows["forecast_start"].to_numpy())
+        return sum_losses_by_date(self.losses, run.windows["forecast_start"].to_numpy())
 
     @cached_property
     def by_step(self) -> np.ndarray:
@@ -132,17 +132,9 @@ class Task:
         return int(self.first_run.metrics["pred_len"])
 
     @property
-    def has_many_series(self) -> bool:
-        return "unique_id" in self.first_run.windows
-
-    @property
     def overlap(self) -> int:
-        """Number of neighbouring losses that share steps: the horizon divided by the stride of the test windows.
-
-        Test windows of many series may start one step apart whatever the stride, so the stride is ignored there.
-        """
-        stride = 1 if self.has_many_series else int(self.first_run.metrics.get("eval_stride") or 1)
-        return math.ceil(self.pred_len / stride)
+        """Number of neighbouring losses that share steps."""
+        return self.first_run.overlap
 
     @property
     def linear_only_note(self) -> str:

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 from filelock import FileLock
@@ -29,6 +30,21 @@ def test_runs_from_other_checkpoints_are_not_duplicates(tmp_path: Path) -> None:
     assert len(excluded) == 1
     (task,) = group_into_tasks(runs)
     assert [len(entry.runs) for entry in task.variants] == [2]
+
+
+@pytest.mark.parametrize(
+    ("stride", "ids", "overlap"),
+    [(1, None, 24), (None, None, 24), (5, None, 5), (24, None, 1), (100, None, 1), (5, "ab", 24)],
+)
+def test_forecast_starts_whose_windows_share_a_step(
+    stride: int | None, ids: str | None, overlap: int
+) -> None:
+    """Windows of several series may start one step apart, whatever the stride; runs of old versions have none."""
+    table, no = pd.DataFrame({} if ids is None else {"unique_id": list(ids)}), pd.DataFrame()
+    facts = {"pred_len": 24, "eval_stride": stride}
+    run = FinishedRun(Path(), "", None, facts, {}, no, no, no, table)
+    assert run.overlap == overlap
+    assert run.ids == list(ids or "")
 
 
 def test_reasons_contain_no_absolute_paths(
