@@ -43,9 +43,9 @@ def examine(model: TrainedModel, given: dict[str, Any]) -> Findings:
     """Score the forecasts of the rows after the test, and compare them with the test."""
     test = read_test(model)
     data: DataModule = model.data({**given, "split": "test"}, find_unread_columns(list_forecasters(model)))
-    keep_windows_after(data, find_end(model, test))
+    keep_windows_after(data, find_end(model, test, data.panel))
     content, results = evaluate(model, data)
-    newer = Period.of_windows(tabulate_windows(data, results), model.pred_len, model.freq)
+    newer = Period.of_windows(tabulate_windows(data, results), data.windows["test"].overlap)
     return Findings(
         model=model,
         test=test,

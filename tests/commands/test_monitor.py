@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.commands.monitor import examine
+from forecast.inference.model import load
 from tests.support.commands import answer, train_here
 from tests.support.csv_files import write_csv
 
@@ -54,6 +57,24 @@ def test_rows_that_a_refit_has_seen_are_not_scored(place: Path, monkeypatch: pyt
     found = json.loads((place / "refitted.json").read_text())
     assert found["checkpoint"].endswith("refit.ckpt")
     assert found["periods"]["newer"]["first"] == FIRST_NEWER
+
+
+def test_dates_of_many_series_are_counted_once(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two series, of which one ends an hour earlier: with every second window, they are forecast in turn."""
+    rows = pd.read_csv(place / "newer.csv").rename(columns={"date": "ds", "load": "y"})
+    for name, end in (("long.csv", ROWS), ("newer.csv", ROWS + 300)):
+        series = [rows[:end].assign(unique_id="a"), rows[: end - 1].assign(unique_id="b")]
+        pd.concat(series).to_csv(tmp_path / name, index=False)
+    options = ("trainer.max_epochs=1", "logger=[]", "hydra.run.dir=run", "data=long", "data.path=long.csv")
+    assert train_here(monkeypatch, tmp_path, *options, "data.eval_stride=2") == 0
+    found = examine(load(tmp_path / "run"), {"path": str(tmp_path / "newer.csv")})
+    assert str(found.newer.dates[0]) == FIRST_NEWER
+    assert (np.diff(found.newer.dates.to_numpy()) == np.timedelta64(1, "h")).all()
+    assert len(found.newer.dates) == 300 - 5 + 1
+    assert found.newer.overlap == found.test.overlap == 5
+    assert found.verdict.error.degrees_of_freedom
 
 
 def test_what_cannot_be_monitored_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from forecast.data import DataModule
-from forecast.data.time_features import parse_frequency
+from forecast.data import DataModule, Panel
+from forecast.data.time_features import future_dates
 from forecast.evaluation.significance import sum_losses_by_date
 from forecast.inference.model import TrainedModel
+from forecast.reports.compare.run_folders import ExcludedRun, read_run_folder
 from forecast.system.errors import CheckpointError, DataError
-
-WINDOWS_FILE = "errors_by_window.parquet"
 
 
 @dataclass(frozen=True)
@@ -29,34 +28,48 @@ class Period:
     overlap: int
 
     @classmethod
-    def of_windows(cls, table: pd.DataFrame, pred_len: int, freq: str) -> "Period":
+    def of_windows(cls, table: pd.DataFrame, overlap: int) -> "Period":
         """Sum up a table of `tabulate_windows` by date; series that start on the same date share its shocks."""
         starts = table["forecast_start"].to_numpy()
-        dates = pd.DatetimeIndex(np.unique(starts))
         names = [column.removesuffix("_mse") for column in table if str(column).endswith("_mse")]
-        end = dates[0] + pred_len * parse_frequency(freq)
         return cls(
-            dates,
+            pd.DatetimeIndex(np.unique(starts)),
             {name: sum_losses_by_date(table[f"{name}_mse"].to_numpy(), starts) for name in names},
-            max(1, int(np.searchsorted(dates, end))),
+            overlap,
         )
 
 
 def read_test(model: TrainedModel) -> Period:
-    """The errors of the test of a model's run. Raises CheckpointError if the run folder does not hold them."""
-    file = model.path.parent.parent / WINDOWS_FILE
-    if model.test is None or not file.is_file():
+    """The errors of the test of a model's run. Raises CheckpointError if its folder does not hold a finished run."""
+    run = read_run_folder(model.path.parent.parent)
+    if isinstance(run, ExcludedRun):
         raise CheckpointError(
-            f"{file}: no such file; give the folder of a finished run, which holds the errors of its test"
+            f"{run.folder}: {run.reason}; give the folder of a finished run, which holds the errors of its test"
         )
-    return Period.of_windows(pd.read_parquet(file), model.pred_len, model.freq)
+    return Period.of_windows(run.windows, run.overlap)
 
 
-def find_end(model: TrainedModel, test: Period) -> np.datetime64:
-    """The last date that the model was tested on, or trained on by a refit on all rows."""
-    last = pd.Timestamp(test.dates.to_numpy()[-1]) + (model.pred_len - 1) * parse_frequency(model.freq)
-    end = np.datetime64(str(last))
+def find_end(model: TrainedModel, test: Period, panel: Panel) -> np.datetime64:
+    """The last date that the model was tested on, or trained on by a refit on all rows.
+
+    `panel` holds the newer data, see `find_last_step`.
+    """
+    end = find_last_step(test.dates[-1:], model.pred_len, panel)
     return end if model.refitted is None else max(end, np.datetime64(model.refitted["last_date"]))
+
+
+def find_last_step(start: pd.DatetimeIndex, pred_len: int, panel: Panel) -> np.datetime64:
+    """The date of the last step of a forecast, `pred_len` − 1 rows after the date of its first step.
+
+    These are rows of `panel`, which may have gaps such as weekends and nights. If the first step is not one of its
+    dates, they are even steps.
+    """
+    steps = pred_len - 1
+    grid = panel.with_dates_after_ends(steps).grid
+    place = int(grid.get_indexer(start)[0])
+    if place < 0:
+        grid, place = start.append(future_dates(start, panel.freq, steps)), 0
+    return grid.to_numpy()[place + steps]
 
 
 def keep_windows_after(data: DataModule, end: np.datetime64) -> None:

@@ -66,7 +66,7 @@ def test_few_newer_rows_tell_nothing() -> None:
 def test_a_period_sums_the_series_that_begin_on_a_date() -> None:
     starts = pd.to_datetime(["2026-01-01", "2026-01-02", "2026-01-01", "2026-01-02", "2026-01-04"])
     table = pd.DataFrame({"forecast_start": starts, "model_mse": [1.0, 2, 3, 4, 5], "model_mae": 9.0})
-    period = Period.of_windows(table, pred_len=2, freq="D")
+    period = Period.of_windows(table, overlap=2)
     assert list(period.mse) == ["model"]
     assert period.mse["model"] == pytest.approx(np.array([4, 6, 5]) * 3 / 5)
     assert period.overlap == 2
