@@ -18,7 +18,10 @@ from forecast.system.identity import RUN_EFFECTS, effect_of_override, key_of_ove
 SUMMARISED = ("mse", "mae", "skill", "seconds", "windows_per_second", "peak_memory_mb")
 """Scores in the summary."""
 
-COMPARABLE_COLUMNS = ["data", "path", "features", "pred_len", "naive"]
+TASK_FACTS = ("data", "features", "pred_len")
+"""Entries of metrics.json that are equal in all runs of a task."""
+
+COMPARABLE_COLUMNS = [*TASK_FACTS, "path", "naive"]
 """Columns that must be equal for the scores of two rows to be comparable; `naive` is `naive_fingerprint`."""
 
 

@@ -10,6 +10,7 @@ from forecast.evaluation.names import BASELINES, SAME_ERROR
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.reports.compare.task import Entry, Task
 from forecast.reports.compare.variant_names import find_differences, format_settings, name_variants
+from forecast.runs.summary import TASK_FACTS
 from forecast.system.keys import FILE_SOURCES
 
 Item = TypeVar("Item")
@@ -47,10 +48,9 @@ def is_same_task(one: FinishedRun, other: FinishedRun) -> bool:
     Dates and columns are compared exactly. Values and scale are the same if the naive forecast has the same error in
     every window.
     """
-    keys = ("data", "features", "pred_len")
     a, b = one.windows, other.windows
     return (
-        all(one.metrics[key] == other.metrics[key] for key in keys)
+        all(one.metrics[key] == other.metrics[key] for key in TASK_FACTS)
         and len(a) == len(b)
         and one.ids == other.ids
         and bool((a["forecast_start"].to_numpy() == b["forecast_start"].to_numpy()).all())
