@@ -12,7 +12,7 @@ exchangeable, so every test measures and reports the coverage.
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -101,7 +101,6 @@ def scale_ratio(old: Scaler, new: Scaler) -> Float[Tensor, "1 n_targets"]:
     return old.scale / new.scale
 
 
-@torch.inference_mode()
 def calibrate(
     predict: Callable[[Batch], Tensor],
     windows: Windows,
@@ -120,13 +119,27 @@ def calibrate(
         levels: intervals, in percent, that the calibration must have.
         progress: wraps the batches, for example in a progress bar.
     """
+    return calibrate_each({"": predict}, windows, scaler, batch_size, levels, progress)[""]
+
+
+@torch.inference_mode()
+def calibrate_each(
+    forecasters: Mapping[str, Callable[[Batch], Tensor]],
+    windows: Windows,
+    scaler: Scaler,
+    batch_size: int,
+    levels: Sequence[Level] = (),
+    progress: Callable[[tuple[Tensor, ...]], Iterable[Tensor]] = list,
+) -> dict[str, Calibration]:
+    """Calibrate several forecasters, by name, on the same windows, each of which is gathered once; see `calibrate`."""
     stride = window_stride(len(windows), errors_per_window=windows.pred_len * len(windows.target_index))
     chosen = torch.arange(0, len(windows), stride, device=windows.values.device)
-    errors = []
+    errors: dict[str, list[Tensor]] = {name: [] for name in forecasters}
     for index in progress(chosen.split(batch_size)):
         batch = windows.gather(index)
-        errors.append((batch.future - scaler.clip(predict(batch), batch.series)).float())
-    return Calibration.fit(torch.cat(errors), levels)
+        for name, predict in forecasters.items():
+            errors[name].append((batch.future - scaler.clip(predict(batch), batch.series)).float())
+    return {name: Calibration.fit(torch.cat(errors.pop(name)), levels) for name in forecasters}
 
 
 def calibrate_baselines(
@@ -134,10 +147,8 @@ def calibrate_baselines(
 ) -> dict[str, Calibration]:
     """Calibrate the intervals of each baseline on the validation windows, by name."""
     windows = data.windows["val"]
-    return {
-        name: calibrate(partial(baseline, windows), windows, data.target_scaler, WINDOWS_AT_ONCE, levels)
-        for name, baseline in fitted.baselines().items()
-    }
+    forecasters = {name: partial(baseline, windows) for name, baseline in fitted.baselines().items()}
+    return calibrate_each(forecasters, windows, data.target_scaler, WINDOWS_AT_ONCE, levels)
 
 
 def window_stride(windows: int, errors_per_window: int) -> int:
