@@ -17,6 +17,7 @@ from forecast.checkpoints.find import find_checkpoint, find_run
 from forecast.checkpoints.settings import check_settings
 from forecast.data import Batch, DataModule, Panel
 from forecast.data.categories import Categories, encode_categories, indicator_names
+from forecast.data.panel import TABLE_ID
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import parse_frequency, season_length
 from forecast.data.utc_offset import utc_offset_of
@@ -48,6 +49,7 @@ class TrainedModel:
             was kept; else None.
         scaler, target_scaler: scalers of `feature_columns` and of `target_columns`.
         categories: of the covariates that are text, see `forecast.data.categories`.
+        has_ids: whether the series of the training data have ids; that of a table has none.
         freq: time between two rows.
         season: rows of a season.
         calibrations: of the model and of each baseline, by name; empty if the run was not tested.
@@ -83,6 +85,7 @@ class TrainedModel:
         self.feature_columns: list[str] = state["feature_columns"]
         self.target_columns: list[str] = state["target_columns"]
         self.categories: Categories = state.get("categories", {})
+        self.has_ids: bool = state["ids"] != [TABLE_ID]
         self.freq: str = state["freq"]
         self.trained_until: str = state["trained_until"]
         self.validated_until: str | None = state.get("validated_until")

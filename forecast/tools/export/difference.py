@@ -19,7 +19,7 @@ from forecast.data.utc_offset import utc_offset_of
 from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError, DataError
-from forecast.tools.export.metadata import has_ids, takes_scale
+from forecast.tools.export.metadata import takes_scale
 
 WINDOWS_PER_EXCEPTION = 1_000
 """With ProbSparse, one window in this number may differ by more than the tolerance."""
@@ -138,8 +138,8 @@ def prepare_test_data(trained: TrainedModel, given: Mapping[str, Any]) -> DataMo
     if "test" not in data.windows:
         raise ConfigError(f"data.split={given['split']}: there are no test windows to compare on")
     # the file for a table holds its scale; the file for many series takes their scales as inputs
-    if data.panel.has_ids != has_ids(trained):
-        kind = "many series" if has_ids(trained) else "one table"
+    if data.panel.has_ids != trained.has_ids:
+        kind = "many series" if trained.has_ids else "one table"
         raise ConfigError(
             f"{data.title}: the model was trained on {kind}: compare on such data (data.path=FILE)"
         )

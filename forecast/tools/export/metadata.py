@@ -9,7 +9,6 @@ import torch
 from forecast import __version__
 from forecast.data.holidays import NAMES as HOLIDAYS
 from forecast.data.holidays import split_code
-from forecast.data.panel import TABLE_ID
 from forecast.data.time_features import time_feature_names
 from forecast.inference.model import TrainedModel
 
@@ -86,15 +85,10 @@ def describe_domain(trained: TrainedModel) -> dict[str, Any]:
     return found
 
 
-def has_ids(trained: TrainedModel) -> bool:
-    """Whether the model was trained on series with ids; a table has none."""
-    return trained.data_state["ids"] != [TABLE_ID]
-
-
 def takes_scale(trained: TrainedModel) -> bool:
     """Whether the scale is an input of the exported file: for many series, and where covariates are inputs."""
     state = trained.data_state
-    return has_ids(trained) or bool(state["future_covariates"] or state["static_features"])
+    return trained.has_ids or bool(state["future_covariates"] or state["static_features"])
 
 
 def series_inputs(trained: TrainedModel) -> dict[str, list[int | str]]:

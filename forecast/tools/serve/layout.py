@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from forecast.data.categories import indicator_names
-from forecast.data.panel import TABLE_ID
 from forecast.inference.model import TrainedModel
 
 
@@ -32,7 +31,7 @@ def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
 
 def id_column(model: TrainedModel) -> str | None:
     """The name of the column that holds the ids of the series; None: a single series without an id."""
-    return None if model.data_state["ids"] == [TABLE_ID] else model.config["data"].get("id_column")
+    return model.config["data"].get("id_column") if model.has_ids else None
 
 
 def date_column(model: TrainedModel) -> str:
