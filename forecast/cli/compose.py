@@ -15,6 +15,7 @@ from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import VERSION_BASE, apply_values, prefer_own_launchers
 from forecast.system.identity import without_hydra
+from forecast.system.keys import AS_TRAINED, ROWS
 from forecast.system.paths import CONF
 
 OmegaConf.register_new_resolver("processes_per_node", distributed.processes_per_node, replace=True)
@@ -26,7 +27,7 @@ OmegaConf.register_new_resolver(
 
 RUN_NAME = re.compile(r"[^./\\][^/\\]{0,150}")
 
-FROM_CHECKPOINT = ("seq_len", "pred_len", "features", "seed")
+FROM_CHECKPOINT = tuple(key for key in AS_TRAINED if key in ROWS)
 """Keys that the files of conf/data refer to. A command on a trained model takes them from its checkpoint."""
 
 

@@ -6,9 +6,10 @@ from omegaconf import DictConfig
 
 from forecast.checkpoints import find
 from forecast.system import location
+from forecast.system.keys import FILE_SOURCES
 
-FILE_SETS = ("csv", "long")
-"""Values of data.name that stand for a file at data.path."""
+FILES = set(FILE_SOURCES) - {"store"}
+"""Values of data.name that stand for a file at data.path; a store is a folder."""
 
 
 def find_named_files(config: DictConfig) -> None:
@@ -25,7 +26,7 @@ def find_named_files(config: DictConfig) -> None:
         find.check_exists(found)
         config.checkpoint = str(found)
     data = config.get("data") or {}
-    if data.get("name") in FILE_SETS and (given := data.get("path")):
+    if data.get("name") in FILES and (given := data.get("path")):
         path = location.locate(given)
         if isinstance(path, Path):
             location.check_exists(path)

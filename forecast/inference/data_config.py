@@ -16,11 +16,8 @@ from forecast.data.files.table_source import TableSource
 from forecast.data.files.text import quote
 from forecast.data.sources import FILES, option_names, settings_of_file
 from forecast.system.errors import CheckpointError, ConfigError, DataError
-from forecast.system.keys import DATA_KEYS
+from forecast.system.keys import AS_TRAINED, DATA_KEYS
 from forecast.system.location import locate
-
-AS_TRAINED = tuple(row.name.removeprefix("data.") for row in DATA_KEYS if row.as_trained)
-"""Settings that are always those of training."""
 
 ONE_FILE = tuple(row.name.removeprefix("data.") for row in DATA_KEYS if row.one_file)
 """Settings that do not apply to another file than that of training."""

@@ -227,6 +227,9 @@ FILE_SOURCES = ("csv", "long", "store")
 TABLE = (*RUN_KEYS, *DATA_KEYS, *TASK_KEYS, *MODEL_KEYS, *TRAINING_KEYS, *COMMAND_KEYS, *HYDRA_KEYS)
 ROWS = {row.name: row for row in TABLE}
 
+AS_TRAINED = tuple(row.name.removeprefix("data.") for row in DATA_KEYS if row.as_trained)
+"""Settings below `data` that a trained model always takes from its training."""
+
 
 def row_of(key: str) -> Key | None:
     """The row that applies to a dotted key; None for a key that the user added."""
