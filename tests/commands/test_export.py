@@ -20,7 +20,7 @@ from forecast.cli.main import main_without_run_folder
 from forecast.commands.export import export
 from forecast.data.time_features import time_features
 from forecast.inference.model import TrainedModel, load
-from forecast.tools.export import torch_file
+from forecast.tools.export import onnx_file, torch_file
 from tests.support.commands import answer, only, train_here, workplace
 from tests.support.long_files import long_frame
 from tests.support.selection import every_nth
@@ -407,15 +407,19 @@ def test_many_series_for_a_model_of_a_table_are_refused(runs, tmp_path: Path, mo
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.long
-def test_a_store(tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize(("format", "file"), every_nth([("torch_export", "m.pt2"), ("onnx", "m.onnx")], 2))
+def test_a_store(format: str, file: str, tmp_path: Path, monkeypatch) -> None:
     folder = workplace(tmp_path)
     assert answer(monkeypatch, "convert", folder, "data.path=load.csv") == 0
     given = ("data=store", "data.path=load.store", "attention=full", "features=S", "data.target=temperature")
     assert train_here(monkeypatch, folder, *EPOCH, *given) == 0
     run = only(folder, "runs/*")
-    assert export_here(monkeypatch, folder, f"checkpoint={run}", "check_windows=9") == 0
-    about = json.loads((folder / "model.json").read_text())
+    asked = (f"checkpoint={run}", f"format={format}", f"output={file}", "check_windows=9")
+    assert export_here(monkeypatch, folder, *asked) == 0
+    about = json.loads((folder / "m.json").read_text())
     assert (about["feature_columns"], about["checked"]["windows"]) == (["temperature"], 9)
     inputs = users_inputs(read(folder).drop(columns="load"), [0, 280], 12, 5)
-    assert np.abs(run_onnx(folder / "model.onnx", inputs)[0] - ours(load(run), inputs)).max() < 1e-4
+    load_program = torch_file.load_program if format == "torch_export" else onnx_file.load_program
+    given = {name: torch.from_numpy(values) for name, values in inputs.items()}
+    forecast = load_program(folder / file)(given)["forecast"].numpy()
+    assert np.abs(forecast - ours(load(run), inputs)).max() < 1e-4
