@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from forecast.commands.monitor import examine
 from forecast.inference.model import load
@@ -91,3 +92,16 @@ def test_what_cannot_be_monitored_is_refused(place: Path, monkeypatch: pytest.Mo
         message = capsys.readouterr().err
         assert words in message
         assert len(message.splitlines()) == 1
+
+
+def test_training_continues_on_newer_rows_with_the_scale_of_the_model(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("checkpoint=runs/run", "data.path=newer.csv", "trainer.max_epochs=2", "logger=[]")
+    assert train_here(monkeypatch, place, *options, "hydra.run.dir=runs/continued") == 0
+    before, after = (load(place / "runs" / name) for name in ("run", "continued"))
+    assert after.trained_until > before.trained_until
+    for one, other in zip(before.scaler.tensors, after.scaler.tensors, strict=True):
+        assert torch.equal(one, other)
+    epochs = pd.read_csv(place / "runs" / "continued" / "metrics.csv")["epoch"]
+    assert epochs.tolist() == [1]  # the first epoch, 0, is that of the run
