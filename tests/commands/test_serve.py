@@ -43,7 +43,7 @@ class Server(NamedTuple):
         """Ask for a path; `body` is sent as JSON unless it is bytes."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         try:
-            with urlopen(Request(f"{self.url}/{path}", data), timeout=60) as response:
+            with urlopen(Request(f"{self.url}/{path}", data), timeout=300) as response:
                 text, status, headers = response.read(), response.status, response.headers
         except HTTPError as error:
             text, status, headers = error.read(), error.code, error.headers
@@ -84,7 +84,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with one worker; SIGTERM ends it and its worker."""
     folder = tmp_path_factory.mktemp("serve")
     train_models(folder)
-    limits = (f"max_waiting={MAX_WAITING}", "workers=1", "max_body_mb=1", "max_rows=1000")
+    limits = (f"max_waiting={MAX_WAITING}", "workers=1", "max_body_mb=1", "max_rows=1000", "timeout=200")
     process = start_python(
         ["-m", "forecast.serve", "runs", "port=0", *limits],
         cwd=folder,
