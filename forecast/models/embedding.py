@@ -31,14 +31,21 @@ class CircularConv(nn.Module):
         return F.linear(neighbours, self.weight.transpose(1, 2).flatten(1), self.bias)
 
 
-def sinusoidal_positions(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
-    """Compute sin and cos of positions at wavelengths from 2π to 10000·2π (Vaswani et al. 2017, section 3.5)."""
+def sinusoidal_positions(length: int, d_model: int, scale: float = 1.0) -> Float[Tensor, "length d_model"]:
+    """Compute sin and cos of positions at wavelengths from 2π to 10000·2π (Vaswani et al. 2017, section 3.5).
+
+    They are multiplied by `scale`.
+    """
+    table = torch.zeros(length, d_model)
+    if (
+        table.is_meta
+    ):  # it has no values, and arithmetic there imports PyTorch's compiler, which takes seconds
+        return table
     position = torch.arange(length, dtype=torch.float32)[:, None]
     rate = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float32) * (-math.log(10_000.0) / d_model))
-    table = torch.zeros(length, d_model)
     table[:, 0::2] = torch.sin(position * rate)
     table[:, 1::2] = torch.cos(position * rate[: d_model // 2])
-    return table
+    return scale * table
 
 
 class Embedding(nn.Module):

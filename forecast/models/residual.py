@@ -52,7 +52,7 @@ class ResidualModel(ForecastModel):
         self.seq_len, self.pred_len, self.n_quantiles = seq_len, pred_len, n_quantiles
         self.normalize, self.shares_outputs = normalize, shares_outputs
         self.n_outputs = n_quantiles * (1 if shares_outputs else n_targets)
-        self.register_buffer("target_index", torch.arange(n_targets))
+        self.register_buffer("target_index", torch.tensor(range(n_targets)))
         self.register_buffer("shrinkage", torch.ones(()))
         self.linear = LinearModel(seq_len, pred_len) if linear else None
 

@@ -96,7 +96,7 @@ class ResidualInformer(ResidualModel):
         width, patch_len = self.channels.variables_per_token, self.patch_len
         self.past_embedding = PatchEmbedding(width, d_time, d_model, patch_len=patch_len)
         self.future_embedding = PatchEmbedding(width, d_time, d_model, patch_len=patch_len)
-        positions = POSITION_SCALE * sinusoidal_positions(self.past_tokens + self.future_tokens, d_model)
+        positions = sinusoidal_positions(self.past_tokens + self.future_tokens, d_model, POSITION_SCALE)
         self.register_buffer("positions", positions, persistent=False)
         self.dropout = Dropout(dropout)
 

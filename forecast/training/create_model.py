@@ -8,6 +8,7 @@ import torch
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from forecast.models import ForecastModel
 from forecast.system.errors import ConfigError
@@ -68,9 +69,20 @@ def check_settings(model: type[ForecastModel], settings: Mapping[str, Any]) -> N
         )
 
 
+class WithoutRandomValues(TorchFunctionMode):
+    """Draw no random values: on the device `meta` that imports PyTorch's compiler, which takes seconds."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func in (torch.Tensor.normal_, torch.Tensor.uniform_):
+            return args[0]
+        return func(*args, **(kwargs or {}))
+
+
 def fits(make: Callable[[], nn.Module], weights: Mapping[str, torch.Tensor]) -> bool:
     """Whether a network has these weights and buffers of an allowed size, without allocating its memory."""
-    with torch.device("meta"):
+    with torch.device("meta"), WithoutRandomValues():
         network = make()
     if sum(buffer.nbytes for buffer in network.buffers()) >= MAX_BUFFER_BYTES:
         return False
