@@ -36,7 +36,7 @@ def errors_in_one_line(on_interrupt: str = "") -> Iterator[None]:
     except Exception as error:
         if show_traceback or (not is_users_mistake(error) and distributed.is_first()):
             raise
-        print(f"error: {one_line(error)}", file=sys.stderr, flush=True)
+        write_line(f"error: {one_line(error)}")
         sys.exit(2)
     except KeyboardInterrupt:
         print(f"interrupted{on_interrupt}", file=sys.stderr)
@@ -62,7 +62,12 @@ def one_line(error: BaseException) -> str:
 def print_warning(message: Warning | str, *_: object) -> None:
     """Print a warning in one line, from the first process of a run only."""
     if distributed.is_first():
-        print(f"warning: {printable(str(message))}", file=sys.stderr, flush=True)
+        write_line(f"warning: {printable(str(message))}")
+
+
+def write_line(text: str) -> None:
+    """Write a line to stderr in one call, so that lines of several threads do not mix."""
+    print(f"{text}\n", end="", file=sys.stderr, flush=True)
 
 
 def warn_of_thread(failed: threading.ExceptHookArgs) -> None:
