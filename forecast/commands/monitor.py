@@ -33,9 +33,10 @@ def monitor(config: DictConfig) -> None:
         raise ConfigError("data.path=null: name the file with the newer rows")
     lightning_warnings.filter_messages()
     found = examine(load(config.checkpoint), OmegaConf.to_container(config.data))  # type: ignore[arg-type]
+    figure = draw(found)  # before a file is written
     print(*describe(found), sep="\n")
     write_json(file, found.content())
-    figures.save(draw(found), file.with_suffix(".png"))
+    figures.save(figure, file.with_suffix(".png"))
     print(f"saved      {file}, {file.with_suffix('.png')}")
 
 

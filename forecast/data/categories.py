@@ -114,6 +114,11 @@ def indicator_names(categories: Categories) -> list[str]:
     return [f"{name}={text}" for name, texts in categories.items() for text in texts]
 
 
+def columns_of_indicators(categories: Categories) -> dict[str, str]:
+    """The column of each indicator, by the name of the indicator."""
+    return {indicator: name for name in categories for indicator in indicator_names({name: categories[name]})}
+
+
 def _names(panel: Panel) -> tuple[str, ...]:
     return (*panel.columns, *panel.future_columns)
 

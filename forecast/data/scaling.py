@@ -95,7 +95,10 @@ def _fit_transforms(
 def _fit_rows(
     kind: str, values: Float[np.ndarray, "rows columns"], columns: Sequence[str]
 ) -> tuple[PerColumn, PerColumn]:
-    """Center and scale of each column from all of these rows."""
+    """Center and scale of each column from all of these rows.
+
+    For one long series this is several times faster than `_series_statistics`.
+    """
     empty = np.isnan(values).all(axis=0)
     if empty.any():
         raise DataError(

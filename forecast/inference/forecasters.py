@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from forecast.data import Batch, Windows
-from forecast.data.categories import indicator_names
+from forecast.data.categories import columns_of_indicators
 from forecast.data.future_covariates import feature_names
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
@@ -172,9 +172,7 @@ def find_unread_columns(forecasters: Sequence[PointForecaster]) -> frozenset[str
     if not forecasters:
         return frozenset()
     model = forecasters[0].model
-    categories = {
-        one: name for name in model.categories for one in indicator_names({name: model.categories[name]})
-    }
+    categories = columns_of_indicators(model.categories)
     covariates, as_of = model.data_state["future_covariates"], model.data_state.get("as_of", {})
     read = {*model.target_columns}.union(*(forecaster.columns_read() for forecaster in forecasters))
     columns = {categories.get(name, name) for name in (*model.feature_columns, *covariates)}

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from forecast.data.categories import indicator_names
+from forecast.data.categories import columns_of_indicators
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import parse_frequency
 from forecast.inference.model import TrainedModel
@@ -18,11 +18,9 @@ def make_example(model: TrainedModel) -> dict[str, Any]:
     """The fields of a request: `seq_len` rows up to the end of the training rows, of one series."""
     steps = model.seq_len + model.pred_len
     dates = make_dates(model, steps)
-    ids = {} if id_column(model) is None else {id_column(model): model.data_state["ids"][0]}
-    keys = {
-        date_column(model): [date.isoformat() for date in dates],
-        **{k: [v] * steps for k, v in ids.items()},
-    }
+    keys: dict[str, list[Any]] = {date_column(model): [date.isoformat() for date in dates]}
+    if (ids := id_column(model)) is not None:
+        keys[ids] = [model.data_state["ids"][0]] * steps
     wave = torch.sin(2 * math.pi * torch.arange(steps) / max(model.season, 2))
     targets = make_columns(model, model.scaler, model.feature_columns, wave)
     state = model.data_state
@@ -53,10 +51,9 @@ def make_columns(
         return {}
     values = scaler.inverse(wave.double()[None, :, None].expand(1, -1, len(names)), 0)[0].numpy()
     columns = {name: np.round(values[:, i], 4).tolist() for i, name in enumerate(names)}
-    for column, categories in model.categories.items():
-        for name in indicator_names({column: categories}):
-            if columns.pop(name, None):
-                columns[column] = [categories[0]] * len(wave)
+    for indicator, column in columns_of_indicators(model.categories).items():
+        if columns.pop(indicator, None):
+            columns[column] = [model.categories[column][0]] * len(wave)
     return columns
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from forecast.data.categories import indicator_names
+from forecast.data.categories import columns_of_indicators
 from forecast.inference.model import TrainedModel
 
 
@@ -41,9 +41,5 @@ def date_column(model: TrainedModel) -> str:
 
 def value_columns(model: TrainedModel, names: Sequence[str]) -> list[str]:
     """These columns of the model, with the column of each category instead of its indicators."""
-    column_of = {
-        indicator: column
-        for column, categories in model.categories.items()
-        for indicator in indicator_names({column: categories})
-    }
+    column_of = columns_of_indicators(model.categories)
     return list(dict.fromkeys(column_of.get(name, name) for name in names))
