@@ -185,6 +185,7 @@ class Fixed(TrainedModel):
 
     def __init__(self, data, answer) -> None:
         self.quantiles, self.calibrations, self.data_state = None, {}, data.state_dict()
+        self.has_ids = data.panel.has_ids
         self.network = lambda past, past_time, future_time: answer(past)[:, None].expand(
             -1, future_time.shape[1], -1
         )
