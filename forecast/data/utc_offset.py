@@ -71,7 +71,7 @@ class UtcOffset:
             date = date.tz_localize(self.timezone, ambiguous=True, nonexistent="shift_forward")
         elif self.minutes is None:
             if self.timezone is None:
-                raise ValueError("the data say no UTC offset")
+                raise ValueError("the dates of the data have no UTC offset")
             return date.tz_convert(self.timezone).tz_localize(None)
         return date.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.minutes)  # type: ignore[return-value]
 

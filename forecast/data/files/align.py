@@ -11,6 +11,7 @@ from forecast.data.files.order import SeriesRows, order_rows
 from forecast.data.files.table_rows import TableRows
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import ranges
+from forecast.system.formatting import plural
 
 
 def align(
@@ -100,7 +101,9 @@ def _cut_to_targets(series: SeriesRows) -> SeriesRows:
     stops = series.stops if rows.roles.future else ends
     for count, where in ((firsts - starts, "before the first"), (series.stops - stops, "after the last")):
         if count.any():
-            message = f"{rows.cells.path}: {count.sum():,} rows {where} value of a target are left out"
+            message = (
+                f"{rows.cells.path}: left out {plural(int(count.sum()), 'row')} {where} value of a target"
+            )
             warnings.warn(message, stacklevel=2)
     lengths = stops - firsts
     new_starts = lengths.cumsum() - lengths

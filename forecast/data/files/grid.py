@@ -128,7 +128,8 @@ def _even_dates(series: SeriesRows, freq: str | None) -> Grid:
     dates = (last - first) / (two[1] - two[0])
     if dates > SPARSE * len(rows) + (10_000 if len(starts) > 1 else 0):
         raise DataError(
-            f"{rows.cells.path}: {len(rows):,} dates on a grid of step {step.freqstr} with {dates:,.0f}: set data.freq"
+            f"{rows.cells.path}: only {len(rows):,} dates for {dates:,.0f} steps of {step.freqstr} from first to last: "
+            "set data.freq"
         )
     grid = pd.date_range(first, last, freq=step).as_unit("ns")
     if not len(grid) or grid[0] != first:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from forecast.data.files.text import quote
 from forecast.system.errors import DataError
+from forecast.system.formatting import plural
 from forecast.system.location import Location
 
 _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?")
@@ -75,7 +76,7 @@ def _check_names(path: Location, given: Sequence[str], width: int) -> list[str]:
     """The names of the columns of a file without a header. Raises DataError for too many or too few names."""
     if given and len(given) != width:
         raise DataError(
-            f"{path}, line 1: {width} fields, and data.names has {len(given)} names: give one for each"
+            f"{path}, line 1: {width} fields, and data.names has {plural(len(given), 'name')}: give one for each"
         )
     return [str(name) for name in given] or [f"column_{number}" for number in range(1, width + 1)]
 

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from forecast.data import Panel
-from forecast.data.files.file_source import FileSource, LongSource, read_table
+from forecast.data.files.file_source import LongSource, read_table
 from forecast.data.files.frame_source import read_frame
 from forecast.data.files.grid import step_with_gaps
 from forecast.data.split import split_panel
-from forecast.system.errors import ConfigError, ForecastError
+from forecast.system.errors import ConfigError
 
 BUSINESS = pd.bdate_range("2023-10-02", "2024-03-28")
 HOLIDAYS = pd.DatetimeIndex(["2023-11-23", "2023-12-25", "2024-01-01", "2024-01-15"])
@@ -58,12 +58,6 @@ def test_series_share_the_dates_of_all(tmp_path: Path) -> None:
     assert panel.grid_starts.tolist() == [0, 5]
     assert panel.lengths.tolist() == [125, 120]
     assert np.flatnonzero(np.isnan(panel.values[panel.starts[1] :, 0])).tolist() == [15]
-
-
-def test_series_with_other_dates_are_refused(tmp_path: Path) -> None:
-    moved = {f"s{n}": PRICES.set_axis(PRICES.index + pd.Timedelta(hours=n)) for n in range(4)}
-    with pytest.raises(ForecastError, match="needs series with the same dates"):
-        LongSource(path=long_file(tmp_path / "a.csv", **moved), steps="rows").read()
 
 
 def test_rows_of_future_covariates_keep_their_dates(tmp_path: Path) -> None:
@@ -189,25 +183,3 @@ def test_periods_are_dates_at_their_beginnings() -> None:
     options = {"id_column": "series", "date_column": "quarter", "columns": ["x"]}
     for panel in (read_frame(frame), read_frame(long, **options)):
         assert (panel.freq, str(panel.grid[-1].date())) == ("QS-JAN", "2002-10-01")  # type: ignore
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"steps": "row"}, "data.steps=row is not one of dates, rows"),
-        ({"calendar": "business"}, "set data.steps=rows"),
-        ({"header": "no"}, "data.header=no is not one of first, none"),
-        ({"names": ["a"]}, "set data.header=none"),
-        ({"start": "2024-01-01"}, "data.start=2024-01-01 needs the step between rows: set data.freq"),
-        ({"start": "soon", "freq": "D"}, "data.start=soon is not a date"),
-        ({"start": "2024-01-02", "freq": "MS"}, "no date of data.freq=MS: the next is 2024-02-01"),
-        ({"start": "2024-01-01", "freq": "2YS"}, "row 125 would lie after 2261"),
-        ({"start": "2024-01-01", "freq": "D", "date_column": "date"}, "column 'date' has dates"),
-        ({"header": "none", "names": ["a"]}, "2 fields, and data.names has 1"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(tmp_path: Path, options: dict, message: str) -> None:
-    path = write(tmp_path / "a.csv", PRICES)
-    with pytest.raises(ForecastError) as refused:
-        FileSource(path=path, **{"date_column": "none", **options}).read()
-    assert message in str(refused.value)

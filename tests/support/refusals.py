@@ -1,0 +1,55 @@
+"""Rows of the tables of refusals (test_refusals.py of each area): a call, and the message that it causes."""
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+
+class Refusal(NamedTuple):
+    """A call that raises an exception, or that warns.
+
+    Attributes:
+        what: description of the case, which is the id of its test.
+        says: text of the message, with `…` for text that varies.
+        kind: the exception, or the category of the warning.
+        call: the call, which is given an empty folder.
+    """
+
+    what: str
+    says: str
+    kind: type[Exception]
+    call: Callable[[Path], object]
+
+    def check(self, folder: Path) -> str:
+        """Make the call and return its message; fail unless the message is one line with the expected text."""
+        messages = self._messages(folder)
+        said = [message for message in messages if is_said(self.says, message)]
+        assert said, f"{self.says!r} is not in {messages}"
+        assert len(said[0].splitlines()) == 1
+        return said[0]
+
+    def _messages(self, folder: Path) -> list[str]:
+        if issubclass(self.kind, Warning):
+            with pytest.warns(self.kind) as told:
+                self.call(folder)
+            return [str(warning.message) for warning in told]
+        with (
+            warnings.catch_warnings(action="ignore", category=UserWarning),
+            pytest.raises(self.kind) as refused,
+        ):
+            self.call(folder)
+        return [str(refused.value)]
+
+
+def is_said(text: str, message: str) -> bool:
+    """Return whether a text, with `…` for text that varies, is in a message."""
+    return re.search(".*".join(map(re.escape, text.split("…"))), message) is not None
+
+
+def refusals(*rows: Refusal) -> pytest.MarkDecorator:
+    """Parametrize a test by the rows of a table."""
+    return pytest.mark.parametrize("refusal", rows, ids=[row.what for row in rows])

@@ -1,0 +1,207 @@
+"""Files and reading options that are refused, with the text of each message."""
+
+import gzip
+import os
+import zipfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from forecast.data import csv_data
+from forecast.data.files.file_source import LongSource, read_table
+from forecast.system.errors import ConfigError, DataError
+from tests.support.csv_files import numbers, write
+from tests.support.refusals import Refusal
+
+HOURS = [f"2021-03-01 {hour:02}:00" for hour in range(5)]
+HEADER = "date,load,price"
+ROWS = [f"{hour},{n},{n * 0.5}" for n, hour in enumerate(HOURS)]
+SIZES = {"name": "load", "seq_len": 12, "pred_len": 4, "split": [0.7, 0.1, 0.2], "batch_size": 8}
+BUSINESS_DAYS = pd.bdate_range("2023-10-02", periods=125)
+
+
+def lines(*rows: str, header: str = HEADER) -> str:
+    return "\n".join([header, *rows]) + "\n"
+
+
+def changed(row: int, text: str) -> str:
+    """The good file with another row."""
+    return lines(*ROWS[:row], text, *ROWS[row + 1 :])
+
+
+GOOD = lines(*ROWS)
+ZONES = ["", "Mars/Olympus", "../../etc/passwd", "/etc/localtime", "Europe", "\0", "x" * 300]
+DAYS = "date,x\n01/02/2021,1\n02/02/2021,1\n03/02/2021,1\n"
+
+
+def bad(what: str, text: str | bytes, says: str, **options) -> Refusal:
+    return Refusal(what, says, DataError, lambda folder: read_table(write(folder, text), **options))
+
+
+def badly_named(name: str, content: bytes, says: str) -> Refusal:
+    return Refusal(
+        name, f"{name}: {says}", DataError, lambda folder: read_table(write(folder, content, name))
+    )
+
+
+def option(says: str, kind: type[Exception] = ConfigError, **options) -> Refusal:
+    """Options with which the good file is refused."""
+    what = " ".join(f"{key}={value}" for key, value in options.items())
+    return Refusal(what, says, kind, lambda folder: read_table(write(folder, GOOD), **options))
+
+
+def sessions(says: str, kind: type[Exception] = ConfigError, **options) -> Refusal:
+    """Options with which a file of business days is refused."""
+    what = "business days, " + " ".join(f"{key}={value}" for key, value in options.items())
+    rows = [f"{date:%Y-%m-%d},{n}" for n, date in enumerate(BUSINESS_DAYS)]
+    text, options = lines(*rows, header="date,price"), {"date_column": "none", **options}
+    return Refusal(what, says, kind, lambda folder: read_table(write(folder, text), **options))
+
+
+def clocks_change(folder: Path) -> None:
+    dates = ["2021-10-31 02:00+02:00", "2021-10-31 02:00+01:00", "2021-10-31 03:00+01:00"]
+    read_table(write(folder, lines(*(f"{date},1,{n}" for n, date in enumerate(dates)))))
+
+
+def ends_without_target(folder: Path) -> None:
+    text = lines(*(f"{hour},{n if 1 <= n <= 3 else ''},1" for n, hour in enumerate(HOURS)))
+    read_table(write(folder, text), columns=["load"], past_covariates=["price"])
+
+
+def hourly(dates: pd.DatetimeIndex) -> str:
+    return lines(*(f"{date.isoformat()},{n}" for n, date in enumerate(dates)), header="date,load")
+
+
+def holidays_in_utc(folder: Path) -> None:
+    text = hourly(pd.date_range("2024-01-01", periods=400, freq="h", tz="UTC"))
+    csv_data(path=write(folder, text), holidays="DE", **SIZES).setup()
+
+
+def training_had_a_zone(folder: Path) -> None:
+    dates = pd.date_range("2024-03-25", periods=400, freq="h", tz="Europe/Berlin")
+    trained = csv_data(path=write(folder, hourly(dates), "a.csv"), timezone="Europe/Berlin", **SIZES)
+    trained.setup()
+    plain = hourly(dates[:100].tz_localize(None))
+    new = csv_data(path=write(folder, plain), **{**SIZES, "split": "test"})
+    new.load_state_dict(trained.state_dict())
+    new.setup()
+
+
+def series_of_other_dates(folder: Path) -> None:
+    series = [
+        pd.DataFrame({"unique_id": f"s{n}", "ds": BUSINESS_DAYS + pd.Timedelta(hours=n), "y": 1.0})
+        for n in range(4)
+    ]
+    path = write(folder, pd.concat(series).to_csv(index=False))
+    LongSource(path=path, steps="rows").read()
+
+
+def archive_of_two(path: Path) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.csv", GOOD)
+        archive.writestr("b.csv", GOOD)
+    return path
+
+
+def pipe(path: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
+def date_off_the_grid(folder: Path) -> None:
+    frame = numbers(5000)
+    frame.loc[4321, "date"] = frame.loc[4321, "date"].replace(":00", ":01")
+    read_table(write(folder, frame.to_csv(index=False)), freq="h")
+
+
+FILES = [
+    bad("empty", "", "table.csv: empty"),
+    bad("blank", "\n\n", "table.csv: empty"),
+    bad("header only", "date,load\n", "table.csv: a header and no rows"),
+    bad("dates only", "date\n2021-01-01\n", "table.csv: no column beside 'date': there is nothing to forecast"),
+    bad("no date column", "when,load\n1,2\n", "table.csv: no column 'date' in line 1 ('when', 'load')"),
+    bad("no header", "\n".join(ROWS), "table.csv: no column 'date' in line 1 ('2021-03-01 00:00', '0', '0.0'): for a file without a header set data.header=none"),
+    bad("other separator", GOOD.replace(",", ";"), "table.csv: no column 'date' in line 1, which looks separated by ';': set 'data.separator=;'"),
+    bad("duplicate column", lines(*ROWS, header="date,load,load"), "table.csv, line 1: column 'load' appears twice (fields 2 and 3): rename one"),
+    bad("values without a name", lines(*ROWS, header="date,load,"), "table.csv, line 1: field 3 has values and no name: name or delete it"),
+    bad("more values than names", lines(*ROWS, header="date,load"), "table.csv, line 1: field 3 has values and no name: name or delete it"),
+    bad("long line", changed(2, f"{HOURS[2]},2,1,9"), "table.csv, line 4: 4 fields, where the lines above have 3: correct it"),
+    bad("text", changed(3, f"{HOURS[3]},n.a.,1"), "table.csv, line 5, column 'load': 'n.a.' is not a number: correct it, or name it in data.na_values if it stands for a missing value"),
+    bad("decimal comma", changed(3, f'{HOURS[3]},"3,5",1'), "table.csv, line 5, column 'load': '3,5' is not a number: set data.decimal and data.thousands to the signs that the file uses"),
+    bad("infinite", changed(4, f"{HOURS[4]},-inf,1"), "table.csv, line 6, column 'load': an infinite number: correct it, or set data.na_values=[inf,-inf]"),
+    bad("too large", changed(4, f"{HOURS[4]},1e999,1"), "table.csv, line 6, column 'load': an infinite number: correct it, or set data.na_values=[inf,-inf]"),
+    bad("empty line", changed(2, ""), "table.csv, line 4: an empty line: delete it"),
+    bad("no date", changed(2, ",2,1"), "table.csv, line 4, column 'date': no date"),
+    bad("bad date", changed(2, "soon,2,1"), "table.csv, line 4, column 'date': 'soon' cannot be read as the dates above can: set data.date_format"),
+    bad("bad first date", changed(0, "soon,2,1"), "table.csv, line 2, column 'date': 'soon' is not a date that can be read: set data.date_format"),
+    bad("row numbers", lines("1,2,3", "2,2,3", "3,2,3"), "table.csv, line 2, column 'date': '1' is not a date that can be read: set data.date_format"),
+    bad("mixed dates", changed(2, "01.03.2021 02:00,2,1"), "table.csv, line 4, column 'date': '01.03.2021 02:00' cannot be read as the dates above can: set data.date_format"),
+    bad("not the format", GOOD, "table.csv, line 2, column 'date': '2021-03-01 00:00' does not match data.date_format='%d/%m/%Y'", date_format="%d/%m/%Y"),
+    bad("day or month", DAYS, "table.csv, line 2, column 'date': '01/02/2021': day or month first? Set data.day_first=true or false"),
+    bad("some offsets", changed(3, "2021-03-01 03:00Z,3,1"), "table.csv, line 5, column 'date': '2021-03-01 03:00Z' and the dates above: give all of them an offset from UTC, or none"),
+    bad("twice", changed(3, f"{HOURS[2]},3,1"), "table.csv, line 5, column 'date': 2021-03-01 02:00:00 is in line 4 too: remove one, or set data.duplicates=first, last, mean or sum"),
+    bad("twice, apart", changed(4, f"{HOURS[1]},3,1"), "table.csv, line 6, column 'date': 2021-03-01 01:00:00 is in line 3 too: remove one, or set data.duplicates=first, last, mean or sum"),
+    bad("backwards", changed(4, "2021-02-28 23:00,3,1"), "table.csv, line 6, column 'date': 2021-02-28 23:00:00 comes after 2021-03-01 03:00:00: sort the rows by date, or set data.sort=true"),
+    bad("off the grid", changed(3, "2021-03-01 03:30,3,1"), "table.csv, line 5, column 'date': 2021-03-01 03:30:00 does not follow 2021-03-01 02:00:00 by the step h: correct the date, or set data.freq", freq="h"),
+    Refusal("off the grid, far into the file", "table.csv, line 4323, column 'date': 2021-08-28 01:01:01 does not follow 2021-08-28 00:00:00 by the step h: correct the date, or set data.freq", DataError, date_off_the_grid),
+    bad("off the step", GOOD, "table.csv, line 3, column 'date': 2021-03-01 01:00:00 does not follow 2021-03-01 00:00:00 by the step 2h: correct the date, or set data.freq", freq="2h"),
+    bad("off the anchor", GOOD, "table.csv, line 2, column 'date': 2021-03-01 00:00:00 cannot begin a grid of step W-WED: set data.freq", freq="W-WED"),
+    bad("many missing rows", GOOD, "table.csv: only 5 dates for 14,400 steps of s from first to last: set data.freq", freq="s"),
+    bad("two rows", lines(*ROWS[:2]), "table.csv: too few rows to tell the step between them (2): set data.freq"),
+    bad("zero byte", b"date,load\n2021-01-01,1\n2021-01-02,\x002\n", "table.csv, line 3: a zero byte: this is no text, or the file is damaged"),
+    bad("Latin-1", "date,température\n2021-01-01,1\n".encode("latin-1"), "table.csv, line 1: not text in UTF-8: set data.encoding, such as latin-1 or cp1252, or save the file as UTF-8"),
+    bad("open quote", changed(1, f'{HOURS[1]},"1,2'), "table.csv, line 3: a quote is opened and never closed"),
+    bad("ten million columns", b"date" + b"," * 10_000_000, "table.csv, line 1: 10,000,001 columns; at most 100,000 are read"),
+    bad("no such column", GOOD, "table.csv: no column 'lod'; there are 'load', 'price'; did you mean 'load'? (data.columns or data.target)", columns=["lod"]),
+]  # fmt: skip
+PLACES = [
+    badly_named("cut.csv.gz", gzip.compress(GOOD.encode())[:-12], "cannot be read: Compressed file ended before the end-of-stream marker was reached"),
+    badly_named("cut.csv", gzip.compress(GOOD.encode())[:-12], "cannot be read: Compressed file ended before the end-of-stream marker was reached"),
+    badly_named("text.zip", b"PK\x03\x04date,load\n", "cannot be read: File is not a zip file"),
+    Refusal("two files in a zip", "two.zip: 2 files in the archive, where one is expected", DataError, lambda folder: read_table(archive_of_two(folder / "two.zip"))),
+    Refusal("no file", "none.csv: no such file", DataError, lambda folder: read_table(folder / "none.csv")),
+    Refusal("a folder", "…: not a file but a folder: give a CSV file, or a folder of .parquet files", DataError, read_table),
+    Refusal("a device", "/dev/zero: not a file but a device: give a CSV file", DataError, lambda folder: read_table("/dev/zero")),
+    Refusal("a pipe", "pipe.csv: not a file but a device: give a CSV file", DataError, lambda folder: read_table(pipe(folder / "pipe.csv"))),
+]  # fmt: skip
+OPTIONS = [
+    option("data.separator='' must be one character", separator=""),
+    option("data.decimal='::' must be one character", decimal="::"),
+    option("data.decimal and data.thousands are both ',': they must differ", decimal=",", thousands=","),
+    option("data.columns=[]: name a column, or leave it out (null)", columns=[]),
+    option("data.columns=['load', 'load'] must name columns, each once", columns=["load", "load"]),
+    option("'hourly' is not a step between rows: write one as h, 15min, D, W-SUN or MS", freq="hourly"),
+    option("data.date_format='%Q': 'Q' is a bad directive in format '%Q'", date_format="%Q"),
+    option("data.rows=['2021-03-01']: write two dates, as in data.rows=[2006-01-01,null]", rows=["2021-03-01"]),
+    option("data.rows=['soon', None]: write dates as 2006-01-01 or 2006-01-01T06:00", rows=["soon", None]),
+    option("data.rows=['2021-03-02', '2021-03-01']: the first date lies after the last one", rows=["2021-03-02", "2021-03-01"]),
+    option("table.csv: data.rows=['2022-01-01', None] leaves no row: there are 2021-03-01 00:00:00 to 2021-03-01 04:00:00", DataError, rows=["2022-01-01", None]),
+    option("data.rows=['2021-03-01T00:00Z', None]: leave the offset from UTC out: the dates of the data have no UTC offset", rows=["2021-03-01T00:00Z", None]),
+    *(option("is not a zone: write one as Europe/Berlin", timezone=zone) for zone in ZONES),
+    sessions("data.steps=row is not one of dates, rows", steps="row"),
+    sessions("data.calendar gives the dates of rows that are taken as steps: set data.steps=rows", calendar="business"),
+    sessions("data.header=no is not one of first, none", header="no"),
+    sessions("data.names names the columns of a file without a header: set data.header=none", names=["a"]),
+    sessions("data.start=2024-01-01 needs the step between rows: set data.freq, such as D", start="2024-01-01"),
+    sessions("data.start=soon is not a date: write it as 2010-01-01 or 2010-01-01T06:00", start="soon", freq="D"),
+    sessions("data.start=2024-01-02 is no date of data.freq=MS: the next is 2024-02-01 00:00:00", start="2024-01-02", freq="MS"),
+    sessions("data.start=2024-01-01 data.freq=2YS: row 125 would lie after 2261", start="2024-01-01", freq="2YS"),
+    sessions("table.csv: column 'date' has dates, and data.start=2024-01-01 numbers the rows: leave it out, or set data.drop=[date] and data.date_column=none", DataError, start="2024-01-01", freq="D", date_column="date"),
+    sessions("table.csv, line 1: 2 fields, and data.names has 1 name: give one for each", DataError, header="none", names=["a"]),
+    Refusal("rows as steps, series of other dates", "table.csv: data.steps=rows needs series with the same dates, and these 4 have 500 rows for 1,988 dates: set data.steps=dates, or give one series (data.ids)", DataError, series_of_other_dates),
+    Refusal("no zone where training had one", "the dates have no time zone, and the other dates are of Europe/Berlin: give their zone (data.timezone; of a DataFrame tz_localize('Europe/Berlin'))", DataError, training_had_a_zone),
+]  # fmt: skip
+WARNINGS = [
+    Refusal("offsets from UTC that change", "table.csv: the offset from UTC changes, so dates are read as UTC; to keep local time, set data.timezone, such as Europe/Berlin", UserWarning, clocks_change),
+    Refusal("no target in the first row", "table.csv: left out 1 row before the first value of a target", UserWarning, ends_without_target),
+    Refusal("no target in the last row", "table.csv: left out 1 row after the last value of a target", UserWarning, ends_without_target),
+    Refusal("holidays of dates in UTC", "load: the dates are UTC, so data.holidays=DE marks days of UTC, which begin and end some hours before or after the country's: set data.timezone", UserWarning, holidays_in_utc),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "refusal", [*FILES, *PLACES, *OPTIONS, *WARNINGS], ids=lambda refusal: refusal.what[:60]
+)
+def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
+    refusal.check(tmp_path)
