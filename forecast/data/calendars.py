@@ -152,8 +152,8 @@ def find_calendar(where: str, dates: pd.DatetimeIndex, asked: CalendarSetting) -
     found = Calendar(_slots(dates))
     if not found.slots or not found.fits(dates):
         raise DataError(
-            f"{where}: the last dates, to {dates[-1]}, repeat by no week, so the dates of a forecast are not known: "
-            "set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME"
+            f"{where}: the last dates, to {dates[-1]}, have no weekly pattern, so the dates of a forecast are not "
+            "known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME"
         )
     return found
 

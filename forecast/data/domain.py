@@ -140,7 +140,7 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
             f" in {panel.ids[series][0]}" if panel.has_ids else ""
         )
         if value <= above:
-            advice = "asinh takes every number" if value <= ABOVE[LOG1P] else "log1p takes values above -1"
+            advice = "asinh takes every number" if least <= ABOVE[LOG1P] else "log1p takes values above -1"
             reason = f"data.transform={kind} takes values above {above:g}: {advice}"
         elif value < low:
             reason = (

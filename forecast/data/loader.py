@@ -10,6 +10,7 @@ from torch import Tensor
 
 from forecast.data.windows import Batch, Windows
 from forecast.system.errors import ConfigError
+from forecast.system.formatting import plural
 
 
 class EpochOrder:
@@ -74,7 +75,9 @@ class WindowLoader:
         count = self.sampler.per_epoch
         self._served = count // world_size * world_size if shuffle else count
         if self._served == 0:
-            raise ConfigError(f"{count} windows cannot be shared between {world_size} processes: use fewer")
+            raise ConfigError(
+                f"{plural(count, 'window')} cannot be shared between {world_size} processes: use fewer processes"
+            )
         self._epoch, self._batches, self._resuming = 0, 0, False
 
     def __len__(self) -> int:

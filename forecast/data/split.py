@@ -64,7 +64,8 @@ def split_panel(panel: Panel, split: Split, *, seq_len: int, season: int) -> dic
     lengths = panel.lengths
     if panel.calendar is not None and _counts_months(split):
         raise ConfigError(
-            f"data.split={split} counts months of 30 days, which data.steps=rows has not: give fractions"
+            f"data.split={split} counts months of 30 days, whose number of rows varies with data.steps=rows: "
+            "give fractions or dates"
         )
     has_dates = isinstance(split, Sequence) and not isinstance(split, str) and len(split) == 2
     rows = _split_at_dates(panel, split) if has_dates else _split_each_length(panel, split)
@@ -141,7 +142,7 @@ def _by_dates(dates: pd.DatetimeIndex, starts: list[str], utc_offset: UtcOffset)
     train_end, val_end = np.searchsorted(dates.to_numpy(), at)
     if not 0 < train_end < val_end < len(dates):
         raise ConfigError(
-            f"data.split={starts} must rise and lie within the table, "
-            f"{' to '.join(map(str, utc_offset.local(dates[[0, -1]])))}"
+            f"data.split={starts} must rise and lie after the first date of the table and not after the last one, "
+            f"{' and '.join(map(str, utc_offset.local(dates[[0, -1]])))}"
         )
     return int(train_end), int(val_end), len(dates)

@@ -206,7 +206,7 @@ REFUSED = [
     Case("dates, and a first date", "{path}: column 'date' has dates, and data.start=2024-01-01 numbers the rows: leave it out, or set data.drop=[date] and data.date_column=none", GOOD, ("data.start=2024-01-01", "data.freq=h")),
     Case("names beside a header", "data.names names the columns of a file without a header: set data.header=none", GOOD, ("data.names=[date,load,price]",)),
     Case("too few names", "{path}, line 1: 3 fields, and data.names has 2 names: give one for each", GOOD, ("data.header=none", "data.names=[date,load]")),
-    Case("rows as steps, too few weeks", "{path}: the last dates, to 2024-04-01 23:00:00, repeat by no week, so the dates of a forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME", GOOD, ("data.steps=rows",)),
+    Case("rows as steps, too few weeks", "{path}: the last dates, to 2024-04-01 23:00:00, have no weekly pattern, so the dates of a forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME", GOOD, ("data.steps=rows",)),
     Case("a calendar of even steps", "data.calendar gives the dates of rows that are taken as steps: set data.steps=rows", GOOD, ("data.calendar=business",)),
     Case("an unknown calendar", "data.calendar=weekly is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or exchange as DE or XNYS, or one of MS, ME, BMS, BME, QS, QE, BQS, BQE, YS, YE, BYS, BYE", GOOD, ("data.steps=rows", "data.calendar=weekly")),
     Case("no header", "{path}: no column 'date' in line 1 ('2024-03-28 00:00', '1000.5', '0.25'): for a file without a header set data.header=none", b"\n".join(GOOD.splitlines()[1:])),

@@ -112,7 +112,7 @@ REFUSED = [
     settings("data.split=[0.5,0.6]", says="data.split=[0.5, 0.6] is not a split: give months of 30 days [12,4,4], fractions of the rows that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"),
     settings("data.split=[1,1,1]", says="data.split=[1, 1, 1] needs 2,160 rows (h), and the table has 120"),
     settings("data.split=[0.99,0.005,0.005]", says="table.csv: the val split needs 5 rows (seq_len=12, pred_len=5), and there are 2: give more rows, shorter windows or another data.split"),
-    settings("data.split=[2030-01-01,2031-01-01]", says="data.split=['2030-01-01', '2031-01-01'] must rise and lie within the table, 2024-03-28 00:00:00 to 2024-04-01 23:00:00"),
+    settings("data.split=[2030-01-01,2031-01-01]", says="data.split=['2030-01-01', '2031-01-01'] must rise and lie after the first date of the table and not after the last one, 2024-03-28 00:00:00 and 2024-04-01 23:00:00"),
     settings("data.split=[soon,later]", says="data.split=['soon', 'later']: 'soon' is not a date such as 2017-07-01"),
     settings("data.split=null", says="data.split=null: a list is needed, as in data.split=[0.7, 0.1, 0.2]"),
     settings("data.split=7", says="data.split=[7] is not a split: give months of 30 days [12,4,4], fractions of the rows that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"),

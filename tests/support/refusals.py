@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,6 +50,6 @@ def is_said(text: str, message: str) -> bool:
     return re.search(".*".join(map(re.escape, text.split("…"))), message) is not None
 
 
-def refusals(*rows: Refusal) -> pytest.MarkDecorator:
-    """Parametrize a test by the rows of a table."""
-    return pytest.mark.parametrize("refusal", rows, ids=[row.what for row in rows])
+def describe_options(options: Mapping[str, object]) -> str:
+    """Return the options as the description of a row."""
+    return " ".join(f"{key}={value}" for key, value in options.items())

@@ -40,7 +40,7 @@ class FileSource(TableSource, ReadOptions):
         if self.static_path is not None and self.id_column is None:
             raise ConfigError("data.static_path has one row per series, which needs data.id_column")
         if self.future_path is not None and not self.future_covariates:
-            raise ConfigError("a file of the future holds future covariates, and there are none here")
+            raise ConfigError("data.future_path needs data.future_covariates: the columns to take from it")
         if self.future_path is not None and self.start is not None:
             raise ConfigError("a file of the future needs dates, and data.start numbers rows without dates")
         TableSource.__post_init__(self)

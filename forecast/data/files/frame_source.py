@@ -50,7 +50,7 @@ class FrameSource(TableSource):
         if self.future is None:
             return rows
         if not self.roles.future:
-            raise ConfigError("future holds future covariates, and there are none here")
+            raise ConfigError("future needs data.future_covariates: the columns to take from it")
         return rows.followed_by(rows_from_frame(self._with_dates(self.future), self.roles.of_future_rows()))
 
 

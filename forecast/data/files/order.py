@@ -13,6 +13,7 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import find_repeating_zone
 from forecast.data.row_ranges import PerSeries
 from forecast.system.errors import ConfigError
+from forecast.system.formatting import plural
 
 DUPLICATES = ("first", "last", "mean", "sum")
 
@@ -63,7 +64,7 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
             _refuse_duplicate(rows, int(same.argmax()) + 1, int(same.argmax()))
         texts = "" if not rows.texts or duplicates in ("first", "last") else ", of texts the first"
         warnings.warn(
-            f"{rows.cells.path}: {same.sum():,} rows have the date of the row before: merged "
+            f"{rows.cells.path}: merged {plural(int(same.sum()), 'row')} with the row before, of the same date "
             f"(data.duplicates={duplicates}{texts})",
             stacklevel=2,
         )

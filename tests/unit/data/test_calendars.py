@@ -6,7 +6,6 @@ import pytest
 
 from forecast.data import read_frame
 from forecast.data.calendars import Calendar, choose_days, find_calendar
-from forecast.system.errors import ConfigError, DataError
 
 BUSINESS = pd.bdate_range("2024-01-01", "2024-03-29")
 
@@ -136,22 +135,6 @@ def test_the_times_of_training_are_kept_on_other_days() -> None:
         pd.Timestamp(f"2024-01-{day}") for day in ("09 09:30", "09 15:30", "16 09:30")
     ]
     assert choose_days(find_calendar("my.csv", BUSINESS, "ME").state_dict(), "BME")["step"] == "BME"
-
-
-@pytest.mark.parametrize(
-    ("dates", "asked", "message"),
-    [
-        (BUSINESS, "weekly", "data.calendar=weekly is no calendar"),
-        (BUSINESS, [], "is no calendar"),
-        (BUSINESS, "ZZ", "data.calendar=ZZ is not known"),
-        (BUSINESS[:5], None, "set data.calendar"),  # a week alone
-        (pd.date_range("2020-01-31", periods=24, freq="ME"), None, "set data.calendar"),
-        (pd.date_range("2024-01-01", periods=200, freq="7h11min"), None, "set data.calendar"),
-    ],
-)
-def test_unknown_calendars_are_refused(dates: pd.DatetimeIndex, asked: object, message: str) -> None:
-    with pytest.raises((ConfigError, DataError), match="(?i)" + message.replace("[", r"\[")):
-        find_calendar("my.csv", dates, asked)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import torch
 
 from forecast.data import DataModule, long_data
 from forecast.data.future_covariates import FutureCovariates, describe_known, feature_names
-from forecast.system.errors import ConfigError, DataError
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, long_frame, long_frame_data
 
 CALENDAR = 3
@@ -130,34 +129,6 @@ def test_another_device_keeps_one_copy() -> None:
     assert future.to("meta").ahead.device == torch.device("meta")
     moved = future.to("meta")
     assert moved.past is moved.ahead
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"as_of": {"y": "told"}}, "data.as_of names y: add it to data.future_covariates"),
-        ({"as_of": {"price": "temperature"}}, "column 'temperature' is named twice"),
-        ({"as_of": {"price": "nothing"}}, "no column 'nothing'"),
-        ({"known_steps": 0}, "data.known_steps=0 must be a whole number of steps, at least 1"),
-        (
-            {"known_steps": {"y": 4}},
-            "data.known_steps names y, which is no future covariate: there are price",
-        ),
-        ({"future_covariates": [], "as_of": None, "known_steps": 4}, "data.known_steps=4 limits"),
-    ],
-)
-def test_refusals(options: dict[str, Any], message: str) -> None:
-    with pytest.raises((ConfigError, DataError), match=message):
-        ready(weather(), **options)
-
-
-def test_other_knowledge_than_the_checkpoint_has_is_refused() -> None:
-    state = ready(weather(), known_steps=2).state_dict()
-    for options in ({"known_steps": 3}, {"known_steps": 2, "as_of": None}):
-        data = long_frame_data(weather(), **OPTIONS | options)
-        data.load_state_dict(state)
-        with pytest.raises(DataError, match=r"temperature \(horizon: told, 2 steps\): choose the same"):
-            data.setup()
 
 
 def test_descriptions() -> None:

@@ -1,5 +1,3 @@
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +6,6 @@ from forecast.data import load_data
 from forecast.data.holidays import holiday_features
 from forecast.data.sets.national_load import COLUMNS, load_table
 from forecast.data.time_features import time_feature_names, time_features
-from forecast.system.errors import ConfigError
 from forecast.tools.export.metadata import calendar_expression
 
 
@@ -39,30 +36,6 @@ def test_they_come_after_the_features_of_the_step() -> None:
     told = time_features(dates, "h", "TR")
     np.testing.assert_array_equal(told[:, :4], time_features(dates, "h"))
     np.testing.assert_array_equal(told[:, 4:], holiday_features(dates, "TR"))
-
-
-@pytest.mark.parametrize(
-    ("country", "freq", "message"),
-    [
-        ("XX", "h", "data.holidays=XX is not known: give a country's ISO code, such as TR, DE or DE-BY"),
-        (
-            "DE-XX",
-            "h",
-            "data.holidays=DE-XX is not known: give a country's ISO code, such as TR, DE or DE-BY",
-        ),
-        ("TR", "MS", "data.holidays=TR needs steps of a day or less, and these are of MS"),
-    ],
-)
-def test_what_cannot_be(country: str, freq: str, message: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        time_features(pd.date_range("2023-01-01", periods=4, freq=freq), freq, country)
-    assert str(error.value) == message
-
-
-def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "holidays", None)
-    with pytest.raises(ConfigError, match=r"pip install -c constraints.txt -e '\.\[holidays\]'"):
-        holiday_features(pd.date_range("2023-01-01", periods=4, freq="h"), "TR")
 
 
 def test_the_generated_load_keeps_the_holidays_that_a_model_is_told_of() -> None:

@@ -8,7 +8,6 @@ import torch
 from forecast.data import DataModule, csv_data, downloaded_data
 from forecast.data.files.file_source import read_table
 from forecast.data.options import count_windows_per_epoch
-from forecast.system.errors import ConfigError, DataError
 from tests.support.csv_files import numbers, real_file
 
 SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
@@ -179,14 +178,6 @@ def test_a_checkpoint_keeps_the_scaler(tmp_path: Path, path: Path):
         assert torch.equal(data.windows["test"].values.tensor, expected)
 
 
-def test_a_checkpoint_of_other_columns_is_refused(path: Path):
-    state = ready(path).state_dict()
-    with pytest.raises(DataError, match=r"feature columns price, load, where .* on load, price, wind"):
-        ready(path, columns=["price", "load"]).load_state_dict(state)
-    with pytest.raises(DataError, match="target columns wind"):
-        ready(path, features="MS", target="wind").load_state_dict(state)
-
-
 def test_the_home_folder_is_known(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(path.parent))
     assert ready(Path("~/a.csv")).n_windows["train"] == 325
@@ -196,55 +187,6 @@ def test_a_single_column_is_the_target(tmp_path: Path):
     numbers(200, columns=("load",)).to_csv(tmp_path / "a.csv", index=False)
     for features in ("M", "S", "MS"):
         assert ready(tmp_path / "a.csv", features=features).target_columns == ("load",)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"seq_len": 0}, "seq_len=0 must be a whole number of at least 1"),
-        ({"pred_len": -3}, "pred_len=-3"),
-        ({"batch_size": 0}, "data.batch_size=0"),
-        ({"eval_batch_size": 0}, "data.eval_batch_size=0"),
-        ({"season": 0}, "data.season=0"),
-        ({"seed": -1}, "seed=-1"),
-        ({"features": "X"}, "features=X is not one of M, S, MS"),
-        ({"scaler": "log"}, "data.scaler=log"),
-        ({"path": None}, "data=csv and data=long need a file"),
-        ({"features": "S"}, "features=S needs data.target, one of: load, price, wind"),
-        ({"features": "MS"}, "features=MS needs data.target"),
-        ({"target": "laod"}, "data.target=laod is not a column of mine: load, price, wind"),
-        ({"split": [1, 2]}, "data.split"),
-    ],
-)
-def test_impossible_options_are_refused(path: Path, options: dict, message: str):
-    with pytest.raises(ConfigError, match=message):
-        ready(options.pop("path", path), **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"seq_len": 345},
-            r"mine: the train split needs 351 rows \(seq_len=345, pred_len=6\), and there are 350",
-        ),
-        ({"pred_len": 51}, r"the val split needs 51 rows .* there are 50"),
-        ({"split": [0.8, 0.15, 0.05], "pred_len": 26}, r"the test split needs 26 rows .* there are 25"),
-    ],
-)
-def test_too_few_rows_say_how_many_are_needed(path: Path, options: dict, message: str):
-    with pytest.raises(DataError, match=message):
-        ready(path, **options)
-
-
-@pytest.mark.filterwarnings("ignore:overflow")
-@pytest.mark.parametrize(("scaler", "size"), [("none", 1e39), ("standard", 1e200)])
-def test_numbers_that_float32_cannot_hold_are_refused(tmp_path: Path, scaler: str, size: float):
-    frame = numbers(500)
-    frame["price"] *= size
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    with pytest.raises(DataError, match="column 'price' has numbers too large"):
-        ready(tmp_path / "a.csv", scaler=scaler)
 
 
 @pytest.mark.parametrize(

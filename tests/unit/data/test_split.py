@@ -2,9 +2,6 @@ import pandas as pd
 import pytest
 
 from forecast.data.split import split_rows
-from forecast.system.errors import ConfigError, DataError
-
-HOURS = pd.date_range("2016-07-01", periods=17_420, freq="h")
 
 
 @pytest.mark.parametrize(
@@ -25,28 +22,3 @@ def test_forms_of_split(rows: int, freq: str, split: list, ends: tuple[int, int,
     train, val, test = ends
     expected = {"train": range(train), "val": range(train, val), "test": range(val, test)}
     assert split_rows(dates, freq, split) == expected
-
-
-def test_a_table_too_short_for_its_months_is_refused():
-    with pytest.raises(DataError, match=r"needs 14,400 rows \(h\), and the table has 14,399"):
-        split_rows(HOURS[:14_399], "h", [12, 4, 4])
-
-
-@pytest.mark.parametrize("freq", ["MS", "W-SUN", "B", "7h", "7D"])
-def test_months_of_30_days_need_a_step_that_divides_them(freq: str):
-    with pytest.raises(ConfigError, match="does not divide"):
-        split_rows(pd.date_range("2000-01-01", periods=1000, freq=freq), freq, [12, 4, 4])
-
-
-@pytest.mark.parametrize(
-    "split",
-    [
-        [], [1.0], [0.7, 0.3], [0.7, 0.2, 0.2], [0.8, 0.3, -0.1], [0, 4, 4], ["a", "b", "c"], ["soon", "later"],
-        ["2017-07-01", "2017-06-01"],
-        ["2017-07-01T00:00Z", "2017-08-01T00:00Z"], ["2016-07-01", "2017-07-01"], ["2017-07-01", "2030-01-01"],
-    ],
-)  # fmt: skip
-def test_invalid_splits_are_refused(split: list):
-    with pytest.raises(ConfigError, match=r"data\.split=") as refused:
-        split_rows(HOURS, "h", split)
-    assert "\n" not in str(refused.value)

@@ -9,7 +9,6 @@ from forecast.data.time_features import (
     season_length,
     time_features,
 )
-from forecast.system.errors import ConfigError, DataError
 from tests.support.golden_answers import golden
 
 GOLDEN = golden("time_features")
@@ -72,16 +71,3 @@ def test_future_dates_go_on_where_the_table_ends(freq: str):
     dates = pd.date_range("2020-02-01", periods=40, freq=freq)
     assert infer_frequency(dates) == pd.tseries.frequencies.to_offset(freq).freqstr
     assert future_dates(dates[:30], freq, 10).equals(dates[30:])
-
-
-def test_irregular_or_few_dates_have_no_step():
-    with pytest.raises(DataError, match="evenly spaced"):
-        infer_frequency(pd.DatetimeIndex(["2020-01-01", "2020-01-02", "2020-01-04"]))
-    with pytest.raises(DataError, match="too few"):
-        infer_frequency(pd.DatetimeIndex(["2020-01-01", "2020-01-02"]))
-
-
-@pytest.mark.parametrize("freq", ["hourly", "", "-1h", "0h", "15 apples"])
-def test_invalid_steps_are_refused(freq: str):
-    with pytest.raises(ConfigError, match="is not a step"):
-        season_length(freq)

@@ -17,7 +17,6 @@ from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.quantiles import probabilities
-from forecast.system.errors import ConfigError, DataError
 from tests.support.long_files import long_frame, long_frame_data
 
 RANDOM = np.random.default_rng(0)
@@ -271,51 +270,3 @@ def test_zero_as_a_fill_is_zero_in_data_units(tmp_path: Path) -> None:
     past = data.scaled.past(torch.tensor([90]), 20, torch.tensor([0]))
     units = data.scaler.inverse(past, torch.tensor([0]))[0, [10, 11], 0]
     assert units.abs().max() < 1e-6
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (
-            {"lower": 0},
-            "price is -2.927 at 2021-03-01 01:00:00, below data.lower=0: correct the value, or train ",
-        ),
-        (
-            {"upper": {"load": 1}},
-            "load is 2.8.* above data.upper=1: correct the value, or train with a bound of at least",
-        ),
-        (
-            {"transform": "log1p"},
-            "price is -2.927 at .*, data.transform=log1p takes values above -1: asinh takes every",
-        ),
-        (
-            {"transform": {"price": "boxcox"}},
-            "data.transform=boxcox takes values above 0: asinh takes every number",
-        ),
-    ],
-)
-def test_values_outside_are_refused(tmp_path: Path, options: dict, says: str) -> None:
-    frame = sales()
-    frame.loc[:2, "load"] = [0.5, 0.25, 2.8]
-    frame.loc[:2, "price"] = [0.5, -2.927, 2.8]
-    with pytest.raises(DataError, match=says):
-        ready(tmp_path / "a.csv", frame, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"upper": {"load": np.inf}}, r"data\.upper=inf is not a finite number"),
-        ({"lower": 5, "upper": 5}, r"data\.lower=5 is not below data\.upper=5"),
-        ({"lower": {"wind": 0}}, r"data\.lower names wind, which is no target here: there are load, price"),
-        ({"transform": "log"}, r"data\.transform=log is not one of none, log1p, boxcox, asinh"),
-        ({"transform": {"wind": "log1p"}}, r"data\.transform names wind, which is no column here"),
-        (
-            {"transform": {"price": "asinh"}, "columns": ["load"], "future_covariates": ["price"]},
-            r"data\.transform names price, a future covariate: targets and past covariates have a transform",
-        ),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(tmp_path: Path, options: dict, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        ready(tmp_path / "a.csv", sales(), **options)

@@ -12,7 +12,7 @@ from forecast.data import csv_data
 from forecast.data.files.file_source import LongSource, read_table
 from forecast.system.errors import ConfigError, DataError
 from tests.support.csv_files import numbers, write
-from tests.support.refusals import Refusal
+from tests.support.refusals import Refusal, describe_options
 
 HOURS = [f"2021-03-01 {hour:02}:00" for hour in range(5)]
 HEADER = "date,load,price"
@@ -47,13 +47,14 @@ def badly_named(name: str, content: bytes, says: str) -> Refusal:
 
 def option(says: str, kind: type[Exception] = ConfigError, **options) -> Refusal:
     """Options with which the good file is refused."""
-    what = " ".join(f"{key}={value}" for key, value in options.items())
-    return Refusal(what, says, kind, lambda folder: read_table(write(folder, GOOD), **options))
+    return Refusal(
+        describe_options(options), says, kind, lambda folder: read_table(write(folder, GOOD), **options)
+    )
 
 
 def sessions(says: str, kind: type[Exception] = ConfigError, **options) -> Refusal:
     """Options with which a file of business days is refused."""
-    what = "business days, " + " ".join(f"{key}={value}" for key, value in options.items())
+    what = "business days, " + describe_options(options)
     rows = [f"{date:%Y-%m-%d},{n}" for n, date in enumerate(BUSINESS_DAYS)]
     text, options = lines(*rows, header="date,price"), {"date_column": "none", **options}
     return Refusal(what, says, kind, lambda folder: read_table(write(folder, text), **options))
@@ -193,6 +194,7 @@ OPTIONS = [
     Refusal("no zone where training had one", "the dates have no time zone, and the other dates are of Europe/Berlin: give their zone (data.timezone; of a DataFrame tz_localize('Europe/Berlin'))", DataError, training_had_a_zone),
 ]  # fmt: skip
 WARNINGS = [
+    Refusal("a date twice, merged", "table.csv: merged 1 row with the row before, of the same date (data.duplicates=mean)", UserWarning, lambda folder: read_table(write(folder, changed(3, f"{HOURS[2]},3,1")), duplicates="mean")),
     Refusal("offsets from UTC that change", "table.csv: the offset from UTC changes, so dates are read as UTC; to keep local time, set data.timezone, such as Europe/Berlin", UserWarning, clocks_change),
     Refusal("no target in the first row", "table.csv: left out 1 row before the first value of a target", UserWarning, ends_without_target),
     Refusal("no target in the last row", "table.csv: left out 1 row after the last value of a target", UserWarning, ends_without_target),
