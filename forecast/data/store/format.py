@@ -122,7 +122,9 @@ def _map(file: Path, shape: tuple[int, ...], dtypes: tuple[str, ...]) -> np.ndar
     except (ValueError, OSError):
         raise DataError(f"{file.name} is no NumPy array") from None
     if found != shape or fortran_order or dtype.str not in dtypes:
-        raise DataError(f"{file.name} holds {dtype} {found}, and {DESCRIPTION} says {shape}")
+        order = ", column by column" if fortran_order and len(shape) > 1 else ""
+        kinds = " or ".join(str(np.dtype(kind)) for kind in dtypes)
+        raise DataError(f"{file.name} holds {dtype} {found}{order}, and should hold {kinds} {shape}")
     size, needed = file.stat().st_size, begin + int(np.prod(shape, dtype=object)) * dtype.itemsize
     if size != needed:
         raise DataError(f"{file.name} has {size:,} bytes and should have {needed:,}")
@@ -133,13 +135,14 @@ def _check_grid(dates: pd.DatetimeIndex, about: dict[str, Any]) -> None:
     """Raises DataError unless the first rows and the last lie where the description says."""
     first, last = dates[0], dates[-1]
     if (str(first), str(last)) != (about["first_date"], about["last_date"]):
-        raise DataError(f"{DATES} runs from {first} to {last}, and {DESCRIPTION} says otherwise")
+        expected = f"{about['first_date']} to {about['last_date']}"
+        raise DataError(f"{DATES} runs from {first} to {last}, and {DESCRIPTION} says {expected}")
     try:
         begin = pd.date_range(first, periods=min(3, len(dates)), freq=parse_frequency(about["freq"]))
     except (ForecastError, ValueError, OverflowError):
         begin = None
     if begin is None or not begin.equals(dates[: len(begin)]):
-        raise DataError(f"{DATES} has no rows every {quote(about['freq'])}")
+        raise DataError(f"{DATES} has no dates with the step {quote(about['freq'])}")
 
 
 class StoreWriter:

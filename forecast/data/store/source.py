@@ -11,6 +11,7 @@ from forecast.data.panel import Panel
 from forecast.data.store.format import open_store
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError, DataError
+from forecast.system.formatting import plural
 
 
 class StoreSource:
@@ -64,8 +65,8 @@ class StoreSource:
         for name, missing in zip(panel.future_covariates, future.missing, strict=True):
             if missing:
                 raise DataError(
-                    f"{self.path}: future covariate {name!r} has {missing:,} missing values, and a store needs all of "
-                    "them: fill them in the file, or name the column in data.past_covariates"
+                    f"{self.path}: future covariate {name!r} has {plural(missing, 'missing value')}, and a store needs "
+                    "every value: fill them in the file, or name the column in data.past_covariates"
                 )
         return replace(panel, future=future, ends=np.array([self._find_end(panel)]))
 

@@ -6,12 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data import Panel
 from forecast.data.files.file_source import LongSource, read_table
 from forecast.data.files.frame_source import read_frame
 from forecast.data.files.grid import step_with_gaps
-from forecast.data.split import split_panel
-from forecast.system.errors import ConfigError
 
 BUSINESS = pd.bdate_range("2023-10-02", "2024-03-28")
 HOLIDAYS = pd.DatetimeIndex(["2023-11-23", "2023-12-25", "2024-01-01", "2024-01-15"])
@@ -68,12 +65,6 @@ def test_rows_of_future_covariates_keep_their_dates(tmp_path: Path) -> None:
     )
     assert (panel.ends - panel.starts).tolist() == [121]
     assert panel.with_dates_after_ends(4).grid.equals(panel.grid)
-
-
-def test_months_of_thirty_days_are_refused(tmp_path: Path) -> None:
-    panel: Panel = read_table(write(tmp_path / "a.csv", PRICES), steps="rows")
-    with pytest.raises(ConfigError, match="months of 30 days"):
-        split_panel(panel, [2, 1, 1], seq_len=5, season=5)
 
 
 @pytest.mark.parametrize(

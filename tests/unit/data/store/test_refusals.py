@@ -1,0 +1,162 @@
+"""Stores that are refused, with the text of each message, and warnings."""
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data import read_table, store_data
+from forecast.data.store.format import check_fits_memory, open_store
+from forecast.system.errors import ConfigError, DataError
+from tests.support.csv_files import numbers, write
+from tests.support.refusals import Refusal, describe_options
+from tests.support.stores import write_store
+
+SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
+DATES = np.datetime64("2021-03-01", "us") + np.timedelta64(1, "h") * np.arange(500)
+
+
+def a_store(folder: Path, frame: pd.DataFrame | None = None) -> Path:
+    """Write a store of 500 hours of load, price and wind, or of this table."""
+    text = (numbers(500) if frame is None else frame).to_csv(index=False)
+    return write_store(folder / "a.store", read_table(write(folder, text)))
+
+
+def damaged(what: str, says: str, spoil: Callable[[Path], object]) -> Refusal:
+    def call(folder: Path) -> None:
+        store = a_store(folder)
+        spoil(store)
+        open_store(store)
+
+    return Refusal(what, says, DataError, call)
+
+
+def option(says: str, kind: type[Exception] = ConfigError, **options: Any) -> Refusal:
+    """Options with which a good store is refused."""
+
+    def call(folder: Path) -> None:
+        store_data(**{"path": a_store(folder), **SIZES, **options}).setup()
+
+    return Refusal(describe_options(options), says, kind, call)
+
+
+def columns(what: str, says: str, kind: type[Exception], options: dict[str, Any], **cells: Any) -> Refusal:
+    """A store of 500 hours of load, price and wind with these columns."""
+
+    def call(folder: Path) -> None:
+        store_data(path=a_store(folder, numbers(500).assign(**cells)), **SIZES, **options).setup()
+
+    return Refusal(what, says, kind, call)
+
+
+def describe(change: Callable[[dict], object]) -> Callable[[Path], object]:
+    """Change the description of the store."""
+
+    def spoil(store: Path) -> None:
+        about = json.loads((store / "store.json").read_text())
+        change(about)
+        (store / "store.json").write_text(json.dumps(about))
+
+    return spoil
+
+
+def resize(name: str, size: int) -> Callable[[Path], object]:
+    """Append zero bytes to a part of the store, or cut bytes off."""
+
+    def spoil(store: Path) -> None:
+        raw = (store / name).read_bytes()
+        (store / name).write_bytes(raw[:size] if size < 0 else raw + b"\0" * size)
+
+    return spoil
+
+
+def replace(name: str, content: np.ndarray | bytes | str | None) -> Callable[[Path], object]:
+    """Replace a part of the store; None deletes it."""
+
+    def spoil(store: Path) -> None:
+        (store / name).unlink()
+        if isinstance(content, np.ndarray):
+            np.save(store / name, content, allow_pickle=True)
+        elif content is not None:
+            (store / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+    return spoil
+
+
+def by_folder(store: Path) -> None:
+    (store / "dates.npy").unlink()
+    (store / "dates.npy").mkdir()
+
+
+def number_lost(folder: Path) -> None:
+    store = a_store(folder)
+    values = np.lib.format.open_memmap(store / "values.npy")
+    values[44, 1] = np.nan
+    values.flush()
+    store_data(path=store, **SIZES).setup()
+
+
+def little_memory(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("forecast.data.store.format.available", lambda: 1000)
+        check_fits_memory(open_store(a_store(folder)))
+
+
+DAMAGED = [
+    damaged("truncated values", "a.store: values.npy has 12,127 bytes and should have 12,128: the store is damaged; convert again", resize("values.npy", -1)),
+    damaged("truncated dates", "a.store: dates.npy has 4,120 bytes and should have 4,128: the store is damaged; convert again", resize("dates.npy", -8)),
+    damaged("longer values", "a.store: values.npy has 12,152 bytes and should have 12,128: the store is damaged; convert again", resize("values.npy", 24)),
+    damaged("header only", "a.store: values.npy is no NumPy array: the store is damaged; convert again", resize("values.npy", -12_010)),
+    damaged("no values", "a.store: values.npy is missing: the store is damaged; convert again", replace("values.npy", None)),
+    damaged("no dates", "a.store: dates.npy is missing: the store is damaged; convert again", replace("dates.npy", None)),
+    damaged("a folder", "a.store: dates.npy is missing: the store is damaged; convert again", by_folder),
+    damaged("fewer rows", "a.store: values.npy holds float64 (500, 3), and should hold float32 or float64 (499, 3): the store is damaged; convert again", describe(lambda a: a.update(rows=499))),
+    damaged("no rows", "a.store: store.json: its columns, ranges and counts do not match: the store is damaged; convert again", describe(lambda a: a.update(rows=0))),
+    damaged("true rows", "a.store: store.json: rows is missing or has the wrong type: the store is damaged; convert again", describe(lambda a: a.update(rows=True))),
+    damaged("a column less", "a.store: store.json: its columns, ranges and counts do not match: the store is damaged; convert again", describe(lambda a: a["columns"].pop())),
+    damaged("a name twice", "a.store: store.json has columns without a name of their own: the store is damaged; convert again", describe(lambda a: a["columns"].__setitem__(0, "wind"))),
+    damaged("a name that is no text", "a.store: store.json has columns without a name of their own: the store is damaged; convert again", describe(lambda a: a["columns"].__setitem__(0, 3))),
+    damaged("another step", "a.store: dates.npy has no dates with the step '30min': the store is damaged; convert again", describe(lambda a: a.update(freq="30min"))),
+    damaged("no step", "a.store: dates.npy has no dates with the step 'soon': the store is damaged; convert again", describe(lambda a: a.update(freq="soon"))),
+    damaged("another end", "a.store: dates.npy runs from 2021-03-01 00:00:00 to 2021-03-21 19:00:00, and store.json says 2021-03-01 00:00:00 to 2030-01-01: the store is damaged; convert again", describe(lambda a: a.update(last_date="2030-01-01"))),
+    damaged("no range", "a.store: store.json: its columns, ranges and counts do not match: the store is damaged; convert again", describe(lambda a: a["minimum"].__setitem__(0, None))),
+    damaged("other version", "a.store: store.json has version '2', and 1 is read here: the store is damaged; convert again", describe(lambda a: a.update(version=2))),
+    damaged("other kind", "a.store: store.json does not describe a store: the store is damaged; convert again", describe(lambda a: a.update(kind="x"))),
+    damaged("no JSON", "a.store: store.json is no JSON: the store is damaged; convert again", replace("store.json", "{")),
+    damaged("no text at all", "a.store: store.json is no JSON: the store is damaged; convert again", replace("store.json", b"\xff\xfe")),
+    damaged("deep JSON", "a.store: store.json is no JSON: the store is damaged; convert again", replace("store.json", "[" * 10**5)),
+    damaged("a list", "a.store: store.json does not describe a store: the store is damaged; convert again", replace("store.json", "[]")),
+    damaged("whole numbers", "a.store: values.npy holds int64 (500, 3), and should hold float32 or float64 (500, 3): the store is damaged; convert again", replace("values.npy", np.ones((500, 3), int))),
+    damaged("columns first", "a.store: values.npy holds float64 (500, 3), column by column, and should hold float32 or float64 (500, 3): the store is damaged; convert again", replace("values.npy", np.ones((3, 500)).T)),
+    damaged("big-endian", "a.store: values.npy holds >f8 (500, 3), and should hold float32 or float64 (500, 3): the store is damaged; convert again", replace("values.npy", np.ones((500, 3), ">f8"))),
+    damaged("a pickle", "a.store: values.npy holds object (500, 3), and should hold float32 or float64 (500, 3): the store is damaged; convert again", replace("values.npy", np.full((500, 3), Path()))),
+    damaged("only a pickle", "a.store: values.npy is no NumPy array: the store is damaged; convert again", replace("values.npy", pickle.dumps(Path()))),
+    damaged("dates in days", "a.store: dates.npy holds datetime64[D] (500,), and should hold datetime64[us] or datetime64[ns] (500,): the store is damaged; convert again", replace("dates.npy", DATES.astype("M8[D]"))),
+    damaged("shuffled dates", "a.store: dates.npy runs from 2021-03-21 19:00:00 to 2021-03-01 00:00:00, and store.json says 2021-03-01 00:00:00 to 2021-03-21 19:00:00: the store is damaged; convert again", replace("dates.npy", DATES[::-1].copy())),
+]  # fmt: skip
+REFUSED = [
+    Refusal("a number that is lost", "a.store: a number is not finite: the store is damaged; convert again", DataError, number_lost),
+    Refusal("too large for memory", "this needs the whole table in memory, about 0.0 GiB, and 0.0 GiB are free: give a smaller file", DataError, little_memory),
+    option("data=store needs data.path=FOLDER, which python -m forecast.convert makes", path=None),
+    option("nowhere: no such store: make one by python -m forecast.convert data.path=FILE", DataError, path="nowhere"),
+    option("a.store: no column 'snow'; there are 'load', 'price', 'wind' (data.columns or data.target)", DataError, columns=["snow"]),
+    option("data.columns=[] must name columns, each once", columns=[]),
+    option("column 'load' is named twice (data.id_column, date_column, columns, past_covariates, future_covariates, as_of, static_covariates, drop): give it one role", columns=["load", "load"]),
+    option("column 'wind' is named twice (data.id_column, date_column, columns, past_covariates, future_covariates, as_of, static_covariates, drop): give it one role", past_covariates=["wind"], future_covariates=["wind"]),
+    option("a.store: no column 'snow'; there are 'load', 'price', 'wind' (data.future_covariates)", DataError, future_covariates=["snow"]),
+    option("data.eval_stride=0 must be a whole number of at least 1", eval_stride=0),
+    option("mine: the val split needs 60 rows (seq_len=20, pred_len=60), and there are 50: give more rows, shorter windows or another data.split", DataError, pred_len=60),
+    columns("a missing value of a future covariate", "a.store: future covariate 'price' has 1 missing value, and a store needs every value: fill them in the file, or name the column in data.past_covariates", DataError, {"future_covariates": ["price"]}, price=[1.0, np.nan, *[2.0] * 498]),
+    columns("too large for float32", "a.store: column 'price' has numbers too large for float32 once scaled: rescale it", DataError, {"scaler": "none"}, price=1e200),
+    *(columns(f"a constant column, {kind}", "constant in the training rows, so scaled by 1: wind", UserWarning, {"scaler": kind}, wind=3.0) for kind in ("standard", "minmax", "robust")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("refusal", [*DAMAGED, *REFUSED], ids=lambda refusal: refusal.what[:60])
+def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
+    refusal.check(tmp_path)
