@@ -153,7 +153,8 @@ class LinearAttention(Attention):
         check_choice("linear feature_map", feature_map, FEATURE_MAPS)
         if num_features is not None:
             check_count("linear num_features", num_features)
-            check_choice("linear feature_map with num_features", feature_map, ("favor",))
+            if feature_map != "favor":
+                raise ValueError(f"linear num_features needs feature_map=favor, not {feature_map!r}")
         if not eps > 0:
             raise ValueError(f"linear eps must be positive, not {eps}")
         self.feature_map = feature_map

@@ -14,7 +14,7 @@ class Refusal(NamedTuple):
 
     Attributes:
         what: description of the case, which is the id of its test.
-        says: text of the message, with `…` for text that varies.
+        says: end of the message, which may follow a path, with `…` for text that varies.
         kind: the exception, or the category of the warning.
         call: the call, which is given an empty folder.
     """
@@ -28,7 +28,7 @@ class Refusal(NamedTuple):
         """Make the call and return its message; fail unless the message is one line with the expected text."""
         messages = self._messages(folder)
         said = [message for message in messages if is_said(self.says, message)]
-        assert said, f"{self.says!r} is not in {messages}"
+        assert said, f"{self.says!r} ends none of {messages}"
         assert len(said[0].splitlines()) == 1
         return said[0]
 
@@ -46,8 +46,8 @@ class Refusal(NamedTuple):
 
 
 def is_said(text: str, message: str) -> bool:
-    """Return whether a text, with `…` for text that varies, is in a message."""
-    return re.search(".*".join(map(re.escape, text.split("…"))), message) is not None
+    """Return whether a message ends with a text, with `…` for text that varies."""
+    return re.search(".*".join(map(re.escape, text.split("…"))) + r"\Z", message) is not None
 
 
 def describe_options(options: Mapping[str, object]) -> str:

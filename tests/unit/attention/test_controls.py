@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from forecast.attention import FullAttention, NoneAttention, UniformAttention
-from tests.support.attention_types import D_MODEL, HEADS, QUERY_LEN, build, heads, inputs
+from tests.support.attention_types import D_MODEL, HEADS, QUERY_LEN, build, inputs
 
 
 @pytest.mark.parametrize("role", ["self", "causal", "cross"])
@@ -49,8 +49,3 @@ def test_queries_and_keys_have_no_parameters(attention_type) -> None:
     assert sum(p.numel() for p in attention_type(D_MODEL, HEADS, role="self").parameters()) == 2 * D_MODEL * (
         D_MODEL + 1
     )
-
-
-def test_uniform_refuses_causal_attention_of_two_lengths() -> None:
-    with pytest.raises(ValueError, match="causal attention needs one length"):
-        build(UniformAttention, "causal", {}).mix(*heads(5, 7))

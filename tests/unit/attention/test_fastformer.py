@@ -68,15 +68,6 @@ def test_slow_oracle(interaction, causal, scale):
     torch.testing.assert_close(out, expected)
 
 
-def test_concat_weight_belongs_to_concat():
-    q, k, v, w_q, w_k, concat = case("concat")
-    for interaction, weight in (("concat", None), ("product", concat)):
-        with pytest.raises(ValueError, match="concat"):
-            additive_attention(
-                q, k, v, query_logit=w_q, key_logit=w_k, interaction=interaction, concat_weight=weight
-            )
-
-
 def test_shared_heads_pool_with_one_vector():
     layer = FastformerAttention(D_MODEL, HEADS, role="self", interaction="concat", share_heads=True)
     assert layer.query_logit.shape == layer.key_logit.shape == (1, HEAD_DIM)

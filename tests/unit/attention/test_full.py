@@ -24,8 +24,3 @@ def test_slow_oracle(causal):
         scores = torch.einsum("bhe,bhje->bhj", q[:, :, i], k[:, :, :seen]) / math.sqrt(q.shape[-1])
         rows.append(torch.einsum("bhj,bhje->bhe", scores.softmax(-1), v[:, :, :seen]))
     torch.testing.assert_close(full_attention(q, k, v, causal=causal), torch.stack(rows, 2))
-
-
-def test_causal_refuses_two_lengths():
-    with pytest.raises(ValueError, match="causal attention needs one length"):
-        full_attention(*heads(QUERY_LEN, MEMORY_LEN), causal=True)

@@ -151,11 +151,3 @@ def test_sums_accumulate_in_float32(dtype, causal):
         out = linear_attention(x, x, v, causal=causal)
     assert out.dtype == dtype
     assert out[0, 0, -1, 0] == 2
-
-
-@pytest.mark.parametrize(
-    ("feature_map", "projection"), [("favor", None), ("elu", torch.ones(7, HEAD_DIM, dtype=torch.float64))]
-)
-def test_projection_belongs_to_favor(feature_map, projection):
-    with pytest.raises(ValueError, match="favor"):
-        linear_attention(*heads(), feature_map=feature_map, projection=projection)

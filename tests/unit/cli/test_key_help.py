@@ -52,5 +52,3 @@ def test_a_key_of_another_option_of_its_group_is_described() -> None:
     config = compose_command("train", ["data=sample"])
     assert "data.path" in (row := describe_keys("data.path", "trainer.devices", _root_=config))
     assert "processes or GPUs (default: 1)" in row
-    with pytest.raises(KeyError, match=r"no comment on the key data\.nothing"):
-        describe_keys("data.nothing", _root_=config)

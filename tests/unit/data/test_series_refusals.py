@@ -69,7 +69,7 @@ def other_knowledge(what: str, **options: Any) -> Refusal:
         new.load_state_dict(trained.state_dict())
         new.setup()
 
-    return Refusal(what, "temperature (horizon: told, 2 steps): choose the same", DataError, call)
+    return Refusal(what, "temperature (horizon: told, 2 steps): choose the same…", DataError, call)
 
 
 def later(what: str, says: str, change: Change, **options: Any) -> Refusal:

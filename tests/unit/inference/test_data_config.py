@@ -3,15 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from forecast.data import read_table
 from forecast.data.sources import FILES, LONG, STORE, TABLE, option_names
 from forecast.data.store.format import DESCRIPTION
-from forecast.inference.data_config import choose_data_config, known_columns
-from forecast.system.errors import DataError
+from forecast.inference.data_config import choose_data_config
 from forecast.system.paths import CONF
 from tests.support.configurations import composed_once, with_values
 
@@ -75,42 +72,3 @@ def test_another_set_is_read_with_the_settings_of_the_model() -> None:
     kept = {"scaler": "robust", "fill": "linear", "target": "load", "season": 12}
     assert {key: chosen[key] for key in kept} == kept
     assert (chosen["name"], chosen["batch_size"], chosen["split"]) == ("etth2", 32, [12, 4, 4])
-
-
-@pytest.mark.parametrize(
-    ("columns", "options", "problem", "advice"),
-    [
-        (("load",), {"columns": ["load", "wind"]}, "no column 'wind'; there are 'load'", "(data.columns"),
-        (("load",), {"drop": ["No"]}, "no column 'No'; there are 'load'", "(data.drop)"),
-        (("load",), {"past_covariates": ["rain"]}, "no column 'rain'; there are 'load'", "(data.past_covariates)"),
-        (("load", "text"), {}, "column 'text': 'calm' is not a number", "data.drop"),
-        (("load", "text", "words"), {}, "2 columns are not numbers: 'text', 'words'", "data.drop"),
-    ],
-)  # fmt: skip
-def test_a_trained_model_names_no_setting_of_training(
-    tmp_path: Path, columns: tuple[str, ...], options: dict, problem: str, advice: str
-) -> None:
-    frame = pd.DataFrame({"year": 2024, "month": 1, "day": [1, 2, 3]})
-    for name in columns:
-        frame[name] = 1.5 if name == "load" else "calm"
-    frame.to_csv(tmp_path / "new.csv", index=False)
-    options["date_column"] = ["year", "month", "day"]
-    with pytest.raises(DataError) as in_training:
-        read_table(tmp_path / "new.csv", **options)
-    assert problem in str(in_training.value)
-    assert advice in str(in_training.value)
-    with pytest.raises(DataError) as in_prediction, known_columns(Path("runs/a/best.ckpt"), {}):
-        read_table(tmp_path / "new.csv", **options)
-    assert problem in str(in_prediction.value)
-    assert "give the columns that runs/a/best.ckpt was trained on" in str(in_prediction.value)
-    assert advice not in str(in_prediction.value)
-
-
-def test_settings_that_every_command_takes_are_advised_to_a_trained_model(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"date": pd.date_range("2024-01-01", periods=3), "load": ["1", "2", "n.a."]})
-    frame.to_csv(tmp_path / "new.csv", index=False)
-    with (
-        pytest.raises(DataError, match=r"name it in data\.na_values"),
-        known_columns(Path("best.ckpt"), {}),
-    ):
-        read_table(tmp_path / "new.csv", columns=["load"])

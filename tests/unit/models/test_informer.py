@@ -183,25 +183,3 @@ def test_positions_with_an_odd_width() -> None:
 
 def test_no_label_at_all() -> None:
     assert informer(label_len=0).eval()(*inputs()).shape == (BATCH, 7, 2)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"label_len": 24}, "label_len=24 must lie between 0 and seq_len=23"),
-        ({"label_len": -1}, "label_len=-1"),
-        ({"pred_len": 0}, "pred_len=0 must be a whole number of at least 1"),
-        ({"d_ff": -3}, "d_ff=-3"),
-        ({"encoder_layers": 0}, "encoder_layers=0"),
-        ({"d_model": 13}, "13 .*4"),
-        ({"dropout": 1.0}, "dropout=1.0"),
-    ],
-)
-def test_sizes_that_cannot_work_are_refused(wrong: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Informer(attention=slots("full"), **{**SIZES, **wrong})
-
-
-def test_a_stack_too_deep_for_the_window_is_refused() -> None:
-    with pytest.raises(ValueError, match="seq_len=3 cannot be halved"):
-        informer("full", InformerStack, seq_len=3, label_len=1, encoder_layers=3)

@@ -251,12 +251,3 @@ def test_quantiles_begin_where_they_are_told_to() -> None:
 def test_a_window_shorter_than_a_patch_is_one_token() -> None:
     model = made(patch_len=39)
     assert (model.patch_len, model.past_tokens, model.future_tokens) == (38, 1, 1)
-
-
-def test_what_cannot_be() -> None:
-    with pytest.raises(ValueError, match="label_len=39 must lie between 0 and seq_len=38"):
-        made(label_len=39)
-    with pytest.raises(ValueError, match="patch_len=0 must be a whole number"):
-        made(patch_len=0)
-    with pytest.raises(ValueError, match="tokens must be one of mixed, independent, joint, not 'own'"):
-        made(tokens="own")

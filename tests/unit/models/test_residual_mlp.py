@@ -78,12 +78,3 @@ def test_a_covariate_is_read_at_each_step_relative_to_its_past() -> None:
             covariates[:, step, 2] += 1
             times = (covariates, future_time) if steps is past_time else (past_time, covariates)
             assert not torch.equal(model(past, *times), before)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [({"d_hidden": 0}, "d_hidden"), ({"hidden_layers": 0}, "hidden_layers"), ({"tokens": "joint"}, "joint")],
-)
-def test_sizes_and_choices_are_checked(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        made(**wrong)

@@ -121,7 +121,7 @@ FILES = [
     bad("blank", "\n\n", "table.csv: empty"),
     bad("header only", "date,load\n", "table.csv: a header and no rows"),
     bad("dates only", "date\n2021-01-01\n", "table.csv: no column beside 'date': there is nothing to forecast"),
-    bad("no date column", "when,load\n1,2\n", "table.csv: no column 'date' in line 1 ('when', 'load')"),
+    bad("no date column", "when,load\n1,2\n", "table.csv: no column 'date' in line 1 ('when', 'load')…"),
     bad("no header", "\n".join(ROWS), "table.csv: no column 'date' in line 1 ('2021-03-01 00:00', '0', '0.0'): for a file without a header set data.header=none"),
     bad("other separator", GOOD.replace(",", ";"), "table.csv: no column 'date' in line 1, which looks separated by ';': set 'data.separator=;'"),
     bad("duplicate column", lines(*ROWS, header="date,load,load"), "table.csv, line 1: column 'load' appears twice (fields 2 and 3): rename one"),

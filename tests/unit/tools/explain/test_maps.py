@@ -4,11 +4,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from forecast.attention import Attention, FastformerAttention, FullAttention, NystromAttention
+from forecast.attention import Attention, FastformerAttention, NystromAttention
 from forecast.attention.depthwise_convolution import depthwise_convolution
 from forecast.attention.nystrom import segment_means
 from forecast.attention.probsparse import sparsity_measure
-from forecast.system.errors import ConfigError
 from forecast.tools.explain import maps
 from forecast.tools.explain.implied import fastformer_poolings, implied_map
 from forecast.tools.explain.measures import negative_part
@@ -90,15 +89,3 @@ def test_softmax_is_pytorchs() -> None:
     q, k, v = heads()
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     torch.testing.assert_close(maps.softmax_map(q, k, causal=True) @ v, expected)
-
-
-def test_an_attention_type_without_a_map_is_refused() -> None:
-    class Mine(Attention):
-        roles = FullAttention.roles
-
-        def mix(self, q, k, v):
-            return v
-
-    q, k, _ = heads()
-    with pytest.raises(ConfigError, match="Mine has no attention map to draw"):
-        implied_map(Mine(20, 5, role="self"), q, k)

@@ -1,0 +1,65 @@
+"""Arguments and files of the command line that are refused, with the text of each message."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from forecast.cli.compose import compose_command
+from forecast.cli.key_help import describe_keys
+from forecast.cli.named_files import find_named_files
+from forecast.system.errors import CheckpointError, ConfigError, DataError
+from tests.support.refusals import Refusal
+
+
+def override(argument: str, says: str) -> Refusal:
+    return Refusal(argument, says, ConfigError, lambda folder: compose_command("train", [argument]))
+
+
+def missing(what: str, says: str, kind: type[Exception], **settings: Any) -> Refusal:
+    """Settings that name a file which is not in the working directory."""
+
+    def call(folder: Path) -> None:
+        (folder / "link.csv").symlink_to("nowhere.csv")
+        with contextlib.chdir(folder):
+            find_named_files(OmegaConf.create(settings))
+
+    return Refusal(what, says, kind, call)
+
+
+OVERRIDES = [
+    override("attention=probspars", "attention=probspars: there is no such attention; did you mean probsparse? There are fastformer, full, linear, none, nystrom, probsparse, uniform."),
+    override("attention=full,linaer", "attention=linaer: there is no such attention; did you mean linear? There are fastformer, full, linear, none, nystrom, probsparse, uniform."),
+    override("logger=[wandb,cvs]", "logger=cvs: there is no such logger; did you mean csv? There are csv, tensorboard, wandb."),
+    override("experiment=informer2020/etth1", "experiment=informer2020/etth1: there is no such experiment; did you mean informer2020/etth1_s_48 or informer2020/etth1_s_24 or informer2020/etth1_m_48?"),
+    override("atention=linear", "atention: there is no such key; did you mean attention? (--cfg job lists them all)"),
+    override("logers=csv", "logers: there is no such key; did you mean logger? (--cfg job lists them all)"),
+    override("experimnt=x", "experimnt: there is no such key; did you mean experiment? (--cfg job lists them all)"),
+    override("seqlen=96", "seqlen: there is no such key; did you mean seq_len? (--cfg job lists them all)"),
+    override("modle.d_model=64", "modle.d_model: there is no such key; did you mean model.d_model or logger.wandb.mode? (--cfg job lists them all)"),
+    override("model.d_modl=64", "model.d_modl: there is no such key; did you mean model.d_model or logger.wandb.mode? (--cfg job lists them all)"),
+    override("d_model=64", "d_model: there is no such key; did you mean model.d_model or model? (--cfg job lists them all)"),
+    override("lr=0.1", "lr: there is no such key; did you mean optimizer.lr? (--cfg job lists them all)"),
+    override("trainer.epochs=3", "trainer.epochs: there is no such key; did you mean trainer.max_epochs or trainer.devices? (--cfg job lists them all)"),
+    override("seq_len=abc", "seq_len=abc: a number is needed, as in seq_len=336"),
+    override("seq_len=96.5", "seq_len=96.5: a whole number is needed, as in seq_len=336"),
+    override("optimizer.lr=fast", "optimizer.lr=fast: a number is needed, as in optimizer.lr=0.001"),
+    override("compile=perhaps", "compile=perhaps: true or false is needed"),
+    override("data.columns=[a", "data.columns=[a: cannot be read; write key=value; text that holds commas, brackets or spaces as \"key='the text'\""),
+    override("probsparse", "probsparse: cannot be read; write key=value; text that holds commas, brackets or spaces as \"key='the text'\""),
+]  # fmt: skip
+FILES = [
+    missing("a file", "load.csv: no such file", DataError, data={"name": "csv", "path": "load.csv"}),
+    missing("a file below the home folder", "/nowhere/sales.csv: no such file", DataError, data={"name": "long", "path": "~/nowhere/sales.csv"}),
+    missing("a broken link", "link.csv: no such file: a broken link", DataError, data={"name": "csv", "path": "link.csv"}),
+    missing("a checkpoint", "runs/none: there is no such checkpoint file or run folder", CheckpointError, checkpoint="runs/none"),
+    missing("the newest checkpoint", "checkpoint=latest: no finished run is below runs: give a run folder or a file", CheckpointError, checkpoint="latest"),
+    Refusal("a key without a comment", "conf/ has no comment on the key data.nothing'", KeyError, lambda folder: describe_keys("data.nothing", _root_=compose_command("train", ["data=sample"]))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("refusal", [*OVERRIDES, *FILES], ids=lambda refusal: refusal.what)
+def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
+    refusal.check(tmp_path)

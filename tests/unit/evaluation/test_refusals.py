@@ -1,0 +1,38 @@
+"""Levels of intervals that are refused or left out, with the text of each message."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from forecast.evaluation.conformal import Calibration, calibrated_levels
+from forecast.evaluation.quantiles import parse_levels
+from forecast.system.errors import ConfigError
+from tests.support.refusals import Refusal
+
+
+def levels(given: object, says: str) -> Refusal:
+    return Refusal(f"levels={given}", says, ConfigError, lambda folder: parse_levels(given))
+
+
+def few_windows(folder: Path) -> None:
+    calibrated_levels(Calibration.fit(torch.randn(20, 2, 1), [80, 95]), [80, 95])
+
+
+REFUSED = [
+    levels([0], "levels=[0]: 0 is not a percentage between 0 and 100"),
+    levels([100], "levels=[100]: 100 is not a percentage between 0 and 100"),
+    levels([-5], "levels=[-5]: -5 is not a percentage between 0 and 100"),
+    levels([True], "levels=[True]: True is not a percentage between 0 and 100"),
+    levels([math.nan], "levels=[nan]: nan is not a percentage between 0 and 100"),
+    levels(80, "levels=80: write a list, such as levels=[80,95], or levels=[] for none"),
+    levels(None, "levels=None: write a list, such as levels=[80,95], or levels=[] for none"),
+    levels("80", "levels=80: write a list, such as levels=[80,95], or levels=[] for none"),
+    Refusal("too few validation windows", "levels: 95% needs 39 validation windows to calibrate on, and there are 20: left out", UserWarning, few_windows),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("refusal", REFUSED, ids=lambda refusal: refusal.what)
+def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
+    refusal.check(tmp_path)

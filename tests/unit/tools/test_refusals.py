@@ -1,0 +1,77 @@
+"""Requests to the server, and windows and attention types of `forecast.explain`, that are refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecast.attention import Attention, FullAttention
+from forecast.system.errors import ConfigError, DataError
+from forecast.tools.explain.implied import implied_map
+from forecast.tools.explain.window import choose_window
+from forecast.tools.serve.request import read_dates, read_request, read_rows
+from tests.support.attention_types import heads
+from tests.support.long_files import PRED_LEN, SEQ_LEN, long_frame, long_frame_data
+from tests.support.refusals import Refusal
+
+
+def dates(what: str, says: str, *given: object) -> Refusal:
+    return Refusal(what, says, DataError, lambda folder: read_dates("rows", "date", list(given)))
+
+
+def rows(what: str, says: str, **columns: list) -> Refusal:
+    def call(folder: Path) -> None:
+        read_rows("rows", columns, "date", dates_are_index=False, max_rows=9)
+
+    return Refusal(what, says, DataError, call)
+
+
+def request(what: str, says: str, body: bytes) -> Refusal:
+    return Refusal(what, says, DataError, lambda folder: read_request(body))
+
+
+def window(chosen: Any, says: str) -> Refusal:
+    """A window of the test split of four series, of which every fourth is scored."""
+
+    def call(folder: Path) -> None:
+        sizes = {
+            "name": "sales",
+            "seq_len": SEQ_LEN,
+            "pred_len": PRED_LEN,
+            "split": [0.7, 0.1, 0.2],
+            "eval_stride": 4,
+        }
+        data = long_frame_data(long_frame(), **sizes)
+        data.setup()
+        choose_window(data, "test", chosen)
+
+    return Refusal(f"window={chosen}", says, ConfigError, call)
+
+
+class Mine(Attention):
+    roles = FullAttention.roles
+
+    def mix(self, q, k, v):
+        return v
+
+
+REQUESTS = [
+    dates("a number as a date", "rows: date of row 1: 20260102 is not a date in ISO 8601", "2026-01-01", 20260102),
+    dates("some UTC offsets", "rows: date of row 1: give all dates with a UTC offset, or none", "2026-01-01T00:00", "2026-01-01T00:00Z"),
+    dates("no date", "rows: date of row 0: '2026-02-30' is not a date in ISO 8601", "2026-02-30"),
+    rows("text among numbers", "rows: weather of row 0: 'sun' is not a number", date=["2026-01-01", "2026-01-02"], weather=["sun", 1]),
+    request("an unknown kind of interval", "intervals: Input should be 'auto', 'conformal', 'quantile' or 'adaptive'", b'{"rows": [], "intervals": "none"}'),
+]  # fmt: skip
+EXPLANATIONS = [
+    window(-1, "window=-1: the test split has the windows 0 to 9 of 4 series, and forecasts begin from 2024-02-02 00:00:00 to 2024-03-13 00:00:00, every D; give first, last, a number or such a date"),
+    window(10, "window=10: the test split has the windows 0 to 9 of 4 series, and forecasts begin from 2024-02-02 00:00:00 to 2024-03-13 00:00:00, every D; give first, last, a number or such a date"),
+    window("2031-01-01", "window=2031-01-01: the test split has the windows 0 to 9 of 4 series, and forecasts begin from 2024-02-02 00:00:00 to 2024-03-13 00:00:00, every D; give first, last, a number or such a date"),
+    window("05/06/2024", "window=05/06/2024: day or month first? write it as 2018-01-31 or 2018-01-31T06:00; or give first, last or a number"),
+    window("soon", "window=soon is not a date: write it as 2018-01-31 or 2018-01-31T06:00; or give first, last or a number"),
+    Refusal("an attention type without a map", "Mine has no attention map to draw: choose other layers by slot=encoder, decoder or cross, and layer=", ConfigError, lambda folder: implied_map(Mine(20, 5, role="self"), *heads()[:2])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("refusal", [*REQUESTS, *EXPLANATIONS], ids=lambda refusal: refusal.what)
+def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
+    refusal.check(tmp_path)
