@@ -51,8 +51,8 @@ def check_trained_bounds(forecaster: PointForecaster, levels: Sequence[Level], h
     quantiles, pred_len = forecaster.quantiles, forecaster.model.pred_len
     if quantiles is None:
         raise ConfigError(
-            "intervals=quantile needs a model trained with loss=quantile, of which an epoch was kept: use "
-            "intervals=conformal"
+            "intervals=quantile needs trained quantiles, and the model was trained with another loss than quantile, or "
+            "no epoch of its training was kept: use intervals=conformal"
         )
     if horizon > pred_len:
         raise ConfigError(

@@ -137,7 +137,7 @@ class ForecastColumns(dict[str, np.ndarray | pd.DatetimeIndex]):
     def __setitem__(self, name: str, values: np.ndarray | pd.DatetimeIndex) -> None:
         if name in self:
             raise ConfigError(
-                f"the forecast would have two columns {name!r}, one of the data's own column of that name: rename it"
+                f"the forecast would have two columns {name!r}, for the data have one of that name: rename it"
             )
         super().__setitem__(name, values)
 

@@ -10,6 +10,7 @@ from forecast.data import Panel
 from forecast.data.panel_labels import name_series
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.system.errors import DataError
+from forecast.system.formatting import plural
 
 
 def count_known(
@@ -69,8 +70,8 @@ def warn_of_unknown_steps(
     for name, limit, counts, read in zip(panel.future_covariates, limits, known.T, is_read, strict=True):
         if limit is not None and read and counts.min() < min(limit, steps):
             warnings.warn(
-                f"{name} is known for {counts.min()} steps, and was known for {limit} in training: give future=FILE "
-                f"with {min(limit, steps)}",
+                f"{name} is known for {plural(int(counts.min()), 'step')}, and was known for {limit} in training: give "
+                f"future=FILE with {min(limit, steps)}",
                 stacklevel=3,
             )
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from forecast.cli.compose import compose_config
-from forecast.system.errors import ConfigError
 from forecast.tools.benchmark.timing import (
     find_crossover,
     fit_growth_exponent,
@@ -99,21 +98,6 @@ def test_no_mixing_has_every_projection_and_returns_the_values() -> None:
     x = torch.randn(2, 5, 6)
     value = torch.nn.functional.linear(x, layer.in_projection.weight[12:], layer.in_projection.bias[12:])
     torch.testing.assert_close(layer(x, x), layer.out_projection(value))
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("attention_types=[full,sparse]", "attention_types: sparse is unknown"),
-        ("benchmark.lengths=[12/6/3]", "whole number such as 512"),
-        ("benchmark.lengths=[0]", "whole number such as 512"),
-        ("benchmark.part=all", "benchmark.part=all must be one of layer, mixing"),
-    ],
-)
-def test_mistakes_are_refused(override: str, message: str) -> None:
-    config = compose_config(override, config_name="benchmark")
-    with pytest.raises(ConfigError, match=message):
-        make_work(config, list_cases(config)[0], "cpu")
 
 
 def test_the_command_leaves_a_table_and_a_picture(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import forecast
 from forecast.inference.forecasters import choose_forecaster, find_unread_columns
 from forecast.inference.model import load
 from forecast.models.linear_model import own_past
-from forecast.system.errors import ConfigError
 from tests.support.commands import TINY, answer, only
 from tests.support.covariate_file import COVARIATES, FUTURE, PAST, UNKNOWN, table
 
@@ -214,8 +213,6 @@ def test_a_data_frame_and_its_future(tmp_path: Path, monkeypatch: pytest.MonkeyP
     longer.loc[longer.index[-8:], UNKNOWN] = np.nan
     other = model.predict(longer)
     pd.testing.assert_frame_equal(one, other)
-    with pytest.raises(ConfigError, match="give the DataFrame too"):
-        model.predict(future=frame)
 
 
 def test_many_series_in_a_data_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 
 import copy
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +11,9 @@ from typing import Any
 import pytest
 import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
-from omegaconf import OmegaConf
 from wandb_workspaces.reports.v2.internal import ReportViewspec
 from wandb_workspaces.workspaces.internal import View, WorkspaceViewspec
 
-from forecast.commands.dashboard import dashboard, has_account
-from forecast.system.errors import ConfigError
 from forecast.tools.dashboard.workspace import RunFilter, make_specification
 from tests.support.commands import only, train, workplace
 from tests.support.wandb_file import WandbRun
@@ -316,17 +312,6 @@ def test_a_key_that_is_refused(tmp_path: Path) -> None:
     assert result.stderr == f"error: {server.url} {expected}\n"
 
 
-def test_a_key_of_the_wrong_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WANDB_API_KEY", "short")
-    with pytest.raises(ConfigError, match=r"WANDB_API_KEY invalid: API key must have 40\+ characters"):
-        has_account()
-
-
-def test_an_unknown_mode() -> None:
-    with pytest.raises(ConfigError, match="mode=maybe must be auto or offline"):
-        dashboard(OmegaConf.create({"mode": "maybe"}))
-
-
 @pytest.mark.slow
 def test_no_server(tmp_path: Path) -> None:
     with wandb_server() as server:
@@ -336,9 +321,3 @@ def test_no_server(tmp_path: Path) -> None:
     assert result.stderr == (
         f"error: {server.url} cannot be reached; write the specification to a file with mode=offline\n"
     )
-
-
-def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "wandb_workspaces", None)
-    with pytest.raises(ConfigError, match=re.escape("pip install -c constraints.txt -e '.[dashboard]'")):
-        dashboard(OmegaConf.create({"mode": "auto"}))

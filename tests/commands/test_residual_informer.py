@@ -195,7 +195,7 @@ def test_quantiles_that_were_never_trained_are_not_used(
     found = model.predict(levels=[80])
     conformal = model.predict(levels=[80], intervals="conformal")
     pd.testing.assert_frame_equal(found, conformal)
-    with pytest.raises(ForecastError, match="loss=quantile, of which an epoch was kept"):
+    with pytest.raises(ForecastError):
         model.predict(levels=[80], intervals="quantile")
     scores, _ = evaluate(model, model.data())
     assert scores["test"] == pytest.approx(read_metrics(run)["test"])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from forecast.cli.main import main_with_run_folder, main_without_run_folder
@@ -56,6 +57,18 @@ def train(folder: Path, *overrides: str, **options) -> subprocess.CompletedProce
 def trained(folder: Path, *overrides: str) -> Path:
     """Train for one epoch in `folder`, on a new load.csv there; return the folder of the run."""
     result = train(workplace(folder), "trainer.max_epochs=1", "logger=[]", *overrides)
+    assert result.returncode == 0, result.stderr
+    return only(folder, "runs/*")
+
+
+def trained_on_series(folder: Path, frame: pd.DataFrame) -> Path:
+    """Train for one epoch in `folder` on many series, with prices and regions; return the folder of the run."""
+    frame.to_csv(folder / "sales.csv", index=False)
+    settings = (
+        *TINY, "data=long", "data.path=sales.csv", "data.future_covariates=[price]", "data.split=[0.5,0.3,0.2]",
+        "data.static_covariates=[region]", "logger=[]", "callbacks.progress.refresh_rate=0", "trainer.max_epochs=1",
+    )  # fmt: skip
+    result = train(folder, settings=settings)
     assert result.returncode == 0, result.stderr
     return only(folder, "runs/*")
 

@@ -3,8 +3,7 @@
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,32 +15,32 @@ class Refusal(NamedTuple):
         what: description of the case, which is the id of its test.
         says: end of the message, which may follow a path, with `…` for text that varies.
         kind: the exception, or the category of the warning.
-        call: the call, which is given an empty folder.
+        call: the call, which is given what the table has its rows given: an empty folder, or a trained model.
     """
 
     what: str
     says: str
     kind: type[Exception]
-    call: Callable[[Path], object]
+    call: Callable[[Any], object]
 
-    def check(self, folder: Path) -> str:
+    def check(self, given: object) -> str:
         """Make the call and return its message; fail unless the message is one line with the expected text."""
-        messages = self._messages(folder)
+        messages = self._messages(given)
         said = [message for message in messages if is_said(self.says, message)]
         assert said, f"{self.says!r} ends none of {messages}"
         assert len(said[0].splitlines()) == 1
         return said[0]
 
-    def _messages(self, folder: Path) -> list[str]:
+    def _messages(self, given: object) -> list[str]:
         if issubclass(self.kind, Warning):
             with pytest.warns(self.kind) as told:
-                self.call(folder)
+                self.call(given)
             return [str(warning.message) for warning in told]
         with (
             warnings.catch_warnings(action="ignore", category=UserWarning),
             pytest.raises(self.kind) as refused,
         ):
-            self.call(folder)
+            self.call(given)
         return [str(refused.value)]
 
 

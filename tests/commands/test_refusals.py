@@ -1,0 +1,188 @@
+"""Forecasts and data that a trained model refuses, and its warnings, with the text of each message.
+
+`test_bad_input` has the refusals of training and of files, `test_tool_refusals` those of the other commands.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from forecast import Model, load
+from forecast.inference.forecasters import ModelForecaster
+from forecast.inference.predict import predict
+from forecast.system.errors import CheckpointError, ConfigError, DataError
+from tests.support.commands import TINY, answer, only, trained_on_series
+from tests.support.csv_files import numbers
+from tests.support.long_files import long_frame
+from tests.support.refusals import Refusal, describe_options
+
+Change = Callable[[pd.DataFrame], Any]
+
+
+@pytest.fixture
+def model(run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """Hourly load and temperature: 12 → 5 steps, all columns from all columns."""
+    monkeypatch.chdir(run.parents[1])
+    return load(run)
+
+
+@pytest.fixture
+def quantile_model(quantile_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """As `model`, with trained quantiles, refitted on all rows."""
+    monkeypatch.chdir(quantile_run.parents[1])
+    return load(quantile_run)
+
+
+@pytest.fixture(scope="module")
+def covariate_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The load from itself, the wind, and the price of two steps ahead."""
+    folder = tmp_path_factory.mktemp("covariates")
+    numbers(300).to_csv(folder / "table.csv", index=False)
+    settings = (
+        *TINY, "data=csv", "data.path=table.csv", "data.columns=[load]", "data.past_covariates=[wind]",
+        "data.future_covariates=[price]", "data.known_steps=2", "logger=[]", "trainer.max_epochs=1", "attention=full",
+        "callbacks.progress.refresh_rate=0", "pictures=false",
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        assert answer(patch, "train", folder, *settings) == 0
+    return only(folder, "runs/*")
+
+
+@pytest.fixture
+def covariate_model(covariate_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    monkeypatch.chdir(covariate_run.parents[1])
+    return load(covariate_run)
+
+
+@pytest.fixture(scope="module")
+def series_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained_on_series(tmp_path_factory.mktemp("series"), long_frame(future=10))
+
+
+@pytest.fixture
+def series_model(series_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """Four daily series, 12 → 5 steps, with the price as future covariate and the region as static one."""
+    monkeypatch.chdir(series_run.parents[1])
+    return load(series_run)
+
+
+def hourly() -> pd.DataFrame:
+    return pd.read_csv("load.csv", parse_dates=["date"], index_col="date")
+
+
+def option(says: str, kind: type[Exception] = ConfigError, **options: Any) -> Refusal:
+    """Options with which a model forecasts no file."""
+    return Refusal(describe_options(options), says, kind, lambda model: model.predict(**options))
+
+
+def frame(what: str, says: str, change: Change, kind: type[Exception] = DataError) -> Refusal:
+    """A changed DataFrame of load and temperature."""
+    return Refusal(what, says, kind, lambda model: model.predict(change(hourly())))
+
+
+def series(what: str, says: str, kind: type[Exception], change: Change, **options: Any) -> Refusal:
+    """A changed DataFrame of four series."""
+    return Refusal(what, says, kind, lambda model: model.predict(change(long_frame(future=10)), **options))
+
+
+def known_days(days: int) -> Change:
+    """Leave the prices out after this many days that follow each series."""
+
+    def change(table: pd.DataFrame) -> pd.DataFrame:
+        ends = table.loc[table["y"].notna()].groupby("unique_id")["ds"].max()
+        last = table["unique_id"].map(ends) + pd.Timedelta(days=days)
+        return pd.DataFrame(table[table["ds"] <= last])
+
+    return change
+
+
+def known_one_step(model: Model) -> None:
+    table = numbers(300)
+    table = table.set_index(pd.to_datetime(table.pop("date")))
+    model.predict(table.iloc[:290], future=table[["price"]].iloc[290:291])
+
+
+def without_region(model: Model) -> None:
+    long_frame().drop(columns="region").to_csv("bare.csv", index=False)
+    model.read_panel({"path": "bare.csv"})
+
+
+def two_names(model: Model) -> None:
+    found = predict(ModelForecaster(model), model.read_panel(), levels=[80])
+    replace(found, columns=["load", "load-lo-80"]).frame()
+
+
+def hostile(change: Callable[[dict[str, Any]], object]) -> Callable[[Model], None]:
+    """Forecast with a changed configuration in the checkpoint."""
+
+    def call(model: Model) -> None:
+        content = torch.load(model.path, weights_only=True)
+        change(content["hyper_parameters"])
+        torch.save(content, "hostile.ckpt")
+        try:
+            load("hostile.ckpt").predict()
+        finally:
+            Path("hostile.ckpt").unlink()
+
+    return call
+
+
+FUNCTION = {"_target_": "pandas.read_pickle", "filepath_or_buffer": "evil.pickle"}
+DOWNLOAD = {"_target_": "forecast.data.downloaded_data", "name": "etth1", "root": ".", "path": "precious", "url": "file://x", "hash": "0" * 64, "by_hand": None}  # fmt: skip
+REFUSED = {
+    "tmp_path": [
+        Refusal("no run", "checkpoint=latest: no finished run is below runs: give a run folder or a file", CheckpointError, lambda folder: load("latest")),
+    ],
+    "model": [
+        frame("a column left out", "the DataFrame: no column 'load'; there are 'temperature'", lambda f: f.drop(columns="load")),
+        frame("every third row", "the data: one row every 3h, but …/best.ckpt was trained on one every h: give such data", lambda f: f[::3], CheckpointError),
+        frame("too few rows", "this model reads 12 rows (seq_len) before a forecast, and there are 11: give more history", lambda f: f[:11]),
+        frame("no dates", "the DataFrame needs a DatetimeIndex: frame.set_index(pd.to_datetime(frame.pop('date')))", lambda f: f.reset_index(drop=True)),
+        option("start=2024-01-03 00:30 is not a date of the data, or has too little history: with seq_len=12 a forecast may begin from 2024-01-01 12:00:00 to 2024-01-13 12:00:00, every h", start="2024-01-03 00:30"),
+        option("start=2024-01-01 03:00 is not a date of the data, or has too little history: with seq_len=12 a forecast may begin from 2024-01-01 12:00:00 to 2024-01-13 12:00:00, every h", start="2024-01-01 03:00"),
+        option("start=soon is not a date: write it as 2018-01-31 or 2018-01-31T06:00", start="soon"),
+        option("start=2024-01-10T06:00Z: leave the UTC offset out: the dates of the data have no UTC offset", start="2024-01-10T06:00Z"),
+        option("horizon=0 must be a whole number of at least 1", horizon=0),
+        option("intervals=bayes is not one of auto, conformal, quantile, adaptive", levels=[80], intervals="bayes"),
+        option("intervals=quantile needs trained quantiles, and the model was trained with another loss than quantile, or no epoch of its training was kept: use intervals=conformal", levels=[80], intervals="quantile"),
+        Refusal("future rows without a DataFrame", "future holds the rows that follow a DataFrame: give the DataFrame too", ConfigError, lambda model: model.predict(future=hourly())),
+        Refusal("another root", "data.root=other: …/best.ckpt was trained on a file of its own: give another by data.path", ConfigError, lambda model: model.data({"root": "other"})),
+        Refusal("two columns of one name", "the forecast would have two columns 'load-lo-80', for the data have one of that name: rename it", ConfigError, two_names),
+        Refusal("a checkpoint that names a function", "hostile.ckpt: the checkpoint names pandas.read_pickle, which this project does not write into checkpoints; nothing was executed", CheckpointError, hostile(lambda c: c["model"].update(dropout=FUNCTION))),
+        Refusal("a checkpoint that downloads", "precious: no such file: put it there by hand: the file itself, or its folder as data.root=FOLDER", DataError, hostile(lambda c: c["data"].update(DOWNLOAD))),
+    ],
+    "quantile_model": [
+        option("levels: this model was trained for 95, 80, 60, 40, 20%, not 50%: give one of those, or intervals=conformal", levels=[50], intervals="quantile"),
+        option("intervals=quantile reaches pred_len=5 steps, not horizon=9: use intervals=conformal", levels=[60], horizon=9, intervals="quantile"),
+        Refusal("no rows left to score on", "…/refit.ckpt: refitted on all rows, so none are left to score it on: load checkpoints/best.ckpt of the run", CheckpointError, lambda model: model.evaluate()),
+    ],
+    "covariate_model": [
+        option("horizon=13 is beyond pred_len=5, and the model reads columns that it does not forecast (wind), whose future is not known: train with pred_len=13", horizon=13),
+        Refusal("fewer known steps than in training", "price is known for 1 step, and was known for 2 in training: give future=FILE with 2", UserWarning, known_one_step),
+    ],
+    "series_model": [
+        series("too little history before the start", "start=2024-01-05 is not a date of the data, or has too little history: with seq_len=12 a forecast may begin from 2024-01-13 00:00:00 to 2024-03-16 00:00:00, every D", ConfigError, known_days(10), start="2024-01-05"),
+        series("no prices", "series 'a': price is not known for 2024-02-10 00:00:00: this forecast needs future covariates for 5 steps after its start (a multiple of pred_len): add rows with these covariates and empty targets, or give future=FILE; a model trained with data.known_steps needs fewer", DataError, known_days(0)),
+        series("too few prices for two passes", "series 'a': price is not known for 2024-02-19 00:00:00: this forecast needs future covariates for 10 steps after its start (a multiple of pred_len): add rows with these covariates and empty targets, or give future=FILE; a model trained with data.known_steps needs fewer", DataError, known_days(9), horizon=8),
+        series("series left out", "1 of 4 series left out: fewer than seq_len=12 rows before the forecast, or no row right before it", UserWarning, known_days(10), start="2024-02-11"),
+        series("few validation rows for the horizon", "horizon=8: bounds beyond pred_len=5 come from 18 validation rows, which hold 2 such horizons: they are rough, and may leave out the forecast itself; train with a longer pred_len, or give validation more rows (data.split)", UserWarning, known_days(10), horizon=8, levels=[50]),
+        Refusal("no static column", "bare.csv: no column 'region'; there are 'unique_id', 'y', 'temperature', 'price', 'size'; data.static_path names a file of static columns", DataError, without_region),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("place", "refusal"),
+    [
+        pytest.param(place, refusal, id=f"{place}-{refusal.what}")
+        for place, refusals in REFUSED.items()
+        for refusal in refusals
+    ],
+)
+def test_what_is_refused(place: str, refusal: Refusal, request: pytest.FixtureRequest) -> None:
+    refusal.check(request.getfixturevalue(place))
