@@ -1,5 +1,7 @@
 """The comparison page: one HTML file with tables, charts and the chart library, which needs no network."""
 
+import base64
+import gzip
 import secrets
 from collections.abc import Sequence
 from datetime import date
@@ -40,7 +42,8 @@ def render_page(title: str, tasks: Sequence[Task], excluded: Sequence[ExcludedRu
         nonce=secrets.token_urlsafe(16),  # the browser runs only scripts with this nonce
         style=(HERE / "page.css").read_text(),
         script="\n".join((HERE / name).read_text() for name in SCRIPTS),
-        plotly=get_plotlyjs(),
+        plotly=base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode(),
+        loader=(HERE / "loader.js").read_text(),
         data=[make_chart_data(task, len(tasks)) for task in tasks],
         tasks=[make_section(task) for task in tasks],
         overview=make_overview_table(tasks),
