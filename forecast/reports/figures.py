@@ -208,11 +208,6 @@ def backtest_figure(
     return figure
 
 
-def attention_colour(attention: str, number: int) -> str:
-    """Colour of the number-th line, which shows this attention type: dark for full attention, the reference."""
-    return TRUTH_COLOUR if attention == "full" else f"C{number}"
-
-
 def save(figure: Figure, path: Path) -> None:
     """Write a figure to a file, complete or not at all."""
     with atomic_file(path) as temporary:

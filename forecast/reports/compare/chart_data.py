@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from forecast.reports.colours import LIGHT, colour_number
 from forecast.reports.compare.number_format import find_date_format
 from forecast.reports.compare.scores import COSTS
 from forecast.reports.compare.task import Entry, Task
@@ -22,6 +23,7 @@ Values = list[float | None]
 def make_chart_data(task: Task, n_tasks: int) -> dict[str, Any]:
     """Return the data of all charts of one of `n_tasks` tasks. Variants and baselines are numbered as in `entries`."""
     drawn = [*task.variants, *task.baselines]
+    colours = number_colours(task.variants)
     steps = subsample(task.pred_len, MAX_STEP_POINTS)
     variables = find_largest_errors(task)
     return {
@@ -30,6 +32,7 @@ def make_chart_data(task: Task, n_tasks: int) -> dict[str, Any]:
             {
                 "name": entry.name,
                 "baseline": entry.is_baseline,
+                "colour": colours.get(entry.name),
                 "seeds": [run.metrics["seed"] for run in entry.runs],
                 "mse": round_values(entry.values("mse")),
                 "difference": make_difference(task, entry),
@@ -44,6 +47,14 @@ def make_chart_data(task: Task, n_tasks: int) -> dict[str, Any]:
         "costs": [cost for column in COSTS[:4] if (cost := make_cost(task, column.key, column.heading))],
         "windows": make_forecasts(task, drawn, MAX_FORECAST_VALUES // n_tasks),
     }
+
+
+def number_colours(variants: Sequence[Entry]) -> dict[str, int]:
+    """Return the index of each variant's colour: that of its attention type, or its rank if there is one type only."""
+    types = [str(entry.runs[0].metrics["attention"]) for entry in variants]
+    if len(set(types)) == 1:
+        return {entry.name: rank % len(LIGHT) for rank, entry in enumerate(variants)}
+    return {entry.name: colour_number(name, types) for entry, name in zip(variants, types, strict=True)}
 
 
 def make_difference(task: Task, entry: Entry) -> Values | None:

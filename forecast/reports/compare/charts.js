@@ -10,8 +10,7 @@ let printing = false;
 
 // ---- colours, lines and markers
 
-const LIGHT = ["#0b6e99", "#c2410c", "#15803d", "#7c3aed", "#be185d", "#8a6a00", "#0f766e", "#475569"];
-const DARK = ["#56b4e9", "#fb923c", "#4ade80", "#b79cff", "#f472b6", "#e3c14d", "#2dd4bf", "#a3b1c6"];
+const { light: LIGHT, dark: DARK } = JSON.parse(document.getElementById("colours").textContent);
 const DASHES = ["solid", "dot", "longdash", "dashdot"];
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon"];
 const GLYPHS = ["●", "■", "◆", "▲", "✚", "✖", "★", "⬟"]; // SYMBOLS as characters, for legends
@@ -34,15 +33,18 @@ const deviation = (values) => {
 };
 
 for (const task of tasks) {
+  const drawn = new Map(); // number of entries of each colour so far: they differ in dash and symbol
   task.entries.forEach((entry, i) => {
-    const n = entry.baseline ? i - task.entries.findIndex((other) => other.baseline) : i;
+    const same = drawn.get(entry.colour) ?? 0;
+    drawn.set(entry.colour, same + 1);
+    const symbol = entry.baseline ? same : (entry.colour + same) % SYMBOLS.length;
     entry.task = task;
     entry.number = i;
-    entry.glyph = entry.baseline ? "┅" : GLYPHS[n % GLYPHS.length];
+    entry.glyph = entry.baseline ? "┅" : GLYPHS[symbol];
     entry.style = (colours) => ({
-      colour: entry.baseline ? palette().soft : colours[n % colours.length],
-      dash: entry.baseline ? "dash" : DASHES[Math.floor(n / colours.length) % DASHES.length],
-      symbol: SYMBOLS[n % SYMBOLS.length],
+      colour: entry.baseline ? palette().soft : colours[entry.colour],
+      dash: entry.baseline ? "dash" : DASHES[same % DASHES.length],
+      symbol: SYMBOLS[symbol],
     });
   });
   task.bestBaseline = task.entries.find((entry) => entry.baseline);

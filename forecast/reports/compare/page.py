@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from forecast import __version__
+from forecast.reports.colours import DARK, LIGHT
 from forecast.reports.compare.chart_data import MAX_VARIABLES, make_chart_data
 from forecast.reports.compare.findings import describe_results, describe_test
 from forecast.reports.compare.html_tables import (
@@ -44,6 +45,7 @@ def render_page(title: str, tasks: Sequence[Task], excluded: Sequence[ExcludedRu
         script="\n".join((HERE / name).read_text() for name in SCRIPTS),
         plotly=base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode(),
         loader=(HERE / "loader.js").read_text(),
+        colours={"light": LIGHT, "dark": DARK},
         data=[make_chart_data(task, len(tasks)) for task in tasks],
         tasks=[make_section(task) for task in tasks],
         overview=make_overview_table(tasks),

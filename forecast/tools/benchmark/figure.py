@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from forecast.reports.figures import attention_colour, style_axis, subplots
+from forecast.reports.colours import attention_colour
+from forecast.reports.figures import style_axis, subplots
 from forecast.tools.benchmark.measurement import REFERENCE
 from forecast.tools.benchmark.workloads import NO_MIXING
 
@@ -20,9 +21,10 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
     figure, grid = subplots(1, len(measured), figsize=(5.5 * len(measured), 4.4), squeeze=False)
     axes = grid[0]
     for axis, (column, unit) in zip(axes, measured.items(), strict=True):
-        for number, (attention, points) in enumerate(rows.groupby("attention", sort=False)):
+        types = list(map(str, rows["attention"].unique()))
+        for attention, points in rows.groupby("attention", sort=False):
             style = {
-                "color": attention_colour(str(attention), number),
+                "color": attention_colour(str(attention), types),
                 "linewidth": 2.2 if attention == REFERENCE else 1.6,
             }
             style |= {"linestyle": ":", "color": "#888888"} if attention == NO_MIXING else {}
@@ -32,6 +34,8 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
                 low, high = points["fastest"] / points["batch"], points["slowest"] / points["batch"]
                 axis.fill_between(points["n"], low, high, color=style["color"], alpha=0.15, linewidth=0)
         axis.set(xscale="log", yscale="log", xlabel="length", ylabel=f"{unit} a sequence")
+        axis.set_xticks(sorted(rows["n"].unique()), sorted(rows["n"].unique()), minor=False)
+        axis.minorticks_off()
         style_axis(axis, which="both")
     axes[0].legend(frameon=False)
     figure.suptitle(title, fontsize=11)
