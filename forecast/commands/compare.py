@@ -17,6 +17,7 @@ from forecast.reports.compare.run_folders import (
     find_run_folders,
     read_runs,
 )
+from forecast.reports.compare.scores import BEST
 from forecast.reports.compare.terminal_tables import print_tables
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files
@@ -31,11 +32,14 @@ def compare(config: DictConfig) -> None:
     Either all files are written or none.
 
     Raises:
-        ConfigError: no run folder is given, one does not exist, no run is finished, or an output file exists.
+        ConfigError: no run folder is given, one does not exist, no run is finished, an output file exists, or there is
+            no such reference.
     """
     output = Path(config.output)
     if output.suffix != ".html":
         raise ConfigError(f"output={output}: the page is an HTML file; give a name that ends in .html")
+    if config.score not in ("mse", "mae"):
+        raise ConfigError(f"score={config.score} must be mse or mae")
     paths = [output, *(output.with_suffix(suffix) for suffix in TABLE_SUFFIXES)]
     check_output_files(*paths, overwrite=config.overwrite)
 
@@ -46,7 +50,8 @@ def compare(config: DictConfig) -> None:
     if not runs:
         reasons = "; ".join(f"{run.folder.name}: {run.reason}" for run in excluded[:3]) or "no folders"
         raise ConfigError(f"no finished run in {', '.join(places)} ({reasons})")
-    tasks = group_into_tasks(runs)
+    reference = None if config.reference == BEST else str(config.reference)
+    tasks = group_into_tasks(runs, config.score, reference)
 
     contents = [
         render_page(str(config.title), tasks, excluded),

@@ -188,7 +188,9 @@ COMMAND_KEYS = (
     *(Key(name, RESULT) for name in ("tolerance", "check_windows")),
     Key("importance_windows", RESULT, limits=COUNT_FROM_0),
     Key("wandb", LOG),
-    # compare, dashboard: which runs, and where they were logged
+    # compare, dashboard: which runs, what is compared, and where they were logged
+    Key("score", RESULT),
+    Key("reference", RESULT, text=True),
     Key("runs", SOURCE),
     Key("runs.group", SOURCE, text=True),
     Key("runs.data", SOURCE, text=True),

@@ -42,17 +42,23 @@ def make_run(
     *,
     mse: float,
     windows: int = 300,
+    mae: float | None = None,
     variables: Sequence[str] = ("HUFL", "OT"),
     epochs: int = 3,
     freq: str = "h",
     baselines: dict[str, float] = BASELINES,
     **metrics: Any,
 ) -> Path:
-    """Write a finished run whose model has this MSE. All runs share the windows, the truth and the baselines."""
+    """Write a finished run whose model has this MSE, and this MAE (None: √MSE).
+
+    All runs share the windows, the truth and the baselines.
+    """
     folder.mkdir(parents=True)
     pred_len, history = config["pred_len"], min(config["seq_len"], 3 * config["pred_len"])
     shared, own = np.random.default_rng(7), np.random.default_rng([config["seed"], int(1e6 * mse)])
     errors = {"model": mse, **baselines}
+    absolute = {name: float(np.sqrt(value)) for name, value in errors.items()}
+    absolute["model"] = absolute["model"] if mae is None else mae
 
     (folder / "config.yaml").write_text(yaml.safe_dump({**config, "output_dir": str(folder)}))
     (folder / "overrides.yaml").write_text("[]\n")
@@ -65,17 +71,18 @@ def make_run(
         noise = own if name == "model" else shared
         losses = difficulty * (1 + 0.1 * noise.normal(size=windows))
         table[f"{name}_mse"] = losses / losses.mean() * errors[name]
-        table[f"{name}_mae"] = np.sqrt(table[f"{name}_mse"])
+        table[f"{name}_mae"] = losses / losses.mean() * absolute[name]
     pd.DataFrame(table).to_parquet(folder / "errors_by_window.parquet", index=False)
 
-    growth = np.linspace(0.7, 1.3, pred_len)
-    pd.DataFrame(
-        {"step": np.arange(1, pred_len + 1), **{f"{n}_mse": errors[n] * growth for n in COLUMNS}}
-    ).to_csv(folder / "errors_by_step.csv", index=False)
-    share = np.linspace(0.5, 1.5, len(variables))
-    pd.DataFrame({"variable": list(variables), **{f"{n}_mse": errors[n] * share for n in COLUMNS}}).to_csv(
-        folder / "errors_by_variable.csv", index=False
-    )
+    def spread_out(factors: np.ndarray) -> dict[str, np.ndarray]:
+        squared = {f"{name}_mse": errors[name] * factors for name in COLUMNS}
+        return squared | {f"{name}_mae": absolute[name] * factors for name in COLUMNS}
+
+    growth, share = np.linspace(0.7, 1.3, pred_len), np.linspace(0.5, 1.5, len(variables))
+    steps = {"step": np.arange(1, pred_len + 1), **spread_out(growth)}
+    pd.DataFrame(steps).to_csv(folder / "errors_by_step.csv", index=False)
+    by_variable = {"variable": list(variables), **spread_out(share)}
+    pd.DataFrame(by_variable).to_csv(folder / "errors_by_variable.csv", index=False)
     epoch = np.arange(epochs)
     falling = mse * (1 + np.exp(-epoch / 3))
     pd.DataFrame({"epoch": epoch, "val/mse": falling, "train/loss": 0.9 * falling}).to_csv(
@@ -83,12 +90,12 @@ def make_run(
     )
     forecasts(config, windows, variables, dates, own).to_parquet(folder / "forecasts.parquet", index=False)
 
-    def scores(value: float) -> dict[str, float]:
-        names = ("mae", "rmse_raw", "mae_raw", "smape", "wape", "mase")
-        return {"mse": value, **{name: float(np.sqrt(value)) for name in names}}
+    def scores(name: str) -> dict[str, float]:
+        others = ("mae", "rmse_raw", "mae_raw", "smape", "wape", "mase")
+        return {"mse": errors[name], **dict.fromkeys(others, absolute[name])}
 
     content = {
-        "test": scores(mse), "baselines": {name: scores(value) for name, value in baselines.items()},
+        "test": scores("model"), "baselines": {name: scores(name) for name in baselines},
         "skill": 1 - mse / min(baselines.values()), "best_baseline": min(baselines, key=lambda n: baselines[n]),
         "n_windows": {"train": 1000, "val": windows, "test": windows},
         "n_parameters": 1000 * config["model"]["d_model"],

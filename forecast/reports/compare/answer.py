@@ -15,8 +15,9 @@ def answer(task: Task) -> str:
     Among the best variant and those that are equivalent to it, the fastest is named. A variant is equivalent to the
     best one if the upper end of the 95% interval of its relative difference is at most `EQUIVALENCE_MARGIN`. A variant
     whose difference is not significant and that is not equivalent is inconclusive. The answer is empty where variants
-    cannot be tested.
+    cannot be tested. It does not depend on the reference of the task.
     """
+    task = task.with_best_as_reference
     if task.is_linear_only:
         return task.linear_only_note
     if len(task.unmerged_variants) < 2:
@@ -35,21 +36,22 @@ def answer(task: Task) -> str:
 
 def recommend(task: Task, equivalent: list[Entry]) -> str:
     """Return the name of the fastest of the best variant and its equivalent ones, and why it is recommended."""
-    best, lowest = task.best, format_number(*task.best.mean_and_std("mse"))
+    best, lowest = task.best, format_number(*task.best.mean_and_std(task.best.score))
+    has_lowest = f"has the lowest {task.score_label}, {lowest}"
     if len(task.variants) == 1:
         return (
             f"{fastest_name(best)}: all variants make the same forecasts, and it is the fastest{cost(best)}."
         )
     if not equivalent:
-        return f"{fastest_name(best)}: it has the lowest MSE, {lowest}{cost(best)}."
+        return f"{fastest_name(best)}: it {has_lowest}{cost(best)}."
     candidates = [best, *equivalent]
     fastest = min(candidates, key=lambda entry: (not milliseconds(entry) >= 0, milliseconds(entry)))
     why = f"the fastest of the {plural(len(candidates), 'equivalent variant')}{cost(fastest)}"
     if fastest is best:
-        return f"{fastest_name(best)}: it has the lowest MSE, {lowest}, and is {why}."
+        return f"{fastest_name(best)}: it {has_lowest}, and is {why}."
     change, interval = task.relative_difference(fastest), task.relative_interval(fastest)
     difference = f"the difference is {format_percent(change)} {format_interval(*interval)}"
-    return f"{fastest_name(fastest)}: it is {why}. {best.name} has the lowest MSE, {lowest}; {difference}."
+    return f"{fastest_name(fastest)}: it is {why}. {best.name} {has_lowest}; {difference}."
 
 
 def fastest_name(entry: Entry) -> str:
@@ -69,14 +71,13 @@ def cost(entry: Entry) -> str:
 
 def is_baseline_better(task: Task) -> bool:
     """Return whether the best baseline is significantly better than the best variant."""
-    return get_verdict(task, task.best_baseline) == "better"
+    return get_verdict(task.with_best_as_reference, task.best_baseline) == "better"
 
 
 def describe_unbeaten_baseline(task: Task) -> str:
     """Return a sentence if the best baseline is significantly better than the best variant, or equal to it."""
-    baseline = (
-        f"The best baseline, {task.best_baseline.name} (MSE {format_number(task.best_baseline.mean('mse'))}),"
-    )
+    best = task.best_baseline
+    baseline = f"The best baseline, {best.name} ({task.score_label} {format_number(best.error)}),"
     if is_baseline_better(task):
         return f"{baseline} is better than every variant: use the baseline."
     return (

@@ -28,13 +28,15 @@ def make_chart_data(task: Task, n_tasks: int) -> dict[str, Any]:
     variables = find_largest_errors(task)
     return {
         "title": task.title,
+        "score": task.score_label,
+        "reference": "the best variant" if task.reference is task.best else task.reference.name,
         "entries": [
             {
                 "name": entry.name,
                 "baseline": entry.is_baseline,
                 "colour": colours.get(entry.name),
                 "seeds": [run.metrics["seed"] for run in entry.runs],
-                "mse": round_values(entry.values("mse")),
+                "errors": round_values(entry.values(entry.score)),
                 "difference": make_difference(task, entry),
                 "steps": round_values(entry.by_step[steps]),
                 "variables": round_values(entry.by_variable[variables]),
@@ -58,8 +60,8 @@ def number_colours(variants: Sequence[Entry]) -> dict[str, int]:
 
 
 def make_difference(task: Task, entry: Entry) -> Values | None:
-    """Return the MSE minus the best variant's and its 95% interval, in percent of the latter; None if it is unknown."""
-    if entry is task.best:
+    """Return the error minus the reference's and its 95% interval, in percent of the latter; None if it is unknown."""
+    if entry is task.reference:
         return None
     numbers = [task.relative_difference(entry), *task.relative_interval(entry)]
     return None if any(map(math.isnan, numbers)) else round_values([100 * number for number in numbers])
@@ -70,7 +72,7 @@ def make_cost(task: Task, key: str, heading: str) -> dict[str, Any] | None:
     means = [entry.mean(key) for entry in task.variants]
     if not all(map(math.isfinite, means)):
         return None
-    front = find_pareto_front(means, [entry.mean("mse") for entry in task.variants])
+    front = find_pareto_front(means, [entry.error for entry in task.variants])
     return {"key": key, "heading": heading, "values": round_values(means), "front": front}
 
 

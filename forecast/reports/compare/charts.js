@@ -87,7 +87,7 @@ const charts = {
     return [points, {
       height: Math.max(340, 90 + 28 * listed.length),
       shapes: [{ type: "line", x0: 0, x1: 0, y0: 0, y1: 1, yref: "paper", line: { color: palette().text, width: 1 } }],
-      xaxis: { title: { text: "difference of MSE" }, ticksuffix: " %", ...paddedRange([0, ...listed.flatMap((entry) => entry.difference)], 0.05) },
+      xaxis: { title: { text: `difference of ${task.score}` }, ticksuffix: " %", ...paddedRange([0, ...listed.flatMap((entry) => entry.difference)], 0.05) },
       yaxis: {
         tickvals: listed.map((_, i) => listed.length - 1 - i), ticktext: listed.map((e) => shortened(e.name, width < 450 ? 18 : 30)),
         zeroline: false, range: [-0.7, listed.length - 0.3],
@@ -95,30 +95,30 @@ const charts = {
     }];
   },
 
-  mse(task, choice, width) {
+  errors(task, choice, width) {
     const listed = task.entries.filter((entry) => !entry.baseline).slice(0, MAX_LISTED);
     const y = (entry) => listed.length - 1 - entry.number;
     const { colours } = palette();
     const ends = [-0.7, listed.length - 0.3];
-    const drawn = [...listed, ...(task.shown.has(task.bestBaseline) ? [task.bestBaseline] : [])].flatMap((e) => e.mse);
+    const drawn = [...listed, ...(task.shown.has(task.bestBaseline) ? [task.bestBaseline] : [])].flatMap((e) => e.errors);
     const [low, high] = [Math.min(...drawn), Math.max(...drawn)];
     const room = 0.06 * (high - low || low);
-    const bestBaseline = task.shown.has(task.bestBaseline) ? [line(task.bestBaseline, [task.bestBaseline.mse[0], task.bestBaseline.mse[0]], ends)] : [];
+    const bestBaseline = task.shown.has(task.bestBaseline) ? [line(task.bestBaseline, [task.bestBaseline.errors[0], task.bestBaseline.errors[0]], ends)] : [];
     const seeds = {
       type: "scatter", mode: "markers", hovertemplate: "%{x}<extra>%{text}</extra>",
-      x: listed.flatMap((e) => e.mse), y: listed.flatMap((e) => e.mse.map(() => y(e))),
+      x: listed.flatMap((e) => e.errors), y: listed.flatMap((e) => e.errors.map(() => y(e))),
       text: listed.flatMap((e) => e.seeds.map((seed) => `seed ${escaped(String(seed))}`)),
-      marker: { symbol: "circle-open", size: 8, color: listed.flatMap((e) => e.mse.map(() => e.style(colours).colour)) },
+      marker: { symbol: "circle-open", size: 8, color: listed.flatMap((e) => e.errors.map(() => e.style(colours).colour)) },
     };
     const means = listed.map((entry) => ({
-      type: "scatter", mode: "markers", x: [mean(entry.mse)], y: [y(entry)],
+      type: "scatter", mode: "markers", x: [mean(entry.errors)], y: [y(entry)],
       name: shortened(entry.name, 60), hoverlabel: { namelength: -1 },
-      error_x: { type: "data", array: [entry.mse.length > 1 ? deviation(entry.mse) : 0], thickness: 1.5, color: entry.style(colours).colour },
+      error_x: { type: "data", array: [entry.errors.length > 1 ? deviation(entry.errors) : 0], thickness: 1.5, color: entry.style(colours).colour },
       marker: { symbol: entry.style(colours).symbol, size: 11, color: entry.style(colours).colour },
     }));
     return [[...bestBaseline, seeds, ...means], {
       height: Math.max(340, 90 + 24 * listed.length),
-      xaxis: { title: { text: "MSE (scaled)" }, range: [low - room, high + room] },
+      xaxis: { title: { text: `${task.score} (scaled)` }, range: [low - room, high + room] },
       yaxis: {
         tickvals: listed.map(y), ticktext: listed.map((e) => shortened(e.name, width < 450 ? 18 : 30)),
         zeroline: false, range: ends,
@@ -130,11 +130,11 @@ const charts = {
     const cost = task.costs[Number(choice.cost)];
     const { colours, soft } = palette();
     const variants = shownOf(task).filter((entry) => !entry.baseline);
-    const at = (entry) => [cost.values[entry.number], mean(entry.mse)];
+    const at = (entry) => [cost.values[entry.number], mean(entry.errors)];
     const points = variants.map((entry) => ({
       type: "scatter", mode: variants.length > 8 ? "markers" : "markers+text", x: [at(entry)[0]], y: [at(entry)[1]],
       name: shortened(entry.name, 40), text: [shortened(entry.name, 16)], textposition: "top center",
-      textfont: { size: 11 }, hoverlabel: { namelength: -1 }, hovertemplate: "%{x}, MSE %{y}", cliponaxis: false,
+      textfont: { size: 11 }, hoverlabel: { namelength: -1 }, hovertemplate: `%{x}, ${task.score} %{y}`, cliponaxis: false,
       marker: { size: 12, color: entry.style(colours).colour, symbol: entry.style(colours).symbol },
     }));
     const front = cost.front.map((number) => at(task.entries[number]));
@@ -144,7 +144,7 @@ const charts = {
     };
     return [[frontLine, ...points], {
       xaxis: { title: { text: `${escaped(cost.heading)} (logarithmic)` }, type: "log", ...paddedRange(variants.map((entry) => Math.log10(at(entry)[0])), 0.2), nticks: 5, tickangle: 0, minor: { ticks: "outside" } },
-      yaxis: { title: { text: "MSE (scaled)" }, ...paddedRange(variants.map((entry) => mean(entry.mse)), 0.15) },
+      yaxis: { title: { text: `${task.score} (scaled)` }, ...paddedRange(variants.map((entry) => mean(entry.errors)), 0.15) },
     }];
   },
 
@@ -165,7 +165,7 @@ const charts = {
 
   steps(task) {
     const traces = shownOf(task).map((entry) => line(entry, task.steps, entry.steps, { hovertemplate: "step %{x}: %{y}" }));
-    return [traces, { xaxis: { title: { text: "step of the horizon" } }, yaxis: { title: { text: "MSE (scaled)" }, rangemode: "tozero" } }];
+    return [traces, { xaxis: { title: { text: "step of the horizon" } }, yaxis: { title: { text: `${task.score} (scaled)` }, rangemode: "tozero" } }];
   },
 
   variables(task, choice, width) {
@@ -176,7 +176,7 @@ const charts = {
     }));
     return [traces, {
       height: Math.max(340, 120 + 24 * rows.length), hovermode: "closest",
-      xaxis: { title: { text: "MSE (scaled)" }, rangemode: "tozero" },
+      xaxis: { title: { text: `${task.score} (scaled)` }, rangemode: "tozero" },
       yaxis: { tickvals: rows, ticktext: task.variables.map((name) => shortened(name, width < 450 ? 14 : 24)), zeroline: false },
     }];
   },
@@ -213,7 +213,7 @@ const SAVE = {
 // Entries that the legend of a chart names: not those that the chart omits or names on its axis.
 const IN_LEGEND = {
   differences: () => false, // the axis names the entries
-  mse: (entry) => entry === entry.task.bestBaseline, cost: (entry) => !entry.baseline, curves: (entry) => !entry.baseline,
+  errors: (entry) => entry === entry.task.bestBaseline, cost: (entry) => !entry.baseline, curves: (entry) => !entry.baseline,
   forecasts: (entry) => !entry.task.windows.missing.includes(entry.name),
 };
 

@@ -37,12 +37,14 @@ def make_rows(task: Task) -> Iterator[dict[str, Any]]:
         for column in (*SCORES, *COSTS):
             mean, deviation = mean_and_std(get_values(task, entry, column))
             row |= {column.key: mean, f"{column.key}_dev": deviation}
-        difference = task.differences.get(entry.name)
+        difference = task.differences.get(entry.name) if entry is not task.reference else None
         low, high = difference.interval() if difference else (math.nan, math.nan)
         row |= {
-            "mse_less_best": difference.mean if difference else 0.0,
-            "mse_less_best_low": low,
-            "mse_less_best_high": high,
+            "tested_score": entry.score,
+            "reference": task.reference.name,
+            "difference": difference.mean if difference else 0.0,
+            "difference_low": low,
+            "difference_high": high,
             "p_value": difference.p_value if difference else math.nan,
             "p_adjusted": difference.adjusted_p_value if difference else math.nan,
             "verdict": get_verdict(task, entry),

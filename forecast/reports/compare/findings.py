@@ -1,10 +1,8 @@
 """Sentences of the comparison page: the result of a task, and how its significance was tested."""
 
-from collections.abc import Sequence
-
 from forecast.evaluation.significance import count_cosines
 from forecast.reports.compare.answer import answer, describe_unbeaten_baseline
-from forecast.reports.compare.number_format import format_number, format_p_value
+from forecast.reports.compare.number_format import format_number, format_p_value, shorten_list
 from forecast.reports.compare.scores import NOT_SIGNIFICANT, ONE_SEED, TOO_FEW, get_verdict
 from forecast.reports.compare.task import Task
 from forecast.system.formatting import plural
@@ -16,8 +14,9 @@ def describe_results(task: Task) -> list[str]:
     """Return the result in sentences: the answer, the best variant, the test of the others, and the best baseline.
 
     The answer names the best variant, and a baseline that it does not beat. Where every run kept only its linear model,
-    that is the only finding.
+    that is the only finding. The sentences do not depend on the reference of the task.
     """
+    task = task.with_best_as_reference
     if task.is_linear_only:
         return [task.linear_only_note]
     first = answer(task)
@@ -40,8 +39,9 @@ def describe_results(task: Task) -> list[str]:
 
 
 def describe_best(task: Task) -> str:
-    """Return which variant has the lowest MSE."""
-    return f"{task.best.name} has the lowest MSE: {format_number(*task.best.mean_and_std('mse'))}."
+    """Return which variant has the lowest error."""
+    error = format_number(*task.best.mean_and_std(task.best.score))
+    return f"{task.best.name} has the lowest {task.score_label}: {error}."
 
 
 def describe_other_variants(task: Task) -> list[str]:
@@ -73,9 +73,9 @@ def describe_other_variants(task: Task) -> list[str]:
 
 
 def describe_baseline(task: Task) -> str:
-    """Return how many variants have a lower MSE than the best baseline."""
-    mse = format_number(task.best_baseline.mean("mse"))
-    baseline = f"the best baseline, {task.best_baseline.name} (MSE {mse})"
+    """Return how many variants have a lower error than the best baseline."""
+    error = f"{task.score_label} {format_number(task.best_baseline.error)}"
+    baseline = f"the best baseline, {task.best_baseline.name} ({error})"
     n_variants = len(task.variants)
     winners = sum(task.beats_best_baseline(entry) for entry in task.variants)
     equal = sum(task.equals_best_baseline(entry) for entry in task.variants)
@@ -95,17 +95,13 @@ def describe_seed_variance(task: Task) -> str:
     if not task.knows_seeds:
         return (
             "Each variant has one seed, so variants are not tested against each other; baselines are tested against "
-            "this run of the best variant only."
+            "these runs only."
         )
     return (
-        "Its variance holds both the windows and the seeds: the variance of MSE over seeds, pooled over the variants, "
-        "divided by the number of seeds of each of the two. Degrees of freedom are those of Welch and Satterthwaite."
+        "Its variance holds both the windows and the seeds: the variance of the error over seeds, pooled over the "
+        "variants, divided by the number of seeds of each of the two. Degrees of freedom are those of Welch and "
+        "Satterthwaite."
     )
-
-
-def shorten_list(names: Sequence[str], most: int = 4) -> str:
-    """Return the first names, and the number of the others."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def describe_test(task: Task) -> str:
@@ -117,12 +113,13 @@ def describe_test(task: Task) -> str:
         return "No test: it needs test windows that span at least two horizons."
     horizons = plural(len(task.best.tested_losses) // task.overlap, "horizon")
     loss = "of each forecast start, summed over the series" if task.first_run.ids else "of each test window"
+    kind = {"mse": "squared", "mae": "absolute"}[task.best.score]
     extent = f" all but one of their {task.pred_len} steps" if task.overlap == task.pred_len else " steps"
     sentences = [
         f"The test windows span only {horizons}, so only large differences are significant."
         if degrees < LOW_POWER
         else "",
-        f"Two-sided Diebold-Mariano test on the squared error {loss}, averaged over the seeds of a variant.",
+        f"Two-sided Diebold-Mariano test on the {kind} error {loss}, averaged over the seeds of a variant.",
         describe_seed_variance(task),
         f"Neighbouring windows share{extent}, so their errors are correlated." if task.overlap > 1 else "",
         f"The variance over windows is estimated from {plural(degrees, 'cosine term')} "

@@ -2,22 +2,36 @@
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 
 from forecast.evaluation.names import BASELINES, SAME_ERROR
+from forecast.reports.compare.number_format import shorten_list
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.reports.compare.task import Entry, Task
 from forecast.reports.compare.variant_names import find_differences, format_settings, name_variants
 from forecast.runs.summary import TASK_FACTS
+from forecast.system.errors import ConfigError
 from forecast.system.keys import FILE_SOURCES
 
 Item = TypeVar("Item")
 
 
-def group_into_tasks(runs: Iterable[FinishedRun]) -> list[Task]:
-    """Return the tasks, sorted by data, then horizon. Titles of tasks on the same data are made unique."""
+def group_into_tasks(
+    runs: Iterable[FinishedRun], score: str = "mse", reference: str | None = None
+) -> list[Task]:
+    """Return the tasks, sorted by data, then horizon. Titles of tasks on the same data are made unique.
+
+    Args:
+        runs: the finished runs.
+        score: the error that ranks and tests variants and baselines, `mse` or `mae`.
+        reference: name of the variant or baseline that the others are compared with; None: the best variant.
+
+    Raises:
+        ConfigError: a task has no variant or baseline of the name `reference`.
+    """
     groups = group_by(runs, is_same_task)
     titles = [make_title(group[0]) for group in groups]
     for name in {name for name in titles if titles.count(name) > 1}:
@@ -25,7 +39,9 @@ def group_into_tasks(runs: Iterable[FinishedRun]) -> list[Task]:
         differences = find_differences([format_settings(groups[i][0]) for i in same], prefix="data.")
         for number, (i, values) in enumerate(zip(same, differences, strict=True), start=1):
             titles[i] += ", " + (", ".join(f"{k}={v}" for k, v in values.items()) or f"data {number}")
-    made = [make_task(*pair) for pair in zip(titles, groups, strict=True)]
+    made = [make_task(title, group, score) for title, group in zip(titles, groups, strict=True)]
+    if reference is not None:
+        made = [replace(task, reference_name=find_reference(task, reference)) for task in made]
     return sorted(made, key=lambda task: (task.title.split(",")[0], task.pred_len, task.title))
 
 
@@ -65,7 +81,20 @@ def make_title(run: FinishedRun) -> str:
     return f"{data}, {metrics['pred_len']} steps ahead, features={metrics['features']}"
 
 
-def make_task(title: str, runs: list[FinishedRun]) -> Task:
+def find_reference(task: Task, name: str) -> str:
+    """Return the name of the entry that is called so; of variants that make the same forecasts, the name of their row.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    for entry in task.entries:
+        if name in (entry.name, *(member.name for member in entry.equal)):
+            return entry.name
+    names = shorten_list([entry.name for entry in (*task.variants, *task.baselines)], most=8)
+    raise ConfigError(f"reference={name}: {task.title} has no variant or baseline of this name, but {names}")
+
+
+def make_task(title: str, runs: list[FinishedRun], score: str) -> Task:
     """Group the runs of a task into variants, and name them."""
     texts = {run: format_settings(run) for run in runs}
     if len({run.source for run in runs}) > 1:  # files with the same test rows and other training rows
@@ -75,13 +104,13 @@ def make_task(title: str, runs: list[FinishedRun]) -> Task:
         groups.setdefault(repr(sorted(texts[run].items())), []).append(run)
     by_seed = [sorted(group, key=lambda run: run.metrics["seed"]) for group in groups.values()]
     configurations = [texts[group[0]] for group in by_seed]
-    differences, baselines = find_differences(configurations), make_baselines(runs)
+    differences, baselines = find_differences(configurations), make_baselines(runs, score)
     names = name_variants(differences, configurations, taken=[baseline.name for baseline in baselines])
-    variants = [Entry(name, group) for name, group in zip(names, by_seed, strict=True)]
+    variants = [Entry(name, group, score=score) for name, group in zip(names, by_seed, strict=True)]
     first = texts[runs[0]].items()
     return Task(
         title,
-        sorted(merge_equal(variants), key=lambda entry: entry.mean("mse")),
+        sorted(merge_equal(variants), key=lambda entry: entry.error),
         baselines,
         dict(zip(names, differences, strict=True)),
         {key: value for key, value in first if all(text.get(key) == value for text in texts.values())},
@@ -97,24 +126,25 @@ def merge_equal(variants: list[Entry]) -> list[Entry]:
     for group in group_by(variants, Entry.forecasts_the_same):
         members = sorted(group, key=lambda entry: np.nan_to_num(entry.mean("ms_per_window"), nan=np.inf))
         name = " = ".join(entry.name for entry in members)
-        merged.append(Entry(name, members[0].runs, equal=members) if len(members) > 1 else members[0])
+        merged.append(replace(members[0], name=name, equal=members) if len(members) > 1 else members[0])
     return merged
 
 
-def make_baselines(runs: list[FinishedRun]) -> list[Entry]:
+def make_baselines(runs: list[FinishedRun], score: str) -> list[Entry]:
     """Return each baseline once, or once for each setting that it was fitted to, such as `seq_len`."""
     found: dict[str, Entry] = {}
     with_forecasts_first = sorted(runs, key=lambda run: not run.has_forecasts)
     for column, (name, _, setting) in BASELINES.items():
-        fits = group_by((Entry(name, [run], column) for run in with_forecasts_first), has_same_mse)
+        entries = (Entry(name, [run], column, score=score) for run in with_forecasts_first)
+        fits = group_by(entries, has_same_error)
         for first, *_ in fits:
             run = first.runs[0]
             value = {**run.settings, **run.metrics}.get(setting) if setting else None
             suffix = f" ({setting}={value})" if setting and len(fits) > 1 else ""
-            found.setdefault(f"{name}{suffix}", Entry(f"{name}{suffix}", [run], column))
-    return sorted(found.values(), key=lambda entry: entry.mean("mse"))
+            found.setdefault(f"{name}{suffix}", replace(first, name=f"{name}{suffix}"))
+    return sorted(found.values(), key=lambda entry: entry.error)
 
 
-def has_same_mse(one: Entry, other: Entry) -> bool:
-    """Return whether the MSE of two baselines is the same up to the round-off of sums over batches."""
-    return math.isclose(one.mean("mse"), other.mean("mse"), rel_tol=SAME_ERROR)
+def has_same_error(one: Entry, other: Entry) -> bool:
+    """Return whether the error of two baselines is the same up to the round-off of sums over batches."""
+    return math.isclose(one.error, other.error, rel_tol=SAME_ERROR)

@@ -18,6 +18,7 @@ from forecast.reports.compare.scores import (
     get_verdict,
     is_best_of_column,
     is_worse_than_baseline,
+    name_reference,
 )
 from forecast.reports.compare.task import Entry, Task
 from forecast.runs.summary import mean_and_std
@@ -29,13 +30,12 @@ VARIANT = Column(
 TOKENS = Column("tokens", "tokens", "tokens of the attention in each slot; cross: queries × keys", "neither")
 SEEDS = Column("seeds", "seeds", "number of runs that differ only in the seed", "neither")
 TEST_RESULTS = (
-    Column("change", "vs best", "MSE relative to the best variant's", "neither"),
     Column(
         "interval", "95 % interval", "of that difference, in percent; all intervals hold together", "neither"
     ),
-    Column("p", "p", "adjusted p-value of the test against the best variant", "neither"),
-    Column("verdict", "verdict", "result of the test at the 5 % significance level", "neither"),
+    Column("p", "p", "adjusted p-value of the test", "neither"),
 )
+VERDICT = Column("verdict", "verdict", "result of the test at the 5 % significance level", "neither")
 UNKNOWN = (math.nan, math.nan)
 VERDICT_STYLES = {"best": "leads", "worse": "bad", "better": "good"}
 
@@ -73,15 +73,20 @@ class HtmlTable:
 
 
 def make_score_table(task: Task) -> HtmlTable:
-    """Return the test scores, and the test against the best variant."""
-    columns = [VARIANT, SEEDS, SCORES[0], *TEST_RESULTS, *SCORES[1:]]
+    """Return the test scores, and the test against the reference. The verdict stands beside the name."""
+    meaning = f"{task.score_label} relative to that of {task.reference.name}"
+    change = Column("change", name_reference(task), meaning, "neither")
+    columns = [VARIANT, VERDICT, SEEDS, SCORES[0], change, *TEST_RESULTS, *SCORES[1:]]
     best = [find_best_mean(task, column) for column in SCORES]
     rows = []
     for entry in task.entries:
         mse, *others = (make_score_cell(task, entry, *pair) for pair in zip(SCORES, best, strict=True))
-        cells = [*make_name_cells(entry), mse, *make_test_cells(task, entry), *others]
+        name, seeds = make_name_cells(entry)
+        verdict = make_verdict_cell(task, entry)
+        cells = [name, verdict, seeds, mse, *make_test_cells(task, entry), *others]
         rows.append((get_row_style(task, entry), cells))
-    return HtmlTable("Test scores, mean ± standard deviation over seeds", columns, rows, sorted_by="mse")
+    sorted_by = task.best.score
+    return HtmlTable("Test scores, mean ± standard deviation over seeds", columns, rows, sorted_by)
 
 
 def make_cost_table(task: Task) -> HtmlTable:
@@ -117,13 +122,17 @@ def make_score_cell(task: Task, entry: Entry, column: Column, best: float) -> Ce
 
 
 def make_test_cells(task: Task, entry: Entry) -> Iterator[Cell]:
-    """Yield the relative difference to the best variant, its interval, the p-value and the verdict."""
+    """Yield the relative difference to the reference, its interval and the p-value."""
     change, interval, p_value = format_test(task, entry)
-    is_best, verdict = entry is task.best, get_verdict(task, entry)
-    yield Cell(change, 0.0 if is_best else known(task.relative_difference(entry)))
+    is_reference = entry is task.reference
+    yield Cell(change, 0.0 if is_reference else known(task.relative_difference(entry)))
     yield Cell(interval)
-    yield Cell(p_value, None if is_best else known(task.differences[entry.name].adjusted_p_value))
-    yield Cell.from_text(verdict, VERDICT_STYLES.get(verdict, "tied"))
+    yield Cell(p_value, None if is_reference else known(task.differences[entry.name].adjusted_p_value))
+
+
+def make_verdict_cell(task: Task, entry: Entry) -> Cell:
+    verdict = get_verdict(task, entry)
+    return Cell.from_text(verdict, VERDICT_STYLES.get(verdict, "tied"))
 
 
 def known(value: float) -> float | None:
@@ -189,8 +198,8 @@ def parse_number(text: str) -> float | str:
 
 OVERVIEW = {
     "task": "data, horizon and features", "windows": "number of test windows", "variants": "number of variants",
-    "best variant": "variant with the lowest MSE", "MSE": "its MSE, scaled",
-    "skill": "1 − MSE / MSE of the best baseline", "best baseline": "baseline with the lowest MSE",
+    "best variant": "variant with the lowest error", "error": "its error, scaled",
+    "skill": "1 − error / error of the best baseline", "best baseline": "baseline with the lowest error",
 }  # fmt: skip
 
 
@@ -202,7 +211,7 @@ def make_overview_table(tasks: Sequence[Task]) -> HtmlTable:
         cells = [
             Cell.from_text(task.title), Cell.from_number(float(len(task.best.losses))),
             Cell.from_number(float(len(task.variants))), Cell.from_text(task.best.name),
-            Cell.from_number(*task.best.mean_and_std("mse")),
+            Cell.from_number(*task.best.mean_and_std(task.best.score)),
             make_score_cell(task, task.best, skill, math.nan), Cell.from_text(task.best_baseline.name),
         ]  # fmt: skip
         rows.append(("", cells))

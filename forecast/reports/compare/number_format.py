@@ -1,6 +1,7 @@
-"""Text of numbers, p-values and dates in a comparison."""
+"""Text of numbers, p-values, dates and lists in a comparison."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -49,3 +50,8 @@ def find_date_format(dates: np.ndarray) -> str:
     if (index == index.floor("min")).all():
         return "%Y-%m-%d %H:%M"
     return "%Y-%m-%d %H:%M:%S" if (index == index.floor("s")).all() else "%Y-%m-%d %H:%M:%S.%f"
+
+
+def shorten_list(names: Sequence[str], most: int = 4) -> str:
+    """Return the first names, and the number of the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

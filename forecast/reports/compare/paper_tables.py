@@ -1,7 +1,7 @@
 """Short tables of a comparison in Markdown and LaTeX, for papers and READMEs."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from forecast.reports.compare.answer import answer
 from forecast.reports.compare.number_format import MISSING, format_number
@@ -14,21 +14,33 @@ from forecast.reports.compare.scores import (
     get_values,
     is_best_of_column,
     is_not_significant,
+    name_reference,
 )
 from forecast.reports.compare.task import Entry, Task
 from forecast.runs.summary import mean_and_std
 
 SHOWN_SCORES, SHOWN_COSTS = SCORES[:3], COSTS[:3]
-HEADINGS = [
-    "variant", "seeds", *(c.heading for c in SHOWN_SCORES), "vs best (95 % interval)", "p (vs best)",
-    *(c.heading for c in SHOWN_COSTS),
-]  # fmt: skip
 NOTE = (
     "Mean and standard deviation over seeds. Bold: best variant of the column. {mark}: no significant difference from "
-    f"the variant with the lowest MSE at the {100 * SIGNIFICANCE_LEVEL:.0f} {{percent}} level (Diebold-Mariano test "
+    f"{{reference}} at the {100 * SIGNIFICANCE_LEVEL:.0f} {{percent}} level (Diebold-Mariano test on {{score}} "
     "for overlapping windows with the variance over seeds, p-values and intervals with Bonferroni correction; no test "
     "between variants of one seed). Italics: baselines."
 )
+
+
+def make_headings(task: Task) -> list[str]:
+    """Return the headings of the columns of a task's table."""
+    reference = name_reference(task)
+    return [
+        "variant", "seeds", *(c.heading for c in SHOWN_SCORES), f"{reference} (95 % interval)", f"p ({reference})",
+        *(c.heading for c in SHOWN_COSTS),
+    ]  # fmt: skip
+
+
+def make_note(task: Task, mark: str, percent: str, escape: Callable[[str], str]) -> str:
+    """Return the note below a task's table, in Markdown or LaTeX."""
+    reference = "the best variant" if task.reference is task.best else escape(task.reference.name)
+    return NOTE.format(mark=mark, percent=percent, reference=reference, score=task.score_label)
 
 
 def make_cells(task: Task) -> Iterator[tuple[Entry, list[tuple[str, bool]]]]:
@@ -57,7 +69,8 @@ def format_markdown(tasks: Iterable[Task]) -> str:
     """Return one Markdown section with a table per task."""
     parts = []
     for task in tasks:
-        table = [f"| {' | '.join(HEADINGS)} |", "| --- " + "| ---: " * (len(HEADINGS) - 1) + "|"]
+        headings = list(map(escape_markdown, make_headings(task)))
+        table = [f"| {' | '.join(headings)} |", "| --- " + "| ---: " * (len(headings) - 1) + "|"]
         for entry, found in make_cells(task):
             name = escape_markdown(entry.name)
             cells = [f"**{text}**" if is_best else text for text, is_best in found]
@@ -66,7 +79,7 @@ def format_markdown(tasks: Iterable[Task]) -> str:
             if is_not_significant(task, entry):
                 cells[0] += " †"
             table.append(f"| {' | '.join([name, count_seeds(entry), *cells])} |".replace("| < 0", "| &lt; 0"))
-        note = NOTE.format(mark="†", percent="%")
+        note = make_note(task, "†", "%", escape_markdown)
         first = [escape_markdown(sentence), ""] if (sentence := answer(task)) else []
         parts.append("\n".join([f"## {escape_markdown(task.title)}", "", *first, *table, "", note]))
     return "\n\n".join(parts) + "\n"
@@ -75,16 +88,17 @@ def format_markdown(tasks: Iterable[Task]) -> str:
 def format_latex(tasks: Iterable[Task]) -> str:
     """Return one LaTeX table per task, with the rules of the package booktabs."""
     parts = [r"% Needs \usepackage{booktabs}"]
-    note = NOTE.format(mark=r"$^\dagger$", percent=r"\%")
     for task in tasks:
+        note = make_note(task, r"$^\dagger$", r"\%", escape_latex)
+        headings = make_headings(task)
         caption = [f"{escape_latex(task.title)}.", escape_latex(answer(task)), note]
         lines = [
             r"\begin{table}",
             r"  \centering",
             rf"  \caption{{{' '.join(filter(None, caption))}}}",
-            rf"  \begin{{tabular}}{{l{'r' * (len(HEADINGS) - 1)}}}",
+            rf"  \begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
             r"    \toprule",
-            f"    {' & '.join(map(escape_latex, HEADINGS))} \\\\",
+            f"    {' & '.join(map(escape_latex, headings))} \\\\",
             r"    \midrule",
             *(format_latex_row(task, entry, cells) for entry, cells in make_cells(task)),
             r"    \bottomrule",

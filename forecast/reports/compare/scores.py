@@ -11,7 +11,7 @@ from forecast.runs.summary import mean_and_std
 SIGNIFICANCE_LEVEL = 0.05
 MIN_DEGREES = 3  # degrees of freedom; with fewer, a test without a significant result says nothing
 NOT_SIGNIFICANT, TOO_FEW = "no significant difference", "too few windows or seeds"
-ONE_SEED, EQUAL = "one seed: unknown", "equal"
+ONE_SEED, EQUAL, BEST = "one seed: unknown", "equal", "best"
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Column:
 SCORES = (
     Column("mse", "MSE", "mean squared error of the scaled values"),
     Column("mae", "MAE", "mean absolute error of the scaled values"),
-    Column("skill", "skill", "1 − MSE / MSE of the best baseline; negative: worse than that baseline", "higher"),
+    Column("skill", "skill", "1 − error / error of the best baseline; negative: worse than that baseline", "higher"),
     Column("rmse_raw", "RMSE (units)", "root mean squared error in the units of the data"),
     Column("mae_raw", "MAE (units)", "mean absolute error in the units of the data"),
     Column("smape", "sMAPE", "symmetric mean absolute percentage error, from 0 to 200"),
@@ -64,13 +64,13 @@ def is_best_of_column(task: Task, entry: Entry, mean: float, best: float) -> boo
 
 
 def get_verdict(task: Task, entry: Entry) -> str:
-    """Return the result of the test of an entry against the best variant."""
-    if entry is task.best:
-        return "best"
+    """Return the result of the test of an entry against the reference."""
+    if entry is task.reference:
+        return BEST if entry is task.best else "reference"
     difference = task.differences[entry.name]
-    if task.equals_best(entry):
+    if task.equals_reference(entry):
         return EQUAL
-    if not entry.is_baseline and not task.knows_seeds:
+    if not (entry.is_baseline or task.reference.is_baseline or task.knows_seeds):
         return ONE_SEED
     if not difference.degrees_of_freedom:
         return TOO_FEW
@@ -80,8 +80,8 @@ def get_verdict(task: Task, entry: Entry) -> str:
 
 
 def format_test(task: Task, entry: Entry) -> tuple[str, str, str]:
-    """Return the relative difference from the best variant, its interval and the adjusted p-value, as text."""
-    if entry is task.best:
+    """Return the relative difference from the reference, its interval and the adjusted p-value, as text."""
+    if entry is task.reference:
         return MISSING, MISSING, MISSING
     return (
         format_percent(task.relative_difference(entry)),
@@ -90,13 +90,18 @@ def format_test(task: Task, entry: Entry) -> tuple[str, str, str]:
     )
 
 
+def name_reference(task: Task) -> str:
+    """Return the heading of the differences from the reference, such as `vs best`."""
+    return f"vs {'best' if task.reference is task.best else task.reference.name}"
+
+
 def is_not_significant(task: Task, entry: Entry) -> bool:
-    """Return whether the difference of an entry from the best variant is not significant, or was not tested."""
+    """Return whether the difference of an entry from the reference is not significant, or was not tested."""
     return get_verdict(task, entry) in (NOT_SIGNIFICANT, TOO_FEW, ONE_SEED, EQUAL)
 
 
 def is_worse_than_baseline(task: Task, entry: Entry) -> bool:
-    """Return whether a variant has a higher MSE than the best baseline."""
+    """Return whether a variant has a higher error than the best baseline."""
     return not (entry.is_baseline or task.beats_best_baseline(entry) or task.equals_best_baseline(entry))
 
 

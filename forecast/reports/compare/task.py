@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,12 +26,14 @@ class Entry:
     runs: the runs of a variant, which differ only in the seed; for a baseline, one run that measured it.
     column: prefix of its columns in the tables of the runs.
     equal: the variants that make the same forecasts, if they are shown as this one; else empty.
+    score: the error that ranks and tests it, `mse` or `mae`.
     """
 
     name: str
     runs: Sequence[FinishedRun]
     column: str = "model"
     equal: Sequence["Entry"] = ()
+    score: str = "mse"
 
     @property
     def is_baseline(self) -> bool:
@@ -54,14 +56,24 @@ class Entry:
         """Return the mean of a score over the seeds."""
         return self.mean_and_std(score)[0]
 
+    @property
+    def error(self) -> float:
+        """The mean of `score` over the seeds."""
+        return self.mean(self.score)
+
     @cached_property
     def losses(self) -> np.ndarray:
-        """MSE of each test window, averaged over the seeds (n_windows,)."""
-        return np.mean([run.windows[f"{self.column}_mse"].to_numpy(float) for run in self.runs], axis=0)
+        """`score` of each test window, averaged over the seeds (n_windows,)."""
+        return self.average_over_seeds("windows")
+
+    def average_over_seeds(self, table: Literal["windows", "steps", "variables"]) -> np.ndarray:
+        """Return `score` in each row of a table of the runs, averaged over the seeds."""
+        column = f"{self.column}_{self.score}"
+        return np.mean([getattr(run, table)[column].to_numpy(float) for run in self.runs], axis=0)
 
     def forecasts_the_same(self, other: "Entry") -> bool:
-        """Return whether the MSE and the losses of all windows are equal up to round-off."""
-        if not math.isclose(self.mean("mse"), other.mean("mse"), rel_tol=ROUND_OFF):
+        """Return whether the error and the losses of all windows are equal up to round-off."""
+        if not math.isclose(self.error, other.error, rel_tol=ROUND_OFF):
             return False
         return bool(np.allclose(self.losses, other.losses, rtol=ROUND_OFF, atol=0))
 
@@ -78,13 +90,13 @@ class Entry:
 
     @cached_property
     def by_step(self) -> np.ndarray:
-        """MSE at each step of the horizon, averaged over the seeds (pred_len,)."""
-        return np.mean([run.steps[f"{self.column}_mse"].to_numpy(float) for run in self.runs], axis=0)
+        """`score` at each step of the horizon, averaged over the seeds (pred_len,)."""
+        return self.average_over_seeds("steps")
 
     @cached_property
     def by_variable(self) -> np.ndarray:
-        """MSE of each variable, averaged over the seeds (n_targets,)."""
-        return np.mean([run.variables[f"{self.column}_mse"].to_numpy(float) for run in self.runs], axis=0)
+        """`score` of each variable, averaged over the seeds (n_targets,)."""
+        return self.average_over_seeds("variables")
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +104,10 @@ class Task:
     """Runs that forecast the same test windows of the same scaled values.
 
     title: data, horizon and features.
-    variants, baselines: in ascending order of their MSE. Variants that make the same forecasts are one variant.
+    variants, baselines: in ascending order of their error. Variants that make the same forecasts are one variant.
     settings: by variant, the settings in which the variants differ, by short name.
     shared: the settings that all runs have in common.
+    reference_name: the variant or baseline that the others are compared with; None: the best variant.
     """
 
     title: str
@@ -102,21 +115,38 @@ class Task:
     baselines: list[Entry]
     settings: dict[str, dict[str, str]]
     shared: dict[str, str]
+    reference_name: str | None = None
 
     @property
     def best(self) -> Entry:
-        """The variant with the lowest MSE."""
+        """The variant with the lowest error."""
         return self.variants[0]
 
     @property
     def best_baseline(self) -> Entry:
-        """The baseline with the lowest MSE."""
+        """The baseline with the lowest error."""
         return self.baselines[0]
+
+    @cached_property
+    def reference(self) -> Entry:
+        """The variant or baseline that the others are compared with."""
+        named = [entry for entry in self.entries if entry.name == self.reference_name]
+        return named[0] if named else self.best
+
+    @property
+    def score_label(self) -> str:
+        """Name of the error that ranks and tests the entries: MSE or MAE."""
+        return self.best.score.upper()
+
+    @cached_property
+    def with_best_as_reference(self) -> "Task":
+        """This task with all entries compared with the best variant."""
+        return self if self.reference is self.best else replace(self, reference_name=None)
 
     @property
     def entries(self) -> list[Entry]:
-        """Variants and baselines in ascending order of their MSE."""
-        return sorted([*self.variants, *self.baselines], key=lambda entry: entry.mean("mse"))
+        """Variants and baselines in ascending order of their error."""
+        return sorted([*self.variants, *self.baselines], key=lambda entry: entry.error)
 
     @property
     def unmerged_variants(self) -> list[Entry]:
@@ -151,55 +181,58 @@ class Task:
         return [run.metrics for entry in self.unmerged_variants for run in entry.runs]
 
     def skill(self, entry: Entry) -> list[float]:
-        """Return 1 − MSE / the best baseline's MSE of each run: 0 for round-off, NaN if the baseline has no error."""
-        baseline_mse = self.best_baseline.mean("mse")
-        skills = [1 - mse / baseline_mse if baseline_mse > 0 else math.nan for mse in entry.values("mse")]
+        """Return 1 − error / the best baseline's error of each run: 0 for round-off, NaN if the latter is 0."""
+        least = self.best_baseline.error
+        skills = [1 - error / least if least > 0 else math.nan for error in entry.values(entry.score)]
         return [0.0 if abs(skill) < ROUND_OFF else skill for skill in skills]
 
     def equals_best_baseline(self, entry: Entry) -> bool:
-        """Return whether the MSE equals the best baseline's up to round-off: the model is that baseline."""
-        return math.isclose(entry.mean("mse"), self.best_baseline.mean("mse"), rel_tol=ROUND_OFF)
+        """Return whether the error equals the best baseline's up to round-off: the model is that baseline."""
+        return math.isclose(entry.error, self.best_baseline.error, rel_tol=ROUND_OFF)
 
     def beats_best_baseline(self, entry: Entry) -> bool:
-        """Return whether the MSE is lower than the best baseline's by more than round-off."""
-        return entry.mean("mse") < self.best_baseline.mean("mse") and not self.equals_best_baseline(entry)
+        """Return whether the error is lower than the best baseline's by more than round-off."""
+        return entry.error < self.best_baseline.error and not self.equals_best_baseline(entry)
 
     @property
     def knows_seeds(self) -> bool:
         """Whether a variant has several seeds, which show how much its loss changes if it is trained again."""
         return any(len(entry.runs) > 1 for entry in self.variants)
 
-    def equals_best(self, entry: Entry) -> bool:
-        """Return whether the losses of all windows equal those of the best variant up to round-off."""
-        return entry.forecasts_the_same(self.best)
+    def equals_reference(self, entry: Entry) -> bool:
+        """Return whether the losses of all windows equal those of the reference up to round-off."""
+        return entry.forecasts_the_same(self.reference)
 
     def relative_difference(self, entry: Entry) -> float:
-        """Return the MSE minus the best variant's, relative to the latter; NaN where the best variant has no error."""
-        best = self.best.mean("mse")
-        return entry.mean("mse") / best - 1 if best > 0 else math.nan
+        """Return the error minus the reference's, relative to the latter; NaN where the reference has no error."""
+        least = self.reference.error
+        return entry.error / least - 1 if least > 0 else math.nan
 
     def relative_interval(self, entry: Entry) -> tuple[float, float]:
-        """Return the 95% interval of the MSE minus the best variant's, relative to the latter; NaN where unknown."""
-        best = self.best.mean("mse")
+        """Return the 95% interval of the error minus the reference's, relative to the latter; NaN where unknown."""
+        least = self.reference.error
         low, high = self.differences[entry.name].interval()
-        return (low / best, high / best) if best > 0 else (math.nan, math.nan)
+        return (low / least, high / least) if least > 0 else (math.nan, math.nan)
 
     @cached_property
     def differences(self) -> dict[str, LossDifference]:
-        """By name, the test of each other variant against the best variant, and of each baseline against it.
+        """By name, the test of each other variant and of each baseline against the reference.
 
         p-values are corrected for the number of variants and for the number of baselines separately. The variances
-        hold windows and seeds. Where no variant has two seeds, variants are not tested, and baselines are tested
-        against this run of the best variant.
+        hold windows and seeds. Where no variant has two seeds, variants are not tested against a variant, and tests
+        between variants and baselines hold for these runs only.
         """
-        seeds = {entry.name: entry.values("mse") for entry in self.variants}
-        best = {self.best.name: self.best.tested_losses}
-        variants = {entry.name: entry.tested_losses for entry in self.variants}
-        baselines = {entry.name: entry.tested_losses for entry in self.baselines}
-        tested = compare_to_best(self.best.name, variants, self.overlap, seeds)
-        if not self.knows_seeds:
-            tested = {name: LossDifference(one.mean, math.nan, 0.0) for name, one in tested.items()}
-        return {
-            **tested,
-            **compare_to_best(self.best.name, best | baselines, self.overlap, seeds),
-        }
+        seeds = {entry.name: entry.values(entry.score) for entry in self.variants}
+        reference = self.reference
+        tests = {}
+        for entries in (self.variants, self.baselines):
+            losses = {entry.name: entry.tested_losses for entry in [reference, *entries]}
+            tests |= compare_to_best(reference.name, losses, self.overlap, seeds)
+        if not self.knows_seeds and not reference.is_baseline:
+            untested = {entry.name for entry in self.variants}
+            tests |= {
+                name: LossDifference(one.mean, math.nan, 0.0)
+                for name, one in tests.items()
+                if name in untested
+            }
+        return tests

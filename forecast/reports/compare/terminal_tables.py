@@ -7,15 +7,15 @@ from rich.table import Table
 from rich.text import Text
 
 from forecast.reports.compare.answer import answer
-from forecast.reports.compare.paper_tables import HEADINGS, count_seeds, make_cells
+from forecast.reports.compare.paper_tables import count_seeds, make_cells, make_headings
 from forecast.reports.compare.run_folders import ExcludedRun
 from forecast.reports.compare.scores import get_verdict, is_worse_than_baseline
 from forecast.reports.compare.task import Task
 from forecast.system.formatting import plural
 
 LEFT_ALIGNED = ("variant", "verdict")
-LEFT_OUT = ("parameters", "peak memory (MiB)", "p (vs best)", "MAE", "skill", "ms/window", "seeds")
-"""Columns that a narrow terminal leaves out, in this order."""
+LEFT_OUT = ("parameters", "peak memory (MiB)", "p (", "MSE", "MAE", "skill", "ms/window", "seeds")
+"""Columns that a narrow terminal leaves out, in this order, by the start of their headings; not the tested score."""
 
 
 def print_tables(tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> None:
@@ -36,17 +36,18 @@ def print_tables(tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> None
 def make_fitting_table(task: Task, console: Console) -> Table:
     """The table without as many of the columns `LEFT_OUT` as it takes to fit the terminal."""
     table, unlimited = make_table(task), console.options.update_width(1000)
-    for count in range(1, len(LEFT_OUT) + 1):
+    order = [heading for heading in LEFT_OUT if heading != task.score_label]
+    for count in range(1, len(order) + 1):
         if console.measure(table, options=unlimited).maximum <= console.width:
             break
-        table = make_table(task, LEFT_OUT[:count])
+        table = make_table(task, order[:count])
     return table
 
 
 def make_table(task: Task, left_out: Sequence[str] = ()) -> Table:
     table = Table(title=Text(f"{task.title}: {plural(len(task.best.losses), 'test window')}"))
-    headings = (*HEADINGS, "verdict")
-    shown = [i for i, heading in enumerate(headings) if heading not in left_out]
+    headings = (*make_headings(task), "verdict")
+    shown = [i for i, heading in enumerate(headings) if not heading.startswith(tuple(left_out))]
     for heading in (headings[i] for i in shown):
         table.add_column(heading, justify="left" if heading in LEFT_ALIGNED else "right")
     for entry, found in make_cells(task):

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from forecast.evaluation.significance import diebold_mariano
+from forecast.reports.compare.answer import answer
 from forecast.reports.compare.csv_table import make_rows
+from forecast.reports.compare.findings import describe_results
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.html_tables import make_test_cells
 from forecast.reports.compare.number_format import MISSING, format_number, format_percent
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
-from forecast.reports.compare.scores import collect_interval_scores
+from forecast.reports.compare.scores import collect_interval_scores, get_verdict
 from forecast.reports.compare.task import Task
 from tests.support.synthetic_runs import configuration, make_run
 
@@ -80,3 +83,42 @@ def test_a_model_that_equals_the_best_baseline_up_to_round_off_is_not_worse(tmp_
     (task,) = compared(tmp_path)
     flags = {row["name"]: row["worse_than_best_baseline"] for row in make_rows(task)}
     assert (flags["full"], flags["linear"]) == (False, True)
+
+
+def test_mae_ranks_and_tests_where_it_is_the_score(tmp_path: Path) -> None:
+    for kind, mse, mae in (("full", 0.40, 0.50), ("linear", 0.45, 0.40)):
+        for seed in (1, 2, 3):
+            config = {**configuration(f"attention={kind}"), "seed": seed}
+            make_run(tmp_path / f"{kind}-{seed}", config, mse=mse + 0.001 * seed, mae=mae + 0.001 * seed)
+    runs = read_runs(find_run_folders([str(tmp_path)]))[0]
+    (by_mse,), (by_mae,) = group_into_tasks(runs), group_into_tasks(runs, score="mae")
+    assert [task.best.name for task in (by_mse, by_mae)] == ["full", "linear"]
+    assert answer(by_mae).startswith("Use linear: it has the lowest MAE, 0.402 ± 0.001")
+    full = by_mae.variants[1]
+    losses = full.losses, by_mae.best.losses
+    assert losses[0].mean() == pytest.approx(0.502)
+    alone = diebold_mariano(*losses, by_mae.overlap)
+    assert by_mae.differences["full"].mean == pytest.approx(alone.mean)
+    assert by_mae.differences["full"].variance > alone.variance  # the variance over seeds is added
+    assert by_mae.skill(full)[0] == pytest.approx(1 - 0.501 / by_mae.best_baseline.mean("mae"))
+    assert full.by_step.mean() == pytest.approx(0.502)
+
+
+def test_the_others_are_compared_with_the_reference(pair: Path) -> None:
+    runs = read_runs(find_run_folders([str(pair)]))[0]
+    (best,), (linear,) = group_into_tasks(runs), group_into_tasks(runs, reference="linear")
+    full = linear.best
+    assert [get_verdict(linear, entry) for entry in linear.variants] == ["better", "reference"]
+    assert linear.relative_difference(full) == pytest.approx(0.415 / 0.465 - 1)
+    assert linear.differences["full"].mean == pytest.approx(-best.differences["linear"].mean)
+    assert linear.differences["full"].p_value == pytest.approx(best.differences["linear"].p_value)
+    assert answer(linear) == answer(best)
+    assert describe_results(linear) == describe_results(best)
+    (baseline,) = group_into_tasks(runs, reference="linear baseline")
+    assert [get_verdict(baseline, entry) for entry in baseline.entries] == [
+        "better",
+        "better",
+        "reference",
+        "worse",
+        "worse",
+    ]
