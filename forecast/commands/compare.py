@@ -8,6 +8,7 @@ from omegaconf import DictConfig
 
 from forecast.reports.compare.answer import is_baseline_better
 from forecast.reports.compare.csv_table import format_csv
+from forecast.reports.compare.factors import find_factor
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.page import render_page
 from forecast.reports.compare.paper_tables import format_latex, format_markdown
@@ -23,6 +24,7 @@ from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files
 from forecast.system.progress import track
 
+ATTENTION = "attention"  # the setting that `by` names unless told otherwise
 TABLE_SUFFIXES = (".csv", ".md", ".tex")
 
 
@@ -52,9 +54,10 @@ def compare(config: DictConfig) -> None:
         raise ConfigError(f"no finished run in {', '.join(places)} ({reasons})")
     reference = None if config.reference == BEST else str(config.reference)
     tasks = group_into_tasks(runs, config.score, reference)
+    factor = find_factor(tasks, str(config.by), required=config.by != ATTENTION) if config.by else None
 
     contents = [
-        render_page(str(config.title), tasks, excluded),
+        render_page(str(config.title), tasks, excluded, factor),
         format_csv(tasks),
         format_markdown(tasks),
         format_latex(tasks),
@@ -62,7 +65,7 @@ def compare(config: DictConfig) -> None:
     with ExitStack() as files:
         for path, content in zip(paths, contents, strict=True):
             files.enter_context(atomic_file(path)).write_text(content, encoding="utf-8")
-    print_tables(tasks, excluded)
+    print_tables(tasks, excluded, factor)
     print(f"saved {output}; tables in {', '.join(path.name for path in paths[1:])}")
 
 
@@ -78,7 +81,7 @@ def show_sweep(folder: Path) -> None:
     """
     runs, _ = read_places([str(folder)])
     tasks = group_into_tasks(runs)
-    print_tables(tasks, [])
+    print_tables(tasks, [], find_factor(tasks, ATTENTION))
     print(f"page of this comparison:  python -m forecast.compare {folder}")
     if len(tasks) != 1:
         return

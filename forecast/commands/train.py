@@ -1,6 +1,7 @@
 """Body of `python -m forecast.train`: train a forecaster, test it beside baselines, save the results."""
 
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,7 @@ def describe_run(
     return {
         "n_parameters": sum(p.numel() for p in forecaster.model.parameters()),
         "seconds": find_callback(trainer, RunTime).seconds,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "windows_per_second": throughput.windows_per_second,
         "ms_per_window": throughput.ms_per_window,
         "peak_memory_mb": memory.megabytes(),

@@ -139,16 +139,36 @@ def compare_periods(
     mean = one.mean - other.mean
     if not one.degrees_of_freedom or not other.degrees_of_freedom:
         return LossDifference(mean, math.nan, 0.0, comparisons)
-    return LossDifference(mean, *add_variances(one, other), comparisons)
+    return LossDifference(mean, *add_variances([one, other]), comparisons)
 
 
-def add_variances(one: LossDifference, other: LossDifference) -> tuple[float, float]:
-    """The sum of two independent variances, and its degrees of freedom (Welch and Satterthwaite)."""
-    total = one.variance + other.variance
+def add_variances(parts: Sequence[LossDifference]) -> tuple[float, float]:
+    """The sum of independent variances, and its degrees of freedom (Welch and Satterthwaite), (Σ v)² / Σ (v² / ν)."""
+    variances, degrees = np.array([(one.variance, one.degrees_of_freedom) for one in parts]).T
+    total = float(variances.sum())
     if not total:
-        return total, one.degrees_of_freedom + other.degrees_of_freedom
-    parts = sum(each.variance**2 / each.degrees_of_freedom for each in (one, other))
-    return total, total**2 / parts
+        return total, float(degrees.sum())
+    return total, total**2 / float((variances**2 / degrees).sum())
+
+
+def average_differences(
+    differences: Sequence[LossDifference], weights: Sequence[float], comparisons: int = 1
+) -> LossDifference:
+    """The weighted mean of differences on independent windows, such as those of several data sets.
+
+    Args:
+        differences: one per data set; where one has too few windows to test, so has the mean.
+        weights: one per difference; they sum to 1.
+        comparisons: number of tests made together, for the Bonferroni correction.
+    """
+    mean = sum(weight * one.mean for weight, one in zip(weights, differences, strict=True))
+    if not all(one.degrees_of_freedom for one in differences):
+        return LossDifference(mean, math.nan, 0.0, comparisons)
+    weighted = [
+        replace(one, variance=weight**2 * one.variance)
+        for weight, one in zip(weights, differences, strict=True)
+    ]
+    return LossDifference(mean, *add_variances(weighted), comparisons)
 
 
 def count_cosines(n: int, overlap: int) -> int:
@@ -171,10 +191,9 @@ def add_seed_variance(difference: LossDifference, seeds: SeedVariance, share: fl
     """
     if not difference.degrees_of_freedom or not share:
         return difference
-    of_windows, of_seeds = difference.variance, share * seeds.variance
-    weighted = of_windows**2 / difference.degrees_of_freedom + of_seeds**2 / seeds.degrees_of_freedom
-    total = of_windows + of_seeds
-    return replace(difference, variance=total, degrees_of_freedom=total**2 / weighted)
+    of_seeds = LossDifference(0.0, share * seeds.variance, float(seeds.degrees_of_freedom))
+    variance, degrees = add_variances([difference, of_seeds])
+    return replace(difference, variance=variance, degrees_of_freedom=degrees)
 
 
 def sum_losses_by_date(losses: np.ndarray, dates: np.ndarray) -> np.ndarray:

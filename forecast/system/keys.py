@@ -190,7 +190,7 @@ COMMAND_KEYS = (
     Key("wandb", LOG),
     # compare, dashboard: which runs, what is compared, and where they were logged
     Key("score", RESULT),
-    Key("reference", RESULT, text=True),
+    *(Key(name, RESULT, text=True) for name in ("reference", "by")),
     Key("runs", SOURCE),
     Key("runs.group", SOURCE, text=True),
     Key("runs.data", SOURCE, text=True),

@@ -96,6 +96,7 @@ def test_either_all_files_are_written_or_none(
         "title": "x",
         "score": "mse",
         "reference": "best",
+        "by": "attention",
     }
     with monkeypatch.context() as patch:
         patch.setattr(command, "format_latex", lambda tasks: "\udc00")  # not encodable: the last file fails
@@ -115,8 +116,15 @@ def test_either_all_files_are_written_or_none(
         (["runs/full-1", "output=page.pdf"], "the page is an HTML file"),
         (["empty"], "no finished run in empty (empty: not a run folder)"),
         (["stopped"], "no finished run in stopped (stopped: did not finish)"),
+        (
+            ["runs", "by=d_model"],
+            "by=d_model: no variants differ in this setting alone; they differ in attention",
+        ),
         (["runs", "score=crps"], "score=crps must be mse or mae"),
-        (["runs", "reference=nystrom"], "has no variant or baseline of this name, but full, linear, linear baseline"),
+        (
+            ["runs", "reference=nystrom"],
+            "has no variant or baseline of this name, but full, linear, linear baseline",
+        ),
     ],
 )
 def test_mistakes_are_refused_in_one_line(

@@ -84,7 +84,7 @@ def same_run(a: Path, b: Path) -> None:
     metrics = [json.loads((r / "metrics.json").read_text()) for r in (a, b)]
     epochs = [pd.read_csv(r / "metrics.csv").drop(columns=["seconds", "windows_per_second"]) for r in (a, b)]
     for content in metrics:
-        for field in ("seconds", "windows_per_second", "ms_per_window", "peak_memory_mb"):
+        for field in ("seconds", "finished", "windows_per_second", "ms_per_window", "peak_memory_mb"):
             del content[field]
     assert metrics[0] == metrics[1]
     pd.testing.assert_frame_equal(epochs[0], epochs[1], check_exact=True)

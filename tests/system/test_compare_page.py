@@ -13,6 +13,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
+from forecast.reports.compare.factors import find_factor
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.page import render_page
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
@@ -75,7 +76,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 def written(runs: Path, path: Path, title: str = "Comparison") -> Path:
     finished, excluded = read_runs(find_run_folders([str(runs)]))
-    path.write_text(render_page(title, group_into_tasks(finished), excluded))
+    tasks = group_into_tasks(finished)
+    path.write_text(render_page(title, tasks, excluded, find_factor(tasks, "attention")))
     return path
 
 
@@ -102,8 +104,9 @@ def test_every_chart_is_drawn_without_errors_or_requests(browser: Browser, path:
         "return [...document.querySelectorAll('figure')].map((f) => ["
         "f.dataset.task, f.dataset.chart, f.querySelectorAll('.trace.scatter path').length])"
     )
-    kinds = ["differences", "mse", "cost", "curves", "steps", "variables", "forecasts"]
-    assert [(task, kind) for task, kind, _ in charts] == [(t, kind) for t in "01" for kind in kinds]
+    first, last = ["differences", "errors", "cost"], ["curves", "steps", "variables", "forecasts"]
+    kinds = {"0": [*first, *last], "1": [*first, "cumulative", *last]}  # task 0 has one variant
+    assert [(task, kind) for task, kind, _ in charts] == [(t, kind) for t in "01" for kind in kinds[t]]
     assert all(paths > 0 for *_, paths in charts)
     assert browser.run("return performance.getEntriesByType('resource').map((e) => e.name)") == []
     assert all(figure.find_element(By.TAG_NAME, "figcaption").text for figure in browser.all("figure"))
@@ -115,6 +118,42 @@ def test_every_chart_is_drawn_without_errors_or_requests(browser: Browser, path:
         "nystrom",
         "linear baseline",
     ]
+
+
+def test_the_effect_of_attention_and_the_cost_by_tokens(browser: Browser, tmp_path: Path) -> None:
+    """Three tasks, two lengths and three attention types: differences, ranks and the scaling of the cost."""
+    costs = {"full": 2, "linear": 1, "nystrom": 1}  # exponents
+    for horizon in (12, 24, 48):
+        for number, (kind, power) in enumerate(costs.items()):
+            for seq_len in (96, 192):
+                config = configuration(f"attention={kind}", f"pred_len={horizon}", f"seq_len={seq_len}")
+                for seed in (1, 2):
+                    make_run(
+                        tmp_path / "runs" / f"{kind}-{seq_len}-{horizon}-{seed}", {**config, "seed": seed},
+                        mse=0.4 + 0.02 * number + 0.001 * seed, ms_per_window=(seq_len / 96) ** power,
+                        attention_slots={"encoder": {"role": "self", "queries": seq_len, "keys": seq_len}},
+                    )  # fmt: skip
+    browser.open(written(tmp_path / "runs", tmp_path / "page.html"))
+    assert browser.driver.get_log("browser") == []
+    traces = 'return document.querySelector(\'figure[data-task="%s"][data-chart="%s"] .plot\').data'
+    differences = browser.run(traces % ("factor", "differences"))
+    assert [trace["name"] for trace in differences] == ["linear", "nystrom"]
+    assert differences[0]["x"] == [pytest.approx(100 * 0.02 / 0.4015, rel=1e-3)]
+    ranks = browser.run(traces % ("factor", "ranks"))
+    assert [(trace["name"], trace["x"]) for trace in ranks] == [
+        ("full", [1]),
+        ("linear", [2]),
+        ("nystrom", [3]),
+    ]
+    colours = {trace["name"]: trace["marker"]["color"] for trace in ranks}
+    of_task = browser.run(traces % (0, "errors"))
+    assert {t["marker"]["color"] for t in of_task if t.get("name", "").startswith("linear,")} == {
+        colours["linear"]
+    }
+    lines = {t["name"]: t["y"] for t in browser.run(traces % (0, "scaling")) if t.get("name")}
+    assert lines == {"full": [1, 4], "linear": [1, 2], "nystrom": [1, 2]}
+    caption = browser.one("figure[data-task='0'][data-chart=scaling] figcaption").text
+    assert "linear: faster than full from about 96 tokens on." in caption
 
 
 def test_the_charts_show_the_numbers(browser: Browser, path: Path) -> None:
@@ -215,7 +254,7 @@ def test_names_that_contain_scripts_are_shown_as_text(browser: Browser, tmp_path
     path = written(tmp_path / "runs", tmp_path / "page.html", title=ATTACK)
     text = path.read_text()
     assert ATTACK not in text
-    assert text.count("</script>") == 4  # the data, the library, its loader, the charts
+    assert text.count("</script>") == 6  # three of data, the library, its loader, the charts
     browser.open(path)
     assert browser.driver.get_log("browser") == []
     assert browser.run("return window.attacked") is None

@@ -1,5 +1,7 @@
 """The first finding of a comparison: which variant to use, at what cost, in one sentence."""
 
+import math
+
 from forecast.reports.compare.number_format import format_interval, format_number, format_percent
 from forecast.reports.compare.scores import EQUAL, NOT_SIGNIFICANT, get_verdict
 from forecast.reports.compare.task import Entry, Task
@@ -39,13 +41,15 @@ def recommend(task: Task, equivalent: list[Entry]) -> str:
     best, lowest = task.best, format_number(*task.best.mean_and_std(task.best.score))
     has_lowest = f"has the lowest {task.score_label}, {lowest}"
     if len(task.variants) == 1:
-        return (
-            f"{fastest_name(best)}: all variants make the same forecasts, and it is the fastest{cost(best)}."
-        )
+        fastest = f", and it is the fastest{cost(best)}" if cost(best) else ""
+        return f"{fastest_name(best)}: all variants make the same forecasts{fastest}."
     if not equivalent:
         return f"{fastest_name(best)}: it {has_lowest}{cost(best)}."
     candidates = [best, *equivalent]
-    fastest = min(candidates, key=lambda entry: (not milliseconds(entry) >= 0, milliseconds(entry)))
+    if any(math.isnan(milliseconds(entry)) for entry in candidates):
+        names = ", ".join(entry.name for entry in equivalent)
+        return f"{best.name}: it {has_lowest}. Equivalent, with times that cannot be compared: {names}."
+    fastest = min(candidates, key=milliseconds)
     why = f"the fastest of the {plural(len(candidates), 'equivalent variant')}{cost(fastest)}"
     if fastest is best:
         return f"{fastest_name(best)}: it {has_lowest}, and is {why}."
@@ -60,8 +64,9 @@ def fastest_name(entry: Entry) -> str:
 
 
 def milliseconds(entry: Entry) -> float:
-    """Return the inference time per window; NaN where it is unknown."""
-    return entry.mean("ms_per_window")
+    """Return the inference time per window; NaN where it is unknown, or measured while another run ran."""
+    is_comparable = all(run.timed_alone for run in entry.runs)
+    return entry.mean("ms_per_window") if is_comparable else math.nan
 
 
 def cost(entry: Entry) -> str:

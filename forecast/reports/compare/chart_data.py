@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 
 from forecast.reports.colours import LIGHT, colour_number
+from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.number_format import find_date_format
+from forecast.reports.compare.run_times import TIMES
 from forecast.reports.compare.scores import COSTS
 from forecast.reports.compare.task import Entry, Task
 
@@ -38,6 +40,7 @@ def make_chart_data(task: Task, n_tasks: int) -> dict[str, Any]:
                 "seeds": [run.metrics["seed"] for run in entry.runs],
                 "errors": round_values(entry.values(entry.score)),
                 "difference": make_difference(task, entry),
+                "cumulative": make_cumulative(task, entry),
                 "steps": round_values(entry.by_step[steps]),
                 "variables": round_values(entry.by_variable[variables]),
                 "curves": [] if entry.is_baseline else [make_curves(run.curves) for run in entry.runs],
@@ -46,6 +49,7 @@ def make_chart_data(task: Task, n_tasks: int) -> dict[str, Any]:
         ],
         "steps": [i + 1 for i in steps],
         "variables": [str(task.first_run.variables["variable"][i]) for i in variables],
+        "dates": find_dates(task),
         "costs": [cost for column in COSTS[:4] if (cost := make_cost(task, column.key, column.heading))],
         "windows": make_forecasts(task, drawn, MAX_FORECAST_VALUES // n_tasks),
     }
@@ -59,6 +63,33 @@ def number_colours(variants: Sequence[Entry]) -> dict[str, int]:
     return {entry.name: colour_number(name, types) for entry, name in zip(variants, types, strict=True)}
 
 
+def make_factor_data(factor: Factor | None) -> dict[str, Any] | None:
+    """Return the data of the charts of a factor: differences from the best value, and average ranks."""
+    if factor is None:
+        return None
+    entries = []
+    for number, level in enumerate(factor.levels):
+        difference, rank = factor.differences.get(level), factor.average_rank(level)
+        percent = [100 * v for v in (difference.mean, *difference.interval())] if difference else [math.nan]
+        is_attention = factor.name == "attention"
+        entries.append(
+            {
+                "name": level,
+                "baseline": False,
+                "colour": colour_number(level, factor.levels) if is_attention else number % len(LIGHT),
+                "difference": None if any(map(math.isnan, percent)) else round_values(percent),
+                "rank": make_rank(rank, factor.critical_difference),
+            }
+        )
+    return {"score": factor.tasks[0].score_label, "entries": entries}
+
+
+def make_rank(rank: float, critical_difference: float) -> Values | None:
+    """Return an average rank, and half the critical difference to each side; None if there are too few tasks."""
+    half = critical_difference / 2
+    return None if math.isnan(half) else round_values([rank, rank - half, rank + half])
+
+
 def make_difference(task: Task, entry: Entry) -> Values | None:
     """Return the error minus the reference's and its 95% interval, in percent of the latter; None if it is unknown."""
     if entry is task.reference:
@@ -67,12 +98,34 @@ def make_difference(task: Task, entry: Entry) -> Values | None:
     return None if any(map(math.isnan, numbers)) else round_values([100 * number for number in numbers])
 
 
+def make_cumulative(task: Task, entry: Entry) -> Values | None:
+    """Return the sum of the loss differences from the reference up to each date, in percent of the reference's error.
+
+    The last value is the relative difference of the errors (Goyal and Welch 2008, A Comprehensive Look at the Empirical
+    Performance of Equity Premium Prediction, figure 1).
+    """
+    losses, reference = entry.tested_losses, task.reference.tested_losses
+    if entry is task.reference or not task.reference.error > 0:
+        return None
+    sums = np.cumsum(losses - reference) / (len(losses) * task.reference.error)
+    return round_values(100 * sums[subsample(len(losses), MAX_WINDOW_POINTS)])
+
+
+def find_dates(task: Task) -> list[str]:
+    """Return the first forecast dates of the losses in `make_cumulative`."""
+    starts = task.first_run.windows["forecast_start"].to_numpy()
+    starts = np.unique(starts) if task.first_run.ids else starts
+    shown = starts[subsample(len(starts), MAX_WINDOW_POINTS)]
+    return pd.DatetimeIndex(shown).strftime(find_date_format(starts)).tolist()
+
+
 def make_cost(task: Task, key: str, heading: str) -> dict[str, Any] | None:
     """Return the mean cost of each variant and the Pareto front, or None if a variant's cost is unknown."""
     means = [entry.mean(key) for entry in task.variants]
     if not all(map(math.isfinite, means)):
         return None
-    front = find_pareto_front(means, [entry.error for entry in task.variants])
+    is_comparable = not (key in TIMES and task.overlapping_runs)
+    front = find_pareto_front(means, [entry.error for entry in task.variants]) if is_comparable else []
     return {"key": key, "heading": heading, "values": round_values(means), "front": front}
 
 

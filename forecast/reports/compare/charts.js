@@ -32,7 +32,10 @@ const deviation = (values) => {
   return Math.sqrt(values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / (values.length - 1));
 };
 
-for (const task of tasks) {
+const factor = JSON.parse(document.getElementById("factor-data").textContent);
+const groups = factor ? { ...tasks, factor } : { ...tasks }; // what a figure's data-task names
+
+for (const task of Object.values(groups)) {
   const drawn = new Map(); // number of entries of each colour so far: they differ in dash and symbol
   task.entries.forEach((entry, i) => {
     const same = drawn.get(entry.colour) ?? 0;
@@ -70,29 +73,40 @@ function paddedRange(values, padding) {
   return values.length === 0 ? {} : { range: [low - room, high + room] };
 }
 
+// One row per entry: a number and its interval, entry[key] = [number, low, high].
+function intervals(task, key, width, { unit, include, title, shapes }) {
+  const known = task.entries.filter((entry) => task.shown.has(entry) && entry[key]);
+  const variants = known.filter((entry) => !entry.baseline); // a baseline may be so far off that variants look equal
+  const listed = (variants.length > 0 ? variants : known).slice(0, MAX_LISTED);
+  const { colours } = palette();
+  const points = listed.map((entry, i) => {
+    const [middle, low, high] = entry[key];
+    const { colour, symbol } = entry.style(colours);
+    return {
+      type: "scatter", mode: "markers", x: [middle], y: [listed.length - 1 - i], name: shortened(entry.name, 60),
+      hoverlabel: { namelength: -1 }, hovertemplate: `%{x:.2f}${unit} [${low}, ${high}]`,
+      error_x: { type: "data", symmetric: false, array: [high - middle], arrayminus: [middle - low], thickness: 2, color: colour },
+      marker: { symbol, size: 11, color: colour },
+    };
+  });
+  return [points, {
+    height: Math.max(340, 90 + 28 * listed.length), shapes,
+    xaxis: { title: { text: title }, ticksuffix: unit, ...paddedRange([...include, ...listed.flatMap((entry) => entry[key])], 0.05) },
+    yaxis: {
+      tickvals: listed.map((_, i) => listed.length - 1 - i), ticktext: listed.map((e) => shortened(e.name, width < 450 ? 18 : 30)),
+      zeroline: false, range: [-0.7, listed.length - 0.3],
+    },
+  }];
+}
+
 const charts = {
   differences(task, choice, width) {
-    const listed = task.entries.filter((entry) => task.shown.has(entry) && entry.difference).slice(0, MAX_LISTED);
-    const { colours } = palette();
-    const points = listed.map((entry, i) => {
-      const [middle, low, high] = entry.difference;
-      const colour = entry.style(colours).colour;
-      return {
-        type: "scatter", mode: "markers", x: [middle], y: [listed.length - 1 - i], name: shortened(entry.name, 60),
-        hoverlabel: { namelength: -1 }, hovertemplate: `%{x:.2f} % [${low}, ${high}]`,
-        error_x: { type: "data", symmetric: false, array: [high - middle], arrayminus: [middle - low], thickness: 2, color: colour },
-        marker: { symbol: entry.style(colours).symbol, size: 11, color: colour },
-      };
-    });
-    return [points, {
-      height: Math.max(340, 90 + 28 * listed.length),
-      shapes: [{ type: "line", x0: 0, x1: 0, y0: 0, y1: 1, yref: "paper", line: { color: palette().text, width: 1 } }],
-      xaxis: { title: { text: `difference of ${task.score}` }, ticksuffix: " %", ...paddedRange([0, ...listed.flatMap((entry) => entry.difference)], 0.05) },
-      yaxis: {
-        tickvals: listed.map((_, i) => listed.length - 1 - i), ticktext: listed.map((e) => shortened(e.name, width < 450 ? 18 : 30)),
-        zeroline: false, range: [-0.7, listed.length - 0.3],
-      },
-    }];
+    const zero = { type: "line", x0: 0, x1: 0, y0: 0, y1: 1, yref: "paper", line: { color: palette().text, width: 1 } };
+    return intervals(task, "difference", width, { unit: " %", include: [0], title: `difference of ${task.score}`, shapes: [zero] });
+  },
+
+  ranks(task, choice, width) {
+    return intervals(task, "rank", width, { unit: "", include: [1], title: "average rank", shapes: [] });
   },
 
   errors(task, choice, width) {
@@ -132,7 +146,7 @@ const charts = {
     const variants = shownOf(task).filter((entry) => !entry.baseline);
     const at = (entry) => [cost.values[entry.number], mean(entry.errors)];
     const points = variants.map((entry) => ({
-      type: "scatter", mode: variants.length > 8 ? "markers" : "markers+text", x: [at(entry)[0]], y: [at(entry)[1]],
+      type: "scatter", mode: variants.length > 4 && !cost.front.includes(entry.number) ? "markers" : "markers+text", x: [at(entry)[0]], y: [at(entry)[1]],
       name: shortened(entry.name, 40), text: [shortened(entry.name, 16)], textposition: "top center",
       textfont: { size: 11 }, hoverlabel: { namelength: -1 }, hovertemplate: `%{x}, ${task.score} %{y}`, cliponaxis: false,
       marker: { size: 12, color: entry.style(colours).colour, symbol: entry.style(colours).symbol },
@@ -146,6 +160,37 @@ const charts = {
       xaxis: { title: { text: `${escaped(cost.heading)} (logarithmic)` }, type: "log", ...paddedRange(variants.map((entry) => Math.log10(at(entry)[0])), 0.2), nticks: 5, tickangle: 0, minor: { ticks: "outside" } },
       yaxis: { title: { text: `${task.score} (scaled)` }, ...paddedRange(variants.map((entry) => mean(entry.errors)), 0.15) },
     }];
+  },
+
+  // Both axes are logarithmic; the dotted lines start at the first point of the first line.
+  scaling(task, choice) {
+    const { heading, is_cost: isCost, lines } = task.scaling[Number(choice.measure)];
+    const { colours, soft } = palette();
+    const first = lines.find((one) => one.name === "full") ?? lines[0];
+    const longest = Math.max(...lines.flatMap((one) => one.tokens));
+    const ends = [first.tokens[0], longest];
+    const slopes = [1, 2].map((power) => ({
+      type: "scatter", mode: "lines+text", x: ends, y: ends.map((n) => first.mean[0] * (n / ends[0]) ** power), hoverinfo: "skip",
+      text: ["", power === 1 ? "n" : "n²"], textposition: "middle left", textfont: { color: soft }, line: { color: soft, width: 1, dash: "dot" },
+    }));
+    const traces = lines.flatMap((one) => [
+      { type: "scatter", mode: "lines", x: [...one.tokens, ...one.tokens.toReversed()], y: [...one.high, ...one.low.toReversed()],
+        fill: "toself", fillcolor: colours[one.colour] + "26", line: { width: 0 }, hoverinfo: "skip" },
+      { type: "scatter", mode: "lines+markers", x: one.tokens, y: one.mean, name: shortened(one.name, 40), hovertemplate: "%{x} tokens: %{y}",
+        line: { color: colours[one.colour], width: 2 }, marker: { size: 8, symbol: SYMBOLS[one.colour % SYMBOLS.length] } },
+    ]);
+    const ticks = [...new Set(lines.flatMap((one) => one.tokens))];
+    const scale = isCost ? { type: "log" } : {};
+    return [[...(isCost ? slopes : []), ...traces], {
+      xaxis: { title: { text: "tokens" }, type: "log", tickvals: ticks },
+      yaxis: { title: { text: escaped(heading) }, ...scale, nticks: 6 },
+    }];
+  },
+
+  cumulative(task) {
+    const traces = shownOf(task).filter((entry) => entry.cumulative && !entry.baseline)
+      .map((entry) => line(entry, task.dates, entry.cumulative, { hovertemplate: "%{x}: %{y:.2f} %" }));
+    return [traces, { xaxis: { type: "date" }, yaxis: { title: { text: `difference of ${task.score}` }, ticksuffix: " %" } }];
   },
 
   curves(task, choice) {
@@ -212,8 +257,9 @@ const SAVE = {
 
 // Entries that the legend of a chart names: not those that the chart omits or names on its axis.
 const IN_LEGEND = {
-  differences: () => false, // the axis names the entries
+  differences: () => false, ranks: () => false, // the axis names the entries
   errors: (entry) => entry === entry.task.bestBaseline, cost: (entry) => !entry.baseline, curves: (entry) => !entry.baseline,
+  cumulative: (entry) => !entry.baseline && entry.cumulative !== null, scaling: () => false,
   forecasts: (entry) => !entry.task.windows.missing.includes(entry.name),
 };
 
@@ -224,6 +270,9 @@ function drawLegend(figure, task) {
   const items = shownOf(task).filter(isInLegend)
     .map((entry) => [entry.baseline && figure.dataset.chart === "variables" ? "|" : entry.glyph, entry.style(colours).colour, entry.name]);
   if (figure.dataset.chart === "forecasts") items.unshift(["━", text, "true values"]);
+  if (figure.dataset.chart === "scaling") {
+    items.push(...task.scaling[0].lines.map((one) => [GLYPHS[one.colour % GLYPHS.length], colours[one.colour], one.name]));
+  }
   legend.replaceChildren(...items.map(([glyph, colour, name]) => {
     const item = document.createElement("li");
     const mark = document.createElement("i");
@@ -236,7 +285,7 @@ function drawLegend(figure, task) {
 
 function draw(figure) {
   const plot = figure.querySelector(".plot");
-  const task = tasks[figure.dataset.task];
+  const task = groups[figure.dataset.task];
   const choice = Object.fromEntries([...figure.querySelectorAll("select")].map((s) => [s.dataset.choice, s.value]));
   const width = printing ? 680 : plot.clientWidth;
   const [traces, { xaxis, yaxis, ...layout }] = charts[figure.dataset.chart](task, choice, width);

@@ -33,9 +33,18 @@ def describe_results(task: Task) -> list[str]:
         sentences.append(describe_baseline(task))
     if task.beats_best_baseline(task.best) and get_verdict(task, task.best_baseline) != "worse":
         sentences.append(f"The difference of {task.best.name} from that baseline is not significant.")
-    if note := task.linear_only_note:
-        sentences.append(note)
-    return sentences
+    return sentences + [note for note in (task.linear_only_note, describe_overlap(task)) if note]
+
+
+def describe_overlap(task: Task) -> str:
+    """Return how many runs have times that cannot be compared; empty if none."""
+    count = task.overlapping_runs
+    return (
+        f"Times of {plural(count, 'run')} cannot be compared: other runs of this comparison ran at the same time. For "
+        "times, train one run after another (hydra/launcher=basic)."
+        if count
+        else ""
+    )
 
 
 def describe_best(task: Task) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from forecast.evaluation.names import BASELINES, SAME_ERROR
 from forecast.reports.compare.number_format import shorten_list
 from forecast.reports.compare.run_folders import FinishedRun
+from forecast.reports.compare.run_times import mark_overlapping_runs
 from forecast.reports.compare.task import Entry, Task
 from forecast.reports.compare.variant_names import find_differences, format_settings, name_variants
 from forecast.runs.summary import TASK_FACTS
@@ -32,7 +33,7 @@ def group_into_tasks(
     Raises:
         ConfigError: a task has no variant or baseline of the name `reference`.
     """
-    groups = group_by(runs, is_same_task)
+    groups = group_by(mark_overlapping_runs(runs), is_same_task)
     titles = [make_title(group[0]) for group in groups]
     for name in {name for name in titles if titles.count(name) > 1}:
         same = [i for i, other in enumerate(titles) if other == name]

@@ -14,7 +14,9 @@ from plotly.offline import get_plotlyjs
 
 from forecast import __version__
 from forecast.reports.colours import DARK, LIGHT
-from forecast.reports.compare.chart_data import MAX_VARIABLES, make_chart_data
+from forecast.reports.compare.chart_data import MAX_VARIABLES, make_chart_data, make_factor_data
+from forecast.reports.compare.factor_table import describe_factor, make_factor_table
+from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.findings import describe_results, describe_test
 from forecast.reports.compare.html_tables import (
     make_cost_table,
@@ -25,6 +27,7 @@ from forecast.reports.compare.html_tables import (
 )
 from forecast.reports.compare.number_format import find_date_format
 from forecast.reports.compare.run_folders import ExcludedRun
+from forecast.reports.compare.scaling import describe_crossovers, make_scaling_charts, measure_scaling
 from forecast.reports.compare.task import Task
 from forecast.system.formatting import plural
 
@@ -32,7 +35,9 @@ HERE = Path(__file__).parent
 SCRIPTS = ("charts.js", "page.js")
 
 
-def render_page(title: str, tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> str:
+def render_page(
+    title: str, tasks: Sequence[Task], excluded: Sequence[ExcludedRun], factor: Factor | None = None
+) -> str:
     """Return the page. Jinja escapes names and settings, in the HTML and in the embedded JSON."""
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -46,8 +51,12 @@ def render_page(title: str, tasks: Sequence[Task], excluded: Sequence[ExcludedRu
         plotly=base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode(),
         loader=(HERE / "loader.js").read_text(),
         colours={"light": LIGHT, "dark": DARK},
-        data=[make_chart_data(task, len(tasks)) for task in tasks],
+        data=[make_chart_data(task, len(tasks)) | {"scaling": make_scaling_charts(task)} for task in tasks],
         tasks=[make_section(task) for task in tasks],
+        factor=factor,
+        factor_data=make_factor_data(factor),
+        factor_results=describe_factor(factor) if factor else [],
+        factor_table=make_factor_table(factor) if factor else None,
         overview=make_overview_table(tasks),
         max_variables=MAX_VARIABLES,
         runs=plural(sum(len(entry.runs) for task in tasks for entry in task.unmerged_variants), "run"),
@@ -77,5 +86,6 @@ def make_section(task: Task) -> dict[str, Any]:
         "shared": task.shared,
         "runs": folders,
         "test": describe_test(task),
+        "crossovers": describe_crossovers(measure_scaling(task, "ms_per_window")),
         "knows_seeds": task.knows_seeds,
     }

@@ -15,13 +15,11 @@ from pyarrow import csv, string
 from pyarrow.csv import ConvertOptions, ReadOptions
 from pyarrow.parquet import ParquetFile
 
+from forecast.reports.compare.run_settings import parse_settings, select_compared
 from forecast.runs.summary import job_number, naive_fingerprint, read_run
 from forecast.system.errors import ConfigError
-from forecast.system.identity import VARIANT_EFFECTS, identity
 
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, if installed, is many times faster
 TABLES = ("metrics.csv", "errors_by_step.csv", "errors_by_variable.csv", "errors_by_window.parquet")
-MAX_NESTING = 50  # levels of nested settings
 DEPTH = 2  # levels searched for runs: a folder of runs and of sweeps
 
 
@@ -36,6 +34,7 @@ class FinishedRun:
     settings: settings that affect the tested forecasts, by dotted key.
     curves, steps, variables, windows: tables of metrics.csv, errors_by_step.csv, errors_by_variable.csv and
         errors_by_window.parquet.
+    timed_alone: whether no other of the compared runs ran at the same time, which would change its times.
     """
 
     folder: Path
@@ -47,6 +46,7 @@ class FinishedRun:
     steps: pd.DataFrame
     variables: pd.DataFrame
     windows: pd.DataFrame
+    timed_alone: bool = True
 
     @cached_property
     def ids(self) -> list[str]:
@@ -194,24 +194,6 @@ def read_finished_run(folder: Path) -> FinishedRun:
     )
 
 
-def parse_settings(text: str) -> Any:
-    """Parse a configuration file of a run.
-
-    Aliases and deep nesting are refused before loading: libyaml expands aliases until memory is full, and follows
-    nesting until the stack overflows.
-
-    Raises:
-        ValueError: the file contains an alias, or is nested more than MAX_NESTING levels deep.
-    """
-    if "*" in text or any(text.count(mark) > MAX_NESTING for mark in ("[", "{", "- ", "? ")):
-        depth = 0
-        for event in yaml.parse(text, LOADER):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_NESTING or isinstance(event, yaml.AliasEvent):
-                raise ValueError("config.yaml has YAML aliases or is nested too deep, so no run wrote it")
-    return yaml.load(text, LOADER)
-
-
 def remove_folders(text: str, folder: Path) -> str:
     """Remove absolute folder names from a message, because the page may be sent to others."""
     for place in (folder.absolute(), folder.resolve()):
@@ -231,19 +213,3 @@ def read_parquet(path: Path, dictionary_columns: Sequence[str] = ()) -> pd.DataF
     """Read a Parquet file. `dictionary_columns` are text columns with repeated values."""
     with ParquetFile(path, read_dictionary=dictionary_columns) as file:
         return file.read(use_threads=False).to_pandas()
-
-
-def select_compared(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that affect the tested forecasts, by dotted key. A setting that is null counts as absent.
-
-    Paths in the run's own folder are omitted.
-    """
-    folder = str(config.get("output_dir"))
-    settings = {}
-    for key, value in identity(config, VARIANT_EFFECTS).items():
-        if key == "checkpoint" and value is not None:
-            value = "another run's"  # each seed starts from a checkpoint of its own
-        is_own_path = isinstance(value, str) and value.startswith(f"{folder}/")
-        if value is not None and not is_own_path:
-            settings[key] = value
-    return settings

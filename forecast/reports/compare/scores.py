@@ -4,7 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from forecast.evaluation.significance import LossDifference
 from forecast.reports.compare.number_format import MISSING, format_interval, format_p_value, format_percent
+from forecast.reports.compare.run_times import TIMES
 from forecast.reports.compare.task import Entry, Task
 from forecast.runs.summary import mean_and_std
 
@@ -50,7 +52,9 @@ def get_values(task: Task, entry: Entry, column: Column) -> list[float]:
 
 
 def find_best_mean(task: Task, column: Column) -> float:
-    """Return the best mean of a column among the variants, or NaN if there is none."""
+    """Return the best mean of a column among the variants; NaN if there is none, or if times cannot be compared."""
+    if column.key in TIMES and task.overlapping_runs:
+        return math.nan
     means = [mean_and_std(get_values(task, entry, column))[0] for entry in task.unmerged_variants]
     known = [mean for mean in means if not math.isnan(mean)]
     if not known or column.better == "neither":
@@ -72,6 +76,11 @@ def get_verdict(task: Task, entry: Entry) -> str:
         return EQUAL
     if not (entry.is_baseline or task.reference.is_baseline or task.knows_seeds):
         return ONE_SEED
+    return judge(difference)
+
+
+def judge(difference: LossDifference) -> str:
+    """Return the verdict on a tested difference from the reference."""
     if not difference.degrees_of_freedom:
         return TOO_FEW
     if difference.adjusted_p_value >= SIGNIFICANCE_LEVEL:

@@ -180,6 +180,11 @@ class Task:
     def all_metrics(self) -> list[dict[str, Any]]:
         return [run.metrics for entry in self.unmerged_variants for run in entry.runs]
 
+    @property
+    def overlapping_runs(self) -> int:
+        """Number of runs during which another compared run ran, so that their times cannot be compared."""
+        return sum(not run.timed_alone for entry in self.unmerged_variants for run in entry.runs)
+
     def skill(self, entry: Entry) -> list[float]:
         """Return 1 − error / the best baseline's error of each run: 0 for round-off, NaN if the latter is 0."""
         least = self.best_baseline.error

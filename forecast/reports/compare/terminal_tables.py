@@ -7,6 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from forecast.reports.compare.answer import answer
+from forecast.reports.compare.factor_table import describe_factor, make_factor_table
+from forecast.reports.compare.factors import Factor
+from forecast.reports.compare.findings import describe_overlap
 from forecast.reports.compare.paper_tables import count_seeds, make_cells, make_headings
 from forecast.reports.compare.run_folders import ExcludedRun
 from forecast.reports.compare.scores import get_verdict, is_worse_than_baseline
@@ -18,7 +21,9 @@ LEFT_OUT = ("parameters", "peak memory (MiB)", "p (", "MSE", "MAE", "skill", "ms
 """Columns that a narrow terminal leaves out, in this order, by the start of their headings; not the tested score."""
 
 
-def print_tables(tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> None:
+def print_tables(
+    tasks: Sequence[Task], excluded: Sequence[ExcludedRun], factor: Factor | None = None
+) -> None:
     """Print the tables and the excluded runs. The best variant is bold, baselines are dim."""
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
@@ -27,10 +32,26 @@ def print_tables(tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> None
         if sentence := answer(task):
             console.print(Text(sentence), soft_wrap=True)
         console.print(make_fitting_table(task, console))
-        if not task.is_linear_only and (note := task.linear_only_note):
-            console.print(Text(note), soft_wrap=True)
+        for note in ("" if task.is_linear_only else task.linear_only_note, describe_overlap(task)):
+            if note:
+                console.print(Text(note), soft_wrap=True)
+    if factor is not None:
+        console.print(make_factor_rows(factor))
+        for sentence in describe_factor(factor):
+            console.print(Text(sentence), soft_wrap=True)
     for run in excluded:
         console.print(Text(f"excluded: {run.folder.name}: {run.reason}"), soft_wrap=True)
+
+
+def make_factor_rows(factor: Factor) -> Table:
+    """The table of a factor."""
+    found = make_factor_table(factor)
+    table = Table(title=Text(found.caption))
+    for i, column in enumerate(found.columns):
+        table.add_column(column.heading, justify="left" if i in found.text_columns else "right")
+    for style, cells in found.rows:
+        table.add_row(*(Text(cell.text) for cell in cells), style="bold" if style else None)
+    return table
 
 
 def make_fitting_table(task: Task, console: Console) -> Table:

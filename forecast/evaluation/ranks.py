@@ -1,0 +1,82 @@
+"""Ranks of forecasters over data sets, and intervals of aggregate scores over seeds."""
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtr
+
+BOOTSTRAP_DRAWS = 2000
+
+
+def rank_errors(
+    errors: Float[np.ndarray, "sets levels"], tolerance: float
+) -> Float[np.ndarray, "sets levels"]:
+    """Return the rank of each error in its row, 1 for the lowest; equal errors share the mean of their ranks.
+
+    Args:
+        errors: of each forecaster on each data set.
+        tolerance: relative difference up to which errors count as equal.
+    """
+    one, other = errors[:, :, None], errors[:, None, :]
+    equal = np.isclose(one, other, rtol=tolerance, atol=0)
+    lower = (other < one) & ~equal
+    return lower.sum(2) + (equal.sum(2) + 1) / 2
+
+
+def critical_difference(levels: int, sets: int, alpha: float = 0.05) -> float:
+    """Return the difference of two average ranks that is significant in the test of Nemenyi.
+
+    It is q √(k (k + 1) / 6N) for k forecasters on N data sets, where q is the quantile of the Studentized range with
+    infinite degrees of freedom, divided by √2 (Demšar 2006, Statistical Comparisons of Classifiers over Multiple Data
+    Sets, section 3.2.2).
+    """
+    low, high = 0.0, 20.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if studentized_range(middle, levels) < 1 - alpha else (low, middle)
+    return low / math.sqrt(2) * math.sqrt(levels * (levels + 1) / (6 * sets))
+
+
+def studentized_range(q: float, levels: int) -> float:
+    """Return the probability that the range of k independent standard normal variables is at most q.
+
+    It is k ∫ φ(z) (Φ(z) − Φ(z − q))^(k−1) dz. `scipy.stats` has the same function; its import takes a second.
+    """
+    z, step = np.linspace(-9, 9, 4001, retstep=True)
+    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    return float(levels * np.sum(density * (ndtr(z) - ndtr(z - q)) ** (levels - 1)) * step)
+
+
+def bootstrap_skill(
+    errors: list[Float[np.ndarray, " _"]], baselines: Float[np.ndarray, " sets"], level: float = 0.95
+) -> tuple[float, float, float]:
+    """Return the skill over data sets and its interval over seeds: 1 − geometric mean of error / baseline's error.
+
+    The interval is that of the stratified bootstrap: the seeds of each data set are drawn with replacement, separately
+    (Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice). It holds for these data
+    sets. It is NaN where no data set has two seeds.
+
+    Args:
+        errors: of each seed (n_seeds,), by data set, whose numbers of seeds may differ.
+        baselines: error of the baseline on each data set.
+        level: probability of the interval.
+    """
+
+    means = np.array([one.mean() for one in errors])
+    found = float(aggregate_skill(means[None], baselines)[0])
+    if max(map(len, errors)) < 2:
+        return found, math.nan, math.nan
+    random = np.random.default_rng(0)
+    draws = [random.choice(one, (BOOTSTRAP_DRAWS, len(one))).mean(1) for one in errors]
+    low, high = np.quantile(
+        aggregate_skill(np.stack(draws, axis=1), baselines), [(1 - level) / 2, (1 + level) / 2]
+    )
+    return found, float(low), float(high)
+
+
+def aggregate_skill(
+    errors: Float[np.ndarray, "draws sets"], baselines: Float[np.ndarray, " sets"]
+) -> Float[np.ndarray, " draws"]:
+    """Return 1 − geometric mean over the data sets of error / baseline's error."""
+    return 1 - np.exp(np.log(errors / baselines).mean(1))

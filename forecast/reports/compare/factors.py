@@ -1,0 +1,188 @@
+"""The effect of one setting, such as the attention type, averaged over all other settings and over tasks."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from forecast.evaluation.ranks import bootstrap_skill, critical_difference, rank_errors
+from forecast.evaluation.significance import (
+    ROUND_OFF,
+    LossDifference,
+    SeedVariance,
+    add_seed_variance,
+    average_differences,
+    diebold_mariano,
+    is_deterministic,
+)
+from forecast.reports.compare.scores import BEST, EQUAL, ONE_SEED, judge
+from forecast.reports.compare.task import Entry, Task
+from forecast.system.errors import ConfigError
+
+MIN_TASKS_OF_RANKS = 3
+"""Tasks from which on the average ranks are tested."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """Runs of a task that differ in one setting only: a variant for each of its values."""
+
+    task: Task
+    entries: dict[str, Entry]
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A setting, and the variants that differ in it alone.
+
+    name: the setting, such as `attention`.
+    levels: its values, in ascending order of the geometric mean of their errors.
+    cells: the comparisons of these values, one for each task and each combination of the other settings.
+    """
+
+    name: str
+    levels: list[str]
+    cells: list[Cell]
+
+    @property
+    def best(self) -> str:
+        return self.levels[0]
+
+    @property
+    def tasks(self) -> list[Task]:
+        return list(dict.fromkeys(cell.task for cell in self.cells))
+
+    @cached_property
+    def errors(self) -> np.ndarray:
+        """Mean error over the seeds (n_cells, n_levels)."""
+        return np.array([[cell.entries[level].error for level in self.levels] for cell in self.cells])
+
+    @cached_property
+    def ranks(self) -> np.ndarray:
+        """Mean rank of each level in the cells of each task (n_tasks, n_levels)."""
+        ranks = rank_errors(self.errors, ROUND_OFF)
+        of_task = np.array([self.tasks.index(cell.task) for cell in self.cells])
+        return np.stack([ranks[of_task == number].mean(0) for number in range(len(self.tasks))])
+
+    def win_rate(self, level: str) -> float:
+        """Return the share of the comparisons with another level that this one wins; equal errors count as half."""
+        others = len(self.levels) - 1
+        return (others + 1 - self.average_rank(level)) / others
+
+    def average_rank(self, level: str) -> float:
+        """Return the mean rank over the tasks, 1 for the lowest error."""
+        return float(self.ranks[:, self.levels.index(level)].mean())
+
+    @property
+    def critical_difference(self) -> float:
+        """The significant difference of two average ranks; NaN where there are too few tasks."""
+        if len(self.tasks) < MIN_TASKS_OF_RANKS:
+            return math.nan
+        return critical_difference(len(self.levels), len(self.tasks))
+
+    def skill(self, level: str) -> tuple[float, float, float]:
+        """Return the skill against the best baseline over the cells, and its 95% interval over seeds."""
+        errors = [np.array(cell.entries[level].values(cell.entries[level].score)) for cell in self.cells]
+        return bootstrap_skill(errors, np.array([cell.task.best_baseline.error for cell in self.cells]))
+
+    def relative_cost(self, level: str) -> float:
+        """Return the geometric mean of the inference time per window, relative to the best level's.
+
+        It is NaN if a time is unknown or was measured while another compared run ran.
+        """
+        entries = [cell.entries[name] for cell in self.cells for name in (level, self.best)]
+        if not all(run.timed_alone for entry in entries for run in entry.runs):
+            return math.nan
+        times = [
+            [cell.entries[name].mean("ms_per_window") for name in (level, self.best)] for cell in self.cells
+        ]
+        return float(np.exp(np.mean([math.log(one / best) for one, best in times])))
+
+    @cached_property
+    def seeds(self) -> SeedVariance:
+        """The variance over seeds of an error that is relative to the mean of its variant."""
+        entries = [entry for cell in self.cells for entry in cell.entries.values()]
+        return SeedVariance.pool([(np.array(e.values(e.score)) / e.error).tolist() for e in entries])
+
+    @cached_property
+    def differences(self) -> dict[str, LossDifference]:
+        """By level, the test of its error against that of the best level, relative to the latter.
+
+        The relative loss differences of the cells of a task are averaged window by window, because these cells share
+        the windows; then those of the tasks are averaged. Every cell has the same weight. The variance holds windows
+        and seeds, as in `Task.differences`.
+        """
+        return {level: self.compare(level) for level in self.levels[1:]}
+
+    def compare(self, level: str) -> LossDifference:
+        """Return the test of one level against the best one; see `differences`."""
+        tested = []
+        for task in self.tasks:
+            pairs = [(c.entries[level], c.entries[self.best]) for c in self.cells if c.task is task]
+            losses = np.mean([(a.tested_losses - b.tested_losses) / b.error for a, b in pairs], axis=0)
+            tested.append(diebold_mariano(losses, np.zeros(len(losses)), task.overlap))
+        sizes = [sum(cell.task is task for cell in self.cells) for task in self.tasks]
+        weights = [size / len(self.cells) for size in sizes]
+        difference = average_differences(tested, weights, len(self.levels) - 1)
+        if not self.seeds.degrees_of_freedom:
+            return LossDifference(difference.mean, math.nan, 0.0)
+        runs = [
+            cell.entries[name].values(cell.entries[name].score)
+            for cell in self.cells
+            for name in (level, self.best)
+        ]
+        share = sum(1 / len(values) for values in runs if not is_deterministic(values)) / len(self.cells) ** 2
+        return add_seed_variance(difference, self.seeds, share)
+
+    def verdict(self, level: str) -> str:
+        """Return the result of the test of a level against the best one."""
+        if level == self.best:
+            return BEST
+        if all(cell.entries[level].forecasts_the_same(cell.entries[self.best]) for cell in self.cells):
+            return EQUAL
+        return judge(self.differences[level]) if self.seeds.degrees_of_freedom else ONE_SEED
+
+
+def find_factor(tasks: Sequence[Task], name: str, *, required: bool = False) -> Factor | None:
+    """Return the factor of this name; None if fewer than two comparisons differ in it alone.
+
+    Values that are missing in some of the comparisons are left out.
+
+    Args:
+        tasks: the tasks.
+        name: the setting, as in the names of the variants.
+        required: raise where there is no such comparison.
+
+    Raises:
+        ConfigError: no variants of a task differ in this setting alone.
+    """
+    cells = [cell for task in tasks for cell in split_task(task, name)]
+    if required and not cells:
+        settings = dict.fromkeys(
+            key for task in tasks for key in task.settings[task.unmerged_variants[0].name]
+        )
+        raise ConfigError(
+            f"by={name}: no variants differ in this setting alone; they differ in {', '.join(settings)}"
+        )
+    shared = [
+        level for level in (cells[0].entries if cells else ()) if all(level in c.entries for c in cells)
+    ]
+    if len(cells) < 2 or len(shared) < 2:
+        return None
+    cells = [Cell(cell.task, {level: cell.entries[level] for level in shared}) for cell in cells]
+    cells = [cell for cell in cells if min(entry.error for entry in cell.entries.values()) > 0]
+    order = sorted(shared, key=lambda level: sum(math.log(cell.entries[level].error) for cell in cells))
+    return Factor(name, order, cells)
+
+
+def split_task(task: Task, name: str) -> list[Cell]:
+    """Return the groups of a task's variants that differ in one setting alone, with at least two variants each."""
+    groups: dict[tuple[tuple[str, str], ...], dict[str, Entry]] = {}
+    for entry in task.unmerged_variants:
+        settings = dict(task.settings[entry.name])
+        if name in settings:
+            level = settings.pop(name)
+            groups.setdefault(tuple(settings.items()), {})[level] = entry
+    return [Cell(task, entries) for entries in groups.values() if len(entries) > 1]

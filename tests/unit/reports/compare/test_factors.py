@@ -1,0 +1,144 @@
+"""The effect of one setting over tasks and other settings."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forecast.evaluation.significance import diebold_mariano
+from forecast.reports.compare.factor_table import describe_factor, make_factor_table
+from forecast.reports.compare.factors import Factor, find_factor
+from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.scores import BEST, NOT_SIGNIFICANT, ONE_SEED
+from forecast.system.errors import ConfigError
+from tests.support.synthetic_runs import configuration, make_run
+
+WINDOWS = 2000
+
+
+def make_factor(root: Path, name: str = "attention", score: str = "mse") -> Factor | None:
+    tasks = group_into_tasks(read_runs(find_run_folders([str(root)]))[0], score)
+    return find_factor(tasks, name, required=True)
+
+
+def make_grid(
+    root: Path, errors: dict[str, float], widths: dict[int, float], horizons: tuple[int, ...], seeds: int = 3
+) -> Path:
+    """Runs of attention types × widths × horizons × seeds, whose MSE is the product of its factors."""
+    luck = np.random.default_rng(3)
+    for kind, error in errors.items():
+        for width, factor in widths.items():
+            for horizon in horizons:
+                base = configuration(f"attention={kind}", f"pred_len={horizon}")
+                for seed in range(seeds):
+                    config = {**base, "seed": seed, "model": {**base["model"], "d_model": width}}
+                    mse = error * factor * (1 + 0.002 * luck.normal())
+                    folder = root / f"{kind}-{width}-{horizon}-{seed}"
+                    make_run(
+                        folder, config, mse=mse, windows=WINDOWS, ms_per_window=1.0 + 0.5 * (kind == "full")
+                    )
+    return root
+
+
+def test_the_effect_is_averaged_over_the_other_settings_and_tasks(tmp_path: Path) -> None:
+    make_grid(tmp_path, {"full": 0.40, "linear": 0.44}, {16: 1.0, 32: 0.9}, (24, 48))
+    factor = make_factor(tmp_path)
+    assert factor is not None
+    assert (factor.levels, len(factor.cells), len(factor.tasks)) == (["full", "linear"], 4, 2)
+    ratios = [cell.entries["linear"].error / cell.entries["full"].error for cell in factor.cells]
+    difference = factor.differences["linear"]
+    assert difference.mean == pytest.approx(np.mean(ratios) - 1)
+    assert factor.verdict("linear") == "worse"
+    assert (factor.average_rank("full"), factor.average_rank("linear")) == (1, 2)
+    assert (factor.win_rate("full"), factor.win_rate("linear")) == (1, 0)
+    assert factor.skill("full")[0] == pytest.approx(
+        1 - np.exp(np.mean([np.log(cell.entries["full"].error / 0.5) for cell in factor.cells]))
+    )
+    assert factor.relative_cost("linear") == pytest.approx(1 / 1.5)
+    assert describe_factor(factor) == [
+        "By attention, averaged over 4 comparisons that differ in it alone, in 2 tasks: use full: it has the lowest "
+        "error."
+    ]
+    widths = make_factor(tmp_path, "d_model")
+    assert widths is not None
+    assert widths.levels == ["32", "16"]
+
+
+def test_the_variance_is_that_of_the_averaged_relative_losses_of_a_task(tmp_path: Path) -> None:
+    """In one task without variance over seeds, it is the Diebold-Mariano variance of the mean over the cells."""
+    make_grid(tmp_path, {"full": 0.40, "linear": 0.44}, {16: 1.0, 32: 0.9}, (24,), seeds=2)
+    factor = make_factor(tmp_path)
+    assert factor is not None
+    losses = [
+        (cell.entries["linear"].losses - cell.entries["full"].losses) / cell.entries["full"].error
+        for cell in factor.cells
+    ]
+    alone = diebold_mariano(np.mean(losses, axis=0), np.zeros(WINDOWS), 24)
+    seeds = factor.seeds.variance * 4 * (1 / 2) / 2**2  # two levels in two cells, two seeds each
+    assert factor.differences["linear"].variance == pytest.approx(alone.variance + seeds)
+
+
+def test_the_fastest_of_the_equivalent_values_is_recommended(tmp_path: Path) -> None:
+    make_grid(tmp_path, {"full": 0.40, "linear": 0.4001}, {16: 1.0, 32: 0.9}, (24,))
+    factor = make_factor(tmp_path)
+    assert factor is not None
+    assert {factor.verdict(level) for level in factor.levels} == {BEST, NOT_SIGNIFICANT}
+    (sentence,) = describe_factor(factor)
+    assert "use linear: it is the fastest of the 2 equivalent values" in sentence or (
+        factor.best == "linear" and "use linear: it has the lowest error, and is the fastest" in sentence
+    )
+
+
+def test_equal_values_are_called_different_rarely(tmp_path: Path) -> None:
+    """Thirty pairs of equal types with luck over seeds alone: at most 5% of the verdicts, up to the simulation's error,
+    call one worse."""
+    wrong = 0
+    for number in range(30):
+        root = tmp_path / str(number)
+        luck = np.random.default_rng(number)
+        for kind in ("full", "linear"):
+            base = configuration(f"attention={kind}")
+            for width in (16, 32):
+                for seed in range(3):
+                    config = {**base, "seed": seed, "model": {**base["model"], "d_model": width}}
+                    mse = 0.4 * (1 + 0.01 * luck.normal())
+                    make_run(root / f"{kind}-{width}-{seed}", config, mse=mse, windows=200)
+        factor = make_factor(root)
+        assert factor is not None
+        wrong += factor.verdict(factor.levels[1]) == "worse"
+    assert wrong <= 4  # binomial(30, 0.05): above 4 with a probability of 1.6%
+
+
+def test_one_seed_leaves_the_difference_unknown(tmp_path: Path) -> None:
+    make_grid(tmp_path, {"full": 0.40, "linear": 0.44}, {16: 1.0, 32: 0.9}, (24,), seeds=1)
+    factor = make_factor(tmp_path)
+    assert factor is not None
+    assert factor.verdict("linear") == ONE_SEED
+    assert describe_factor(factor)[0].endswith("full has the lowest error (one seed: unknown).")
+
+
+def test_values_that_a_comparison_lacks_are_left_out(tmp_path: Path) -> None:
+    make_grid(tmp_path, {"full": 0.40, "linear": 0.44}, {16: 1.0, 32: 0.9}, (24,))
+    make_grid(tmp_path, {"nystrom": 0.42}, {16: 1.0}, (24,))
+    factor = make_factor(tmp_path)
+    assert factor is not None
+    assert factor.levels == ["full", "linear"]
+
+
+def test_one_comparison_is_no_average_and_an_unknown_setting_is_refused(pair: Path) -> None:
+    assert make_factor(pair) is None
+    with pytest.raises(ConfigError):
+        make_factor(pair, "patch_len")
+
+
+def test_ranks_are_tested_from_three_tasks_on(tmp_path: Path) -> None:
+    make_grid(tmp_path, {"full": 0.40, "linear": 0.44, "nystrom": 0.42}, {16: 1.0}, (12, 24, 48), seeds=2)
+    factor = make_factor(tmp_path)
+    assert factor is not None
+    assert factor.levels == ["full", "nystrom", "linear"]
+    assert factor.critical_difference == pytest.approx(2.343 * np.sqrt(3 * 4 / (6 * 3)), rel=1e-3)
+    table = make_factor_table(factor)
+    assert [cells[0].text for _, cells in table.rows] == factor.levels
+    ranks = [column.key for column in table.columns].index("rank")
+    assert [cells[ranks].text for _, cells in table.rows] == ["1.00", "2.00", "3.00"]

@@ -1,0 +1,59 @@
+"""Runs that ran at the same time have times that cannot be compared."""
+
+from pathlib import Path
+
+from forecast.reports.compare.answer import answer
+from forecast.reports.compare.chart_data import make_chart_data
+from forecast.reports.compare.findings import describe_overlap
+from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.html_tables import make_cost_table
+from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.task import Task
+from tests.support.synthetic_runs import configuration, make_run
+
+ENDS = {
+    "after": ("10:01:00", "10:02:00", "10:03:00", "10:04:00"),
+    "beside": ("10:01:00", "10:01:30", "10:03:00", "10:04:00"),
+}
+"""When four runs of a minute each ended."""
+
+
+def compare_runs(root: Path, ends: tuple[str, ...]) -> Task:
+    jobs = [(kind, seed) for kind in ("full", "linear") for seed in (1, 2)]
+    for (kind, seed), end in zip(jobs, ends, strict=True):
+        config = {**configuration(f"attention={kind}"), "seed": seed}
+        finished = f"2026-11-25T{end}+00:00"
+        mse = (0.40 if kind == "full" else 0.41) + 1e-3 * seed
+        make_run(root / f"{kind}-{seed}", config, mse=mse, finished=finished)
+    (task,) = group_into_tasks(read_runs(find_run_folders([str(root)]))[0])
+    return task
+
+
+def find_bold(task: Task) -> set[str]:
+    table = make_cost_table(task)
+    return {
+        column.key
+        for _, cells in table.rows
+        for column, cell in zip(table.columns, cells, strict=True)
+        if cell.style == "leads"
+    }
+
+
+def test_runs_one_after_another_are_compared_by_time(tmp_path: Path) -> None:
+    task = compare_runs(tmp_path, ENDS["after"])
+    assert task.overlapping_runs == 0
+    assert describe_overlap(task) == ""
+    assert "seconds" in find_bold(task)
+    assert "ms a window" in answer(task)
+
+
+def test_times_of_runs_beside_others_are_neither_bold_nor_in_a_front_nor_an_answer(tmp_path: Path) -> None:
+    task = compare_runs(tmp_path, ENDS["beside"])
+    assert task.overlapping_runs == 2
+    assert describe_overlap(task).startswith("Times of 2 runs cannot be compared")
+    assert find_bold(task) & {"seconds", "ms_per_window", "windows_per_second"} == set()
+    assert "n_parameters" in find_bold(task)
+    costs = {cost["key"]: cost["front"] for cost in make_chart_data(task, 1)["costs"]}
+    assert costs["ms_per_window"] == costs["seconds"] == []
+    assert costs["n_parameters"] != []
+    assert "ms a window" not in answer(task)

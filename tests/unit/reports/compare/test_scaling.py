@@ -1,0 +1,69 @@
+"""Error and cost against the tokens, and the crossover with softmax."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.scaling import (
+    Point,
+    describe_crossovers,
+    find_crossover,
+    make_scaling_charts,
+    measure_scaling,
+)
+from forecast.reports.compare.task import Task
+from tests.support.synthetic_runs import configuration, make_run
+
+COST = {"full": lambda n: (n / 100) ** 2, "linear": lambda n: 2 * n / 100}
+
+
+def line(costs: dict[int, float]) -> list[Point]:
+    return [Point(tokens, cost, cost, cost) for tokens, cost in costs.items()]
+
+
+def compare_lengths(root: Path, lengths: tuple[int, ...]) -> Task:
+    for kind, cost in COST.items():
+        for seq_len in lengths:
+            config = configuration(f"attention={kind}", f"seq_len={seq_len}")
+            for seed in (1, 2):
+                slots: dict[str, Any] = {"encoder": {"role": "self", "queries": seq_len, "keys": seq_len}}
+                make_run(
+                    root / f"{kind}-{seq_len}-{seed}", {**config, "seed": seed}, mse=0.4 + 0.01 * seed,
+                    attention_slots=slots, ms_per_window=cost(seq_len) * (1 + 0.1 * (seed - 1.5)),
+                )  # fmt: skip
+    (task,) = group_into_tasks(read_runs(find_run_folders([str(root)]))[0])
+    return task
+
+
+@pytest.mark.parametrize(
+    ("costs", "expected"),
+    [
+        ({100: 2.0, 200: 4.0, 400: 8.0}, 200.0),  # 2 n / 100 meets (n / 100)² at n = 200
+        ({100: 3.0, 200: 6.0, 400: 12.0}, 300.0),
+        ({100: 0.5, 200: 1.0, 400: 2.0}, 0.0),
+        ({100: 5.0, 200: 10.0, 400: 20.0}, math.inf),
+    ],
+)
+def test_a_linear_cost_meets_a_quadratic_one(costs: dict[int, float], expected: float) -> None:
+    softmax = line({100: 1.0, 200: 4.0, 400: 16.0})
+    assert find_crossover(line(costs), softmax) == pytest.approx(expected)
+
+
+def test_lines_are_means_over_seeds_at_each_number_of_tokens(tmp_path: Path) -> None:
+    task = compare_lengths(tmp_path, (96, 192, 384))
+    lines = measure_scaling(task, "ms_per_window")
+    assert [point.tokens for point in lines["full"]] == [96, 192, 384]
+    last = lines["full"][-1]
+    assert (last.mean, last.low, last.high) == pytest.approx((3.84**2, 0.95 * 3.84**2, 1.05 * 3.84**2))
+    assert describe_crossovers(lines) == ["linear: faster than full from about 200 tokens on."]
+    charts = make_scaling_charts(task)
+    assert [chart["is_cost"] for chart in charts] == [True, True, True, False]
+    assert charts[-1]["heading"] == "MSE (scaled)"
+
+
+def test_one_length_makes_no_chart(tmp_path: Path) -> None:
+    assert make_scaling_charts(compare_lengths(tmp_path, (96,))) == []
