@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Float64
 
 from forecast.evaluation.backtest import Backtest
+from forecast.evaluation.loss_difference import LossDifference
 from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR
-from forecast.evaluation.significance import LossDifference, diebold_mariano, sum_losses_by_date
+from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
 
 SIGNIFICANT = 0.05
 """Adjusted p-values below this are significant."""

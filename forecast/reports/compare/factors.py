@@ -7,13 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
+from forecast.evaluation.loss_difference import LossDifference, average_differences
 from forecast.evaluation.ranks import bootstrap_skill, critical_difference, rank_errors
 from forecast.evaluation.significance import (
     ROUND_OFF,
-    LossDifference,
     SeedVariance,
     add_seed_variance,
-    average_differences,
     diebold_mariano,
     is_deterministic,
 )

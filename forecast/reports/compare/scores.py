@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from forecast.evaluation.significance import LossDifference
+from forecast.evaluation.loss_difference import LossDifference
 from forecast.reports.compare.number_format import MISSING, format_interval, format_p_value, format_percent
 from forecast.reports.compare.run_times import TIMES
 from forecast.reports.compare.task import Entry, Task

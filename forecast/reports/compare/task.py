@@ -8,12 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from forecast.evaluation.significance import (
-    ROUND_OFF,
-    LossDifference,
-    compare_to_best,
-    sum_losses_by_date,
-)
+from forecast.evaluation.loss_difference import LossDifference
+from forecast.evaluation.significance import ROUND_OFF, compare_to_best, sum_losses_by_date
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.runs.summary import describe_linear_only, mean_and_std
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from forecast.evaluation.loss_difference import LossDifference
 from forecast.evaluation.names import LABELS, MODEL
-from forecast.evaluation.significance import LossDifference
 from forecast.inference.model import TrainedModel
 from forecast.reports.figures import BASELINE_COLOURS, MODEL_COLOUR, format_dates, style_axis, subplots
 from forecast.tools.monitor.drift import Drift

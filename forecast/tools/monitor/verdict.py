@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from forecast.evaluation.loss_difference import LossDifference
 from forecast.evaluation.names import MODEL
-from forecast.evaluation.significance import LossDifference, compare_periods
+from forecast.evaluation.significance import compare_periods
 from forecast.tools.monitor.windows import Period
 
 LEVEL = 0.05

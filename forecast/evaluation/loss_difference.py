@@ -1,0 +1,81 @@
+"""The difference of the losses of two forecasters, its variance, and the t test that it is zero."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+
+@dataclass(frozen=True)
+class LossDifference:
+    """Loss of one forecaster minus the loss of another, and the test that its mean is zero.
+
+    mean: mean difference over the test windows.
+    variance: of the mean; NaN where there are too few windows.
+    degrees_of_freedom: of the variance; 0 where there are too few windows.
+    comparisons: number of tests made together, for the Bonferroni correction.
+    """
+
+    mean: float
+    variance: float
+    degrees_of_freedom: float
+    comparisons: int = 1
+
+    @property
+    def statistic(self) -> float:
+        """The mean in standard errors; NaN where there are too few windows."""
+        if self.variance == 0:
+            return math.copysign(math.inf, self.mean) if self.mean else 0.0
+        return self.mean / math.sqrt(self.variance)
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided p-value of Student's t; NaN where there are too few windows."""
+        return float(2 * stdtr(self.degrees_of_freedom, -abs(self.statistic)))
+
+    @property
+    def adjusted_p_value(self) -> float:
+        """p-value times the number of comparisons (Bonferroni), at most 1."""
+        return min(1.0, self.comparisons * self.p_value) if self.degrees_of_freedom else math.nan
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Confidence interval of the mean. All intervals made together hold their means with probability `level`.
+
+        The interval excludes 0 where `adjusted_p_value` is below 1 − `level`.
+        """
+        if not self.degrees_of_freedom:
+            return math.nan, math.nan
+        quantile = stdtrit(self.degrees_of_freedom, 1 - (1 - level) / (2 * self.comparisons))
+        half = float(quantile) * math.sqrt(self.variance)
+        return self.mean - half, self.mean + half
+
+
+def add_variances(parts: Sequence[LossDifference]) -> tuple[float, float]:
+    """The sum of independent variances, and its degrees of freedom (Welch and Satterthwaite), (Σ v)² / Σ (v² / ν)."""
+    variances, degrees = np.array([(one.variance, one.degrees_of_freedom) for one in parts]).T
+    total = float(variances.sum())
+    if not total:
+        return total, float(degrees.sum())
+    return total, total**2 / float((variances**2 / degrees).sum())
+
+
+def average_differences(
+    differences: Sequence[LossDifference], weights: Sequence[float], comparisons: int = 1
+) -> LossDifference:
+    """The weighted mean of differences on independent windows, such as those of several data sets.
+
+    Args:
+        differences: one per data set; where one has too few windows to test, so has the mean.
+        weights: one per difference; they sum to 1.
+        comparisons: number of tests made together, for the Bonferroni correction.
+    """
+    mean = sum(weight * one.mean for weight, one in zip(weights, differences, strict=True))
+    if not all(one.degrees_of_freedom for one in differences):
+        return LossDifference(mean, math.nan, 0.0, comparisons)
+    weighted = [
+        replace(one, variance=weight**2 * one.variance)
+        for weight, one in zip(weights, differences, strict=True)
+    ]
+    return LossDifference(mean, *add_variances(weighted), comparisons)
