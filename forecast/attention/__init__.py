@@ -3,6 +3,7 @@
 from forecast.attention.base import Attention, Role
 from forecast.attention.fastformer import FastformerAttention
 from forecast.attention.full import FullAttention
+from forecast.attention.gated_delta import GatedDeltaAttention
 from forecast.attention.linear import LinearAttention
 from forecast.attention.none import NoneAttention
 from forecast.attention.nystrom import NystromAttention
@@ -13,6 +14,7 @@ __all__ = [
     "Attention",
     "FastformerAttention",
     "FullAttention",
+    "GatedDeltaAttention",
     "LinearAttention",
     "NoneAttention",
     "NystromAttention",

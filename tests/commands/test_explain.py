@@ -43,6 +43,7 @@ RUNS = {
     "linear": ("attention=linear", "cross=linear", "feature_map=favor", "model.share_layers=true"),
     "nystrom": ("attention=nystrom", "cross=nystrom", "num_landmarks=3", "trainer.precision=bf16-mixed"),
     "fastformer": ("attention=fastformer", "model.attention.encoder.interaction=concat", "loss=quantile"),
+    "gated_delta": ("attention=gated_delta", "cross=gated_delta"),
     "none": ("attention=none", "cross=none"),
     "uniform": ("attention=uniform", "cross=uniform"),
     "stack": ("attention=probsparse", "factor=1", "model=informer_stack", "model.encoder_layers=2"),

@@ -34,6 +34,7 @@ VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained r
     ("attention=fastformer", "model.attention.decoder.interaction=concat", "model.share_layers=true"),
     ("attention=nystrom", "model=residual_informer"),
     ("attention=none", "cross=none"),
+    ("attention=gated_delta", "cross=gated_delta"),
     ("attention=uniform", "cross=uniform"),
     ("attention=linear", "cross=linear", "model=residual_informer", "model.tokens=independent"),
     ("attention=probsparse", "model=residual_informer", "model.tokens=joint"),

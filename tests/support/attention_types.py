@@ -14,6 +14,7 @@ from forecast.attention import (
     Attention,
     FastformerAttention,
     FullAttention,
+    GatedDeltaAttention,
     LinearAttention,
     NoneAttention,
     NystromAttention,
@@ -37,6 +38,10 @@ OPTIONS: list[tuple[type[Attention], dict[str, Any]]] = [
     (FastformerAttention, {}),
     (FastformerAttention, {"interaction": "add", "share_query_value": False}),
     (FastformerAttention, {"interaction": "concat", "share_heads": True}),
+    (GatedDeltaAttention, {}),
+    (GatedDeltaAttention, {"gate": False}),
+    (GatedDeltaAttention, {"delta": False}),
+    (GatedDeltaAttention, {"gate": False, "delta": False}),
     (NoneAttention, {}),
     (UniformAttention, {}),
 ]
@@ -46,7 +51,7 @@ def _name(attention_type: type[Attention], role: str, options: dict[str, Any]) -
     words = [
         attention_type.__name__.removesuffix("Attention"),
         role,
-        *(str(value) for value in options.values()),
+        *(f"{key}={value}" for key, value in options.items()),
     ]
     return "-".join(words)
 

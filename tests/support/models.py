@@ -9,6 +9,7 @@ from forecast.attention import (
     Attention,
     FastformerAttention,
     FullAttention,
+    GatedDeltaAttention,
     LinearAttention,
     NoneAttention,
     NystromAttention,
@@ -23,6 +24,7 @@ ATTENTION_TYPES: dict[str, type[Attention]] = {
     "linear": LinearAttention,
     "nystrom": NystromAttention,
     "fastformer": FastformerAttention,
+    "gated_delta": GatedDeltaAttention,
     "none": NoneAttention,
     "uniform": UniformAttention,
 }

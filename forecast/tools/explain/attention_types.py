@@ -8,6 +8,7 @@ import torch
 from forecast.attention import (
     Attention,
     FastformerAttention,
+    GatedDeltaAttention,
     LinearAttention,
     NoneAttention,
     NystromAttention,
@@ -76,6 +77,19 @@ def _explain_linear(attention: LinearAttention, layer: Layer) -> Explanation:
     picture = draw_maps(layer, [study.implied_column("implied"), study.softmax_column()], caption)
     numbers = [study.entropy(softmax=True), study.output_error(), *study.recent_weight()]
     return Explanation(layer, [picture], numbers)
+
+
+@_explain.register
+def _explain_gated_delta(attention: GatedDeltaAttention, layer: Layer) -> Explanation:
+    study = MapStudy(layer)
+    caption = (
+        f"Left: the map that the gated delta rule implies. Right: the {SOFTMAX}. {COLOURS} The weights of a row need "
+        "not sum to one. Negative weights are drawn in the darkest blue. A key that a later, similar key replaced has "
+        "little weight. The layer was trained with its own map, so the difference is not an error. "
+        f"{layer.notes()}"
+    )
+    picture = draw_maps(layer, [study.implied_column("implied"), study.softmax_column()], caption)
+    return Explanation(layer, [picture], [study.negative_part(), study.output_error()])
 
 
 @_explain.register

@@ -2,12 +2,15 @@
 
 from functools import singledispatch
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from forecast.attention import (
     Attention,
     FastformerAttention,
     FullAttention,
+    GatedDeltaAttention,
     LinearAttention,
     NoneAttention,
     NystromAttention,
@@ -61,6 +64,14 @@ def _nystrom(attention: NystromAttention, q: Tensor, k: Tensor) -> Tensor:
 
 
 @implied_map.register
+def _gated_delta(attention: GatedDeltaAttention, q: Tensor, k: Tensor) -> Tensor:
+    every = range(attention.n_heads)
+    return torch.cat(
+        [_gated_delta_head(attention, head, q[:, [head]], k[:, [head]]) for head in every], dim=1
+    )
+
+
+@implied_map.register
 def _none(attention: NoneAttention, q: Tensor, k: Tensor) -> Tensor:
     own = q.new_zeros(q.shape[2], k.shape[2])
     return (own if attention.role == "cross" else own.fill_diagonal_(1)).expand(*q.shape[:2], -1, -1)
@@ -70,6 +81,24 @@ def _none(attention: NoneAttention, q: Tensor, k: Tensor) -> Tensor:
 def _uniform(attention: UniformAttention, q: Tensor, k: Tensor) -> Tensor:
     weights = maps.uniform_map(q.shape[2], k.shape[2], attention.role == "causal", q.dtype)
     return weights.expand(*q.shape[:2], -1, -1)
+
+
+def head_map(attention: Attention, head: int, q: Tensor, k: Tensor) -> Tensor:
+    """The `implied_map` of one head, from its q and k (batch, 1, length, head_dim)."""
+    if isinstance(attention, GatedDeltaAttention):
+        return _gated_delta_head(attention, head, q, k)
+    return implied_map(attention, q, k)
+
+
+def _gated_delta_head(attention: GatedDeltaAttention, head: int, q: Tensor, k: Tensor) -> Tensor:
+    log_decay, strength = attention.memory_gates(k.expand(-1, attention.n_heads, -1, -1))
+    return maps.gated_delta_map(
+        F.normalize(q, dim=-1),
+        F.normalize(k, dim=-1),
+        log_decay=None if log_decay is None else log_decay[:, [head]].detach(),
+        strength=None if strength is None else strength[:, [head]].detach(),
+        role=attention.role,
+    )
 
 
 def ranking_measure(attention: ProbSparseAttention, q: Tensor, k: Tensor) -> Tensor:

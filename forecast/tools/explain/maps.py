@@ -89,6 +89,39 @@ def nystrom_map(q: Queries, k: Keys, *, num_landmarks: int = 32, pinv_iterations
     return softmax_map(q, k_marks) @ (inverse @ softmax_map(q_marks, k))
 
 
+def gated_delta_map(
+    q: Queries,
+    k: Keys,
+    *,
+    log_decay: Float[Tensor, "batch heads memory_len"] | None,
+    strength: Float[Tensor, "batch heads memory_len"] | None,
+    role: str,
+) -> Map:
+    """The weights of the values in the outputs of `forecast.attention.delta_rule`. They may be negative."""
+    if role != "self":
+        return _delta_map(q, k, log_decay, strength, role)
+    later = _delta_map(q.flip(2), k.flip(2), _flipped(log_decay), _flipped(strength), role).flip(2, 3)
+    return _delta_map(q, k, log_decay, strength, "causal") + later
+
+
+def _flipped(gate: Tensor | None) -> Tensor | None:
+    return None if gate is None else gate.flip(2)
+
+
+def _delta_map(q: Tensor, k: Tensor, log_decay: Tensor | None, strength: Tensor | None, role: str) -> Tensor:
+    """The weights of one pass over the keys; in role self, a query does not read its own key."""
+    total = (torch.zeros_like(k[..., 0]) if log_decay is None else log_decay).cumsum(-1)
+    # the product of α after key j up to position i
+    decay = (total[..., None] - total[..., None, :]).tril().exp().tril()
+    kept = decay[..., -1:, :] if role == "cross" else decay.tril(0 if role == "causal" else -1)
+    read = (q @ k.mT) * kept
+    if strength is None:
+        return read
+    erased = (k @ k.mT * decay * strength[..., None]).tril(-1)
+    solved = torch.linalg.solve_triangular(erased, read, upper=False, left=False, unitriangular=True)
+    return solved * strength[..., None, :]
+
+
 def segment_starts(length: int, segments: int) -> Int[Tensor, " segments"]:
     """The first position of each landmark's segment; the first `length % segments` segments are one longer."""
     size, longer = divmod(length, segments)

@@ -7,7 +7,7 @@ from torch import Tensor
 from forecast.tools.explain import maps
 from forecast.tools.explain.downsampling import shrink_map
 from forecast.tools.explain.figures import MapColumn
-from forecast.tools.explain.implied import implied_map
+from forecast.tools.explain.implied import head_map
 from forecast.tools.explain.layer import Layer
 from forecast.tools.explain.measures import (
     Number,
@@ -38,8 +38,8 @@ class MapStudy:
         self.images: dict[str, list[np.ndarray]] = {"implied": [], "softmax": [], "difference": []}
         self.outputs: list[Tensor] = []
         self.values: dict[str, list[float]] = {}
-        for number, (_, q, k, v, _) in enumerate(layer.each_head()):
-            implied = implied_map(layer.call.attention, q, k)[0, 0]
+        for number, (head, q, k, v, _) in enumerate(layer.each_head()):
+            implied = head_map(layer.call.attention, head, q, k)[0, 0]
             softmax = maps.softmax_map(q, k, causal=causal)[0, 0]
             self.outputs.append(implied[None, None] @ v)
             self._add_values(

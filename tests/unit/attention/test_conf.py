@@ -16,6 +16,7 @@ CLASSES = {
     "linear": ("LinearAttention", "causal"),
     "nystrom": ("NystromAttention", "self"),
     "fastformer": ("FastformerAttention", "causal"),
+    "gated_delta": ("GatedDeltaAttention", "causal"),
     "none": ("NoneAttention", "causal"),
     "uniform": ("UniformAttention", "causal"),
 }

@@ -4,12 +4,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from forecast.attention import Attention, FastformerAttention, NystromAttention
+from forecast.attention import Attention, FastformerAttention, GatedDeltaAttention, NystromAttention
 from forecast.attention.depthwise_convolution import depthwise_convolution
 from forecast.attention.nystrom import segment_means
 from forecast.attention.probsparse import sparsity_measure
 from forecast.tools.explain import maps
-from forecast.tools.explain.implied import fastformer_poolings, implied_map
+from forecast.tools.explain.implied import fastformer_poolings, head_map, implied_map
 from forecast.tools.explain.measures import negative_part
 from tests.support.attention_reference import fastformer_answer
 from tests.support.attention_types import CASES, HEADS, MEMORY_LEN, QUERY_LEN, build, heads
@@ -41,11 +41,14 @@ def test_the_implied_map_gives_the_layers_answer(attention_type, role, options, 
             torch.testing.assert_close(beta.sum(-1), torch.ones_like(beta.sum(-1)))
         return
     found = implied_map(attention, q, k)
+    for head in range(HEADS):
+        one = slice(head, head + 1)
+        torch.testing.assert_close(head_map(attention, head, q[:, one], k[:, one]), found[:, one])
     answer = found @ v
     if isinstance(attention, NystromAttention) and attention.conv_weight is not None:
         answer = answer + depthwise_convolution(v, attention.conv_weight.detach())
     torch.testing.assert_close(answer, mixed, rtol=0, atol=1e-9)
-    if not isinstance(attention, NystromAttention):
+    if not isinstance(attention, NystromAttention | GatedDeltaAttention):
         assert found.min() >= 0
     if role == "causal":
         assert found.triu(1).abs().max() == 0

@@ -1,0 +1,159 @@
+"""Gated delta rule attention against the reference's recurrence, and against its definition step by step."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from forecast.attention import GatedDeltaAttention
+from forecast.attention.delta_rule import delta_rule, unit_lower_inverse
+from tests.support.attention_types import BATCH, HEADS, MEMORY_LEN, QUERY_LEN, heads
+from tests.support.golden_answers import golden_tensors
+
+ROLES = ["self", "causal", "cross"]
+SWITCHES = [(True, True), (True, False), (False, True), (False, False)]
+LENGTH = 75  # several chunks, and no multiple of one
+
+
+def memories(role: str, length: int = LENGTH) -> tuple[Tensor, ...]:
+    """Queries, keys of unit length, values, log α and β."""
+    q, k, v = heads(QUERY_LEN if role == "cross" else length, length)
+    strength, logit = torch.rand(BATCH, HEADS, length).double(), torch.randn(BATCH, HEADS, length).double()
+    return q, F.normalize(k, dim=-1), v, F.logsigmoid(1 + 2 * logit), strength
+
+
+def step_by_step(q, k, v, log_decay, strength) -> tuple[Tensor, Tensor, Tensor]:
+    """The outputs of the first queries of role causal, those without a query's own key, and the last state."""
+    state = torch.zeros(*k.shape[:2], k.shape[-1], v.shape[-1], dtype=k.dtype)
+    after, before = [], []
+    for t in range(k.shape[2]):
+        key, value = k[:, :, t], v[:, :, t]
+        if log_decay is not None:
+            state = log_decay[:, :, t, None, None].exp() * state
+        before.append(torch.einsum("bhe,bhef->bhf", q[:, :, t], state))
+        if strength is not None:
+            value = strength[:, :, t, None] * (value - torch.einsum("bhe,bhef->bhf", key, state))
+        state = state + key[..., None] * value[..., None, :]
+        after.append(torch.einsum("bhe,bhef->bhf", q[:, :, t], state))
+    return torch.stack(after, 2), torch.stack(before, 2), state
+
+
+def expected(role: str, q, k, v, log_decay, strength) -> Tensor:
+    causal, _, last = step_by_step(q, k, v, log_decay, strength)
+    if role == "cross":
+        return q @ last
+    if role == "causal":
+        return causal
+    reversed_inputs = [x if x is None else x.flip(2) for x in (q, k, v, log_decay, strength)]
+    return causal + step_by_step(*reversed_inputs)[1].flip(2)
+
+
+def test_reference():
+    data = golden_tensors("gated_delta_causal")
+    q, inputs = data["q"], (data["k"], data["v"])
+    gates = {"log_decay": data["log_decay"], "strength": data["strength"]}
+    out = delta_rule(q, *inputs, **gates)
+    torch.testing.assert_close(out, data["output"], rtol=0, atol=1e-10)
+    out = delta_rule(q, *inputs, **gates, role="cross")
+    torch.testing.assert_close(out, q @ data["state"], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(("gate", "delta"), SWITCHES)
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("length", [1, 16, LENGTH])
+def test_outputs_and_gradients_are_those_of_the_recurrence(
+    role: str, gate: bool, delta: bool, length: int
+) -> None:
+    answers = []
+    for reference in (False, True):
+        q, k, v, log_decay, strength = leaves = [x.requires_grad_() for x in memories(role, length)]
+        gates = (log_decay if gate else None, strength if delta else None)
+        if reference:
+            out = expected(role, q, k, v, *gates)
+        else:
+            out = delta_rule(q, k, v, log_decay=gates[0], strength=gates[1], role=role)
+        out.backward(torch.linspace(-1, 2, out.numel(), dtype=out.dtype).view_as(out))
+        answers.append([out, *(x.grad for x in leaves)])
+    for found, exact in zip(*answers, strict=True):
+        if exact is None:  # a gate that is switched off
+            assert found is None
+        else:
+            torch.testing.assert_close(found, exact, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_with_neither_switch_it_is_linear_attention_without_a_normaliser(role: str) -> None:
+    q, k, v, *_ = memories(role)
+    pairs = q @ k.mT
+    pairs = pairs.tril() if role == "causal" else pairs
+    torch.testing.assert_close(delta_rule(q, k, v, role=role), pairs @ v, rtol=0, atol=1e-10)
+
+
+def test_a_new_value_replaces_that_of_the_same_key() -> None:
+    """Of the three values of a key, the query with this key reads the newest; without the delta rule, their sum."""
+    key, other = torch.eye(4).double()[:2]
+    k = torch.stack([key, other, key, other, key])[None, None]
+    v = torch.randn(1, 1, 5, 4).double()
+    query = key[None, None, None]
+    found = delta_rule(query, k, v, strength=torch.ones(1, 1, 5).double(), role="cross")
+    torch.testing.assert_close(found[0, 0, 0], v[0, 0, 4])
+    torch.testing.assert_close(delta_rule(query, k, v, role="cross")[0, 0, 0], v[0, 0, [0, 2, 4]].sum(0))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_memory_accumulates_in_float32(dtype: torch.dtype) -> None:
+    """4,096 equal keys: a sum in bfloat16 stands still at 256, one in float16 at 2,048."""
+    k = torch.full((1, 1, 4096, 4), 0.5, dtype=dtype)
+    with torch.autocast("cpu", dtype=dtype):
+        out = delta_rule(k / 4, k, torch.ones_like(k))
+    assert out.dtype == dtype
+    assert out[0, 0, -1, 0] == 1024
+
+
+def test_float32_stays_accurate_over_equal_keys() -> None:
+    """The worst case of the triangular system: all keys of a chunk are equal, and all β are 1."""
+    k = F.normalize(torch.ones(1, 1, 1000, 8), dim=-1)
+    v = torch.randn(1, 1, 1000, 8)
+    out = delta_rule(k, k, v, strength=torch.ones(1, 1, 1000))
+    torch.testing.assert_close(out, v, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 2, 16, 32])
+def test_the_inverse_of_unit_lower_matrices(size: int) -> None:
+    x = torch.rand(2, 3, size, size, dtype=torch.float64)
+    exact = torch.linalg.inv(x.tril(-1) + torch.eye(size, dtype=torch.float64))
+    torch.testing.assert_close(unit_lower_inverse(x), exact)
+
+
+@pytest.mark.parametrize("role", ["self", "causal"])
+def test_two_lengths_are_refused(role: str) -> None:
+    q, k, v = heads(QUERY_LEN, MEMORY_LEN)
+    with pytest.raises(ValueError, match=f"{QUERY_LEN} queries and {MEMORY_LEN} keys"):
+        delta_rule(q, k, v, role=role)
+
+
+def test_an_unknown_role_is_refused() -> None:
+    with pytest.raises(ValueError, match="role must be one of self, causal, cross, not 'both'"):
+        delta_rule(*heads(), role="both")
+
+
+def test_the_gates_of_a_new_layer() -> None:
+    """α spans 8 to 400 tokens, β is one half, and both come from the key of the head alone."""
+    layer = GatedDeltaAttention(20, 5, role="self").double()
+    _, k, _ = heads()
+    log_decay, strength = layer.memory_gates(k)
+    assert log_decay is not None
+    assert strength is not None
+    memory = 1 / (1 - log_decay.exp())
+    assert memory[:, 0].min() > 400
+    assert 8 < memory[:, -1].max() < 9
+    torch.testing.assert_close(strength, torch.full_like(strength, 0.5))
+    assert layer.decay is not None
+    torch.nn.init.normal_(layer.decay.weight)
+    changed = k.clone()
+    changed[:, 1] += 1
+    found, exact = layer.memory_gates(changed)[0], layer.memory_gates(k)[0]
+    assert found is not None
+    assert exact is not None
+    torch.testing.assert_close(found[:, [0, 2, 3, 4]], exact[:, [0, 2, 3, 4]])
+    assert not torch.allclose(found[:, 1], exact[:, 1])
