@@ -15,7 +15,6 @@ from forecast.attention import (
     ProbSparseAttention,
     UniformAttention,
 )
-from forecast.attention.nystrom import segment_means
 from forecast.attention.probsparse import sample_size
 from forecast.tools.explain import maps
 from forecast.tools.explain.downsampling import shrink_map
@@ -23,12 +22,12 @@ from forecast.tools.explain.figures import (
     RELATIVE_WEIGHT,
     MapColumn,
     curve_figure,
-    landmark_figure,
     map_figure,
 )
 from forecast.tools.explain.implied import fastformer_poolings, ranking_measure
+from forecast.tools.explain.landmarks import draw_landmarks, measure_convolution
 from forecast.tools.explain.layer import Explanation, Layer, Picture
-from forecast.tools.explain.measures import Number, mean, overlap, relative_error, row_entropy, weight_within
+from forecast.tools.explain.measures import Number, mean, overlap, row_entropy, weight_within
 from forecast.tools.explain.study import MapStudy
 
 COLOURS = "White: as much weight as uniform attention gives. Red: more. Blue: less."
@@ -83,13 +82,12 @@ def _explain_linear(attention: LinearAttention, layer: Layer) -> Explanation:
 def _explain_gated_delta(attention: GatedDeltaAttention, layer: Layer) -> Explanation:
     study = MapStudy(layer)
     caption = (
-        f"Left: the map that the gated delta rule implies. Right: the {SOFTMAX}. {COLOURS} The weights of a row need "
-        "not sum to one. Negative weights are drawn in the darkest blue. A key that a later, similar key replaced has "
-        "little weight. The layer was trained with its own map, so the difference is not an error. "
-        f"{layer.notes()}"
+        f"Left: the map that the gated delta rule implies. Right: the {SOFTMAX}. {COLOURS} A key that a later, similar "
+        f"key replaced has little weight. Negative weights are drawn in the darkest blue. {layer.notes()}"
     )
-    picture = draw_maps(layer, [study.implied_column("implied"), study.softmax_column()], caption)
-    return Explanation(layer, [picture], [study.negative_part(), study.output_error()])
+    columns = [study.implied_column("implied"), study.softmax_column()]
+    numbers = [study.negative_part(), study.output_error()]
+    return Explanation(layer, [draw_maps(layer, columns, caption)], numbers)
 
 
 @_explain.register
@@ -120,37 +118,6 @@ def _explain_nystrom(attention: NystromAttention, layer: Layer) -> Explanation:
     if not is_exact:
         pictures.append(draw_landmarks(layer, landmarks, None if kernel is None else kernel.numpy(), starts))
     return Explanation(layer, pictures, numbers)
-
-
-def measure_convolution(layer: Layer, study: MapStudy) -> Number:
-    """The root mean square of the convolution's output relative to that of the map's output."""
-    fractions = [
-        relative_error(answer, mixed) for answer, (*_, mixed) in zip(study.outputs, layer.each_head(), strict=True)
-    ]  # fmt: skip
-    return Number("size of the convolution's part of the output", mean(fractions), "%")
-
-
-def draw_landmarks(layer: Layer, landmarks: int, kernel: np.ndarray | None, starts: np.ndarray) -> Picture:
-    """The attention to each landmark, and the kernel of the convolution if there is one."""
-    attention = [
-        maps.softmax_map(q, segment_means(k, landmarks))[0, 0].mean(0) * landmarks
-        for _, q, k, _, _ in layer.each_head()
-    ]
-    shown = len(layer.pictured)
-    figure = landmark_figure(
-        torch.stack(attention)[:shown].numpy(), None if kernel is None else kernel[:shown], starts,
-        layer.pictured, layer.keys, f"{layer.figure_title}, landmarks",
-    )  # fmt: skip
-    caption = (
-        "Top: the mean attention of all queries to each landmark, drawn over the segment of the landmark. A peak is a "
-        "period that many queries attend to; the dashed line is uniform attention. "
-    )
-    if kernel is not None:
-        caption += (
-            "Bottom: the kernel of the convolution that is added to the output of the map. Each position receives "
-            "the values of its neighbours, multiplied by these weights. "
-        )
-    return Picture(f"{layer.file}-landmarks", figure, caption + layer.notes(is_map=False))
 
 
 @_explain.register
