@@ -157,7 +157,7 @@ def test_cross_attention_of_another_type(cross: str) -> None:
         "attention=fastformer", f"cross={cross}", "num_landmarks=3", "factor=2", "feature_map=relu"
     )
     layer = instantiate(config.model)(n_features=3, n_targets=2, n_time_features=4).decoder[0].cross
-    assert (type(layer).__name__.lower(), layer.role) == (f"{cross}attention", "cross")
+    assert (type(layer).__name__.lower(), layer.role) == (f"{cross.replace('_', '')}attention", "cross")
     for knob, value in {"num_landmarks": 3, "factor": 2, "feature_map": "relu"}.items():
         assert getattr(layer, knob, value) == value
 
