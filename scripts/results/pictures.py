@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from forecast.evaluation.names import LABELS
-from forecast.reports.figures import BASELINE_COLOURS, MODEL_COLOUR, TRUTH_COLOUR, attention_colour, subplots
+from forecast.reports.colours import attention_colour
+from forecast.reports.figures import BASELINE_COLOURS, MODEL_COLOUR, TRUTH_COLOUR, subplots
 from forecast.system.files import atomic_file
 from results.cells import KINDS
 from results.result import Result, score
@@ -32,7 +33,7 @@ def windows_figure(result: Result) -> Figure:
                 linear = [group.pick(steps_read=steps).mean("linear_mse") for steps in lengths]
                 axis.plot(lengths, linear, color="#888888", linestyle="--", label="linear baseline")
                 axis.set_title(f"{data}, {horizon} steps ahead", fontsize=11)
-            for number, kind in enumerate(KINDS):
+            for kind in KINDS:
                 values = [group.pick(steps_read=steps, kind=kind).mean(key) for steps in lengths]
                 axis.plot(
                     lengths,
@@ -40,7 +41,7 @@ def windows_figure(result: Result) -> Figure:
                     marker="o",
                     markersize=3.5,
                     label=kind,
-                    color=attention_colour(kind, number),
+                    color=attention_colour(kind),
                 )
             axis.set(xscale="log", ylabel=label if column == 0 else None)
             if key != "mse":
