@@ -80,7 +80,10 @@ def python_with_everything(wheels: Path | None, folder: Path) -> str:
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()] or ["pip gave no reason"]
         reason = next((line for line in said if line.startswith("ERROR:")), said[-1])
-        raise MissingPackages(f"{wheels} does not serve ({reason.removeprefix('ERROR: ')}); {how}")
+        reason = reason.removeprefix("ERROR: ")
+        raise MissingPackages(
+            f"{wheels}: the packages cannot be installed from this folder ({reason}); {how}"
+        )
     return python
 
 

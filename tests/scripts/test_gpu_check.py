@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from gpu import environment
-from gpu.check import ON_CPU, PARTS, outcome
+from gpu.check import ON_CPU, PARTS
 from gpu.runner import Runner
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "gpu_check"
@@ -92,25 +92,3 @@ def test_missing_packages_come_from_the_wheels_and_torch_stays(tmp_path: Path, w
     said = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert said == [str(tmp_path / "venv"), version("torch")]
     assert not list((tmp_path / "venv").glob("lib/python*/site-packages/torch*"))
-
-
-def test_wheels_that_do_not_serve_are_refused_in_one_line(tmp_path: Path, wheels: Path):
-    next(wheels.iterdir()).unlink()
-    with pytest.raises(
-        environment.MissingPackages, match=r"wheels does not serve .*lacking-package"
-    ) as refused:
-        environment.python_with_everything(wheels, tmp_path / "venv")
-    assert "\n" not in str(refused.value)
-
-
-def test_one_part_that_fails_does_not_end_the_others(runner: Runner, monkeypatch: pytest.MonkeyPatch):
-    def broken(runner: Runner) -> dict:
-        runner.python("-c", "print('first'); raise SystemExit('no kernel image')")
-        return {}
-
-    monkeypatch.setattr("gpu.check.ON_CPU", {"broken", "late"})
-    part = outcome("broken", broken, runner)
-    assert part["status"] == "failed"
-    assert part["why"].endswith("status 1: first | no kernel image")
-    runner.ends = time.monotonic()
-    assert outcome("late", broken, runner)["why"] == "no time left"
