@@ -7,7 +7,7 @@ from torch import Tensor
 
 from forecast.attention import GatedDeltaAttention
 from forecast.attention.delta_rule import delta_rule, unit_lower_inverse
-from tests.support.attention_types import BATCH, HEADS, MEMORY_LEN, QUERY_LEN, heads
+from tests.support.attention_types import BATCH, HEADS, QUERY_LEN, heads
 from tests.support.golden_answers import golden_tensors
 
 ROLES = ["self", "causal", "cross"]
@@ -123,18 +123,6 @@ def test_the_inverse_of_unit_lower_matrices(size: int) -> None:
     x = torch.rand(2, 3, size, size, dtype=torch.float64)
     exact = torch.linalg.inv(x.tril(-1) + torch.eye(size, dtype=torch.float64))
     torch.testing.assert_close(unit_lower_inverse(x), exact)
-
-
-@pytest.mark.parametrize("role", ["self", "causal"])
-def test_two_lengths_are_refused(role: str) -> None:
-    q, k, v = heads(QUERY_LEN, MEMORY_LEN)
-    with pytest.raises(ValueError, match=f"{QUERY_LEN} queries and {MEMORY_LEN} keys"):
-        delta_rule(q, k, v, role=role)
-
-
-def test_an_unknown_role_is_refused() -> None:
-    with pytest.raises(ValueError, match="role must be one of self, causal, cross, not 'both'"):
-        delta_rule(*heads(), role="both")
 
 
 def test_the_gates_of_a_new_layer() -> None:

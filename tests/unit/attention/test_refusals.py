@@ -14,6 +14,7 @@ from forecast.attention import (
     ProbSparseAttention,
     UniformAttention,
 )
+from forecast.attention.delta_rule import delta_rule
 from forecast.attention.fastformer import additive_attention
 from forecast.attention.full import full_attention
 from forecast.attention.linear import linear_attention
@@ -55,6 +56,9 @@ TENSORS = [
     refused("causal attention of two lengths", "role 'causal' mixes one sequence with itself, but query has 79 steps and memory 131", lambda: build(FullAttention, "causal", {})(*inputs("cross", torch.float32))),
     refused("causal full_attention of two lengths", "causal attention needs one length, not 5 queries and 7 keys", lambda: full_attention(*heads(5, 7), causal=True)),
     refused("causal uniform attention of two lengths", "causal attention needs one length, not 5 queries and 7 keys", lambda: build(UniformAttention, "causal", {}).mix(*heads(5, 7))),
+    refused("delta rule of two lengths in role self", "causal attention needs one length, not 5 queries and 7 keys", lambda: delta_rule(*heads(5, 7), role="self")),
+    refused("delta rule of two lengths in role causal", "causal attention needs one length, not 5 queries and 7 keys", lambda: delta_rule(*heads(5, 7), role="causal")),
+    refused("role of the delta rule", "delta rule role must be one of self, causal, cross, not 'both'", lambda: delta_rule(*heads(), role="both")),
     refused("concat without a weight", "interaction 'concat' without a concat_weight: concat needs one, the others take none", lambda: additive("concat", weighted=False)),
     refused("product with a weight", "interaction 'product' with a concat_weight: concat needs one, the others take none", lambda: additive("product", weighted=True)),
     refused("favor without a projection", "feature map 'favor' without a projection: favor needs one, the others take none", lambda: linear_attention(*heads(), feature_map="favor")),
