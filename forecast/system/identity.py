@@ -1,6 +1,9 @@
 """Settings that identify a run, derived from the table of keys (`forecast.system.keys`)."""
 
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -79,6 +82,32 @@ def without_hydra(config: DictConfig) -> DictConfig:
     copy = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     OmegaConf.set_struct(copy, False)
     return copy
+
+
+def variant_id(config: Mapping[str, Any]) -> str:
+    """Return a hash of the settings that change the forecasts, but for the seed: equal for the seeds of a variant.
+
+    It also holds the name of the data file, without its folder. `config` has plain values with resolved interpolations.
+    """
+    settings = {key: value for key, value in identity(config, VARIANT_EFFECTS).items() if key != "seed"}
+    settings["checkpoint"] = (
+        settings.get("checkpoint") is not None
+    )  # each seed starts from a checkpoint of its own
+    settings["data.path"] = PurePath(str(config["data"].get("path"))).name
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:10]
+
+
+def without_places(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Copy a configuration without the keys that name places of files, and with other absolute paths cut to a name."""
+    kept = {}
+    for name, value in config.items():
+        key = f"{above}{name}"
+        if isinstance(value, Mapping):
+            kept[name] = without_places(value, f"{key}.")
+        elif effect_of(key) != PLACE:
+            is_path = isinstance(value, str) and PurePath(value).is_absolute()
+            kept[name] = PurePath(value).name if is_path else value
+    return kept
 
 
 def first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, Any, Any] | None:

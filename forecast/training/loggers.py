@@ -83,7 +83,9 @@ def log_results(
     parts = {"test": "test", "baseline": "baselines", "intervals": "intervals"}
     final = flatten({name: content[part] for name, part in parts.items()})
     costs = ("seconds", "windows_per_second", "ms_per_window", "peak_memory_mb", "n_parameters")
-    final |= {key: content[key] for key in ("skill", "validation_mse", *costs)}
+    final |= {
+        key: content[key] for key in ("skill", "validation_mse", "best_epoch", "shrinkage_weight", *costs)
+    }
     for slot, summary in content["attention_slots"].items():
         final |= {f"tokens/{slot}/{side}": summary[side] for side in ("queries", "keys")}
     for logger in loggers:

@@ -155,9 +155,9 @@ def test_variants_are_averaged_and_single_runs_are_not(content: dict[str, Any]) 
     assert all(one["grouping"][-1] == ATTENTION for one in grouped)
     by = [name.replace(".value", "") for name in grouped_by(grouped[0])]
     assert by[:4] == ["data.name", "features", "seq_len", "pred_len"]
-    assert by[4:] == ["loss", "model.d_model", "model.attention.name"]
+    assert by[4:] == ["loss", "model.d_model", "variant_id", "model.attention.name"]
     assert all(grouped_by(one) == grouped_by(grouped[0]) for one in grouped)
-    assert "select runs with runs.group=" in json.dumps(content["report"])
+    assert "runs that differ only in the seed" in json.dumps(content["report"])
     for grid in (block for block in content["report"]["spec"]["blocks"] if block["type"] == "panel-grid"):
         (one,) = grid["metadata"]["runSets"]
         shown = {panel["viewType"] for panel in grid["metadata"]["panelBankSectionConfig"]["panels"]}

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from forecast.system.identity import variant_id
 from tests.support.commands import finish, only, start, train, train_here, workplace
 from tests.support.wandb_file import WandbRun
 
@@ -56,6 +57,27 @@ def test_wandb_has_the_resolved_configuration(wandb_run: WandbRun) -> None:
     assert wandb_run.config["model"]["attention"]["encoder"]["factor"] == 5
     assert wandb_run.config["data"]["path"] == "load.csv"
     assert "${" not in json.dumps(wandb_run.config)
+
+
+def test_wandb_has_no_local_paths(ran, wandb_run: WandbRun) -> None:
+    logged = json.dumps(wandb_run.config)
+    assert str(ran[0]) not in logged
+    assert str(Path.home()) not in logged
+    assert "output_dir" not in wandb_run.config
+
+
+def test_wandb_groups_the_seeds_of_a_variant(wandb_run: WandbRun) -> None:
+    logged = dict(wandb_run.config)
+    assert logged.pop("variant_id") == variant_id({**logged, "seed": logged["seed"] + 1})
+    assert list(wandb_run.run.tags) == ["probsparse", "csv"]
+
+
+def test_wandb_has_the_tokens_and_the_tested_epoch(wandb_run: WandbRun, metrics: dict[str, Any]) -> None:
+    for slot in ("encoder", "decoder", "cross"):
+        for side in ("queries", "keys"):
+            assert wandb_run.summary[f"tokens/{slot}/{side}"] == metrics["attention_slots"][slot][side]
+    for key in ("best_epoch", "shrinkage_weight"):
+        assert wandb_run.summary[key] == pytest.approx(metrics[key])
 
 
 def test_wandb_has_the_curves(ran, wandb_run: WandbRun) -> None:

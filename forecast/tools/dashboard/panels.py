@@ -10,7 +10,10 @@ from forecast.evaluation.names import BASELINES
 from forecast.system.keys import TABLE
 
 VARIANT = tuple(row.name for row in TABLE if row.variant)
-"""Keys that identify a variant. Runs that agree in them, such as the seeds of a sweep, are averaged."""
+"""Keys that describe a variant."""
+
+GROUPING = (*VARIANT[:-1], "variant_id", VARIANT[-1])
+"""What the runs of a variant have in common. The id is a hash of all settings but the seed."""
 
 INTERVALS = ("conformal", "quantile")
 COSTS = {

@@ -10,13 +10,12 @@ import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 from wandb_workspaces import expr
 
-from forecast.tools.dashboard.panels import MAX_SHOWN, VARIANT, make_topics
+from forecast.tools.dashboard.panels import GROUPING, MAX_SHOWN, VARIANT, make_topics
 
 COLUMNS = ("test/mse", "test/mae", "skill", "ms_per_window", "peak_memory_mb", "n_parameters")
 GUIDE = (
-    f"A variant is a set of runs with the same {', '.join(VARIANT)}. "
-    "Bars and curves are means over the runs of a variant, such as the seeds of a sweep. Runs that differ in another "
-    "setting, such as the learning rate, are averaged too: select runs with runs.group= when you create this report. "
+    "A variant is a set of runs that differ only in the seed: they have the same variant_id. "
+    "Bars and curves are means over the runs of a variant. "
     "Compare only variants with the same data set, features and horizon."
 )
 
@@ -70,7 +69,7 @@ def make_workspace(entity: str, project: str, runs: RunFilter) -> ws.Workspace:
         settings=ws.WorkspaceSettings(x_axis="epoch", smoothing_type="none", max_runs=MAX_SHOWN),
         runset_settings=ws.RunsetSettings(
             filters=runs.make_expression(),
-            groupby=[expr.Config(name) for name in VARIANT],
+            groupby=[expr.Config(name) for name in GROUPING],
             order=[expr.Ordering(expr.Summary("test/mse"), ascending=True)],
             pinned_columns=list_pinned_columns(),
         ),
@@ -90,7 +89,7 @@ def make_report(entity: str, project: str, runs: RunFilter, *, project_exists: b
             project=project if project_exists else "",
             name="variants" if topic.averaged else "runs",
             filters=runs.make_expression(),
-            groupby=[f"config.{name}" for name in VARIANT] if topic.averaged else [],
+            groupby=[f"config.{name}" for name in GROUPING] if topic.averaged else [],
             order=[wr.OrderBy(wr.SummaryMetric("test/mse"), ascending=True)],
             pinned_columns=list_pinned_columns(),
         )

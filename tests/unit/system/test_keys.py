@@ -11,7 +11,10 @@ from forecast.system.identity import (
     VARIANT_EFFECTS,
     effect_of_override,
     first_difference,
+    flatten,
     identity,
+    variant_id,
+    without_places,
 )
 from forecast.system.keys import ROWS, STATE, TABLE, row_of
 from tests.support.configurations import COMMANDS, choices, compose_choice, composed_once, with_values
@@ -113,6 +116,26 @@ def test_overrides_that_make_two_runs_the_same(override: str, resumes: bool, is_
     assert (effect_of_override(override) not in RUN_EFFECTS) == resumes
     if override != "seed=5":  # data.seed follows it
         assert (identity(old, VARIANT_EFFECTS) == identity(new, VARIANT_EFFECTS)) == is_variant
+
+
+@pytest.mark.parametrize(
+    ("override", "is_same"),
+    [
+        ("seed=5", True), ("output_root=/elsewhere", True), ("refit=full", True), ("data.path=/folder/b.csv", True),
+        ("data.path=a.csv", False), ("model.d_model=16", False), ("attention=linear", False), ("pred_len=5", False),
+        ("checkpoint=run", False),
+    ],
+)  # fmt: skip
+def test_the_id_of_a_variant_is_that_of_its_seeds(override: str, is_same: bool) -> None:
+    assert (variant_id(plain("data.path=b.csv")) == variant_id(plain("data.path=b.csv", override))) == is_same
+
+
+def test_a_configuration_without_places_has_no_absolute_path() -> None:
+    config = without_places(plain("data.path=/home/me/b.csv", "output_root=/home/me/runs"))
+    assert config["data"]["path"] == "b.csv"
+    assert "output_root" not in config
+    assert not [value for _, value in flatten(config) if isinstance(value, str) and value.startswith("/")]
+    assert config["model"] == plain()["model"]
 
 
 @pytest.mark.parametrize("override", ["output_root=a", "data.path=a.csv", "data.root=a"])
