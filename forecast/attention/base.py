@@ -31,9 +31,11 @@ def check_count(what: str, value: int) -> None:
 
 
 def check_causal_lengths(q: Tensor, k: Tensor) -> None:
-    """Raise ValueError if causal attention is given queries and keys, split into heads, of different lengths."""
+    """Raise ValueError if attention within one sequence is given queries and keys, split into heads, of different lengths."""
     if q.shape[2] != k.shape[2]:
-        raise ValueError(f"causal attention needs one length, not {q.shape[2]} queries and {k.shape[2]} keys")
+        raise ValueError(
+            f"self and causal attention need one length, not {q.shape[2]} queries and {k.shape[2]} keys"
+        )
 
 
 class Attention(nn.Module, ABC):
