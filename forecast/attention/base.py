@@ -31,7 +31,7 @@ def check_count(what: str, value: int) -> None:
 
 
 def check_causal_lengths(q: Tensor, k: Tensor) -> None:
-    """Raise ValueError if attention within one sequence is given queries and keys, split into heads, of different lengths."""
+    """Raise ValueError if queries and keys of one sequence, split into heads, have different lengths."""
     if q.shape[2] != k.shape[2]:
         raise ValueError(
             f"self and causal attention need one length, not {q.shape[2]} queries and {k.shape[2]} keys"
