@@ -1,4 +1,4 @@
-"""Five attention types and two controls with one interface: see `base.Attention`."""
+"""Six attention types and two controls with one interface: see `base.Attention`."""
 
 from forecast.attention.base import Attention, Role
 from forecast.attention.fastformer import FastformerAttention

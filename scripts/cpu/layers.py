@@ -12,7 +12,7 @@ from forecast.tools.benchmark.measurement import fit_growth, measure_cases
 from forecast.tools.benchmark.timing import Work, time_in_turn
 
 Row = dict[str, Any]
-EFFICIENT = "attention_types=[probsparse,linear,nystrom,fastformer]"
+EFFICIENT = "attention_types=[probsparse,linear,nystrom,fastformer,gated_delta]"
 HEADS, HEAD_DIM, TOKENS = 8, 64, 4096
 
 

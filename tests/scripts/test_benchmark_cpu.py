@@ -45,7 +45,7 @@ def test_every_part_runs_and_is_on_the_page(tmp_path: Path) -> None:
     results = json.loads((tmp_path / "cpu.json").read_text())
     assert results["quick"] is True
     assert {row["attention"] for row in results["growth"]["rows"]} == {
-        "probsparse", "linear", "nystrom", "fastformer",
+        "probsparse", "linear", "nystrom", "fastformer", "gated_delta",
     }  # fmt: skip
     assert 0 < results["overlap"][0]["overlap"]["shared, training"] <= 1
     assert results["step"][0]["groups"]["matrix products"] > 0
