@@ -126,22 +126,23 @@ def test_the_inverse_of_unit_lower_matrices(size: int) -> None:
 
 
 def test_the_gates_of_a_new_layer() -> None:
-    """α spans 8 to 400 tokens, β is one half, and both come from the key of the head alone."""
-    layer = GatedDeltaAttention(20, 5, role="self").double()
-    _, k, _ = heads()
-    log_decay, strength = layer.memory_gates(k)
+    """For a key of zeros, the heads keep their memory for 1,024 to 32 tokens, and β is one half."""
+    log_decay, strength = GatedDeltaAttention(20, 5, role="self").memory_gates(torch.zeros(1, 5, 1, 4))
     assert log_decay is not None
     assert strength is not None
-    memory = 1 / (1 - log_decay.exp())
-    assert memory[:, 0].min() > 400
-    assert 8 < memory[:, -1].max() < 9
-    torch.testing.assert_close(strength, torch.full_like(strength, 0.5))
-    assert layer.decay is not None
-    torch.nn.init.normal_(layer.decay.weight)
+    tokens = 1 / (1 - log_decay.double().exp())
+    torch.testing.assert_close(tokens[0, :, 0].tolist(), [1024, 430.5, 181.0, 76.1, 32], rtol=1e-3, atol=0)
+    assert strength.tolist() == [[[0.5]] * 5]
+
+
+def test_the_gates_of_a_head_come_from_its_own_key() -> None:
+    layer = GatedDeltaAttention(20, 5, role="self").double()
+    _, k, _ = heads()
     changed = k.clone()
     changed[:, 1] += 1
-    found, exact = layer.memory_gates(changed)[0], layer.memory_gates(k)[0]
-    assert found is not None
-    assert exact is not None
-    torch.testing.assert_close(found[:, [0, 2, 3, 4]], exact[:, [0, 2, 3, 4]])
-    assert not torch.allclose(found[:, 1], exact[:, 1])
+    for found, exact in zip(layer.memory_gates(changed), layer.memory_gates(k), strict=True):
+        assert found is not None
+        assert exact is not None
+        others = [0, 2, 3, 4]
+        torch.testing.assert_close(found[:, others], exact[:, others])
+        assert (found[:, 1] - exact[:, 1]).abs().min() > 0
