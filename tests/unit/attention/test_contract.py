@@ -22,7 +22,7 @@ from tests.support.selection import every_nth
 pytestmark = pytest.mark.slow
 
 # Error of a layer in half precision against float64, relative to the output's largest entry.
-HALF_ERROR = {torch.bfloat16: 1e-2, torch.float16: 2e-3}
+HALF_ERROR = {torch.bfloat16: 1.2e-2, torch.float16: 2e-3}
 
 
 def largest_error(
