@@ -13,7 +13,6 @@ from forecast.checkpoints.file import load_checkpoint, save_checkpoint
 from forecast.checkpoints.find import find_checkpoint
 from forecast.data import DataModule
 from forecast.data.missing import missing_shares
-from forecast.evaluation.conformal import calibrate_baselines
 from forecast.evaluation.fitted_baselines import FittedBaselines, describe_season
 from forecast.evaluation.names import MODEL
 from forecast.reports.series import tabulate_series
@@ -145,8 +144,7 @@ def calibrate_and_test(
     content["calibration"] = forecaster.calibration.state_dict()
     content["baselines"] = baselines.state_dict()
     content["baseline_calibrations"] = {
-        name: calibration.state_dict()
-        for name, calibration in calibrate_baselines(baselines, data, config.levels).items()
+        name: calibration.state_dict() for name, calibration in forecaster.baseline_calibrations.items()
     }
     content["test"] = forecaster.results.content()
     # the checkpoint may be a copy of that of the run that is continued, with the settings of that run

@@ -12,9 +12,8 @@ exchangeable, so every test measures and reports the coverage.
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.data import Batch, DataModule, Windows
+from forecast.data import Batch, Windows
 from forecast.data.scaler import Scaler
-from forecast.evaluation.fitted_baselines import WINDOWS_AT_ONCE, FittedBaselines
 from forecast.evaluation.quantiles import Level, bounds, probabilities
 
 PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)
@@ -101,6 +99,7 @@ def scale_ratio(old: Scaler, new: Scaler) -> Float[Tensor, "1 n_targets"]:
     return old.scale / new.scale
 
 
+@torch.inference_mode()
 def calibrate(
     predict: Callable[[Batch], Tensor],
     windows: Windows,
@@ -119,36 +118,13 @@ def calibrate(
         levels: intervals, in percent, that the calibration must have.
         progress: wraps the batches, for example in a progress bar.
     """
-    return calibrate_each({"": predict}, windows, scaler, batch_size, levels, progress)[""]
-
-
-@torch.inference_mode()
-def calibrate_each(
-    forecasters: Mapping[str, Callable[[Batch], Tensor]],
-    windows: Windows,
-    scaler: Scaler,
-    batch_size: int,
-    levels: Sequence[Level] = (),
-    progress: Callable[[tuple[Tensor, ...]], Iterable[Tensor]] = list,
-) -> dict[str, Calibration]:
-    """Calibrate several forecasters, by name, on the same windows, each of which is gathered once; see `calibrate`."""
     stride = window_stride(len(windows), errors_per_window=windows.pred_len * len(windows.target_index))
     chosen = torch.arange(0, len(windows), stride, device=windows.values.device)
-    errors: dict[str, list[Tensor]] = {name: [] for name in forecasters}
+    errors = []
     for index in progress(chosen.split(batch_size)):
         batch = windows.gather(index)
-        for name, predict in forecasters.items():
-            errors[name].append((batch.future - scaler.clip(predict(batch), batch.series)).float())
-    return {name: Calibration.fit(torch.cat(errors.pop(name)), levels) for name in forecasters}
-
-
-def calibrate_baselines(
-    fitted: FittedBaselines, data: DataModule, levels: Sequence[Level]
-) -> dict[str, Calibration]:
-    """Calibrate the intervals of each baseline on the validation windows, by name."""
-    windows = data.windows["val"]
-    forecasters = {name: partial(baseline, windows) for name, baseline in fitted.baselines().items()}
-    return calibrate_each(forecasters, windows, data.target_scaler, WINDOWS_AT_ONCE, levels)
+        errors.append((batch.future - scaler.clip(predict(batch), batch.series)).float())
+    return Calibration.fit(torch.cat(errors), levels)
 
 
 def window_stride(windows: int, errors_per_window: int) -> int:

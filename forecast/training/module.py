@@ -8,7 +8,6 @@ import torch
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor
-from torch.nn import functional as F
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -21,20 +20,15 @@ from forecast.evaluation.errors import Errors, window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.names import MODEL
-from forecast.evaluation.quantiles import QUANTILE, Level, parse_levels, pinball, trained_quantiles
+from forecast.evaluation.quantiles import QUANTILE, Level, parse_levels, trained_quantiles
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.norm import sum_over_processes
 from forecast.models.quantile_head import arrange_quantiles, take_median
-from forecast.system.errors import ConfigError
 from forecast.training.fsdp import shard
 from forecast.training.lightning_data import data_of
+from forecast.training.losses import make_loss
 
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "mse": F.mse_loss,
-    "mae": F.l1_loss,
-    "huber": F.huber_loss,
-}
 MAX_SCORED = 1 << 24
 """Largest number of quantile forecasts scored at a time."""
 
@@ -42,12 +36,13 @@ MAX_SCORED = 1 << 24
 class Forecaster(L.LightningModule):
     """Train `model(past, past_time, future_time)` and measure it on every window.
 
-    `trainer.validate` calibrates the intervals that `trainer.test` scores, unless they come from a checkpoint.
+    `trainer.validate` calibrates the intervals that `trainer.test` scores, unless they come from a checkpoint, and
+    those of the baselines.
 
     Args:
         model: gives scaled forecasts (batch, pred_len, n_targets), or with loss=quantile the raw outputs
             (batch, pred_len, n_targets · quantiles) that `models.quantile_head.arrange_quantiles` puts in order.
-        loss: one of `LOSSES`, or quantile; the point forecast is then the median.
+        loss: see `training.losses`; the point forecast is then the median.
         levels: levels of the intervals that a test scores, in percent.
         fitted: the baselines that a test measures beside the model, and the denominators of MASE.
         config: the run's whole configuration as plain values; kept in checkpoints, sent to the loggers.
@@ -59,6 +54,8 @@ class Forecaster(L.LightningModule):
     """Errors on the split measured last, by name: the model, and after a test every baseline."""
     validation_windows: Tensor
     """MSE of each validation window (n_windows,), measured in training if the model has a shrinkage weight."""
+    baseline_calibrations: dict[str, Calibration]
+    """Calibration of each baseline, by name, after `trainer.validate`."""
     results: Results
     """Results of the last test."""
 
@@ -75,12 +72,10 @@ class Forecaster(L.LightningModule):
     ) -> None:
         super().__init__()
         self.save_hyperparameters(config)
-        if loss not in (*LOSSES, QUANTILE):
-            raise ConfigError(f"loss={loss} is unknown; choose one of {', '.join((*LOSSES, QUANTILE))}")
         self.model = model
         self.is_untrained = False  # True if the warm start alone is tested: its quantiles were never trained
         self.levels, self.quantiles = parse_levels(levels), trained_quantiles(loss, levels)
-        self.loss = LOSSES.get(loss, self._quantile_loss)
+        self.loss = make_loss(loss, self.quantiles)
         self.calibration: Calibration | None = None
         self.make_optimizer, self.make_schedule, self.fitted = optimizer, schedule, fitted
 
@@ -110,17 +105,14 @@ class Forecaster(L.LightningModule):
             forecast, target = keep_measured(forecast, target)
         return self.loss(forecast, target)
 
-    def _quantile_loss(self, quantiles: Tensor, target: Tensor) -> Tensor:
-        assert self.quantiles is not None
-        return pinball(quantiles, target, self.quantiles).mean()
-
     def on_validation_epoch_start(self) -> None:
         self._sums = {MODEL: self._new_sums()}
         if self._is_calibrating:
             data, n_windows = self.data, self.data.n_windows["val"]
+            self._baselines = self.fitted.baselines()
             self._stride = window_stride(n_windows, errors_per_window=data.pred_len * data.n_targets)
-            count = -(-n_windows // self._stride)
-            self._validation_errors = torch.zeros(count, data.pred_len, data.n_targets)
+            shape = -(-n_windows // self._stride), data.pred_len, data.n_targets
+            self._validation_errors = {name: torch.zeros(shape) for name in (MODEL, *self._baselines)}
         elif self.model.shrinkage is not None:
             self.validation_windows = torch.zeros(self.data.n_windows["val"])
 
@@ -128,18 +120,22 @@ class Forecaster(L.LightningModule):
         prediction = self.data.clip_targets(self.point(self(batch)), batch.series)
         self._sums[MODEL].update(prediction, batch.future, batch.series)
         if self._is_calibrating:
-            stride, index = self._stride, batch.index.cpu()
-            kept = index % stride == 0
-            error = (batch.future - prediction).float().cpu()
-            self._validation_errors[index[kept] // stride] = error[kept]
+            index = batch.index.cpu()
+            kept = index % self._stride == 0
+            for name, found in {MODEL: prediction, **self._forecast_baselines("val", batch)}.items():
+                error = (batch.future - found).float().cpu()
+                self._validation_errors[name][index[kept] // self._stride] = error[kept]
         elif self.model.shrinkage is not None:
             self.validation_windows[batch.index.cpu()] = window_errors(prediction, batch.future)[:, 0].float()
 
     def on_validation_epoch_end(self) -> None:
         self._compute_errors()
         if self._is_calibrating:
-            errors = self._sum_over_processes(self._validation_errors)
-            self.calibration = Calibration.fit(errors, self.levels)
+            found = {
+                name: Calibration.fit(self._sum_over_processes(errors), self.levels)
+                for name, errors in self._validation_errors.items()
+            }
+            self.calibration, self.baseline_calibrations = found.pop(MODEL), found
             del self._validation_errors
         else:
             if self.model.shrinkage is not None:
@@ -170,11 +166,9 @@ class Forecaster(L.LightningModule):
         }
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
-        windows, clip = self.data.windows[self.data.tested_split], self.data.clip_targets
+        clip = self.data.clip_targets
         point = self.point(forecast := clip(self(batch), batch.series))
-        with torch.autocast(self.device.type, enabled=False):
-            found = {name: baseline(windows, batch) for name, baseline in self._baselines.items()}
-        predictions = {name: clip(prediction, batch.series) for name, prediction in found.items()}
+        predictions = self._forecast_baselines(self.data.tested_split, batch)
         for name, prediction in {MODEL: point, **predictions}.items():
             self._sums[name].update(prediction, batch.future, batch.series)
             self._test_windows[name][batch.index.cpu()] = window_errors(prediction, batch.future)
@@ -194,6 +188,13 @@ class Forecaster(L.LightningModule):
         intervals = {name: sums.compute() for name, sums in self._interval_sums.items()}
         self.results = Results(self.errors, windows, intervals, self._baselines)
         self._log_scores("test", self.results.scores[MODEL])
+
+    def _forecast_baselines(self, split: str, batch: Batch) -> dict[str, Tensor]:
+        """Return the forecasts (batch, pred_len, n_targets) of the baselines, by name."""
+        windows, clip = self.data.windows[split], self.data.clip_targets
+        with torch.autocast(self.device.type, enabled=False):
+            found = {name: baseline(windows, batch) for name, baseline in self._baselines.items()}
+        return {name: clip(prediction, batch.series) for name, prediction in found.items()}
 
     @property
     def data(self) -> DataModule:

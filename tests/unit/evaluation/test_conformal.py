@@ -1,21 +1,17 @@
 import math
-from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
-from forecast.data import Batch, Windows, sample_data
 from forecast.evaluation import conformal
 from forecast.evaluation.baselines import Naive
 from forecast.evaluation.conformal import (
     PROBABILITIES,
     Calibration,
     calibrate,
-    calibrate_baselines,
     calibrated_levels,
 )
-from forecast.evaluation.fitted_baselines import WINDOWS_AT_ONCE, FittedBaselines
 from forecast.evaluation.quantiles import bounds
 
 
@@ -72,27 +68,6 @@ def test_more_errors_than_the_limit_use_every_nth_window(etth1, monkeypatch) -> 
         calibrate(lambda batch: baseline(windows, batch), windows, etth1.target_scaler, batch_size=64).windows
         <= 100
     )
-
-
-def test_baselines_are_calibrated_on_windows_that_are_gathered_once(monkeypatch) -> None:
-    data = sample_data(name="sample", seq_len=48, pred_len=6, split=[0.6, 0.2, 0.2], eval_stride=7)
-    data.setup()
-    fitted, windows, gather, gathered = FittedBaselines.fit(data), data.windows["val"], Windows.gather, []
-
-    def record(self: Windows, index: torch.Tensor) -> Batch:
-        gathered.extend(index.tolist())
-        return gather(self, index)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Windows, "gather", record)
-        found = calibrate_baselines(fitted, data, [80, 97])
-    assert gathered == list(range(len(windows)))
-    assert list(found) == ["naive", "seasonal_naive", "linear"]
-    for name, baseline in fitted.baselines().items():
-        alone = calibrate(partial(baseline, windows), windows, data.target_scaler, WINDOWS_AT_ONCE, [80, 97])
-        assert found[name].quantiles == alone.quantiles
-        assert torch.equal(found[name].offsets, alone.offsets)
-    assert not torch.equal(found["naive"].offsets, found["linear"].offsets)
 
 
 def test_a_calibration_survives_a_checkpoint() -> None:

@@ -1,0 +1,32 @@
+"""The training losses, on scaled values."""
+
+from collections.abc import Callable
+from functools import partial
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from forecast.evaluation.quantiles import QUANTILE, pinball
+from forecast.system.errors import ConfigError
+
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mse": F.mse_loss,
+    "mae": F.l1_loss,
+    "huber": F.huber_loss,
+}
+
+
+def make_loss(name: str, quantiles: tuple[float, ...] | None) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return the loss of a forecast and its target: one of `LOSSES`, or the mean pinball loss of the quantiles.
+
+    Raises:
+        ConfigError: there is no loss of this name.
+    """
+    if name not in (*LOSSES, QUANTILE):
+        raise ConfigError(f"loss={name} is unknown; choose one of {', '.join((*LOSSES, QUANTILE))}")
+    return LOSSES[name] if quantiles is None else partial(mean_pinball, quantiles)
+
+
+def mean_pinball(quantiles: tuple[float, ...], forecast: Tensor, target: Tensor) -> Tensor:
+    """Return the mean pinball loss of forecasts (..., quantiles) of a target (...)."""
+    return pinball(forecast, target, quantiles).mean()
