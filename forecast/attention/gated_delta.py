@@ -16,7 +16,6 @@ replace older ones. Cost: n·E² time and n·E memory.
 Source: Yang et al. 2024, "Gated Delta Networks: Improving Mamba2 with Delta Rule", arXiv 2412.06464.
 """
 
-import math
 from typing import ClassVar
 
 import torch
@@ -27,18 +26,16 @@ from torch import Tensor, nn
 from forecast.attention.base import Attention, Role
 from forecast.attention.delta_rule import delta_rule
 
-LONGEST, SHORTEST = 1024.0, 32.0
-"""Tokens for which the first and the last head keep their memory at the start, 1 / (1 − σ(b_α))."""
+SLOWEST, FASTEST = 6.0, 2.0
+"""b_α of the first and the last head at the start: they keep their memory for about 400 and 8 tokens."""
 
 
 class KeyLogit(nn.Module):
     """w·k + b of each head, in float32 or wider."""
 
-    def __init__(self, head_dim: int, bias: Float[Tensor, " heads"]) -> None:
+    def __init__(self, weight: Float[Tensor, "heads head_dim"], bias: Float[Tensor, " heads"]) -> None:
         super().__init__()
-        bound = head_dim**-0.5  # PyTorch's initialisation of a linear layer
-        self.weight = nn.Parameter(torch.empty(len(bias), head_dim).uniform_(-bound, bound))
-        self.bias = nn.Parameter(bias)
+        self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)
 
     def forward(self, k: Float[Tensor, "batch heads length head_dim"]) -> Float[Tensor, "batch heads length"]:
         dtype = torch.promote_types(k.dtype, torch.float32)
@@ -72,9 +69,11 @@ class GatedDeltaAttention(Attention):
         delta: bool = True,
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
-        tokens = torch.logspace(math.log2(LONGEST), math.log2(SHORTEST), n_heads, base=2.0)
-        self.decay = KeyLogit(self.head_dim, (tokens - 1).log()) if gate else None
-        self.strength = KeyLogit(self.head_dim, torch.zeros(n_heads)) if delta else None
+        size = (n_heads, self.head_dim)
+        self.decay = KeyLogit(torch.zeros(size), torch.linspace(SLOWEST, FASTEST, n_heads)) if gate else None
+        self.strength = (
+            KeyLogit(torch.randn(size) * self.head_dim**-0.5, torch.zeros(n_heads)) if delta else None
+        )
 
     def memory_gates(
         self, k: Float[Tensor, "batch heads length head_dim"]

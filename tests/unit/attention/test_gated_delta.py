@@ -126,19 +126,19 @@ def test_the_inverse_of_unit_lower_matrices(size: int) -> None:
 
 
 def test_the_gates_of_a_new_layer() -> None:
-    """For a key of zeros, the heads keep their memory for 1,024 to 32 tokens, and β is one half."""
+    """For a key of zeros, the heads keep their memory for 404 to 8 tokens, and β is one half."""
     log_decay, strength = GatedDeltaAttention(20, 5, role="self").memory_gates(torch.zeros(1, 5, 1, 4))
     assert log_decay is not None
     assert strength is not None
     tokens = 1 / (1 - log_decay.double().exp())
-    torch.testing.assert_close(
-        tokens[0, :, 0].tolist(), [1024.0, 430.5, 181.0, 76.1, 32.0], rtol=1e-3, atol=0
-    )
+    torch.testing.assert_close(tokens[0, :, 0].tolist(), [404.4, 149.4, 55.6, 21.1, 8.39], rtol=1e-3, atol=0)
     assert strength.tolist() == [[[0.5]] * 5]
 
 
 def test_the_gates_of_a_head_come_from_its_own_key() -> None:
     layer = GatedDeltaAttention(20, 5, role="self").double()
+    assert layer.decay is not None
+    torch.nn.init.normal_(layer.decay.weight)  # zeros at the start
     _, k, _ = heads()
     changed = k.clone()
     changed[:, 1] += 1
