@@ -113,10 +113,8 @@ def make_cumulative(task: Task, entry: Entry) -> Values | None:
 
 def find_dates(task: Task) -> list[str]:
     """Return the first forecast dates of the losses in `make_cumulative`."""
-    starts = task.first_run.windows["forecast_start"].to_numpy()
-    starts = np.unique(starts) if task.first_run.ids else starts
-    shown = starts[subsample(len(starts), MAX_WINDOW_POINTS)]
-    return pd.DatetimeIndex(shown).strftime(find_date_format(starts)).tolist()
+    shown = task.dates[subsample(len(task.dates), MAX_WINDOW_POINTS)]
+    return pd.DatetimeIndex(shown).strftime(find_date_format(task.dates)).tolist()
 
 
 def make_cost(task: Task, key: str, heading: str) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from forecast.evaluation.loss_difference import LossDifference, average_differences
 from forecast.evaluation.ranks import bootstrap_skill, critical_difference, rank_errors
+from forecast.evaluation.shared_dates import DatedLosses, average_by_date, share_period
 from forecast.evaluation.significance import (
     ROUND_OFF,
     SeedVariance,
@@ -16,6 +17,7 @@ from forecast.evaluation.significance import (
     diebold_mariano,
     is_deterministic,
 )
+from forecast.reports.compare.grouping import group_by
 from forecast.reports.compare.scores import BEST, EQUAL, ONE_SEED, judge
 from forecast.reports.compare.task import Entry, Task
 from forecast.system.errors import ConfigError
@@ -110,20 +112,20 @@ class Factor:
         """By level, the test of its error against that of the best level, relative to the latter.
 
         The relative loss differences of the cells of a task are averaged window by window, because these cells share
-        the windows; then those of the tasks are averaged. Every cell has the same weight. The variance holds windows
-        and seeds, as in `Task.differences`.
+        the windows. Those of tasks on the same dates are averaged date by date, and then those of the other tasks are
+        averaged. Every cell has the same weight. The variance holds windows and seeds, as in `Task.differences`.
         """
         return {level: self.compare(level) for level in self.levels[1:]}
 
     def compare(self, level: str) -> LossDifference:
         """Return the test of one level against the best one; see `differences`."""
-        tested = []
-        for task in self.tasks:
-            pairs = [(c.entries[level], c.entries[self.best]) for c in self.cells if c.task is task]
-            losses = np.mean([(a.tested_losses - b.tested_losses) / b.error for a, b in pairs], axis=0)
-            tested.append(diebold_mariano(losses, np.zeros(len(losses)), task.overlap))
-        sizes = [sum(cell.task is task for cell in self.cells) for task in self.tasks]
-        weights = [size / len(self.cells) for size in sizes]
+        tested, weights = [], []
+        for tasks in group_by(self.tasks, lambda one, other: share_period(one.dates, other.dates)):
+            sizes = [sum(cell.task is task for cell in self.cells) for task in tasks]
+            series = [self.relative_losses(level, task) for task in tasks]
+            found = average_by_date(series, [size / sum(sizes) for size in sizes])
+            tested.append(diebold_mariano(found.losses, np.zeros(len(found.losses)), found.overlap))
+            weights.append(sum(sizes) / len(self.cells))
         difference = average_differences(tested, weights, len(self.levels) - 1)
         if not self.seeds.degrees_of_freedom:
             return LossDifference(difference.mean, math.nan, 0.0)
@@ -134,6 +136,12 @@ class Factor:
         ]
         share = sum(1 / len(values) for values in runs if not is_deterministic(values)) / len(self.cells) ** 2
         return add_seed_variance(difference, self.seeds, share)
+
+    def relative_losses(self, level: str, task: Task) -> DatedLosses:
+        """Return the loss differences from the best level, relative to its error, averaged over the cells of a task."""
+        pairs = [(c.entries[level], c.entries[self.best]) for c in self.cells if c.task is task]
+        losses = np.mean([(a.tested_losses - b.tested_losses) / b.error for a, b in pairs], axis=0)
+        return DatedLosses(losses, task.dates, task.overlap)
 
     def verdict(self, level: str) -> str:
         """Return the result of the test of a level against the best one."""

@@ -162,6 +162,12 @@ class Task:
         """Number of neighbouring losses that share steps."""
         return self.first_run.overlap
 
+    @cached_property
+    def dates(self) -> np.ndarray:
+        """Forecast start of each of the `tested_losses` (n,)."""
+        starts = self.first_run.windows["forecast_start"].to_numpy()
+        return np.unique(starts) if self.first_run.ids else starts
+
     @property
     def linear_only_note(self) -> str:
         """A sentence on runs that kept only their linear model, so that attention does not affect their scores."""

@@ -1,0 +1,57 @@
+"""Losses of tasks on the same dates."""
+
+import numpy as np
+import pytest
+
+from forecast.evaluation.loss_difference import LossDifference, average_differences
+from forecast.evaluation.shared_dates import DatedLosses, average_by_date, share_period
+from forecast.evaluation.significance import diebold_mariano
+
+HALVES = [0.5, 0.5]
+
+
+def overlapping_losses(n: int, overlap: int, shocks: np.ndarray) -> DatedLosses:
+    """Mean shock over the steps of each of n windows."""
+    return DatedLosses(np.convolve(shocks, np.ones(overlap) / overlap, "valid")[:n], np.arange(n), overlap)
+
+
+def compare_with_zero(series: DatedLosses) -> LossDifference:
+    return diebold_mariano(series.losses, np.zeros(len(series.losses)), series.overlap)
+
+
+def test_one_series_stays_as_it_is() -> None:
+    losses = np.random.default_rng(0).normal(size=50)
+    averaged = average_by_date([DatedLosses(losses, np.arange(50), 3)], [1.0])
+    assert averaged.losses == pytest.approx(losses)
+    assert averaged.overlap == 3
+
+
+def test_mean_and_variance_of_sparse_losses_are_kept() -> None:
+    """Every fifth date, beside a series of zeros on all dates."""
+    random = np.random.default_rng(0)
+    sparse = DatedLosses(random.normal(size=400), np.arange(0, 2000, 5), 2)
+    zeros = DatedLosses(np.zeros(2000), np.arange(2000), 10)
+    averaged = average_by_date([sparse, zeros], HALVES)
+    assert averaged.losses.mean() == pytest.approx(sparse.losses.mean() / 2)
+    assert averaged.overlap == 10
+    assert averaged.losses.var() / 2000 == pytest.approx(sparse.losses.var() / 400 / 4)
+
+
+def test_periods_are_shared_from_half_of_the_shorter_one_on() -> None:
+    year = np.arange("2020-01-01", "2021-01-01", dtype="datetime64[D]")
+    assert share_period(year, year[90:])
+    assert share_period(year, year + np.timedelta64(183, "D"))
+    assert not share_period(year, year + np.timedelta64(184, "D"))
+
+
+def test_equal_losses_on_the_same_dates_are_rarely_called_different() -> None:
+    """Two horizons with the same shocks: taken as independent, they are called different twice too often."""
+    random, trials, by_date, as_independent = np.random.default_rng(1), 600, 0, 0
+    for _ in range(trials):
+        shocks = random.normal(size=1100)
+        tasks = [overlapping_losses(1000, 24, shocks), overlapping_losses(1000, 48, shocks)]
+        by_date += compare_with_zero(average_by_date(tasks, HALVES)).p_value < 0.05
+        tests = [compare_with_zero(task) for task in tasks]
+        as_independent += average_differences(tests, HALVES).p_value < 0.05
+    assert by_date / trials <= 0.05 + 0.018  # two standard errors
+    assert as_independent / trials > 0.1
