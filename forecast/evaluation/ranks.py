@@ -55,23 +55,23 @@ def bootstrap_skill(
 
     The interval is that of the stratified bootstrap: the seeds of each data set are drawn with replacement, separately
     (Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice). It holds for these data
-    sets. It is NaN where no data set has two seeds.
+    sets. It is NaN where no data set has two seeds. The variance of draws from n seeds is (n − 1)/n of that of new
+    seeds, so the deviations of the logarithms of the drawn means are multiplied by √(n/(n − 1)).
 
     Args:
         errors: of each seed (n_seeds,), by data set, whose numbers of seeds may differ.
         baselines: error of the baseline on each data set.
         level: probability of the interval.
     """
-
     means = np.array([one.mean() for one in errors])
     found = float(aggregate_skill(means[None], baselines)[0])
     if max(map(len, errors)) < 2:
         return found, math.nan, math.nan
     random = np.random.default_rng(0)
-    draws = [random.choice(one, (BOOTSTRAP_DRAWS, len(one))).mean(1) for one in errors]
-    low, high = np.quantile(
-        aggregate_skill(np.stack(draws, axis=1), baselines), [(1 - level) / 2, (1 + level) / 2]
-    )
+    draws = np.stack([random.choice(one, (BOOTSTRAP_DRAWS, len(one))).mean(1) for one in errors], axis=1)
+    seeds = np.array([len(one) for one in errors])
+    draws = means * (draws / means) ** np.sqrt(seeds / np.maximum(seeds - 1, 1))
+    low, high = np.quantile(aggregate_skill(draws, baselines), [(1 - level) / 2, (1 + level) / 2])
     return found, float(low), float(high)
 
 
