@@ -9,6 +9,7 @@ import numpy as np
 
 from forecast.reports.colours import colour_number
 from forecast.reports.compare.chart_data import round_values
+from forecast.reports.compare.run_times import TIMES
 from forecast.reports.compare.task import Entry, Task
 
 MEASURES = {
@@ -38,11 +39,18 @@ def count_tokens(entry: Entry) -> int | None:
 
 
 def measure_scaling(task: Task, key: str) -> dict[str, list[Point]]:
-    """Return a score or cost by attention type and number of tokens, for the types that were run at several."""
+    """Return a score or cost by attention type and number of tokens, for the types that were run at several.
+
+    Times that were measured while another compared run ran are left out.
+    """
     found: dict[str, dict[int, list[float]]] = {}
     for entry in task.unmerged_variants:
         tokens = count_tokens(entry)
-        values = [value for value in entry.values(key) if math.isfinite(value)]
+        values = [
+            value
+            for run, value in zip(entry.runs, entry.values(key), strict=True)
+            if math.isfinite(value) and (run.timed_alone or key not in TIMES)
+        ]
         if tokens and values:
             of_type = found.setdefault(str(entry.runs[0].metrics["attention"]), {})
             of_type.setdefault(tokens, []).extend(values)

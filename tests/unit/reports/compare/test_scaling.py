@@ -25,7 +25,7 @@ def line(costs: dict[int, float]) -> list[Point]:
     return [Point(tokens, cost, cost, cost) for tokens, cost in costs.items()]
 
 
-def compare_lengths(root: Path, lengths: tuple[int, ...]) -> Task:
+def compare_lengths(root: Path, lengths: tuple[int, ...], **metrics: str) -> Task:
     for kind, cost in COST.items():
         for seq_len in lengths:
             config = configuration(f"attention={kind}", f"seq_len={seq_len}")
@@ -34,6 +34,7 @@ def compare_lengths(root: Path, lengths: tuple[int, ...]) -> Task:
                 make_run(
                     root / f"{kind}-{seq_len}-{seed}", {**config, "seed": seed}, mse=0.4 + 0.01 * seed,
                     attention_slots=slots, ms_per_window=cost(seq_len) * (1 + 0.1 * (seed - 1.5)),
+                    **metrics,
                 )  # fmt: skip
     (task,) = group_into_tasks(read_runs(find_run_folders([str(root)]))[0])
     return task
@@ -63,6 +64,12 @@ def test_lines_are_means_over_seeds_at_each_number_of_tokens(tmp_path: Path) -> 
     charts = make_scaling_charts(task)
     assert [chart["is_cost"] for chart in charts] == [True, True, True, False]
     assert charts[-1]["heading"] == "MSE (scaled)"
+
+
+def test_times_of_overlapping_runs_are_left_out(tmp_path: Path) -> None:
+    task = compare_lengths(tmp_path, (96, 192), finished="2026-11-25T10:00:00+00:00")
+    assert describe_crossovers(measure_scaling(task, "ms_per_window")) == []
+    assert [chart["heading"] for chart in make_scaling_charts(task)] == ["peak memory (MiB)", "MSE (scaled)"]
 
 
 def test_one_length_makes_no_chart(tmp_path: Path) -> None:
