@@ -62,19 +62,23 @@ class Factor:
 
     @cached_property
     def ranks(self) -> np.ndarray:
+        """Rank of each level in each cell (n_cells, n_levels)."""
+        return rank_errors(self.errors, ROUND_OFF)
+
+    @cached_property
+    def ranks_by_task(self) -> np.ndarray:
         """Mean rank of each level in the cells of each task (n_tasks, n_levels)."""
-        ranks = rank_errors(self.errors, ROUND_OFF)
         of_task = np.array([self.tasks.index(cell.task) for cell in self.cells])
-        return np.stack([ranks[of_task == number].mean(0) for number in range(len(self.tasks))])
+        return np.stack([self.ranks[of_task == number].mean(0) for number in range(len(self.tasks))])
 
     def win_rate(self, level: str) -> float:
         """Return the share of the comparisons with another level that this one wins; equal errors count as half."""
         others = len(self.levels) - 1
-        return (others + 1 - self.average_rank(level)) / others
+        return float((others + 1 - self.ranks[:, self.levels.index(level)].mean()) / others)
 
     def average_rank(self, level: str) -> float:
         """Return the mean rank over the tasks, 1 for the lowest error."""
-        return float(self.ranks[:, self.levels.index(level)].mean())
+        return float(self.ranks_by_task[:, self.levels.index(level)].mean())
 
     @property
     def critical_difference(self) -> float:

@@ -110,6 +110,14 @@ def test_equal_values_are_called_different_rarely(tmp_path: Path) -> None:
     assert wrong <= 4  # binomial(30, 0.05): above 4 with a probability of 1.6%
 
 
+def test_the_win_rate_is_over_comparisons_and_the_average_rank_over_tasks(tmp_path: Path) -> None:
+    make_grid(tmp_path, {"full": 0.40, "linear": 0.44}, {16: 1.0, 32: 0.9, 64: 0.8}, (24,))
+    make_grid(tmp_path, {"full": 0.44, "linear": 0.40}, {16: 1.0}, (48,))
+    factor = make_factor(tmp_path)
+    assert factor is not None
+    assert (factor.win_rate("full"), factor.average_rank("full")) == (0.75, 1.5)
+
+
 def test_one_seed_leaves_the_difference_unknown(tmp_path: Path) -> None:
     make_grid(tmp_path, {"full": 0.40, "linear": 0.44}, {16: 1.0, 32: 0.9}, (24,), seeds=1)
     factor = make_factor(tmp_path)
