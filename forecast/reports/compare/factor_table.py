@@ -12,7 +12,7 @@ from forecast.reports.compare.number_format import (
     format_p_value,
     format_percent,
 )
-from forecast.reports.compare.scores import NOT_SIGNIFICANT, Column
+from forecast.reports.compare.scores import EQUAL, NOT_SIGNIFICANT, Column
 from forecast.system.formatting import plural
 
 COLUMNS = (
@@ -67,8 +67,12 @@ def describe_extent(factor: Factor) -> str:
 def describe_factor(factor: Factor) -> list[str]:
     """Return which value to use and at what cost; which are inconclusive; and whether the baselines are better."""
     verdicts = {level: factor.verdict(level) for level in factor.levels[1:]}
-    tied = [level for level, verdict in verdicts.items() if verdict == NOT_SIGNIFICANT]
-    equivalent = [level for level in tied if factor.differences[level].interval()[1] <= EQUIVALENCE_MARGIN]
+    tied = [level for level, verdict in verdicts.items() if verdict in (NOT_SIGNIFICANT, EQUAL)]
+    equivalent = [
+        level
+        for level in tied
+        if verdicts[level] == EQUAL or factor.differences[level].interval()[1] <= EQUIVALENCE_MARGIN
+    ]
     others = [level for level in tied if level not in equivalent]
     advice = recommend_level(factor, verdicts, equivalent)
     sentences = [f"By {factor.name}, {describe_extent(factor)}: {advice}"]
@@ -78,6 +82,8 @@ def describe_factor(factor: Factor) -> list[str]:
         sentences.append(
             "Over these comparisons, the best baselines have a lower error than every value: use a baseline."
         )
+    if factor.left_out:
+        sentences.append(f"Left out, because some comparisons lack them: {', '.join(factor.left_out)}.")
     return sentences
 
 
@@ -85,10 +91,12 @@ def recommend_level(factor: Factor, verdicts: dict[str, str], equivalent: list[s
     """Return the fastest of the best level and its equivalent ones, and why it is recommended."""
     best = factor.best
     unknown = dict.fromkeys(
-        verdict for verdict in verdicts.values() if verdict not in ("worse", NOT_SIGNIFICANT)
+        verdict for verdict in verdicts.values() if verdict not in ("worse", NOT_SIGNIFICANT, EQUAL)
     )
     if unknown:
         return f"{best} has the lowest error ({', '.join(unknown)})."
+    if set(verdicts.values()) == {EQUAL}:
+        return "all values make the same forecasts."
     if not equivalent:
         return f"use {best}: it has the lowest error."
     costs = {level: factor.relative_cost(level) for level in (best, *equivalent)}

@@ -21,6 +21,7 @@ from forecast.reports.compare.grouping import group_by
 from forecast.reports.compare.scores import BEST, EQUAL, ONE_SEED, judge
 from forecast.reports.compare.task import Entry, Task
 from forecast.system.errors import ConfigError
+from forecast.system.formatting import plural
 
 MIN_TASKS_OF_RANKS = 3
 """Tasks from which on the average ranks are tested."""
@@ -41,11 +42,13 @@ class Factor:
     name: the setting, such as `attention`.
     levels: its values, in ascending order of the geometric mean of their errors.
     cells: the comparisons of these values, one for each task and each combination of the other settings.
+    left_out: values that only some of the comparisons have.
     """
 
     name: str
     levels: list[str]
     cells: list[Cell]
+    left_out: list[str]
 
     @property
     def best(self) -> str:
@@ -157,17 +160,18 @@ class Factor:
 
 
 def find_factor(tasks: Sequence[Task], name: str, *, required: bool = False) -> Factor | None:
-    """Return the factor of this name; None if fewer than two comparisons differ in it alone.
+    """Return the factor of this name; None if fewer than two comparisons differ in it alone and share two values.
 
-    Values that are missing in some of the comparisons are left out.
+    Values that are missing in some of the comparisons are left out. Comparisons of a task that make the same forecasts,
+    because their other settings have no effect, count once.
 
     Args:
         tasks: the tasks.
         name: the setting, as in the names of the variants.
-        required: raise where there is no such comparison.
+        required: raise where there is no such factor.
 
     Raises:
-        ConfigError: no variants of a task differ in this setting alone.
+        ConfigError: there is no such factor.
     """
     cells = [cell for task in tasks for cell in split_task(task, name)]
     if required and not cells:
@@ -177,15 +181,28 @@ def find_factor(tasks: Sequence[Task], name: str, *, required: bool = False) -> 
         raise ConfigError(
             f"by={name}: no variants differ in this setting alone; they differ in {', '.join(settings)}"
         )
-    shared = [
-        level for level in (cells[0].entries if cells else ()) if all(level in c.entries for c in cells)
-    ]
+    levels = list(dict.fromkeys(level for cell in cells for level in cell.entries))
+    shared = [level for level in levels if all(level in cell.entries for cell in cells)]
+    cells = [Cell(cell.task, {level: cell.entries[level] for level in shared}) for cell in cells]
+    cells = [cell for cell in cells if all(entry.error > 0 for entry in cell.entries.values())]
+    cells = [first for first, *_ in group_by(cells, make_the_same_forecasts)]
+    if required and (len(cells) < 2 or len(shared) < 2):
+        raise ConfigError(
+            f"by={name}: an average needs two comparisons with two values in common; of the values "
+            f"{', '.join(levels)}, {plural(len(cells), 'comparison')} "
+            f"{'has' if len(cells) == 1 else 'have'} {', '.join(shared) or 'none'} in common"
+        )
     if len(cells) < 2 or len(shared) < 2:
         return None
-    cells = [Cell(cell.task, {level: cell.entries[level] for level in shared}) for cell in cells]
-    cells = [cell for cell in cells if min(entry.error for entry in cell.entries.values()) > 0]
     order = sorted(shared, key=lambda level: sum(math.log(cell.entries[level].error) for cell in cells))
-    return Factor(name, order, cells)
+    return Factor(name, order, cells, [level for level in levels if level not in shared])
+
+
+def make_the_same_forecasts(one: Cell, other: Cell) -> bool:
+    """Return whether two cells of a task have the same forecasts for each value."""
+    return one.task is other.task and all(
+        entry.forecasts_the_same(other.entries[level]) for level, entry in one.entries.items()
+    )
 
 
 def split_task(task: Task, name: str) -> list[Cell]:

@@ -1,16 +1,18 @@
 """The effect of one setting over tasks and other settings."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from forecast.evaluation.significance import diebold_mariano
 from forecast.reports.compare.factor_table import describe_factor, make_factor_table
 from forecast.reports.compare.factors import Factor, find_factor
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
-from forecast.reports.compare.scores import BEST, NOT_SIGNIFICANT, ONE_SEED
+from forecast.reports.compare.scores import BEST, EQUAL, NOT_SIGNIFICANT, ONE_SEED
 from forecast.system.errors import ConfigError
 from tests.support.synthetic_runs import configuration, make_run
 
@@ -131,13 +133,45 @@ def test_values_that_a_comparison_lacks_are_left_out(tmp_path: Path) -> None:
     make_grid(tmp_path, {"nystrom": 0.42}, {16: 1.0}, (24,))
     factor = make_factor(tmp_path)
     assert factor is not None
-    assert factor.levels == ["full", "linear"]
+    assert (factor.levels, factor.left_out) == (["full", "linear"], ["nystrom"])
+    assert describe_factor(factor)[-1] == "Left out, because some comparisons lack them: nystrom."
 
 
 def test_one_comparison_is_no_average_and_an_unknown_setting_is_refused(pair: Path) -> None:
-    assert make_factor(pair) is None
-    with pytest.raises(ConfigError):
-        make_factor(pair, "patch_len")
+    tasks = group_into_tasks(read_runs(find_run_folders([str(pair)]))[0])
+    assert find_factor(tasks, "attention") is None
+    with pytest.raises(
+        ConfigError, match="of the values full, linear, 1 comparison has full, linear in common"
+    ):
+        find_factor(tasks, "attention", required=True)
+    with pytest.raises(ConfigError, match="no variants differ in this setting alone"):
+        find_factor(tasks, "patch_len", required=True)
+
+
+def test_comparisons_that_make_the_same_forecasts_count_once(tmp_path: Path) -> None:
+    make_grid(tmp_path, {"full": 0.40, "linear": 0.44}, {16: 1.0, 32: 0.9}, (24,))
+    for folder in list(tmp_path.glob("*-16-*")):
+        copy = tmp_path / folder.name.replace("-16-", "-64-")
+        shutil.copytree(folder, copy)
+        config = yaml.safe_load((copy / "config.yaml").read_text())
+        config["model"]["d_model"] = 64
+        (copy / "config.yaml").write_text(yaml.safe_dump(config))
+    factor = make_factor(tmp_path)
+    assert factor is not None
+    assert len(factor.cells) == 2
+
+
+def test_values_that_make_the_same_forecasts_are_equivalent(tmp_path: Path) -> None:
+    for kind in ("full", "probsparse"):
+        for width, mse in ((16, 0.4), (32, 0.3)):
+            for seed in range(2):
+                config = configuration(f"attention={kind}")
+                config = {**config, "seed": seed, "model": {**config["model"], "d_model": width}}
+                make_run(tmp_path / f"{kind}-{width}-{seed}", config, mse=mse + 0.001 * seed)
+    factor = make_factor(tmp_path)
+    assert factor is not None
+    assert factor.verdict("probsparse") == EQUAL
+    assert describe_factor(factor)[0].endswith("all values make the same forecasts.")
 
 
 def test_ranks_are_tested_from_three_tasks_on(tmp_path: Path) -> None:
