@@ -2,7 +2,7 @@
 
 import math
 
-from forecast.reports.compare.number_format import format_interval, format_number, format_percent
+from forecast.reports.compare.number_format import format_interval, format_number, format_percent, join_names
 from forecast.reports.compare.scores import EQUAL, NOT_SIGNIFICANT, get_verdict
 from forecast.reports.compare.task import Entry, Task
 from forecast.system.formatting import plural
@@ -47,7 +47,7 @@ def recommend(task: Task, equivalent: list[Entry]) -> str:
         return f"{fastest_name(best)}: it {has_lowest}{cost(best)}."
     candidates = [best, *equivalent]
     if any(math.isnan(milliseconds(entry)) for entry in candidates):
-        names = ", ".join(entry.name for entry in equivalent)
+        names = join_names([entry.name for entry in equivalent])
         return f"{best.name}: it {has_lowest}. Equivalent, with times that cannot be compared: {names}."
     fastest = min(candidates, key=milliseconds)
     why = f"the fastest of the {plural(len(candidates), 'equivalent variant')}{cost(fastest)}"
@@ -80,21 +80,24 @@ def is_baseline_better(task: Task) -> bool:
 
 
 def describe_unbeaten_baseline(task: Task) -> str:
-    """Return a sentence if the best baseline is significantly better than the best variant, or equal to it."""
+    """Return a sentence if the best baseline has a lower error than the best variant, or is equal to it."""
     best = task.best_baseline
     baseline = f"The best baseline, {best.name} ({task.score_label} {format_number(best.error)}),"
     if is_baseline_better(task):
         return f"{baseline} is better than every variant: use the baseline."
-    return (
-        f"{baseline} is equal to the best variant." if get_verdict(task, task.best_baseline) == EQUAL else ""
-    )
+    verdict = get_verdict(task.with_best_as_reference, best)
+    if verdict == EQUAL:
+        return f"{baseline} is equal to the best variant."
+    if task.beats_best_baseline(task.best) or task.equals_best_baseline(task.best):
+        return ""
+    return f"{baseline} has a lower error than every variant ({verdict})."
 
 
 def describe_inconclusive(names: list[str]) -> str:
     """Return a sentence on the variants that may be worse than the best one by more than the margin; empty if none."""
-    margin = f"{100 * EQUIVALENCE_MARGIN:.0f} %"
+    if not names:
+        return ""
     return (
-        f"Inconclusive: {', '.join(names)} may be worse by more than {margin}; run more seeds."
-        if names
-        else ""
+        f"Inconclusive: {join_names(names)} may be worse by more than {100 * EQUIVALENCE_MARGIN:.0f} %. More seeds or "
+        "more test windows narrow the interval."
     )

@@ -91,8 +91,11 @@ def find_reference(task: Task, name: str) -> str:
     for entry in task.entries:
         if name in (entry.name, *(member.name for member in entry.equal)):
             return entry.name
-    names = shorten_list([entry.name for entry in (*task.variants, *task.baselines)], most=8)
-    raise ConfigError(f"reference={name}: {task.title} has no variant or baseline of this name, but {names}")
+    names = [entry.name for entry in (*task.variants, *task.baselines)]
+    similar = sorted(names, key=lambda other: name not in other)  # those that contain the name come first
+    raise ConfigError(
+        f"reference={name}: {task.title} has no variant or baseline of this name, but {shorten_list(similar, most=8)}"
+    )
 
 
 def make_task(title: str, runs: list[FinishedRun], score: str) -> Task:

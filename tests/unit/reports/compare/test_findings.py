@@ -11,6 +11,7 @@ from forecast.reports.compare.csv_table import format_csv
 from forecast.reports.compare.findings import describe_results, describe_test
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.html_tables import make_cost_table
+from forecast.reports.compare.number_format import join_names, shorten_list
 from forecast.reports.compare.page import make_section, render_page
 from forecast.reports.compare.paper_tables import escape_latex, format_latex, format_markdown
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
@@ -252,7 +253,29 @@ def test_a_variant_that_may_be_much_worse_is_inconclusive(tmp_path: Path) -> Non
     task = two_variants(tmp_path, windows=1000, other=0.41, seeds=3, spread=0.06)
     assert get_verdict(task, task.variants[1]) == "no significant difference"
     assert answer(task).startswith("Use full: it has the lowest MSE")
-    assert answer(task).endswith(" Inconclusive: linear may be worse by more than 5 %; run more seeds.")
+    assert answer(task).endswith(
+        " Inconclusive: linear may be worse by more than 5 %. More seeds or more test windows narrow the interval."
+    )
+
+
+def test_a_baseline_that_may_be_better_is_named_before_the_answer(tmp_path: Path) -> None:
+    for attention, mse in (("full", 0.51), ("linear", 0.53)):
+        for seed in range(3):
+            config = {**configuration(f"attention={attention}"), "seed": seed}
+            make_run(tmp_path / f"{attention}-{seed}", config, mse=mse + 0.06 * (seed - 1), windows=1000)
+    findings = describe_results(compared(tmp_path))
+    assert findings[0].startswith(
+        "The best baseline, linear baseline (MSE 0.500), has a lower error than every variant (no significant "
+        "difference). Of the variants, use full: "
+    )
+    assert " ".join(findings).count("linear baseline") == 1
+
+
+def test_names_that_contain_a_comma_are_separated_by_semicolons() -> None:
+    assert join_names(["full", "linear"]) == "full, linear"
+    assert (
+        shorten_list(["full, d_model=16", "linear", "none"], most=2) == "full, d_model=16; linear and 1 more"
+    )
 
 
 def test_one_seed_gives_no_answer(tmp_path: Path) -> None:
