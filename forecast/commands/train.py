@@ -67,7 +67,7 @@ def train(config: DictConfig, data: DataModule | None = None) -> float:
     data, baselines = prepare_data(config, data)
     forecaster = make_forecaster(config, data, baselines)
     trainer = make_run_trainer(config, forecaster, start, run_time)
-    check_trainer(config, trainer)
+    check_trainer(config, trainer, data)
     start.check(resolved_settings(config), data)
     if config.compile:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)

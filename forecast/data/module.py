@@ -13,7 +13,7 @@ from forecast.data.categories import Categories, encode_categories, fit_categori
 from forecast.data.columns import check_columns, choose_columns
 from forecast.data.holidays import warn_of_utc_holidays
 from forecast.data.loader import WindowLoader
-from forecast.data.options import DataOptions, count_windows_per_epoch
+from forecast.data.options import DataOptions, choose_batch_size, count_windows_per_epoch
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import RowRanges
 from forecast.data.scaled_panel import ScaledPanel
@@ -77,12 +77,18 @@ class DataModule:
     @property
     def windows_per_epoch(self) -> int:
         """Training windows of an epoch."""
-        return count_windows_per_epoch(self.options.windows_per_epoch, self.n_windows["train"])
+        asked, count = self.options.windows_per_epoch, self.n_windows["train"]
+        return count_windows_per_epoch(asked, count, bool(self.panel.future_covariates))
+
+    @property
+    def batch_size(self) -> int:
+        """Windows of a training batch, over all processes."""
+        return choose_batch_size(self.options.batch_size, bool(self.panel.future_covariates))
 
     @property
     def eval_batch_size(self) -> int:
         """Windows of a batch of validation and test, over all processes."""
-        return self.options.eval_batch_size or self.options.batch_size
+        return self.options.eval_batch_size or self.batch_size
 
     def prepare_data(self) -> None:
         self.source.prepare()
@@ -204,7 +210,7 @@ class DataModule:
         windows, train, options = self.windows[split], split == "train", self.options
         if device is not None and device.type == "cuda":
             windows = self._on_device(split, device)
-        batch_size = options.batch_size if train else self.eval_batch_size
+        batch_size = self.batch_size if train else self.eval_batch_size
         per_epoch = self.windows_per_epoch if train else None
         return WindowLoader(windows, batch_size, train, options.seed, rank, world_size, per_epoch)
 

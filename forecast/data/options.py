@@ -67,9 +67,10 @@ class DataOptions(ScalingOptions):
         split: see `forecast.data.split`. With `split="test"` a checkpoint's scaler is needed.
         features: `M` (all targets from all columns), `S` (the target from itself), `MS` (the target from all columns).
         target: the column that `S` and `MS` forecast; default: the only one.
-        batch_size, eval_batch_size: windows of a batch, over all processes.
+        batch_size, eval_batch_size: windows of a batch, over all processes; `auto`: see `choose_batch_size`.
         season: rows of a season; default: by the frequency. Then the seasonal naive may repeat another.
-        windows_per_epoch: training windows of an epoch, sampled anew each time; None: all; `auto`: by their number.
+        windows_per_epoch: training windows of an epoch, sampled anew each time; None: all; `auto`: see
+            `count_windows_per_epoch`.
         eval_stride: use every n-th window of validation and test, the last one always; None: at most
             `EVALUATED_WINDOWS` windows of each split.
         seed: of the order of the training windows.
@@ -84,7 +85,7 @@ class DataOptions(ScalingOptions):
     split: Split
     features: str = "M"
     target: str | None = None
-    batch_size: int = 32
+    batch_size: int | str = 32
     eval_batch_size: int | None = None
     season: int | None = None
     windows_per_epoch: int | str | None = None
@@ -92,8 +93,8 @@ class DataOptions(ScalingOptions):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        required = {"seq_len": self.seq_len, "pred_len": self.pred_len, "data.batch_size": self.batch_size}
-        keys = ("eval_stride", "eval_batch_size", "season", "windows_per_epoch")
+        required = {"seq_len": self.seq_len, "pred_len": self.pred_len}
+        keys = ("batch_size", "eval_stride", "eval_batch_size", "season", "windows_per_epoch")
         optional = {
             f"data.{key}": getattr(self, key) for key in keys if getattr(self, key) not in (None, AUTO)
         }
@@ -111,13 +112,21 @@ def _check_choice(key: str, value: str, known: tuple[str, ...]) -> None:
         raise ConfigError(f"{key}={value} is not one of {', '.join(known)}")
 
 
-def count_windows_per_epoch(asked: int | str | None, count: int) -> int:
+def count_windows_per_epoch(asked: int | str | None, count: int, has_future: bool) -> int:
     """The number of `count` training windows that an epoch trains on; None: all.
 
     `auto` is a seventh of them, at least 4,096 and at most 100,000. Neighbouring windows are almost equal, so the best
     epoch of a model that overfits ends long before all windows are drawn once. The number grows with the rows; beyond
-    100,000 windows, epochs take longer and scores do not improve (docs/residual.md).
+    100,000 windows, epochs take longer and scores do not improve. With future covariates, `auto` is all of them, at
+    most 100,000 (docs/residual.md).
     """
     if asked == AUTO:
-        asked = min(max(4_096, count // 7), 100_000)
+        asked = min(count if has_future else max(4_096, count // 7), 100_000)
     return count if asked is None else min(int(asked), count)
+
+
+def choose_batch_size(asked: int | str, has_future: bool) -> int:
+    """The training windows of a batch; `auto`: 32, and 128 with future covariates, where an epoch has more windows."""
+    if asked == AUTO:
+        return 128 if has_future else 32
+    return int(asked)

@@ -19,7 +19,7 @@ def check_memory(config: DictConfig, data: DataModule) -> None:
     size = model_class(config.model).estimate_size(
         config.model, n_features=data.n_features, n_targets=data.n_targets
     )
-    batch = min(config.data.batch_size, data.n_windows.get("train", 1))
+    batch = min(data.batch_size, data.n_windows.get("train", 1))
     free = available()
     for needed, keys in (
         (BYTES_PER_PARAMETER * size.parameters, OF_PARAMETERS),

@@ -6,6 +6,7 @@ import lightning as L
 from lightning.pytorch.accelerators import CPUAccelerator
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.data import DataModule
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from forecast.training.precision import is_float16
@@ -22,7 +23,7 @@ PATHS = {"checkpoint.dirpath": "checkpoints", "epochs.path": "metrics.csv"}
 MONITORED = ("val/mse", "val/mae")
 
 
-def check_trainer(config: DictConfig, trainer: L.Trainer) -> None:
+def check_trainer(config: DictConfig, trainer: L.Trainer, data: DataModule) -> None:
     """Check the settings of callbacks and trainer, before Lightning starts more processes.
 
     Raises:
@@ -34,10 +35,9 @@ def check_trainer(config: DictConfig, trainer: L.Trainer) -> None:
     check_epochs(config)
     check_precision(config, trainer)
     check_processes(trainer)
-    batch_size = config.data.batch_size
-    if batch_size % trainer.world_size:
+    if data.batch_size % trainer.world_size:
         raise ConfigError(
-            f"data.batch_size={batch_size} must divide by the number of processes, {trainer.world_size}"
+            f"data.batch_size={data.batch_size} must divide by the number of processes, {trainer.world_size}"
         )
 
 

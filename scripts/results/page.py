@@ -65,11 +65,11 @@ COVARIATES = """\
 One day ahead from 168 hours, with and without two columns that are known for the next day: forecasts of load,
 generation or wind power beside five electricity prices (`epf`, Lago et al. 2021; 7:1:2 of the rows), and the measured
 temperature beside a load (GEFCom2014-E, Hong et al. 2016), which is not known in practice. Every test window is
-counted; one seed, full attention. The number of the tested epoch is in parentheses; 0: the linear model alone. "All
-windows" trains on every window in each epoch, in batches of 128, instead of on one seventh of them in batches of 32.
-`model=mlp` is a perceptron that corrects the same linear model ([residual.md](residual.md)). The rule
-that selects the settings of the linear model was developed when test errors on the prices were visible. The files are
-not downloaded: put `epf/NP.csv`, ..., and `GEFCom2014-E.csv` into the folder of `--root`.
+counted; one seed, full attention. The number of the tested epoch is in parentheses; 0: the linear model alone.
+`model=mlp` is a perceptron that corrects the same linear model ([residual.md](residual.md)). The rule that selects the
+settings of the linear model was developed when test errors on the prices were visible; the windows of an epoch were
+chosen by validation errors. The files are not downloaded: put `epf/NP.csv`, ..., and `GEFCom2014-E.csv` into the folder
+of `--root`.
 """
 PAPER = """\
 The original Informer with the sizes and the schedule of the paper and ProbSparse attention. Published: the revised

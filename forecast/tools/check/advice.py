@@ -8,7 +8,7 @@ from jaxtyping import Float64
 from forecast.data import Panel
 from forecast.data.categories import MAX_INDICATORS
 from forecast.data.files.table_source import TableSource
-from forecast.data.options import AUTO, FEATURES, count_windows_per_epoch
+from forecast.data.options import AUTO, FEATURES, choose_batch_size, count_windows_per_epoch
 from forecast.data.source import Source
 from forecast.system.errors import ConfigError
 from forecast.tools.check.categories import CategoryColumn
@@ -64,16 +64,21 @@ def _repeat_error(rows: Float64[np.ndarray, "rows columns"], period: int) -> flo
     return float(np.abs(scaled[period:] - scaled[:-period]).mean())
 
 
-def suggest_training(n_windows: int, lengths: Sequence[Setting], choices: Choices) -> list[Setting]:
-    """Suggest the attention type by window length, the batch size by windows and the epochs by training steps."""
+def suggest_training(
+    n_windows: int, lengths: Sequence[Setting], choices: Choices, has_future: bool
+) -> list[Setting]:
+    """Suggest the attention type by window length, the batch size by windows and the epochs by training steps.
+
+    `has_future`: whether the model reads future covariates.
+    """
     longest = max(setting.value for setting in lengths)
     attention, why = "linear", "its cost is linear in the length"
     if longest <= FULL:
         attention, why = "full", f"exact, and fast up to about {FULL:,} steps"
     elif longest <= NYSTROM:
         attention, why = "nystrom", f"close to softmax, and faster beyond {FULL:,} steps"
-    batch = choices.batch_size or (16 if n_windows < 1_000 else 32)
-    steps = -(-count_windows_per_epoch(AUTO, n_windows) // batch)
+    batch = choices.batch_size or (16 if n_windows < 1_000 else choose_batch_size(AUTO, has_future))
+    steps = -(-count_windows_per_epoch(AUTO, n_windows, has_future) // batch)
     epochs = min(50, max(EPOCHS, -(-STEPS // steps)))
     settings = [Setting("attention", attention, why)]
     if choices.batch_size is None:

@@ -117,7 +117,7 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         settings = [*steps, *advice.suggest_na_values(columns, choices), *useful, features, *lengths, *season]
         stage("baselines")
         baselines, n_windows = measure(panel, data, settings, choices)
-        settings += advice.suggest_training(n_windows, lengths, choices)
+        settings += advice.suggest_training(n_windows, lengths, choices, bool(panel.future_covariates))
     chosen = choose_lengths(lengths, choices)
     return Diagnosis(
         name=name_source(data),

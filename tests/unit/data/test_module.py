@@ -195,4 +195,23 @@ def test_a_single_column_is_the_target(tmp_path: Path):
      ("auto", 70_000, 10_000), ("auto", 9_000_000, 100_000)],
 )  # fmt: skip
 def test_an_epoch_takes_so_many_windows(asked: int | str | None, count: int, taken: int) -> None:
-    assert count_windows_per_epoch(asked, count) == taken
+    assert count_windows_per_epoch(asked, count, has_future=False) == taken
+
+
+def test_with_future_covariates_an_epoch_takes_all_windows_in_larger_batches(tmp_path: Path) -> None:
+    numbers(6_000, columns=("load", "temperature")).to_csv(tmp_path / "a.csv", index=False)
+    alone, known = (
+        ready(
+            tmp_path / "a.csv",
+            windows_per_epoch="auto",
+            batch_size="auto",
+            columns=columns,
+            future_covariates=names,
+        )
+        for columns, names in ((None, []), (["load"], ["temperature"]))
+    )
+    assert (alone.windows_per_epoch, alone.batch_size) == (4_096, 32)
+    assert (known.windows_per_epoch, known.batch_size) == (known.n_windows["train"], 128)
+    assert len(known.loader("train")) == -(-known.n_windows["train"] // 128)
+    assert len(next(iter(known.loader("val"))).past) == 128
+    assert count_windows_per_epoch("auto", 9_000_000, has_future=True) == 100_000
