@@ -41,9 +41,9 @@ class DataModule:
     has no scale, and so no window in any split.
 
     After `setup()`: `panel`, `columns` (that `target` may name), `feature_columns`, `target_columns`, `target_index`,
-    `n_features`, `n_targets`, `n_time_features`, `freq`, `season`, `seasons` (that the seasonal naive may repeat),
-    `scaler`, `target_scaler`, `rows` (first row of each series in each split, and the row after its last one),
-    `windows` and `n_windows` (by split).
+    `n_features`, `n_targets`, `n_time_features`, `batch_size` (of training), `freq`, `season`, `seasons` (that the
+    seasonal naive may repeat), `scaler`, `target_scaler`, `rows` (first row of each series in each split, and the row
+    after its last one), `windows` and `n_windows` (by split).
 
     Raises:
         ConfigError: options that cannot be combined, or name nothing.
@@ -79,11 +79,6 @@ class DataModule:
         """Training windows of an epoch."""
         asked, count = self.options.windows_per_epoch, self.n_windows["train"]
         return count_windows_per_epoch(asked, count, bool(self.panel.future_covariates))
-
-    @property
-    def batch_size(self) -> int:
-        """Windows of a training batch, over all processes."""
-        return choose_batch_size(self.options.batch_size, bool(self.panel.future_covariates))
 
     @property
     def eval_batch_size(self) -> int:
@@ -138,6 +133,7 @@ class DataModule:
         self.scaler, self.target_scaler = scales.scaler, scales.scaler.select_columns(self.target_index)
         self.n_time_features = self.scaled.time.n_features
         self._device_windows: dict[str, Windows] = {}
+        self.batch_size = choose_batch_size(self.options.batch_size, bool(self.panel.future_covariates))
         starts = find_window_starts(
             self.title, self.panel, self.rows, scales.has_scale,
             seq_len=self.seq_len, pred_len=self.pred_len, eval_stride=self.eval_stride,

@@ -268,9 +268,12 @@ def test_little_training_is_suggested_where_windows_are_many() -> None:
     choices = Choices()
     windows = [Setting("seq_len", 336, "")]
     chosen = [
-        {s.key: s.value for s in suggest_training(count, windows, choices)} for count in (50_000, 1_500, 100)
+        {s.key: s.value for s in suggest_training(count, windows, choices, has_future=False)}
+        for count in (50_000, 1_500, 100)
     ]
     assert [(s["data.batch_size"], s["trainer.max_epochs"]) for s in chosen] == [(32, 5), (32, 14), (16, 50)]
+    known = {s.key: s.value for s in suggest_training(50_000, windows, choices, has_future=True)}
+    assert (known["data.batch_size"], known["trainer.max_epochs"]) == (128, 5)
 
 
 def test_the_default_model_is_known_as_it_is() -> None:
