@@ -10,19 +10,21 @@ class BaselineFacts(NamedTuple):
 
     Attributes:
         label: its name in tables and figures.
-        colour: of its lines.
+        colour: of its lines, a grey: colours are those of attention types.
+        dashes: of its lines, as Matplotlib names them.
         fitted_to: the setting or the entry of metrics.json that changes its forecast; None: nothing does.
     """
 
     label: str
     colour: str
+    dashes: str
     fitted_to: str | None = None
 
 
 BASELINES = {
-    "naive": BaselineFacts("naive", "#4b8b3b"),
-    "seasonal_naive": BaselineFacts("seasonal naive", "#7a7a7a", fitted_to="season"),
-    "linear": BaselineFacts("linear baseline", "#c2571a", fitted_to="seq_len"),
+    "naive": BaselineFacts("naive", "#8a96a3", ":"),
+    "seasonal_naive": BaselineFacts("seasonal naive", "#6b7785", "-.", fitted_to="season"),
+    "linear": BaselineFacts("linear baseline", "#3d4854", "--", fitted_to="seq_len"),
 }
 """The baselines by name, in the order of tables; `forecast.evaluation.baselines` has their classes."""
 

@@ -100,6 +100,7 @@ def draw_backtest(found: Backtest, origins: pd.DataFrame, steps: pd.DataFrame) -
         labels(found.attention),
         [*found.panel.utc_offset.local(found.training_dates[1:])],
         f"{found.title}: {count_origins(found)}",
+        found.attention,
     )
 
 

@@ -13,10 +13,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from forecast.evaluation.names import BASELINES
+from forecast.reports.colours import attention_colour
 from forecast.system.files import atomic_file
 
 MODEL_COLOUR = "#0b6e99"
-BASELINE_COLOURS = {facts.label: facts.colour for facts in BASELINES.values()}
+BASELINE_LINES = {
+    facts.label: {"color": facts.colour, "linestyle": facts.dashes} for facts in BASELINES.values()
+}
 TRUTH_COLOUR = "#222222"
 
 
@@ -53,6 +56,7 @@ def forecast_figure(
     variables: Sequence[str],
     pred_len: int,
     title: str,
+    attention: str,
     names: Sequence[str] = (),
 ) -> Figure:
     """Draw forecasts and truth in a grid with one row for each variable and one column for each window.
@@ -64,6 +68,7 @@ def forecast_figure(
         variables: names of the variables.
         pred_len: number of forecast steps.
         title: title of the figure.
+        attention: attention type of the model, which has a colour of its own.
         names: titles of the windows, if they have any.
     """
     figure, axes = subplots(
@@ -76,8 +81,7 @@ def forecast_figure(
             for name, windows in forecasts.items():
                 axis.plot(  # from the last known value on
                     when[-pred_len - 1 :], np.append(truth[w][-pred_len - 1, v], windows[w][:, v]), linewidth=1.6,
-                    color=BASELINE_COLOURS.get(name, MODEL_COLOUR), label=name,
-                    linestyle="--" if name in BASELINE_COLOURS else "-",
+                    label=name, **style_line(name, attention),
                 )  # fmt: skip
             axis.axvline(when[-pred_len - 1], color="#999999", linewidth=0.8, linestyle=":")
             format_dates(axis, 2, 8)
@@ -153,13 +157,21 @@ def prediction_figure(forecasts: Sequence[PlottedForecast], title: str) -> Figur
     return figure
 
 
-def step_figure(errors: Mapping[str, np.ndarray], title: str) -> Figure:
-    """Draw the scaled MSE at each step of the horizon: errors[label] (pred_len,), one line for each label."""
+def style_line(label: str, attention: str) -> dict[str, str]:
+    """Return the colour and the dashes of a line: those of a baseline, or else of the model's attention type."""
+    return BASELINE_LINES.get(label, {"color": attention_colour(attention)})
+
+
+def step_figure(errors: Mapping[str, np.ndarray], title: str, attention: str) -> Figure:
+    """Draw the scaled MSE at each step of the horizon: errors[label] (pred_len,), one line for each label.
+
+    `attention` is the attention type of the model, which has a colour of its own.
+    """
     figure, axis = subplots(figsize=(7, 3.6))
     for name, values in errors.items():
         axis.plot(
-            np.arange(1, len(values) + 1), values, color=BASELINE_COLOURS.get(name, MODEL_COLOUR), label=name,
-            linewidth=1.3 if name in BASELINE_COLOURS else 3,  # visible below an equal baseline
+            np.arange(1, len(values) + 1), values, label=name, **style_line(name, attention),
+            linewidth=1.3 if name in BASELINE_LINES else 3,  # visible below an equal baseline
         )  # fmt: skip
     axis.set(xlabel="step of the horizon", ylabel="MSE (scaled)")
     axis.set_title(title, parse_math=False)
@@ -176,6 +188,7 @@ def backtest_figure(
     labels: Mapping[str, str],
     trainings: Sequence[pd.Timestamp],
     title: str,
+    attention: str,
 ) -> Figure:
     """Draw the scaled MSE by origin in the upper axes, and by step of the horizon in the lower axes.
 
@@ -184,12 +197,14 @@ def backtest_figure(
         steps: one row for each `step`, with the same columns.
         labels: labels of the model and of the baselines, by name.
         trainings: dates at which the model was trained again, drawn as dotted lines.
+        title: title of the figure.
+        attention: attention type of the model, which has a colour of its own.
     """
     figure, (above, below) = subplots(2, 1, figsize=(9, 6.6))
     for axis, table, x in ((above, origins, "forecast_start"), (below, steps, "step")):
         for name, label in labels.items():
             axis.plot(
-                table[x], table[f"{name}_mse"], color=BASELINE_COLOURS.get(label, MODEL_COLOUR),
+                table[x], table[f"{name}_mse"], **style_line(label, attention),
                 label=label if axis is above else None, linewidth=2 if name == "model" else 1.2,
                 marker="o" if len(table) < 40 else None, markersize=3,
             )  # fmt: skip

@@ -118,7 +118,8 @@ def save_tables(run: RunReport) -> None:
 def save_pictures(run: RunReport) -> dict[str, Path]:
     """Draw the example forecasts, and the error along the horizon; return the paths of the figures."""
     data, results, examples = run.data, run.results, run.examples
-    rival, names = results.best_baseline, labels(run.metrics["attention"])
+    attention = run.metrics["attention"]
+    rival, names = results.best_baseline, labels(attention)
     variables = spread(data.n_targets, MAX_PLOTTED).tolist()
     drawn = {
         "forecasts": figures.forecast_figure(
@@ -128,6 +129,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
             [data.target_columns[v] for v in variables],
             data.pred_len,
             f"{data.title}: {data.pred_len} steps ahead, test windows",
+            attention,
             examples.ids.get(ID_COLUMN, []),
         ),
         "error_by_step": figures.step_figure(
@@ -136,6 +138,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
                 for name in (MODEL, *reversed(BASELINES))
             },
             f"{data.title}: error along the horizon, {len(data.windows['test']):,} test windows",
+            attention,
         ),
     }
     paths = {name: run.folder / f"{name}.png" for name in drawn}

@@ -370,7 +370,9 @@ def test_pictures_show_forecasts_of_any_length(model: Model, frame: Any, steps: 
     assert {np.size(lines[name].get_xdata()) for name in ("forecast", "truth")} == {steps + 1}
     dates = pd.DatetimeIndex(plot.history_dates[-3:].append(plot.dates))
     truth = np.concatenate([plot.history[-3:], plot.truth])[:, None]
-    figure = figures.forecast_figure([dates], [truth], {"full": [plot.values[:, None]]}, ["load"], steps, "x")
+    figure = figures.forecast_figure(
+        [dates], [truth], {"full": [plot.values[:, None]]}, ["load"], steps, "x", "full"
+    )
     (line,) = (line for line in figure.axes[0].lines if line.get_label() == "full")
     np.testing.assert_array_equal(line.get_ydata(), [plot.history[-1], *plot.values])
 

@@ -47,7 +47,7 @@ def _run(folder: Path, signal_in_callback: int | None) -> None:
 
     def draw(config: DictConfig) -> None:
         while True:
-            figures.save(figures.step_figure({"model": np.arange(24.0)}, "error"), Path("figure.png"))
+            figures.save(figures.step_figure({"model": np.arange(24.0)}, "error", "full"), Path("figure.png"))
             signals.exit_if_received(" while it drew figures")
 
     BboxBase.__array__ = array

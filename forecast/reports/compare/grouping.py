@@ -138,7 +138,7 @@ def make_baselines(runs: list[FinishedRun], score: str) -> list[Entry]:
     """Return each baseline once, or once for each setting that it was fitted to, such as `seq_len`."""
     found: dict[str, Entry] = {}
     with_forecasts_first = sorted(runs, key=lambda run: not run.has_forecasts)
-    for column, (name, _, setting) in BASELINES.items():
+    for column, (name, *_, setting) in BASELINES.items():
         entries = (Entry(name, [run], column, score=score) for run in with_forecasts_first)
         fits = group_by(entries, has_same_error)
         for first, *_ in fits:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from forecast.evaluation.loss_difference import LossDifference
 from forecast.evaluation.names import LABELS, MODEL
 from forecast.inference.model import TrainedModel
-from forecast.reports.figures import BASELINE_COLOURS, MODEL_COLOUR, format_dates, style_axis, subplots
+from forecast.reports.figures import BASELINE_LINES, MODEL_COLOUR, format_dates, style_axis, subplots
 from forecast.tools.monitor.drift import Drift
 from forecast.tools.monitor.verdict import Advice, Verdict
 from forecast.tools.monitor.windows import Period
@@ -141,14 +141,15 @@ def draw(found: Findings) -> Figure:
         width = max(1, min(period.overlap, len(period.dates) // 4))
         for name, label in names.items():
             running = np.convolve(period.mse[name], np.full(width, 1 / width), "valid")
+            colour = BASELINE_LINES.get(label, {"color": MODEL_COLOUR})["color"]
             middle = period.dates[width // 2 :][: len(running)]
             axis.plot(
-                middle, running, color=BASELINE_COLOURS.get(label, MODEL_COLOUR),
+                middle, running, color=colour,
                 label=label if period is found.test else None, linewidth=1.2,
             )  # fmt: skip
             mean = float(period.mse[name].mean())
             axis.hlines(
-                mean, period.dates[0], period.dates[-1], color=BASELINE_COLOURS.get(label, MODEL_COLOUR),
+                mean, period.dates[0], period.dates[-1], color=colour,
                 linewidth=0.8, linestyle=":",
             )  # fmt: skip
     axis.axvline(found.newer.dates[0], color="#999999", linewidth=0.8)
