@@ -152,6 +152,8 @@ def test_the_effect_of_attention_and_the_cost_by_tokens(browser: Browser, tmp_pa
     }
     lines = {t["name"]: t["y"] for t in browser.run(traces % (0, "scaling")) if t.get("name")}
     assert lines == {"full": [1, 4], "linear": [1, 2], "nystrom": [1, 2]}
+    axis = traces.removesuffix(".data") % (0, "scaling") + ".layout.yaxis.ticktext"
+    assert browser.run(axis) == ["1", "2"]
     caption = browser.one("figure[data-task='0'][data-chart=scaling] figcaption").text
     assert "linear: faster than full from about 96 tokens on." in caption
 
@@ -342,7 +344,7 @@ def test_a_chart_is_saved_with_its_legend(browser: Browser, path: Path, tmp_path
     press = "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
     browser.run(press, browser.one("figure[data-task='1'][data-chart='steps'] .modebar-btn"))
     saved, deadline = tmp_path / "steps.svg", time.monotonic() + 30
-    while not saved.exists() and time.monotonic() < deadline:
+    while not (saved.exists() and saved.read_text().endswith("</svg>")) and time.monotonic() < deadline:
         time.sleep(0.05)
     drawing = saved.read_text()
     assert drawing.startswith("<svg")
