@@ -21,10 +21,10 @@ COLUMNS = (
     Column("interval", "95 % interval", "of that difference; all intervals hold together", "neither"),
     Column("p", "p", "adjusted p-value", "neither"),
     Column("skill", "skill", "1 − geometric mean of error / error of the best baseline", "neither"),
-    Column("spread", "skill, 95 % interval", "over seeds: stratified bootstrap", "neither"),
-    Column("wins", "win rate", "share of the comparisons with another value that this one wins", "neither"),
-    Column("rank", "average rank", "over the tasks; 1: the lowest error in every task", "neither"),
+    Column("spread", "skill (95 %)", "its 95 % interval over seeds: stratified bootstrap", "neither"),
     Column("cost", "time vs best", "inference time per window relative to the best value's", "neither"),
+    Column("wins", "win rate", "share of all pairs with another value that this one wins", "neither"),
+    Column("rank", "average rank", "over the tasks; 1: the lowest error in every task", "neither"),
 )
 
 
@@ -52,9 +52,9 @@ def make_cells(factor: Factor, level: str) -> list[Cell]:
         *tests,
         Cell.from_number(skill, style="bad" if skill < 0 else ""),
         Cell(MISSING if math.isnan(low) else f"[{format_number(low)}, {format_number(high)}]"),
+        Cell(MISSING if math.isnan(cost) else f"{cost:.2f} ×", None if math.isnan(cost) else cost),
         Cell(f"{factor.win_rate(level):.0%}", factor.win_rate(level)),
         Cell(f"{rank:.2f}", rank),
-        Cell(MISSING if math.isnan(cost) else f"{cost:.2f} ×", None if math.isnan(cost) else cost),
     ]
 
 

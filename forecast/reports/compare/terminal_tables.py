@@ -1,6 +1,7 @@
 """The comparison on the terminal: one compact table per task."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from rich.console import Console
 from rich.table import Table
@@ -19,6 +20,8 @@ from forecast.system.formatting import plural
 LEFT_ALIGNED = ("variant", "verdict")
 LEFT_OUT = ("parameters", "peak memory (MiB)", "p (", "MSE", "MAE", "skill", "ms/window", "seeds")
 """Columns that a narrow terminal leaves out, in this order, by the start of their headings; not the tested score."""
+LEFT_OUT_OF_FACTOR = ("skill (95 %)", "average rank", "win rate", "p", "skill", "time vs best")
+"""The same for the table of a factor."""
 
 
 def print_tables(
@@ -31,37 +34,40 @@ def print_tables(
     for task in tasks:
         if sentence := answer(task):
             console.print(Text(sentence), soft_wrap=True)
-        console.print(make_fitting_table(task, console))
+        order = [heading for heading in LEFT_OUT if heading != task.score_label]
+        console.print(make_fitting_table(partial(make_table, task), order, console))
         for note in ("" if task.is_linear_only else task.linear_only_note, describe_overlap(task)):
             if note:
                 console.print(Text(note), soft_wrap=True)
     if factor is not None:
-        console.print(make_factor_rows(factor))
+        console.print(make_fitting_table(partial(make_factor_rows, factor), LEFT_OUT_OF_FACTOR, console))
         for sentence in describe_factor(factor):
             console.print(Text(sentence), soft_wrap=True)
     for run in excluded:
         console.print(Text(f"excluded: {run.folder.name}: {run.reason}"), soft_wrap=True)
 
 
-def make_factor_rows(factor: Factor) -> Table:
+def make_factor_rows(factor: Factor, left_out: Sequence[str] = ()) -> Table:
     """The table of a factor."""
     found = make_factor_table(factor)
     table = Table(title=Text(found.caption))
-    for i, column in enumerate(found.columns):
-        table.add_column(column.heading, justify="left" if i in found.text_columns else "right")
+    shown = [i for i, column in enumerate(found.columns) if not column.heading.startswith(tuple(left_out))]
+    for i in shown:
+        table.add_column(found.columns[i].heading, justify="left" if i in found.text_columns else "right")
     for style, cells in found.rows:
-        table.add_row(*(Text(cell.text) for cell in cells), style="bold" if style else None)
+        table.add_row(*(Text(cells[i].text) for i in shown), style="bold" if style else None)
     return table
 
 
-def make_fitting_table(task: Task, console: Console) -> Table:
-    """The table without as many of the columns `LEFT_OUT` as it takes to fit the terminal."""
-    table, unlimited = make_table(task), console.options.update_width(1000)
-    order = [heading for heading in LEFT_OUT if heading != task.score_label]
+def make_fitting_table(
+    make: Callable[[Sequence[str]], Table], order: Sequence[str], console: Console
+) -> Table:
+    """The table without as many columns as it takes to fit the terminal, given the order in which they are left out."""
+    table, unlimited = make(()), console.options.update_width(1000)
     for count in range(1, len(order) + 1):
         if console.measure(table, options=unlimited).maximum <= console.width:
             break
-        table = make_table(task, order[:count])
+        table = make(order[:count])
     return table
 
 

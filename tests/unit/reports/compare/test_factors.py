@@ -1,11 +1,13 @@
 """The effect of one setting over tasks and other settings."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from rich.console import Console
 
 from forecast.evaluation.significance import diebold_mariano
 from forecast.reports.compare.factor_table import describe_factor, make_factor_table
@@ -13,6 +15,7 @@ from forecast.reports.compare.factors import Factor, find_factor
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from forecast.reports.compare.scores import BEST, EQUAL, NOT_SIGNIFICANT, ONE_SEED
+from forecast.reports.compare.terminal_tables import LEFT_OUT_OF_FACTOR, make_factor_rows, make_fitting_table
 from forecast.system.errors import ConfigError
 from tests.support.synthetic_runs import configuration, make_run
 
@@ -184,3 +187,14 @@ def test_ranks_are_tested_from_three_tasks_on(tmp_path: Path) -> None:
     assert [cells[0].text for _, cells in table.rows] == factor.levels
     ranks = [column.key for column in table.columns].index("rank")
     assert [cells[ranks].text for _, cells in table.rows] == ["1.00", "2.00", "3.00"]
+
+
+def test_a_narrow_terminal_leaves_out_columns(tmp_path: Path) -> None:
+    make_grid(tmp_path, {"probsparse": 0.40, "gated_delta": 0.44}, {16: 1.0, 32: 0.9}, (24,))
+    factor, console = make_factor(tmp_path), Console(width=80)
+    assert factor is not None
+    table = make_fitting_table(partial(make_factor_rows, factor), LEFT_OUT_OF_FACTOR, console)
+    assert console.measure(table, options=console.options.update_width(1000)).maximum <= 80
+    headings = [column.header for column in table.columns]
+    assert headings[:4] == ["attention", "verdict", "vs best", "95 % interval"]
+    assert "average rank" not in headings
