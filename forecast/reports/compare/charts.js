@@ -73,6 +73,14 @@ function paddedRange(values, padding) {
   return values.length === 0 ? {} : { range: [low - room, high + room] };
 }
 
+// Whole labels at 1, 2 and 5; Plotly's own labels between powers of ten have one digit.
+function logarithmicTicks(values) {
+  const decades = Array.from({ length: 25 }, (_, i) => 10 ** (i - 12));
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const ticks = decades.flatMap((decade) => [1, 2, 5].map((digit) => digit * decade)).filter((tick) => tick >= low && tick <= high);
+  return ticks.length < 2 ? { nticks: 6 } : { tickvals: ticks, ticktext: ticks.map((tick) => Number(tick.toPrecision(1)).toLocaleString("en")) };
+}
+
 // One row per entry: a number and its interval, entry[key] = [number, low, high].
 function intervals(task, key, width, { unit, include, title, shapes }) {
   const known = task.entries.filter((entry) => task.shown.has(entry) && entry[key]);
@@ -180,10 +188,11 @@ const charts = {
         line: { color: colours[one.colour], width: 2 }, marker: { size: 8, symbol: SYMBOLS[one.colour % SYMBOLS.length] } },
     ]);
     const ticks = [...new Set(lines.flatMap((one) => one.tokens))];
-    const scale = isCost ? { type: "log" } : {};
+    const drawn = [...slopes.flatMap((one) => one.y), ...lines.flatMap((one) => [...one.low, ...one.high])];
+    const scale = isCost ? { type: "log", ...logarithmicTicks(drawn) } : { nticks: 6 };
     return [[...(isCost ? slopes : []), ...traces], {
       xaxis: { title: { text: "tokens" }, type: "log", tickvals: ticks },
-      yaxis: { title: { text: escaped(heading) }, ...scale, nticks: 6 },
+      yaxis: { title: { text: escaped(heading) }, ...scale },
     }];
   },
 
