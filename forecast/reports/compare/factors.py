@@ -173,7 +173,8 @@ def find_factor(tasks: Sequence[Task], name: str, *, required: bool = False) -> 
     Raises:
         ConfigError: there is no such factor.
     """
-    cells = [cell for task in tasks for cell in split_task(task, name)]
+    all_cells = [cell for task in tasks for cell in split_task(task, name)]
+    cells = [first for first, *_ in group_by(all_cells, make_the_same_forecasts)]
     if required and not cells:
         settings = dict.fromkeys(
             key for task in tasks for key in task.settings[task.unmerged_variants[0].name]
@@ -185,7 +186,6 @@ def find_factor(tasks: Sequence[Task], name: str, *, required: bool = False) -> 
     shared = [level for level in levels if all(level in cell.entries for cell in cells)]
     cells = [Cell(cell.task, {level: cell.entries[level] for level in shared}) for cell in cells]
     cells = [cell for cell in cells if all(entry.error > 0 for entry in cell.entries.values())]
-    cells = [first for first, *_ in group_by(cells, make_the_same_forecasts)]
     if required and (len(cells) < 2 or len(shared) < 2):
         raise ConfigError(
             f"by={name}: an average needs two comparisons with two values in common; of the values "
@@ -200,9 +200,9 @@ def find_factor(tasks: Sequence[Task], name: str, *, required: bool = False) -> 
 
 def make_the_same_forecasts(one: Cell, other: Cell) -> bool:
     """Return whether two cells of a task have the same forecasts for each value."""
-    return one.task is other.task and all(
-        entry.forecasts_the_same(other.entries[level]) for level, entry in one.entries.items()
-    )
+    if one.task is not other.task or one.entries.keys() != other.entries.keys():
+        return False
+    return all(entry.forecasts_the_same(other.entries[level]) for level, entry in one.entries.items())
 
 
 def split_task(task: Task, name: str) -> list[Cell]:
