@@ -1,7 +1,7 @@
 """Future covariates as a model reads them: measured up to a forecast origin, known in advance after it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -190,3 +190,13 @@ def check_known_as_trained(
         raise DataError(
             f"{name}: future covariates {mine}, where the checkpoint was trained on {theirs}: choose the same"
         )
+
+
+def carry_into(panel: Panel, first: Int64[np.ndarray, " chosen"]) -> Panel:
+    """The panel with missing future covariates of the rows `first` replaced by the value before, as in training."""
+    if panel.future is None or panel.is_on_disk or np.isfinite(panel.future).all():
+        return panel
+    carried = carry_forward(torch.from_numpy(panel.future), panel.starts, panel.stops, start=np.nan).numpy()
+    future = np.array(panel.future)
+    future[first] = carried[first]
+    return replace(panel, future=future)

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Int64
 
 from forecast.data import Panel, Windows
-from forecast.data.missing import carry_forward
+from forecast.data.future_covariates import carry_into
 from forecast.data.options import ScalingOptions
 from forecast.data.panel_labels import describe_longest
 from forecast.data.row_ranges import RowRanges, ranges
@@ -99,16 +98,6 @@ def read_date(key: str, text: str | pd.Timestamp) -> pd.Timestamp:
     if dates[0] != dates[1]:
         raise ConfigError(f"{key}={text}: day or month first? {write}")
     return dates[0]
-
-
-def carry_into(panel: Panel, first: Int64[np.ndarray, " chosen"]) -> Panel:
-    """The panel with missing future covariates of the rows `first` replaced by the value before, as in training."""
-    if panel.future is None or panel.is_on_disk or np.isfinite(panel.future).all():
-        return panel
-    carried = carry_forward(torch.from_numpy(panel.future), panel.starts, panel.stops, start=np.nan).numpy()
-    future = np.array(panel.future)
-    future[first] = carried[first]
-    return replace(panel, future=future)
 
 
 def take_excerpt(

@@ -4,25 +4,19 @@ Each machine may have its own copy of a file, and its own command line. With dif
 would train on its own, and the model would match none of them.
 """
 
-import hashlib
 import platform
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import lightning as L
-import numpy as np
-import pandas as pd
 
 from forecast.data import DataModule
-from forecast.data.stored_values import StoredValues
+from forecast.data.panel_digest import describe_content, digest
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.identity import first_difference, identity
 from forecast.training.lightning_data import data_of
 from forecast.training.processes import gather
-
-CHUNK_ROWS = 1 << 16
-"""Rows hashed at a time."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +55,7 @@ class RankConsistency(L.Callback):
         if stage != "fit":
             return
         data = data_of(trainer)
-        self._table = describe_table(data)
+        self._table = describe_content(data.panel)
         if trainer.world_size > 1:
             compare(gather(trainer, fingerprint(data, dict(module.hparams))))
 
@@ -69,16 +63,9 @@ class RankConsistency(L.Callback):
         return {"table": self._table}
 
 
-def describe_table(data: DataModule) -> str:
-    """Describe the panel: rows, dates, and a hash of its values unless they lie on disk, where it takes minutes."""
-    panel = data.panel
-    content = "" if panel.is_on_disk else f" with hash {digest(panel)}"
-    return f"{panel.n_rows:,} rows from {panel.first_date} to {panel.last_date}{content}"
-
-
 def check_same_table(checkpoint: Path, content: dict[str, Any], data: DataModule) -> None:
     """Raise DataError if the checkpoint's run read another table than `data` has now."""
-    before, now = content["callbacks"]["RankConsistency"]["table"], describe_table(data)
+    before, now = content["callbacks"]["RankConsistency"]["table"], describe_content(data.panel)
     if before != now:
         raise DataError(
             f"{checkpoint}: this run was started with {before}, and {data.title} has {now}: restore the old table, or "
@@ -92,22 +79,6 @@ def fingerprint(data: DataModule, config: dict[str, Any]) -> Fingerprint:
     panel, columns = data.panel, tuple(data.columns)
     first, last = str(panel.first_date), str(panel.last_date)
     return Fingerprint(platform.node(), panel.n_rows, columns, first, last, digest(panel), compared)
-
-
-def digest(table: Any) -> str:
-    """Return a hash of all fields of a table, read in chunks of rows: a table on disk may be larger than memory."""
-    state = hashlib.sha256()
-    for field in fields(table):
-        value = getattr(table, field.name)
-        if isinstance(value, StoredValues):
-            value = value.mapped
-        if not isinstance(value, np.ndarray | pd.Index | pd.DataFrame):
-            state.update(repr(value).encode())
-            continue
-        for start in range(0, len(value), CHUNK_ROWS):
-            part = np.asarray(value[start : start + CHUNK_ROWS])
-            state.update(repr(part.tolist()).encode() if part.dtype == object else part.tobytes())
-    return state.hexdigest()[:12]
 
 
 def compare(fingerprints: list[Fingerprint]) -> None:

@@ -71,4 +71,4 @@ def test_another_set_is_read_with_the_settings_of_the_model() -> None:
     chosen = choose(saved, **settings_of("etth2"))
     kept = {"scaler": "robust", "fill": "linear", "target": "load", "season": 12}
     assert {key: chosen[key] for key in kept} == kept
-    assert (chosen["name"], chosen["batch_size"], chosen["split"]) == ("etth2", 32, [12, 4, 4])
+    assert (chosen["name"], chosen["batch_size"], chosen["split"]) == ("etth2", "auto", [12, 4, 4])
