@@ -142,26 +142,28 @@ def sum_losses_by_date(losses: np.ndarray, dates: np.ndarray) -> np.ndarray:
     return sums * (len(sums) / len(losses))
 
 
-def compare_to_best(
-    best: str,
+def compare_to_reference(
+    reference: str,
     losses: Mapping[str, np.ndarray],
     overlap: int,
     seed_losses: Mapping[str, Sequence[float]] | None = None,
+    *,
+    comparisons: int,
 ) -> dict[str, LossDifference]:
-    """Test the losses of every other forecaster against those of `best`, with a Bonferroni correction.
+    """Test the losses of every other forecaster against those of `reference`, with a Bonferroni correction.
 
-    The correction also covers the choice of `best` on the same windows. If `best` is not the truly best forecaster,
-    the truly best one is among the others, and only its comparison can wrongly call it worse. An adjusted p-value
-    below 0.05 calls the truly best forecaster worse with probability 5 % at most.
+    If the reference is the forecaster with the lowest loss on these windows, the tests shown are chosen among all pairs
+    of forecasters, and the correction must count all pairs (`count_pairs`). Then none of several equal forecasters is
+    called worse, with a probability of at least 95 %.
 
     Args:
-        best: name of the forecaster with the lowest mean loss.
+        reference: name of the forecaster that the others are compared with.
         losses: loss of each window by forecaster, averaged over its seeds, in chronological order, each (n,).
         overlap: see `diebold_mariano`.
         seed_losses: mean loss of each run, by forecaster; forecasters that are not trained are left out. Where one of
             them has two seeds, the variances of all differences hold both windows and seeds.
+        comparisons: number of tests that the correction counts.
     """
-    others = [name for name in losses if name != best]
     seed_losses = seed_losses or {}
     seeds = SeedVariance.pool(seed_losses.values())
 
@@ -171,9 +173,15 @@ def compare_to_best(
 
     return {
         name: add_seed_variance(
-            diebold_mariano(losses[name], losses[best], overlap, len(others)),
+            diebold_mariano(losses[name], losses[reference], overlap, comparisons),
             seeds,
-            share(name) + share(best),
+            share(name) + share(reference),
         )
-        for name in others
+        for name in losses
+        if name != reference
     }
+
+
+def count_pairs(forecasters: int) -> int:
+    """The number of pairs of several forecasters, at least 1."""
+    return max(1, forecasters * (forecasters - 1) // 2)

@@ -14,6 +14,7 @@ from forecast.evaluation.significance import (
     ROUND_OFF,
     SeedVariance,
     add_seed_variance,
+    count_pairs,
     diebold_mariano,
     is_deterministic,
 )
@@ -133,7 +134,7 @@ class Factor:
             found = average_by_date(series, [size / sum(sizes) for size in sizes])
             tested.append(diebold_mariano(found.losses, np.zeros(len(found.losses)), found.overlap))
             weights.append(sum(sizes) / len(self.cells))
-        difference = average_differences(tested, weights, len(self.levels) - 1)
+        difference = average_differences(tested, weights, count_pairs(len(self.levels)))
         if not self.seeds.degrees_of_freedom:
             return LossDifference(difference.mean, math.nan, 0.0)
         runs = [

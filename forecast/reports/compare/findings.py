@@ -133,7 +133,8 @@ def describe_test(task: Task) -> str:
         f"Neighbouring windows share{extent}, so their errors are correlated." if task.overlap > 1 else "",
         f"The variance over windows is estimated from {plural(degrees, 'cosine term')} "
         f"(Lazarus et al. 2018; Coroneo and Iacone 2020); the statistic is compared with Student's t.",
-        f"p-values and intervals are corrected for the number of comparisons (Bonferroni): {len(task.variants) - 1} "
-        f"for variants, {len(task.baselines)} for baselines.",
+        f"p-values and intervals are corrected for the number of tests (Bonferroni): {task.comparisons[0]} of "
+        f"variants, {task.comparisons[1]} of variants and baselines. They count all pairs, because the best variant is "
+        "chosen on the same windows.",
     ]
     return " ".join(sentence for sentence in sentences if sentence)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from forecast.evaluation.loss_difference import LossDifference
-from forecast.evaluation.significance import ROUND_OFF, compare_to_best, sum_losses_by_date
+from forecast.evaluation.significance import ROUND_OFF, compare_to_reference, count_pairs, sum_losses_by_date
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.runs.summary import describe_linear_only, mean_and_std
 
@@ -221,25 +221,28 @@ class Task:
         low, high = self.differences[entry.name].interval()
         return (low / least, high / least) if least > 0 else (math.nan, math.nan)
 
+    @property
+    def comparisons(self) -> tuple[int, int]:
+        """The tests among variants, and of variants and baselines, that p-values are corrected for."""
+        variants, baselines = len(self.variants), len(self.baselines)
+        if self.reference_name is None:  # the best variant is chosen on the test windows: all pairs count
+            return count_pairs(variants), variants * baselines
+        named = int(self.reference.is_baseline)
+        return max(1, variants - 1 + named), max(1, baselines - named)
+
     @cached_property
     def differences(self) -> dict[str, LossDifference]:
         """By name, the test of each other variant and of each baseline against the reference.
 
-        p-values are corrected for the number of variants and for the number of baselines separately. The variances
-        hold windows and seeds. Where no variant has two seeds, variants are not tested against a variant, and tests
-        between variants and baselines hold for these runs only.
+        The variances hold windows and seeds. Where no variant has two seeds, variants are not tested against a
+        variant, and tests between variants and baselines hold for these runs only.
         """
-        seeds = {entry.name: entry.values(entry.score) for entry in self.variants}
-        reference = self.reference
+        seeds, reference = {entry.name: entry.values(entry.score) for entry in self.variants}, self.reference
         tests = {}
-        for entries in (self.variants, self.baselines):
+        for entries, count in zip((self.variants, self.baselines), self.comparisons, strict=True):
             losses = {entry.name: entry.tested_losses for entry in [reference, *entries]}
-            tests |= compare_to_best(reference.name, losses, self.overlap, seeds)
+            tests |= compare_to_reference(reference.name, losses, self.overlap, seeds, comparisons=count)
         if not self.knows_seeds and not reference.is_baseline:
-            untested = {entry.name for entry in self.variants}
-            tests |= {
-                name: LossDifference(one.mean, math.nan, 0.0)
-                for name, one in tests.items()
-                if name in untested
-            }
+            for name in {entry.name for entry in self.variants} & tests.keys():
+                tests[name] = LossDifference(tests[name].mean, math.nan, 0.0)
         return tests
