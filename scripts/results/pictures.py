@@ -10,7 +10,7 @@ from PIL import Image
 
 from forecast.evaluation.names import LABELS
 from forecast.reports.colours import attention_colour
-from forecast.reports.figures import BASELINE_COLOURS, MODEL_COLOUR, TRUTH_COLOUR, subplots
+from forecast.reports.figures import BASELINE_LINES, MODEL_COLOUR, TRUTH_COLOUR, subplots
 from forecast.system.files import atomic_file
 from results.cells import KINDS
 from results.result import Result, score
@@ -70,7 +70,7 @@ def recall_figure(result: Result) -> Figure:
     figure, axis = subplots(figsize=(8.4, 0.36 * len(bars) + 1.5))
     axis.barh(places, values, color=MODEL_COLOUR)
     style = {"linestyle": "none", "zorder": 3}
-    colour = BASELINE_COLOURS[LABELS["linear"]]
+    colour = BASELINE_LINES[LABELS["linear"]]["color"]
     axis.plot(
         linear, places, marker="D", color=colour, markersize=5, label="linear baseline, same window", **style
     )

@@ -240,7 +240,7 @@ def test_a_comparison_counts_the_windows_of_one_date_once() -> None:
         for name, table in tables.items()
     }
     entries = [Entry(name, [run]) for name, run in runs.items()]
-    task = Task("made", entries, [entries[1]], {}, {})
+    task = Task("made", entries[:1], entries[1:], {}, {})
     assert all(len(entry.tested_losses) == 80 for entry in entries)
     for entry in entries:
         assert entry.tested_losses.mean() == pytest.approx(tables[entry.name]["model_mse"].mean())

@@ -24,6 +24,7 @@ from forecast.cli.main import main_with_run_folder
 from forecast.commands.train import train
 from forecast.data.even_spacing import spread
 from forecast.evaluation.errors import SCORES
+from forecast.reports.colours import attention_colour
 from forecast.runs import sweep
 from forecast.runs.folder import read_config
 from forecast.runs.resume import digest_of, find_finished, find_unfinished, is_finished
@@ -222,7 +223,8 @@ def test_pictures_show_something(run: tuple[Path, str], name: str) -> None:
     image = plt.imread(run[0] / f"{name}.png")[..., :3]
     assert min(image.shape[:2]) > 300
     colours = np.unique((image * 255).astype(int).reshape(-1, 3), axis=0)
-    assert any(np.abs(colours - (0x0B, 0x6E, 0x99)).sum(1) == 0)  # the model's line
+    of_probsparse = [int(attention_colour("probsparse")[i : i + 2], 16) for i in (1, 3, 5)]
+    assert any(np.abs(colours - of_probsparse).sum(1) == 0)  # the model's line
 
 
 def test_the_same_seed_gives_the_same_run_to_the_bit(run: tuple[Path, str], workplace: Path) -> None:
