@@ -25,7 +25,7 @@ def line(costs: dict[int, float]) -> list[Point]:
     return [Point(tokens, cost, cost, cost) for tokens, cost in costs.items()]
 
 
-def compare_lengths(root: Path, lengths: tuple[int, ...], **metrics: str) -> Task:
+def compare_lengths(root: Path, lengths: tuple[int, ...], **metrics: Any) -> Task:
     for kind, cost in COST.items():
         for seq_len in lengths:
             config = configuration(f"attention={kind}", f"seq_len={seq_len}")
