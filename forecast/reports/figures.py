@@ -16,7 +16,7 @@ from forecast.evaluation.names import BASELINES
 from forecast.reports.colours import attention_colour
 from forecast.system.files import atomic_file
 
-MODEL_COLOUR = "#0b6e99"
+MODEL_COLOUR = attention_colour("full")
 BASELINE_LINES = {
     facts.label: {"color": facts.colour, "linestyle": facts.dashes} for facts in BASELINES.values()
 }

@@ -84,15 +84,28 @@ def without_hydra(config: DictConfig) -> DictConfig:
     return copy
 
 
+def variant_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that affect the tested forecasts, by dotted key. A setting that is null counts as absent.
+
+    Paths in the run's own folder are omitted. `config` has plain values with resolved interpolations.
+    """
+    folder = str(config.get("output_dir"))
+    settings = {}
+    for key, value in identity(config, VARIANT_EFFECTS).items():
+        if key == "checkpoint" and value is not None:
+            value = "another run's"  # each seed starts from a checkpoint of its own
+        is_own_path = isinstance(value, str) and value.startswith(f"{folder}/")
+        if value is not None and not is_own_path:
+            settings[key] = value
+    return settings
+
+
 def variant_id(config: Mapping[str, Any]) -> str:
     """Return a hash of the settings that change the forecasts, but for the seed: equal for the seeds of a variant.
 
     It also holds the name of the data file, without its folder. `config` has plain values with resolved interpolations.
     """
-    settings = {key: value for key, value in identity(config, VARIANT_EFFECTS).items() if key != "seed"}
-    settings["checkpoint"] = (
-        settings.get("checkpoint") is not None
-    )  # each seed starts from a checkpoint of its own
+    settings = {key: value for key, value in variant_settings(config).items() if key != "seed"}
     settings["data.path"] = PurePath(str(config["data"].get("path"))).name
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:10]
 

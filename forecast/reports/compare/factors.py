@@ -18,6 +18,7 @@ from forecast.evaluation.significance import (
     diebold_mariano,
     is_deterministic,
 )
+from forecast.reports.compare.answer import milliseconds
 from forecast.reports.compare.grouping import group_by
 from forecast.reports.compare.scores import BEST, EQUAL, ONE_SEED, judge
 from forecast.reports.compare.task import Entry, Task
@@ -101,12 +102,7 @@ class Factor:
 
         It is NaN if a time is unknown or was measured while another compared run ran.
         """
-        entries = [cell.entries[name] for cell in self.cells for name in (level, self.best)]
-        if not all(run.timed_alone for entry in entries for run in entry.runs):
-            return math.nan
-        times = [
-            [cell.entries[name].mean("ms_per_window") for name in (level, self.best)] for cell in self.cells
-        ]
+        times = [[milliseconds(cell.entries[name]) for name in (level, self.best)] for cell in self.cells]
         return float(np.exp(np.mean([math.log(one / best) for one, best in times])))
 
     @cached_property
@@ -142,6 +138,7 @@ class Factor:
             for cell in self.cells
             for name in (level, self.best)
         ]
+        # the mean over the cells gives each of them the weight 1 / cells, and its variance the square of that
         share = sum(1 / len(values) for values in runs if not is_deterministic(values)) / len(self.cells) ** 2
         return add_seed_variance(difference, self.seeds, share)
 

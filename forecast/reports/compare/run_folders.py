@@ -15,9 +15,10 @@ from pyarrow import csv, string
 from pyarrow.csv import ConvertOptions, ReadOptions
 from pyarrow.parquet import ParquetFile
 
-from forecast.reports.compare.run_settings import parse_settings, select_compared
+from forecast.reports.compare.run_settings import parse_settings
 from forecast.runs.summary import job_number, naive_fingerprint, read_run
 from forecast.system.errors import ConfigError
+from forecast.system.identity import variant_settings
 
 TABLES = ("metrics.csv", "errors_by_step.csv", "errors_by_variable.csv", "errors_by_window.parquet")
 DEPTH = 2  # levels searched for runs: a folder of runs and of sweeps
@@ -186,7 +187,7 @@ def read_finished_run(folder: Path) -> FinishedRun:
         Path(str(config["data"].get("path") or config["data"]["name"])).name,
         config.get("checkpoint"),
         state.metrics,
-        select_compared(config),
+        variant_settings(config),
         curves=read_csv(folder / "metrics.csv"),
         steps=read_csv(folder / "errors_by_step.csv"),
         variables=read_csv(folder / "errors_by_variable.csv"),

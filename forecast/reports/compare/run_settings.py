@@ -4,8 +4,6 @@ from typing import Any
 
 import yaml
 
-from forecast.system.identity import VARIANT_EFFECTS, identity
-
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, if installed, is many times faster
 MAX_NESTING = 50  # levels of nested settings
 
@@ -26,19 +24,3 @@ def parse_settings(text: str) -> Any:
             if depth > MAX_NESTING or isinstance(event, yaml.AliasEvent):
                 raise ValueError("config.yaml has YAML aliases or is nested too deep, so no run wrote it")
     return yaml.load(text, LOADER)
-
-
-def select_compared(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that affect the tested forecasts, by dotted key. A setting that is null counts as absent.
-
-    Paths in the run's own folder are omitted.
-    """
-    folder = str(config.get("output_dir"))
-    settings = {}
-    for key, value in identity(config, VARIANT_EFFECTS).items():
-        if key == "checkpoint" and value is not None:
-            value = "another run's"  # each seed starts from a checkpoint of its own
-        is_own_path = isinstance(value, str) and value.startswith(f"{folder}/")
-        if value is not None and not is_own_path:
-            settings[key] = value
-    return settings
