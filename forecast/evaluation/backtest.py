@@ -55,6 +55,11 @@ class Origins:
         """Select origins by their numbers, which ascend."""
         return Origins(self.rows[chosen], self.series[chosen], self.positions[chosen], self.stride)
 
+    def overlap(self, horizon: int) -> int:
+        """The largest number of consecutive dates of origins whose forecasts of `horizon` steps share a step."""
+        dates = np.unique(self.positions)
+        return int((np.searchsorted(dates, dates + horizon) - np.arange(len(dates))).max())
+
     def first_rows(self, n_series: int) -> tuple[PerSeries, PerSeries]:
         """Row of the first origin and number of origins of each series; 0 and 0 for a series without origins."""
         counts = np.bincount(self.series, minlength=n_series)

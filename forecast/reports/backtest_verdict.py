@@ -54,9 +54,7 @@ def compare_with_baseline(found: Backtest) -> Verdict:
     mse = {name: errors.scores()["mse"] for name, errors in found.errors.items()}
     best = min(LABELS, key=lambda name: mse[name])
     change = mse[MODEL] / mse[best] - 1 if mse[best] > 0 else math.nan
-    # origins of several series may start one step apart, whatever the stride
-    stride = 1 if found.panel.has_ids else found.origins.stride
-    overlap = math.ceil(found.truth.shape[1] / stride)
+    overlap = found.origins.overlap(found.truth.shape[1])
     model, baseline = sum_errors(found, MODEL), sum_errors(found, best)
     return Verdict(best, change, diebold_mariano(model, baseline, overlap, comparisons=len(LABELS)))
 

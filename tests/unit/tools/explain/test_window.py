@@ -40,8 +40,8 @@ def test_windows_at_every_step_are_all_windows_of_the_split(data: DataModule, sp
 def test_every_window_is_found_by_the_date_of_its_forecast(data: DataModule) -> None:
     """The first series that has it; a window that is scored has a number."""
     scored = 0
+    candidates = list(by_hand(long_frame(), "test", ["y", "temperature"], ["y"], ["price"]))
     for date in pd.date_range("2024-01-01", "2024-04-01", freq="D"):
-        candidates = by_hand(long_frame(), "test", ["y", "temperature"], ["y"], ["price"])
         found = next((window for window in candidates if window[-1] == date), None)
         if found is None:
             with pytest.raises(ConfigError):
