@@ -7,6 +7,7 @@ change. Imports no torch.
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from hydra import initialize_config_dir, version
@@ -47,13 +48,33 @@ def asks_for_info(arguments: Namespace) -> bool:
 def print_info(config_name: str, arguments: Namespace) -> None:
     """Print what --help, --cfg, --info or another flag of `INFO_FLAGS` asks for."""
     version.setbase(VERSION_BASE)
-    _run_hydra(
-        args=arguments,
-        args_parser=get_args_parser(),
-        task_function=lambda config: None,  # never called
-        config_path=str(CONF),
-        config_name=config_name,
-    )
+    with _one_repository():
+        _run_hydra(
+            args=arguments,
+            args_parser=get_args_parser(),
+            task_function=lambda config: None,  # never called
+            config_path=str(CONF),
+            config_name=config_name,
+        )
+
+
+@contextmanager
+def _one_repository() -> Iterator[None]:
+    """Let Hydra list the options of all groups from one repository; it makes a deep copy for each group."""
+    create = ConfigLoaderImpl._parse_overrides_and_create_caching_repo
+    made: dict[Any, Any] = {}
+
+    def reuse(loader: ConfigLoaderImpl, config_name: str | None, overrides: list[str]) -> Any:
+        key = id(loader), config_name, *overrides
+        if key not in made:
+            made[key] = create(loader, config_name, overrides)
+        return made[key]
+
+    ConfigLoaderImpl._parse_overrides_and_create_caching_repo = reuse  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        ConfigLoaderImpl._parse_overrides_and_create_caching_repo = create
 
 
 # ---- composition
