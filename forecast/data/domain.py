@@ -174,11 +174,10 @@ def _find_outside(panel: Panel, column: int, low: float, high: float, above: flo
     if isinstance(values, StoredValues):
         if not is_outside(np.array([values.minimum[column], values.maximum[column]])).any():
             return None
-        pieces = [slice(part.start, part.stop) for part in values.stretches(range(len(values)))]
-    else:
-        pieces = [slice(0, len(values))]
-    for piece in pieces:
-        found = np.flatnonzero(is_outside(values[piece][:, column]))
-        if len(found):
-            return piece.start + int(found[0])
-    return None
+        for rows in values.pieces(panel.starts, panel.stops):
+            found = rows[is_outside(values[rows][:, column])]
+            if len(found):
+                return int(found[0])
+        return None
+    found = np.flatnonzero(is_outside(values[:, column]))
+    return int(found[0]) if len(found) else None

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Int64
+from jaxtyping import Bool, Float32, Int64
 from torch import Tensor
-from torch.nn import functional as F
 
+from forecast.data.carried_rows import CarriedRows
+from forecast.data.measured import last_measured
 from forecast.data.missing import carry_forward
 from forecast.data.panel import Panel
 from forecast.data.rows import DiskRows, Rows, TensorRows
@@ -33,14 +34,12 @@ class FutureCovariates:
     Attributes:
         past: columns of the rows before a forecast origin.
         ahead: columns of the rows after a forecast origin, as they were known in advance.
-        n_constant_masks: number of masks without columns of their own: they are 1 in every row, and follow the columns.
         known_steps: steps after the origin for which each column is known.
         is_mask: whether a column is a mask.
     """
 
     past: Rows
     ahead: Rows
-    n_constant_masks: int
     known_steps: Int64[Tensor, " columns"]
     is_mask: Bool[Tensor, " columns"]
 
@@ -56,24 +55,18 @@ class FutureCovariates:
         assert panel.future is not None
         limits = [ALL if steps is None else steps for steps in known_steps]
         masked = [i for i, steps in enumerate(limits) if steps < ALL]
-        if isinstance(panel.future, StoredValues):  # no value is missing
-            past: Rows = DiskRows(panel.future, scaler)
-        else:
-            past = _scaled_columns(panel, panel.future, list(range(len(limits))), scaler, masked)
-        ahead = past
-        if panel.as_of:
-            ahead = _scaled_columns(panel, np.asarray(panel.future), panel.ahead_index, scaler, masked)
+        past = _scaled_columns(panel, list(range(len(limits))), scaler, masked)
+        ahead = _scaled_columns(panel, panel.ahead_index, scaler, masked) if panel.as_of else past
         return cls(
             past,
             ahead,
-            len(masked) if panel.is_on_disk else 0,
             torch.tensor([*limits, *(limits[i] for i in masked)]),
             torch.tensor([False] * len(limits) + [True] * len(masked)),
         )
 
     @property
     def n_columns(self) -> int:
-        return self.past.n_columns + self.n_constant_masks
+        return self.past.n_columns
 
     @property
     def depends_on_origin(self) -> bool:
@@ -84,41 +77,32 @@ class FutureCovariates:
         self, first: Int64[Tensor, " batch"], length: int
     ) -> Float32[Tensor, "batch {length} columns"]:
         """Windows of `length` rows before a forecast origin, which begin at these rows."""
-        return F.pad(self.past.windows(first, length), (0, self.n_constant_masks), value=1.0)
+        return self.past.windows(first, length)
 
     def known_windows(
         self, origins: Int64[Tensor, " batch"], length: int
     ) -> Float32[Tensor, "batch {length} columns"]:
         """Windows of `length` rows after these forecast origins, as they are known at the origins."""
-        found = F.pad(self.ahead.windows(origins, length), (0, self.n_constant_masks), value=1.0)
+        found = self.ahead.windows(origins, length)
         if not self.is_mask.any():
             return found
         last = origins[:, None] + self.known_steps.clamp(max=length) - 1
-        repeated = (
-            F.pad(self.ahead[last], (0, self.n_constant_masks))
-            .diagonal(dim1=1, dim2=2)
-            .masked_fill(self.is_mask, 0.0)
-        )
+        repeated = self.ahead[last].diagonal(dim1=1, dim2=2).masked_fill(self.is_mask, 0.0)
         is_known = torch.arange(length, device=origins.device)[:, None] < self.known_steps
         return torch.where(is_known, found, repeated[:, None])
 
     def to(self, device: torch.device | str) -> "FutureCovariates":
         past = self.past.to(device)
         ahead = past if self.ahead is self.past else self.ahead.to(device)
-        return FutureCovariates(
-            past, ahead, self.n_constant_masks, self.known_steps.to(device), self.is_mask.to(device)
-        )
+        return FutureCovariates(past, ahead, self.known_steps.to(device), self.is_mask.to(device))
 
 
-def _scaled_columns(
-    panel: Panel,
-    future: Float[np.ndarray, "rows future"],
-    index: list[int],
-    scaler: Scaler,
-    masked: list[int],
-) -> Rows:
+def _scaled_columns(panel: Panel, index: list[int], scaler: Scaler, masked: list[int]) -> Rows:
     """Scaled columns of the future covariates of a panel, then the masks of some of them."""
-    scaled = scaler.transform_panel(future[:, index], panel.starts, panel.stops)
+    assert panel.future is not None
+    if isinstance(panel.future, StoredValues):
+        return CarriedRows(DiskRows(panel.future.select(index), scaler), panel.starts, masked)
+    scaled = scaler.transform_panel(panel.future[:, index], panel.starts, panel.stops)
     masks = (~scaled[:, masked].isnan()).float()
     return TensorRows(torch.cat([carry_forward(scaled, panel.starts, panel.stops), masks], dim=1))
 
@@ -192,11 +176,18 @@ def check_known_as_trained(
         )
 
 
-def carry_into(panel: Panel, first: Int64[np.ndarray, " chosen"]) -> Panel:
-    """The panel with missing future covariates of the rows `first` replaced by the value before, as in training."""
-    if panel.future is None or panel.is_on_disk or np.isfinite(panel.future).all():
-        return panel
-    carried = carry_forward(torch.from_numpy(panel.future), panel.starts, panel.stops, start=np.nan).numpy()
-    future = np.array(panel.future)
-    future[first] = carried[first]
-    return replace(panel, future=future)
+def carry_into(
+    excerpt: Panel, panel: Panel, chosen: Int64[np.ndarray, " chosen"], first: Int64[np.ndarray, " chosen"]
+) -> Panel:
+    """An excerpt of a panel in which future covariates that its first rows lack have the value before, as in training.
+
+    Args:
+        excerpt: rows of the series `chosen` of `panel`, from the rows `first` on.
+    """
+    if panel.future is None:
+        return excerpt
+    sources = last_measured(panel.future, panel.starts[chosen], first + 1)
+    values = np.diagonal(panel.future[sources.clip(min=0)], axis1=1, axis2=2)
+    future = np.array(excerpt.future)
+    future[excerpt.starts] = np.where(sources < 0, np.nan, values)
+    return replace(excerpt, future=future)

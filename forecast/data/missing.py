@@ -15,7 +15,7 @@ from torch import Tensor
 from forecast.data.columns import by_column
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, ranges, series_slices
-from forecast.data.stored_values import StoredValues
+from forecast.data.stored_values import Values
 from forecast.system.errors import ConfigError
 
 FILLS = ("auto", "linear", "previous", "seasonal", "zero", "none")
@@ -148,11 +148,7 @@ def missing_shares(panel: Panel, read: Sequence[str], targets: Sequence[str]) ->
         read, targets: columns of the panel that a model reads, and those that it forecasts.
     """
     counts = dict(zip(panel.columns, panel.missing.tolist(), strict=True))
-    if isinstance(panel.future, StoredValues):
-        counts |= dict(zip(panel.future_columns, panel.future.missing, strict=True))
-    elif panel.future is not None:
-        missing = np.isnan(panel.future[ranges(panel.starts, panel.ends)]).sum(axis=0)
-        counts |= dict(zip(panel.future_columns, missing.tolist(), strict=True))
+    counts |= dict(zip(panel.future_columns, panel.missing_future.tolist(), strict=True))
     roles = {
         "targets": targets,
         "past covariates": [name for name in read if name not in targets],
@@ -183,9 +179,7 @@ def describe_missing(
     return lines
 
 
-def has_values(
-    values: Float[np.ndarray, "rows columns"] | StoredValues, first: PerSeries, last: PerSeries
-) -> Bool[np.ndarray, " series"]:
+def has_values(values: Values, first: PerSeries, last: PerSeries) -> Bool[np.ndarray, " series"]:
     """Whether a series has a value of every column in the rows first[s] … last[s] − 1."""
     found = np.zeros(len(first), dtype=bool)
     for some in series_slices(last - first):

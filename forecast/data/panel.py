@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 
 from forecast.data.calendars import Calendar
 from forecast.data.row_ranges import PerSeries, ranges, series_slices
-from forecast.data.stored_values import StoredValues
+from forecast.data.stored_values import StoredValues, Values, select_columns
 from forecast.data.time_features import future_dates, season_length
 from forecast.data.utc_offset import UtcOffset
 
@@ -53,7 +53,7 @@ class Panel:
     ends: PerSeries
     stops: PerSeries
     targets: tuple[str, ...]
-    values: Float[np.ndarray, "rows columns"] | StoredValues
+    values: Values
     static: pd.DataFrame
     past_covariates: tuple[str, ...] = ()
     future_covariates: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Panel:
     def of_table(
         cls,
         grid: pd.DatetimeIndex,
-        values: Float[np.ndarray, "rows columns"] | StoredValues,
+        values: Values,
         columns: Sequence[str],
         freq: str,
         *,
@@ -107,12 +107,19 @@ class Panel:
     @cached_property
     def missing(self) -> Int64[np.ndarray, " columns"]:
         """Missing values of each column, before the ends of the series."""
-        if isinstance(self.values, StoredValues):
-            after_end = self.values[int(self.ends[0]) : int(self.stops[0])]
-            return np.array(self.values.missing) - np.isnan(after_end).sum(axis=0)
-        count = np.zeros(len(self.columns), dtype=np.int64)
+        return self._count_missing(self.values)
+
+    @cached_property
+    def missing_future(self) -> Int64[np.ndarray, " future"]:
+        """Missing values of each column of `future`, before the ends of the series."""
+        return np.zeros(0, dtype=np.int64) if self.future is None else self._count_missing(self.future)
+
+    def _count_missing(self, block: Values) -> Int64[np.ndarray, " columns"]:
+        if isinstance(block, StoredValues):
+            return block.count_missing(self.starts, self.ends)
+        count = np.zeros(block.shape[1], dtype=np.int64)
         for some in series_slices(self.lengths):
-            count += np.isnan(self.values[ranges(self.starts[some], self.ends[some])]).sum(axis=0)
+            count += np.isnan(block[ranges(self.starts[some], self.ends[some])]).sum(axis=0)
         return count
 
     @property
@@ -202,12 +209,7 @@ class Panel:
         if index == list(range(len(self.columns))):
             return self
         past = tuple(name for name in names if name in self.past_covariates)
-        values = self.values
-        values = (
-            values.select(index)
-            if isinstance(values, StoredValues)
-            else np.ascontiguousarray(values[:, index])
-        )
+        values = select_columns(self.values, index)
         targets = tuple(name for name in names if name not in past)
         return replace(self, targets=targets, past_covariates=past, values=values)
 

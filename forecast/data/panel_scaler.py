@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from forecast.data.domain import Domain
@@ -15,9 +15,7 @@ from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, RowRanges
 from forecast.data.scaler import Scaler
 from forecast.data.scaling import fit_scaler
-from forecast.data.stored_values import StoredValues
-
-Values = Float[np.ndarray, "rows columns"] | StoredValues
+from forecast.data.stored_values import Values, select_columns
 
 
 def find_places(panel: Panel, state: dict[str, Any]) -> PerSeries:
@@ -89,7 +87,7 @@ class PanelScaling:
             return
         index = [i for i, name in enumerate(columns) if name not in self.indicators]
         if len(index) < len(columns):
-            values = values.select(index) if isinstance(values, StoredValues) else values[:, index]
+            values = select_columns(values, index)
             columns, others = tuple(columns[i] for i in index), None if others is None else others[:, index]
         fitted = fit_scaler(
             values, columns, self.rows.first[series], self.rows.last[series],

@@ -29,8 +29,20 @@ def ranges(starts: PerSeries, stops: PerSeries) -> Int64[np.ndarray, " rows"]:
 
 def series_slices(lengths: PerSeries, rows: int = ROWS_AT_ONCE) -> Iterator[slice]:
     """Slices of the series that have about `rows` rows each; a longer series is a slice of its own."""
-    number = lengths.cumsum() // rows
-    borders = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(lengths)]
+    number, is_long = lengths.cumsum() // rows, lengths >= rows
+    is_border = (np.diff(number) > 0) | is_long[1:] | is_long[:-1]
+    borders = [0, *(np.flatnonzero(is_border) + 1).tolist(), len(lengths)]
     for first, last in pairwise(borders):
         if last > first:
             yield slice(first, last)
+
+
+def pieces(first: PerSeries, last: PerSeries, rows: int) -> Iterator[Int64[np.ndarray, " rows"]]:
+    """The numbers first[s] … last[s] − 1 of every s, about `rows` at a time, which may be a part of a long series."""
+    for some in series_slices(last - first, rows):
+        if some.stop - some.start > 1:
+            yield ranges(first[some], last[some])
+        else:
+            begin, end = int(first[some.start]), int(last[some.start])
+            for at in range(begin, end, rows):
+                yield np.arange(at, min(at + rows, end))

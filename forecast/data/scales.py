@@ -12,10 +12,11 @@ from forecast.data.future_covariates import check_known_as_trained, resolve_know
 from forecast.data.missing import has_values
 from forecast.data.options import ScalingOptions
 from forecast.data.panel import Panel
-from forecast.data.panel_scaler import PanelScaling, Values, find_places
+from forecast.data.panel_scaler import PanelScaling, find_places
 from forecast.data.row_ranges import PerSeries, RowRanges
 from forecast.data.scaler import Scaler
 from forecast.data.static_features import Encoding, fit_static
+from forecast.data.stored_values import Values, select_columns
 
 
 @dataclass(frozen=True)
@@ -107,4 +108,4 @@ def _measured_future(panel: Panel) -> Values:
     """The future covariates as they were measured."""
     if panel.future is None:
         return np.empty((len(panel.values), 0))
-    return panel.future[:, : len(panel.future_covariates)] if panel.as_of else panel.future
+    return select_columns(panel.future, range(len(panel.future_covariates)))

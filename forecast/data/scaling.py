@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data import transforms
 from forecast.data.domain import Domain
 from forecast.data.row_ranges import PerSeries, ranges, series_slices
 from forecast.data.scaler import Scaler
-from forecast.data.stored_values import StoredValues
+from forecast.data.stored_values import StoredValues, Values
 from forecast.system.errors import ConfigError, DataError
 
 SCALERS = ("standard", "minmax", "robust", "none")
@@ -25,7 +25,7 @@ PerColumn = Float64[np.ndarray, " columns"]
 
 
 def fit_scaler(
-    values: Float[np.ndarray, "rows columns"] | StoredValues,
+    values: Values,
     columns: Sequence[str],
     first: PerSeries,
     last: PerSeries,
@@ -61,7 +61,7 @@ def fit_scaler(
     if kind == "none" or not columns:
         return found
     if isinstance(values, StoredValues):
-        center, scale = _fit_stored(kind, values, range(int(first[0]), int(last[0])), columns, found)
+        center, scale = _fit_stored(kind, values, first, last, columns, found)
     elif by == "all" or (len(first) == 1 and others is None):
         series = np.repeat(np.arange(len(first)), last - first)
         center, scale = _fit_rows(kind, found.apply_transforms(values[ranges(first, last)], series), columns)
@@ -73,7 +73,7 @@ def fit_scaler(
 
 def _fit_transforms(
     by: str,
-    values: Float[np.ndarray, "rows columns"] | StoredValues,
+    values: Values,
     first: PerSeries,
     last: PerSeries,
     domain: Domain,
@@ -99,12 +99,7 @@ def _fit_rows(
 
     For one long series this is several times faster than `_series_statistics`.
     """
-    empty = np.isnan(values).all(axis=0)
-    if empty.any():
-        raise DataError(
-            f"no value of {columns[int(empty.argmax())]} in the training rows: leave the column out, or "
-            "give another data.split"
-        )
+    _refuse_empty(np.asarray(np.isnan(values).all(axis=0)), columns)
     values = values.astype(np.float64)
     lowest, highest = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     if kind == "minmax":
@@ -121,6 +116,15 @@ def _fit_rows(
     return center, np.where(constant, 1.0, scale)
 
 
+def _refuse_empty(empty: Bool[np.ndarray, " columns"], columns: Sequence[str]) -> None:
+    """Raise DataError for the first of the columns that are empty in the training rows."""
+    if empty.any():
+        raise DataError(
+            f"no value of {columns[int(empty.argmax())]} in the training rows: leave the column out, or "
+            "give another data.split"
+        )
+
+
 def _standard_deviation(
     mean: Float64[np.ndarray, "*shape"],
     variance: Float64[np.ndarray, "*shape"],
@@ -132,20 +136,26 @@ def _standard_deviation(
 
 
 def _fit_stored(
-    kind: str, values: StoredValues, rows: range, columns: Sequence[str], transformed: Scaler
+    kind: str,
+    values: StoredValues,
+    first: PerSeries,
+    last: PerSeries,
+    columns: Sequence[str],
+    transformed: Scaler,
 ) -> tuple[PerColumn, PerColumn]:
     """Center and scale of each column from rows on disk, of which a block is in memory at a time."""
     if kind == "robust":
-        sample = values[rows.start : rows.stop : -(-len(rows) // QUARTILE_ROWS)]
+        sample = values[int(first[0]) : int(last[0]) : -(-int(last[0] - first[0]) // QUARTILE_ROWS)]
         return _fit_rows(kind, transformed.apply_transforms(sample, np.zeros(len(sample), int)), columns)
     found = _RunningStatistics(len(columns))
-    for stretch in values.stretches(rows):
-        block = values[stretch.start : stretch.stop]
+    for rows in values.pieces(first, last):
+        block = values[rows]
         if np.isinf(block).any() or (np.isnan(block) & (np.array(values.missing) == 0)).any():
             raise DataError(
                 f"{values.file.parent}: a number is not finite: the store is damaged; convert again"
             )
         found.add(transformed.apply_transforms(block, np.zeros(len(block), int)))
+    _refuse_empty(found.count == 0, columns)
     constant = found.lowest == found.highest
     _warn_of_constant_columns(constant, columns)
     if kind == "standard":

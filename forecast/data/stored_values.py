@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int64
+
+from forecast.data.row_ranges import PerSeries, pieces
 
 BYTES_AT_ONCE = 1 << 23
 """Bytes read at a time where all rows are read."""
@@ -56,6 +58,24 @@ class StoredValues:
         names = ("index", "minimum", "maximum", "missing")
         return replace(self, **{name: tuple(getattr(self, name)[i] for i in index) for name in names})
 
+    def count_missing(self, first: PerSeries, last: PerSeries) -> Int64[np.ndarray, " columns"]:
+        """Missing values of each column in the rows first[s] … last[s] − 1 of each series.
+
+        Where any value is missing, these rows or all others are read, whichever are fewer.
+        """
+        in_all = np.array(self.missing, dtype=np.int64)
+        if not in_all.any():
+            return in_all
+        if 2 * (last - first).sum() < len(self):
+            return self._count_missing(first, last)
+        return in_all - self._count_missing(np.append(0, last), np.append(first, len(self)))
+
+    def _count_missing(self, first: PerSeries, last: PerSeries) -> Int64[np.ndarray, " columns"]:
+        count = np.zeros(len(self.index), dtype=np.int64)
+        for rows in self.pieces(first, last):
+            count += np.isnan(self[rows]).sum(axis=0)
+        return count
+
     def remapped_for_random_access(self) -> Float[np.ndarray, "rows all_columns"]:
         """Another map of the file, for single windows: the system reads nothing ahead."""
         offset = self.file.stat().st_size - self.mapped.nbytes
@@ -64,8 +84,21 @@ class StoredValues:
             mapped.base.madvise(mmap.MADV_RANDOM)  # type: ignore[union-attr]
         return np.asarray(mapped)
 
-    def stretches(self, rows: range) -> Iterator[range]:
-        """These rows in ranges of about `BYTES_AT_ONCE` bytes."""
-        step = max(1, BYTES_AT_ONCE // (self.mapped.itemsize * self.mapped.shape[1]))
-        for first in range(rows.start, rows.stop, step):
-            yield range(first, min(first + step, rows.stop))
+    @property
+    def rows_at_once(self) -> int:
+        """Rows of about `BYTES_AT_ONCE` bytes."""
+        return max(1, BYTES_AT_ONCE // (self.mapped.itemsize * self.mapped.shape[1]))
+
+    def pieces(self, first: PerSeries, last: PerSeries) -> Iterator[Int64[np.ndarray, " rows"]]:
+        """The numbers of the rows first[s] … last[s] − 1 of each series, about `BYTES_AT_ONCE` bytes at a time."""
+        return pieces(first, last, self.rows_at_once)
+
+
+Values = Float[np.ndarray, "_rows _columns"] | StoredValues
+
+
+def select_columns(values: Values, index: Sequence[int]) -> Values:
+    """Some columns of values in memory, as a view where all are chosen in order, or on disk."""
+    if list(index) == list(range(values.shape[1])):
+        return values
+    return values.select(index) if isinstance(values, StoredValues) else values[:, list(index)]

@@ -125,7 +125,7 @@ def take_excerpt(
     first = np.where(is_known, np.maximum(panel.starts[chosen], rows - history), panel.starts[chosen])
     stops = np.minimum(panel.stops[chosen], rows + n_steps)
     ends = np.minimum(panel.ends[chosen], stops)
-    excerpt = carry_into(panel, first).take_rows(chosen, first, stops, ends)
+    excerpt = carry_into(panel.take_rows(chosen, first, stops, ends), panel, chosen, first)
     excerpt = add_rows_after_ends(excerpt.with_dates_after_ends(n_steps), n_steps)
     if ahead is not None:
         excerpt = take_future_from(excerpt, ahead)

@@ -33,7 +33,8 @@ def read_ahead(model: TrainedModel, path: str, given: Mapping[str, Any]) -> Pane
     """
     keys = (*ReadOptions.option_names(), "date_column")
     options = {key: given[key] for key in keys if given.get(key) is not None}
-    columns = model.data_state["future_covariates"]
+    as_of = model.data_state.get("as_of", {})
+    columns = [as_of.get(name, name) for name in model.data_state["future_covariates"]]
     with known_columns(model.path, model.data_state):
         panel = read_table(path, **{"freq": model.freq, **options, "columns": columns})
     return panel.at_utc_offset(utc_offset_of(model.data_state))
@@ -44,8 +45,8 @@ def take_future_from(excerpt: Panel, ahead: Panel) -> Panel:
     rows = np.arange(excerpt.ends[0], excerpt.stops[0])
     places = ahead.grid.get_indexer(excerpt.dates(rows))
     is_there = places >= 0
-    future = np.array(excerpt.future)
-    columns = [ahead.columns.index(name) for name in excerpt.future_columns]
-    given, known = np.asarray(ahead.values)[places[is_there]][:, columns], future[rows[is_there]]
-    future[rows[is_there]] = np.where(np.isnan(known), given, known)
+    future, cells = np.array(excerpt.future), np.ix_(rows[is_there], excerpt.ahead_index)
+    columns = [ahead.columns.index(excerpt.future_columns[column]) for column in excerpt.ahead_index]
+    given, known = np.asarray(ahead.values)[places[is_there]][:, columns], future[cells]
+    future[cells] = np.where(np.isnan(known), given, known)
     return replace(excerpt, future=future)

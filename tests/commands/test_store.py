@@ -118,3 +118,45 @@ def test_future_covariates_of_a_store_come_from_a_file(tmp_path: Path, monkeypat
     capsys.readouterr()
     assert answer(monkeypatch, "predict", tmp_path, *base, "future=ahead.csv") == 2
     assert f"temperature is not known for {whole['date'][292]}" in capsys.readouterr().err
+
+
+def test_forecasts_of_covariates_and_their_missing_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run with `data.as_of`, its scores and its forecasts, from a store and from its file."""
+    frame = pd.read_csv(workplace(tmp_path) / "load.csv")
+    random = np.random.default_rng(0)
+    frame = frame.assign(told=frame["temperature"] + random.normal(size=len(frame)))
+    frame[["temperature", "told"]] = frame[["temperature", "told"]].mask(random.random((len(frame), 2)) < 0.2)
+    frame["told"] = frame["told"].where(frame.index < len(frame) - 9, frame.index)
+    frame.assign(load=frame["load"].mask(frame.index >= 290)).to_csv(tmp_path / "a.csv", index=False)
+    ahead = frame.loc[290:, ["date", "told"]]
+    ahead.assign(told=ahead["told"] + 9).to_csv(tmp_path / "ahead.csv", index=False)
+    frame[:290].to_csv(tmp_path / "past.csv", index=False)
+    for name in ("a", "past"):
+        assert answer(monkeypatch, "convert", tmp_path, f"data.path={name}.csv") == 0
+    roles = ("data.columns=[load]", "data.future_covariates=[temperature]", "data.as_of={temperature: told}")
+    scores, forecasts, told = [], [], []
+    for data in ("csv", "store"):
+        given = (
+            f"data={data}",
+            f"data.path=a.{data}",
+            *roles,
+            "attention=full",
+            "logger=[]",
+            "data.known_steps=4",
+        )
+        assert train_here(monkeypatch, tmp_path, *given, "trainer.max_epochs=1", f"output_root={data}") == 0
+        run = only(tmp_path, f"{data}/*")
+        scores.append(numbers(json.loads((run / "metrics.json").read_text())))
+        base = (f"checkpoint={only(tmp_path, 'csv/*')}", "levels=[80]", "overwrite=true")
+        assert answer(monkeypatch, "predict", tmp_path, *base, f"data.path=a.{data}") == 0
+        forecasts.append(pd.read_csv(tmp_path / "forecast.csv", index_col="date"))
+        assert (
+            answer(monkeypatch, "predict", tmp_path, *base, f"data.path=past.{data}", "future=ahead.csv") == 0
+        )
+        told.append(pd.read_csv(tmp_path / "forecast.csv", index_col="date"))
+    assert scores[1] == pytest.approx(scores[0], rel=1e-3, abs=1e-4)
+    pd.testing.assert_frame_equal(*forecasts, rtol=0, atol=1e-3)
+    pd.testing.assert_frame_equal(*told, rtol=0, atol=1e-3)
+    assert not np.allclose(told[0]["load"], forecasts[0]["load"])

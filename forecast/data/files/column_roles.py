@@ -118,6 +118,19 @@ class ColumnRoles:
         return DataError(problem, f" (data.{next(key for key, names in keys.items() if name in names)})")
 
 
+def check_as_of(as_of: Mapping[str, str] | None, future_covariates: Sequence[str]) -> dict[str, str]:
+    """The pairs of columns of `data.as_of`. Raises ConfigError unless it maps future covariates to columns."""
+    pairs = {} if as_of is None else as_of
+    if not isinstance(pairs, Mapping):
+        raise ConfigError(
+            f"data.as_of={pairs}: write pairs of columns, as in data.as_of={{temperature: temperature_forecast}}"
+        )
+    for name in pairs:
+        if name not in map(str, future_covariates):
+            raise ConfigError(f"data.as_of names {name}: add it to data.future_covariates")
+    return {str(name): str(column) for name, column in pairs.items()}
+
+
 def _hint(name: str, present: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, present, n=1)
     meant = f"; did you mean {quote(near[0])}?" if near else ""

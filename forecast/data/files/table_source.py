@@ -12,7 +12,7 @@ import pandas as pd
 from forecast.data.calendars import CalendarSetting
 from forecast.data.files.align import align
 from forecast.data.files.cells import date_name
-from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.column_roles import ColumnRoles, check_as_of
 from forecast.data.files.grid import Spacing
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
@@ -82,7 +82,7 @@ class TableSource:
             if self.target is None:
                 raise ConfigError("data.target=null: name the column to forecast, or several (data.columns)")
             targets = [self.target]
-        as_of = self._check_as_of()
+        as_of = check_as_of(self.as_of, self.future_covariates)
         self.roles = ColumnRoles(
             self.id_column,
             date_name(self.date_column),
@@ -113,18 +113,6 @@ class TableSource:
         other = copy.copy(self)
         other.roles = replace(self.roles, optional=columns)
         return other
-
-    def _check_as_of(self) -> dict[str, str]:
-        """Raises ConfigError unless `as_of` maps future covariates to columns."""
-        as_of = {} if self.as_of is None else self.as_of
-        if not isinstance(as_of, Mapping):
-            raise ConfigError(
-                f"data.as_of={as_of}: write pairs of columns, as in data.as_of={{temperature: temperature_forecast}}"
-            )
-        for name in as_of:
-            if name not in map(str, self.future_covariates):
-                raise ConfigError(f"data.as_of names {name}: add it to data.future_covariates")
-        return {str(name): str(column) for name, column in as_of.items()}
 
     def _static_in_table(self) -> tuple[str, ...]:
         return tuple(map(str, self.static_covariates))

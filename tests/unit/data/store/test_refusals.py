@@ -149,9 +149,11 @@ REFUSED = [
     option("column 'load' is named twice (data.id_column, date_column, columns, past_covariates, future_covariates, as_of, static_covariates, drop): give it one role", columns=["load", "load"]),
     option("column 'wind' is named twice (data.id_column, date_column, columns, past_covariates, future_covariates, as_of, static_covariates, drop): give it one role", past_covariates=["wind"], future_covariates=["wind"]),
     option("a.store: no column 'snow'; there are 'load', 'price', 'wind' (data.future_covariates)", DataError, future_covariates=["snow"]),
+    option("a.store: no column 'snow'; there are 'load', 'price', 'wind' (data.as_of)", DataError, columns=["load"], future_covariates=["wind"], as_of={"wind": "snow"}),
+    option("data.as_of names price: add it to data.future_covariates", future_covariates=["wind"], as_of={"price": "load"}),
+    columns("a future covariate that begins after the training rows", "no value of price in the training rows: leave the column out, or give another data.split", DataError, {"future_covariates": ["price"]}, price=[*[np.nan] * 400, *[1.0] * 100]),
     option("data.eval_stride=0 must be a whole number of at least 1", eval_stride=0),
     option("mine: the val split needs 60 rows (seq_len=20, pred_len=60), and there are 50: give more rows, shorter windows or another data.split", DataError, pred_len=60),
-    columns("a missing value of a future covariate", "a.store: future covariate 'price' has 1 missing value, and a store needs every value: fill them in the file, or name the column in data.past_covariates", DataError, {"future_covariates": ["price"]}, price=[1.0, np.nan, *[2.0] * 498]),
     columns("too large for float32", "a.store: column 'price' has numbers too large for float32 once scaled: rescale it", DataError, {"scaler": "none"}, price=1e200),
     *(columns(f"a constant column, {kind}", "constant in the training rows, so scaled by 1: wind", UserWarning, {"scaler": kind}, wind=3.0) for kind in ("standard", "minmax", "robust")),
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecast.data import DataModule, csv_data, read_table, store_data
+from forecast.data.future_covariates import carry_into
 from forecast.data.store.format import PARTS, check_fits_memory, is_store, open_store
 from forecast.data.stored_values import StoredValues
 from forecast.data.window_starts import spread_stride
@@ -111,6 +112,54 @@ def test_rows_after_the_last_target_give_future_covariates(tmp_path: Path) -> No
     assert torch.equal(
         other.windows["test"].gather(last).future_time, disk.windows["test"].gather(last).future_time
     )
+
+
+@pytest.mark.parametrize("block", [8, 1024])
+@pytest.mark.parametrize("known", [None, 2, {"price": 4}])
+@pytest.mark.parametrize("as_of", [None, {"price": "told"}])
+def test_future_covariates_with_missing_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_of: dict | None, known: int | dict | None, block: int
+) -> None:
+    """A missing value is the one before it, also where that lies before the window, or outside the block of the row."""
+    monkeypatch.setattr("forecast.data.carried_rows.BLOCK_ROWS", block)
+    monkeypatch.setattr("forecast.data.measured._FEWEST", 2)
+    random, frame = (
+        np.random.default_rng(3),
+        numbers(500).assign(told=np.random.default_rng(4).normal(size=500)),
+    )
+    frame[["price", "told"]] = frame[["price", "told"]].mask(random.random((500, 2)) < 0.3)
+    for column, empty in {
+        "price": [*range(20), *range(405, 470)],
+        "told": range(300, 440),
+        "load": range(497, 500),
+    }.items():
+        frame.loc[list(empty), column] = np.nan
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    store = write_store(tmp_path / "a.store", read_table(tmp_path / "a.csv"))
+    roles = {
+        "columns": ["load"],
+        "future_covariates": ["price", "wind"],
+        "as_of": as_of,
+        "known_steps": known,
+    }
+    memory, disk = both(tmp_path / "a.csv", store, **roles)
+    assert disk.panel.missing_future.tolist() == memory.panel.missing_future.tolist()
+    assert disk.panel.missing_future[0] > 100
+    assert disk.scaled.time.n_features == memory.scaled.time.n_features
+    disk.load_state_dict(memory.state_dict())
+    for split, windows in memory.windows.items():
+        index = torch.randperm(len(windows))
+        for mine, its in zip(disk.windows[split].gather(index), windows.gather(index), strict=True):
+            assert torch.equal(mine, its)
+    first, stop = np.array([450]), np.array([480])
+    parts = [
+        carry_into(panel.take_rows(np.array([0]), first, stop, stop), panel, np.array([0]), first)
+        for panel in (memory.panel, disk.panel)
+    ]
+    assert parts[0].future is not None
+    assert parts[1].future is not None
+    np.testing.assert_array_equal(parts[1].future, parts[0].future)
+    assert parts[0].future[0, 0] == frame["price"].ffill()[450]
 
 
 def test_rows_are_read_where_they_are_indexed(file: Path, store: Path):
