@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecast.data.panel import TABLE_ID
 from forecast.data.panel_labels import series_entry
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.gaps import Gaps
@@ -57,7 +56,7 @@ def gaps_to_dict(gaps: Gaps) -> dict[str, Any]:
     places = [[place.series, place.column, place.date] for place in gaps.places]
     content = to_dict(gaps)
     del content["by_series"]
-    return content | {"places": [[part for part in place if part != TABLE_ID] for place in places]}
+    return content | {"places": [[part for part in place if part] for place in places]}
 
 
 def part_to_dict(part: SplitPart, seq_len: int, pred_len: int) -> dict[str, Any]:
@@ -70,10 +69,8 @@ def part_to_dict(part: SplitPart, seq_len: int, pred_len: int) -> dict[str, Any]
 
 
 def to_dict(value: Any) -> dict[str, Any]:
-    """Convert a dataclass to a dictionary. The id of the single series of a table is left out."""
-    return asdict(
-        value, dict_factory=lambda items: {k: v for k, v in items if (k, v) != ("series", TABLE_ID)}
-    )
+    """Convert a dataclass to a dictionary. The empty id of the single series of a table is left out."""
+    return asdict(value, dict_factory=lambda items: {k: v for k, v in items if (k, v) != ("series", "")})
 
 
 def to_plain(value: Any) -> Any:

@@ -17,7 +17,7 @@ MAX_NAMED = 3
 class Stretch:
     """Consecutive missing rows of one series; `first` and `last` are missing too."""
 
-    series: str  # TABLE_ID if the source has no ids
+    series: str  # empty if the source has no ids
     first: pd.Timestamp
     last: pd.Timestamp
     rows: int

@@ -24,7 +24,7 @@ MIN_NUMBERS = 50
 class Suspect:
     """A number that is probably an error; all numbers of its series that are not lie from `low` to `high`."""
 
-    series: str  # TABLE_ID if the source has no ids
+    series: str  # empty if the source has no ids
     date: pd.Timestamp
     value: float
     low: float
