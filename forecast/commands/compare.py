@@ -59,8 +59,8 @@ def compare(config: DictConfig) -> None:
     contents = [
         render_page(str(config.title), tasks, excluded, factor),
         format_csv(tasks),
-        format_markdown(tasks),
-        format_latex(tasks),
+        format_markdown(tasks, factor),
+        format_latex(tasks, factor),
     ]
     with ExitStack() as files:
         for path, content in zip(paths, contents, strict=True):

@@ -99,7 +99,7 @@ def test_either_all_files_are_written_or_none(
         "by": "attention",
     }
     with monkeypatch.context() as patch:
-        patch.setattr(command, "format_latex", lambda tasks: "\udc00")  # not encodable: the last file fails
+        patch.setattr(command, "format_latex", lambda *given: "\udc00")  # not encodable: the last file fails
         with pytest.raises(UnicodeEncodeError):
             command.compare(OmegaConf.create(config))
     assert files(tmp_path) == []

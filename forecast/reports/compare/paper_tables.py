@@ -1,9 +1,11 @@
-"""Short tables of a comparison in Markdown and LaTeX, for papers and READMEs."""
+"""Short tables of a comparison and of its factor in Markdown and LaTeX, for papers and READMEs."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from forecast.reports.compare.answer import answer
+from forecast.reports.compare.factor_table import describe_factor, make_factor_table
+from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.number_format import MISSING, format_number
 from forecast.reports.compare.scores import (
     COSTS,
@@ -65,12 +67,11 @@ def count_seeds(entry: Entry) -> str:
     return MISSING if entry.is_baseline else str(len(entry.runs))
 
 
-def format_markdown(tasks: Iterable[Task]) -> str:
-    """Return one Markdown section with a table per task."""
-    parts = []
+def format_markdown(tasks: Iterable[Task], factor: Factor | None = None) -> str:
+    """Return a Markdown section with a table for the factor, if there is one, and for each task."""
+    parts = [format_markdown_factor(factor)] if factor else []
     for task in tasks:
-        headings = list(map(escape_markdown, make_headings(task)))
-        table = [f"| {' | '.join(headings)} |", "| --- " + "| ---: " * (len(headings) - 1) + "|"]
+        rows = []
         for entry, found in make_cells(task):
             name = escape_markdown(entry.name)
             cells = [f"**{text}**" if is_best else text for text, is_best in found]
@@ -78,38 +79,74 @@ def format_markdown(tasks: Iterable[Task]) -> str:
                 name = f"*{name}*"
             if is_not_significant(task, entry):
                 cells[0] += " †"
-            table.append(f"| {' | '.join([name, count_seeds(entry), *cells])} |".replace("| < 0", "| &lt; 0"))
+            rows.append([name, count_seeds(entry), *cells])
         note = make_note(task, "†", "%", escape_markdown)
         first = [escape_markdown(sentence), ""] if (sentence := answer(task)) else []
+        table = make_markdown_table(make_headings(task), rows)
         parts.append("\n".join([f"## {escape_markdown(task.title)}", "", *first, *table, "", note]))
     return "\n\n".join(parts) + "\n"
 
 
-def format_latex(tasks: Iterable[Task]) -> str:
-    """Return one LaTeX table per task, with the rules of the package booktabs."""
+def format_markdown_factor(factor: Factor) -> str:
+    """Return a Markdown section on a factor: the sentences of the page and its table."""
+    table = make_factor_table(factor)
+    rows = [[escape_markdown(cell.text) for cell in cells] for _, cells in table.rows]
+    rows[0][0] = f"**{rows[0][0]}**"  # the best value
+    sentences = escape_markdown(" ".join(describe_factor(factor)))
+    lines = make_markdown_table([column.heading for column in table.columns], rows)
+    return "\n".join([f"## {escape_markdown(table.caption)}", "", sentences, "", *lines])
+
+
+def make_markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table from headings in plain text and rows in Markdown."""
+    lines = [
+        f"| {' | '.join(map(escape_markdown, headings))} |",
+        "| --- " + "| ---: " * (len(headings) - 1) + "|",
+    ]
+    return lines + [f"| {' | '.join(row)} |".replace("| < 0", "| &lt; 0") for row in rows]
+
+
+def format_latex(tasks: Iterable[Task], factor: Factor | None = None) -> str:
+    """Return a LaTeX table for the factor, if there is one, and for each task, with rules of the package booktabs."""
     parts = [r"% Needs \usepackage{booktabs}"]
+    if factor:
+        parts.append(format_latex_factor(factor))
     for task in tasks:
         note = make_note(task, r"$^\dagger$", r"\%", escape_latex)
-        headings = make_headings(task)
         caption = [f"{escape_latex(task.title)}.", escape_latex(answer(task)), note]
-        lines = [
-            r"\begin{table}",
-            r"  \centering",
-            rf"  \caption{{{' '.join(filter(None, caption))}}}",
-            rf"  \begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
-            r"    \toprule",
-            f"    {' & '.join(map(escape_latex, headings))} \\\\",
-            r"    \midrule",
-            *(format_latex_row(task, entry, cells) for entry, cells in make_cells(task)),
-            r"    \bottomrule",
-            r"  \end{tabular}",
-            r"\end{table}",
-        ]
-        parts.append("\n".join(lines))
+        rows = (format_latex_row(task, entry, cells) for entry, cells in make_cells(task))
+        parts.append(make_latex_table(" ".join(filter(None, caption)), make_headings(task), rows))
     return "\n\n".join(parts) + "\n"
 
 
-def format_latex_row(task: Task, entry: Entry, found: list[tuple[str, bool]]) -> str:
+def format_latex_factor(factor: Factor) -> str:
+    """Return a LaTeX table on a factor, with the sentences of the page as its caption."""
+    table = make_factor_table(factor)
+    rows = [[escape_latex(cell.text) for cell in cells] for _, cells in table.rows]
+    rows[0][0] = rf"\textbf{{{rows[0][0]}}}"  # the best value
+    caption = escape_latex(" ".join(describe_factor(factor)))
+    return make_latex_table(caption, [column.heading for column in table.columns], rows)
+
+
+def make_latex_table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table from headings in plain text, and a caption and rows in LaTeX."""
+    lines = [
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{caption}}}",
+        rf"  \begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
+        r"    \toprule",
+        f"    {' & '.join(map(escape_latex, headings))} \\\\",
+        r"    \midrule",
+        *(f"    {' & '.join(row)} \\\\" for row in rows),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines)
+
+
+def format_latex_row(task: Task, entry: Entry, found: list[tuple[str, bool]]) -> list[str]:
     name = escape_latex(entry.name)
     cells = [
         rf"\textbf{{{escape_latex(text)}}}" if is_best else escape_latex(text) for text, is_best in found
@@ -118,7 +155,7 @@ def format_latex_row(task: Task, entry: Entry, found: list[tuple[str, bool]]) ->
         name = rf"\textit{{{name}}}"
     if is_not_significant(task, entry):
         cells[0] += r"$^\dagger$"
-    return f"    {' & '.join([name, escape_latex(count_seeds(entry)), *cells])} \\\\"
+    return [name, escape_latex(count_seeds(entry)), *cells]
 
 
 def escape_markdown(text: str) -> str:
@@ -128,7 +165,8 @@ def escape_markdown(text: str) -> str:
 
 LATEX_ESCAPES = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$",
-    "|": "$|$", "±": r"$\pm$", "−": "$-$", "–": "--", "·": r"$\cdot$", **{c: f"\\{c}" for c in "&%$#_{}"},
+    "|": "$|$", "±": r"$\pm$", "×": r"$\times$", "−": "$-$", "–": "--", "·": r"$\cdot$",
+    **{c: f"\\{c}" for c in "&%$#_{}"},
 }  # fmt: skip
 
 

@@ -13,6 +13,12 @@ from forecast.evaluation.significance import diebold_mariano
 from forecast.reports.compare.factor_table import describe_factor, make_factor_table
 from forecast.reports.compare.factors import Factor, find_factor
 from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.paper_tables import (
+    escape_latex,
+    escape_markdown,
+    format_latex,
+    format_markdown,
+)
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from forecast.reports.compare.scores import BEST, EQUAL, NOT_SIGNIFICANT, ONE_SEED
 from forecast.reports.compare.terminal_tables import LEFT_OUT_OF_FACTOR, make_factor_rows, make_fitting_table
@@ -199,3 +205,21 @@ def test_a_narrow_terminal_leaves_out_columns(tmp_path: Path) -> None:
     headings = [column.header for column in table.columns]
     assert headings[:4] == ["attention", "verdict", "vs best", "95 % interval"]
     assert "average rank" not in headings
+
+
+def test_the_tables_for_papers_have_the_factor_as_the_page_has_it(tmp_path: Path) -> None:
+    make_grid(tmp_path, {"full": 0.40, "linear": 0.44}, {16: 1.0, 32: 0.9}, (24,))
+    factor = make_factor(tmp_path)
+    assert factor is not None
+    table = make_factor_table(factor)
+    markdown, latex = format_markdown([], factor), format_latex([], factor)
+    for _, cells in table.rows:
+        texts = [cell.text for cell in cells]
+        row = [escape_markdown(text) for text in texts]
+        assert (
+            f"| {' | '.join([f'**{row[0]}**' if row[0] == factor.best else row[0], *row[1:]])} |" in markdown
+        )
+        assert " & ".join(map(escape_latex, texts[1:])) + r" \\" in latex
+    for sentence in describe_factor(factor):
+        assert escape_markdown(sentence) in markdown
+        assert escape_latex(sentence) in latex
