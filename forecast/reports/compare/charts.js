@@ -148,14 +148,16 @@ const charts = {
     }];
   },
 
-  cost(task, choice) {
+  cost(task, choice, width) {
     const cost = task.costs[Number(choice.cost)];
     const { colours, soft } = palette();
     const variants = shownOf(task).filter((entry) => !entry.baseline);
     const at = (entry) => [cost.values[entry.number], mean(entry.errors)];
+    const shown = variants.map((entry) => at(entry)[0]);
+    const middle = Math.sqrt(Math.min(...shown) * Math.max(...shown)); // of a logarithmic axis
     const points = variants.map((entry) => ({
-      type: "scatter", mode: variants.length > 4 && !cost.front.includes(entry.number) ? "markers" : "markers+text", x: [at(entry)[0]], y: [at(entry)[1]],
-      name: shortened(entry.name, 40), text: [shortened(entry.name, 16)], textposition: "top center",
+      type: "scatter", mode: variants.length > 4 ? "markers" : "markers+text", x: [at(entry)[0]], y: [at(entry)[1]],
+      name: shortened(entry.name, 40), text: [shortened(entry.name, width < 450 ? 16 : 32)], textposition: at(entry)[0] > middle ? "top left" : "top right",
       textfont: { size: 11 }, hoverlabel: { namelength: -1 }, hovertemplate: `%{x}, ${task.score} %{y}`, cliponaxis: false,
       marker: { size: 12, color: entry.style(colours).colour, symbol: entry.style(colours).symbol },
     }));
