@@ -45,7 +45,7 @@ def test_the_test_again_gives_the_runs_own_numbers(
         assert again[key] == first[key], key
     assert again["n_windows"] == first["n_windows"]["test"]
     assert again["checkpoint"].endswith("best.ckpt")
-    assert "every one counted" in result.stdout
+    assert "stride 1" in result.stdout
     assert set(first["intervals"]) == {"conformal", *(["quantile"] if kind == "quantile_run" else [])}
 
 

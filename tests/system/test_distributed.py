@@ -128,7 +128,7 @@ def test_no_two_processes_of_any_seed_draw_alike(monkeypatch: pytest.MonkeyPatch
 @both
 def test_one_process_speaks_and_writes(runs: dict[int, Run], processes: int) -> None:
     run = runs[processes]
-    for said in ("data       load.csv", "every one counted", "saved in ", "W&B: "):
+    for said in ("data       load.csv", "stride 1", "saved in ", "W&B: "):
         assert run.result.stdout.count(said) == 1, said
     assert run.result.stderr == ""
     assert list(run.folder.parent.iterdir()) == [run.folder]

@@ -18,7 +18,9 @@ from forecast.system.formatting import plural
 COLUMNS = (
     Column("verdict", "verdict", "result of the test against the best value at the 5 % level", "neither"),
     Column("change", "vs best", "mean relative difference of the error from the best value's", "neither"),
-    Column("interval", "95 % interval", "of that difference; all intervals hold together", "neither"),
+    Column(
+        "interval", "95 % interval", "of that difference; the intervals have simultaneous coverage", "neither"
+    ),
     Column("p", "p", "adjusted p-value", "neither"),
     Column("skill", "skill", "1 − geometric mean of error / error of the best baseline", "neither"),
     Column("spread", "skill (95 %)", "its 95 % interval over seeds: stratified bootstrap", "neither"),

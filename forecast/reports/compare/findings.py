@@ -63,7 +63,7 @@ def describe_other_variants(task: Task) -> list[str]:
     if tied:
         lowest = min(task.differences[name].adjusted_p_value for name in tied)
         sentences.append(
-            f"No significant difference to the best variant: {shorten_list(tied)} "
+            f"No significant difference from the best variant: {shorten_list(tied)} "
             f"(lowest adjusted p: {format_p_value(lowest)})."
         )
     if ONE_SEED in verdicts.values():

@@ -31,7 +31,10 @@ TOKENS = Column("tokens", "tokens", "tokens of the attention in each slot; cross
 SEEDS = Column("seeds", "seeds", "number of runs that differ only in the seed", "neither")
 TEST_RESULTS = (
     Column(
-        "interval", "95 % interval", "of that difference, in percent; all intervals hold together", "neither"
+        "interval",
+        "95 % interval",
+        "of that difference, in percent; the intervals have simultaneous coverage",
+        "neither",
     ),
     Column("p", "p", "adjusted p-value of the test", "neither"),
 )

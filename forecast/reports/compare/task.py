@@ -75,14 +75,8 @@ class Entry:
 
     @cached_property
     def tested_losses(self) -> np.ndarray:
-        """Losses that the significance test uses, in chronological order.
-
-        For one table they are `losses` (n_windows,); for many series, their sums by forecast start (n_dates,).
-        """
-        run = self.runs[0]
-        if not run.ids:
-            return self.losses
-        return sum_losses_by_date(self.losses, run.windows["forecast_start"].to_numpy())
+        """Losses that the test uses: sums of `losses` by forecast start, in chronological order (n_dates,)."""
+        return sum_losses_by_date(self.losses, self.runs[0].windows["forecast_start"].to_numpy())
 
     @cached_property
     def by_step(self) -> np.ndarray:
@@ -165,8 +159,7 @@ class Task:
     @cached_property
     def dates(self) -> np.ndarray:
         """Forecast start of each of the `tested_losses` (n,)."""
-        starts = self.first_run.windows["forecast_start"].to_numpy()
-        return np.unique(starts) if self.first_run.ids else starts
+        return np.unique(self.first_run.windows["forecast_start"].to_numpy())
 
     @property
     def linear_only_note(self) -> str:

@@ -45,7 +45,7 @@ def print_report(found: Diagnosis, typed: Mapping[str, Any]) -> None:
     print_section(
         console, "drift", ["test mean minus training mean, in standard deviations of the training rows"]
     )
-    print_section(console, "to beat", describe_baselines(found))
+    print_section(console, "baselines", describe_baselines(found))
     if not found.settings:
         console.print("\nsuggested  none: too few rows for any window: give more rows, or another data.split")
         return

@@ -41,7 +41,7 @@ def two_variants(root: Path, *, windows: int, other: float, seeds: int = 2, spre
 
 
 NO_TEST = "Too few test windows or seeds to compare with the best variant: linear."
-NOT_SIGNIFICANT = "No significant difference to the best variant: linear (lowest adjusted p: "
+NOT_SIGNIFICANT = "No significant difference from the best variant: linear (lowest adjusted p: "
 WORSE = "1 variant is significantly worse than the best variant."
 
 
