@@ -1,8 +1,30 @@
 """Patches: tokens of several time steps, and a head that turns a token into values of its steps (Nie et al. 2023)."""
 
-from jaxtyping import Float
+import numpy as np
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+
+def pad_to_patches(
+    steps: Float[Tensor, "batch channels length width"], patch_len: int
+) -> Float[Tensor, "batch channels padded width"]:
+    """Pad steps with zeros at the end to whole patches."""
+    return F.pad(steps, (0, 0, 0, -steps.shape[2] % patch_len))
+
+
+def patch_centres(
+    seq_len: int, pred_len: int, patch_len: int
+) -> tuple[Int[np.ndarray, " past_tokens"], Int[np.ndarray, " future_tokens"]]:
+    """Compute the steps that the tokens of the past and of the horizon stand for.
+
+    A token's step is the middle of its patch, or the last step of the horizon. The patches of the past end at its last
+    step, those of the horizon begin at its first.
+    """
+    half = patch_len // 2
+    past = seq_len - patch_len * np.arange(seq_len // patch_len, 0, -1) + half
+    future = seq_len + np.arange(0, pred_len, patch_len) + half
+    return past, np.minimum(future, seq_len + pred_len - 1)
 
 
 class PatchEmbedding(nn.Module):

@@ -14,6 +14,9 @@ from forecast.models.time_embedding import TimeEmbedding
 EPS = 1e-5
 """Added to the variance of a window of scaled values."""
 
+POSITION_SCALE = 0.3
+"""Factor of the sinusoidal positions of tokens, which have a standard deviation of about 1."""
+
 MIN_GAP = 1e-6
 """Smallest gap between two quantiles, in scaled values."""
 

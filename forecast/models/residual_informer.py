@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from forecast.attention.dropout import Dropout
 from forecast.models.attention_layers import AttentionLayer, decoder_attention, encoder_attention
@@ -14,13 +13,10 @@ from forecast.models.channels import ChannelLayout
 from forecast.models.embedding import sinusoidal_positions
 from forecast.models.informer import AttentionSlots, check_label_len, check_sizes
 from forecast.models.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
-from forecast.models.patches import PatchEmbedding, StepHead
-from forecast.models.residual import ResidualModel
+from forecast.models.patches import PatchEmbedding, StepHead, pad_to_patches, patch_centres
+from forecast.models.residual import POSITION_SCALE, ResidualModel
 from forecast.models.size import estimate_informer_size
 from forecast.models.time_embedding import TimeEmbedding
-
-POSITION_SCALE = 0.3
-"""Factor of the sinusoidal positions; tokens have a standard deviation of about 1."""
 
 
 class ResidualInformer(ResidualModel):
@@ -134,12 +130,12 @@ class ResidualInformer(ResidualModel):
     ) -> Float[Tensor, "batch pred_len outputs"]:
         read = self.past_tokens * self.patch_len
         time = self.time_embedding(torch.cat([past_time[:, -read:], future_time], dim=1))[:, None]
-        time_past, time_future = time[:, :, :read], self._pad_to_patches(time[:, :, read:])
+        time_past, time_future = time[:, :, :read], pad_to_patches(time[:, :, read:], self.patch_len)
         if not self.future_calendar:
             time_future = torch.zeros_like(time_future)
         channels, targets = self.channels, self.target_index
         past_values = channels.split_channels(past[:, -read:], targets)
-        linear_values = self._pad_to_patches(channels.split_channels(linear, targets))
+        linear_values = pad_to_patches(channels.split_channels(linear, targets), self.patch_len)
         tokens = channels.embed_variable(self.past_embedding(past_values, time_past))
         queries = channels.embed_variable(self.future_embedding(linear_values, time_future))
         tokens = self.dropout(tokens + self.positions[: self.past_tokens])
@@ -155,16 +151,9 @@ class ResidualInformer(ResidualModel):
         steps = self.head(x, time_future)[:, :, : self.pred_len]  # (batch, channels, pred_len, outputs)
         return steps.movedim(1, 2).flatten(2)
 
-    def _pad_to_patches(self, steps: Tensor) -> Tensor:
-        """Pad (batch, channels, pred_len, width) with zeros to whole patches."""
-        return F.pad(steps, (0, 0, 0, self.future_tokens * self.patch_len - self.pred_len))
-
     def attention_layers(self) -> list[AttentionLayer]:
-        """List the attention layers; a token's step is the middle of its patch, or the last step of the horizon."""
-        half = self.patch_len // 2
-        past = self.seq_len - self.patch_len * np.arange(self.past_tokens, 0, -1) + half
-        future = self.seq_len + self.patch_len * np.arange(self.future_tokens) + half
-        future = np.minimum(future, self.seq_len + self.pred_len - 1)
+        """List the attention layers; see `patch_centres` for the steps of the tokens."""
+        past, future = patch_centres(self.seq_len, self.pred_len, self.patch_len)
         labels = past[len(past) - self.label_tokens :]
         # joint: one sequence holds all channels; in the decoder, all labels precede all horizons
         channels = self.channels

@@ -79,6 +79,15 @@ FEWER = "windows_per_epoch=5214 data.batch_size=32"
 PERCEPTRON = "model=mlp"
 """Variants of the data sets of `WITH_COVARIATES`."""
 
+ALONE = "seq_len=336 model.tokens=independent"
+FLAT_HEAD = {
+    "seq_len=336": ("full",),
+    ALONE: ("full",),
+    f"model=mlp {ALONE} windows_per_epoch=8000": ("full",),
+    f"model=patch_encoder {ALONE}": ("full", "linear"),
+}
+"""Models of columns that are forecast from their own past, with the attention types that are run with them."""
+
 PAPER_HORIZONS = (24, 48, 168, 336, 720)
 
 
@@ -190,6 +199,14 @@ def covariates() -> Iterator[Cell]:
             yield cell("covariates", name, 24, "full", SEEDS[0], variant)
 
 
+def flat_head() -> Iterator[Cell]:
+    """Yield the default model, a perceptron and an encoder with a flat head on data with steps below one hour."""
+    for name in ("ettm1", "weather"):
+        for variant, kinds in FLAT_HEAD.items():
+            for kind in kinds:
+                yield cell("flat", name, 96, kind, SEEDS[0], variant)
+
+
 TABLES: dict[str, tuple[Cell, ...]] = {
     "ett": tuple(horizons("ett", ("etth1", "etth2"))),
     "load": tuple(horizons("load", ("sample", "load", "load-without-holidays"), (24, 168))),
@@ -197,6 +214,7 @@ TABLES: dict[str, tuple[Cell, ...]] = {
     "recall": tuple(recall()),
     "ablation": tuple(ablation()),
     "covariates": tuple(covariates()),
+    "flat": tuple(flat_head()),
     "informer2020": tuple(informer2020()),
     "ettm": tuple(horizons("ettm", ("ettm1", "ettm2"))),
     "electricity": tuple(horizons("electricity", ("electricity",))),

@@ -160,6 +160,23 @@ def with_and_without(result: Result) -> list[str]:
     ]
 
 
+def by_model(result: Result) -> list[str]:
+    """One table per data set: errors, the tested epoch and seconds of each model and attention type."""
+    lines = []
+    for data in result.has("data"):
+        rows = []
+        for variant in result.has("variant"):
+            for kind in result.pick(data=data, variant=variant).has("kind"):
+                group = result.pick(data=data, variant=variant, kind=kind)
+                attention = "–" if "model=mlp" in variant.split() else kind
+                scores = [group.text("validation_mse"), with_epoch(group), whole(group.mean("seconds"))]
+                rows.append([f"`{variant}`", attention, *scores])
+        rows.append([LINEAR, "", "", score(result.pick(data=data).mean("linear_mse")), ""])
+        header = ["settings", "attention", "validation MSE", "test MSE (epoch)", "seconds"]
+        lines += [f"### {data}, 96 steps", "", *markdown_table(header, rows), ""]
+    return lines
+
+
 def with_epoch(group: Result) -> str:
     """The score, and the number of the tested epoch in parentheses."""
     epochs = [f"{row['best_epoch']:.0f}" for row in group.rows]
@@ -199,6 +216,7 @@ LAYOUTS: dict[str, Callable[[Result], list[str]]] = {
     "recall": by_memory,
     "ablation": lambda result: [*by_variant(result), *untrained(result)],
     "covariates": with_and_without,
+    "flat": by_model,
     "informer2020": beside_published,
 }
 """Layouts of the tables that are not laid out by horizon."""

@@ -27,8 +27,9 @@ def choices() -> Iterator[tuple[str, tuple[str, ...]]]:
     yield from (("benchmark", (f"benchmark={option}",)) for option in options("benchmark"))
     groups = {group: options_of(group) for group in GROUPS if group != "benchmark"}
     groups["hydra/launcher"] = options("hydra/launcher")
-    groups["model"] = [option for option in groups["model"] if option != "mlp"]
-    yield "train", ("model=mlp",)  # experiments set the sizes of an Informer
+    alone = ("mlp", "patch_encoder")
+    groups["model"] = [option for option in groups["model"] if option not in alone]
+    yield from (("train", (f"model={name}",)) for name in alone)  # experiments set the sizes of an Informer
     of_one_model = [option for option in groups["experiment"] if option.startswith("compare_attention")]
     groups["experiment"] = [option for option in groups["experiment"] if option not in of_one_model]
     yield from (("train", (f"experiment={option}",)) for option in of_one_model)

@@ -1,0 +1,133 @@
+"""An encoder on patches with a flat head that corrects the forecast of a linear model (Nie et al. 2023, PatchTST)."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from forecast.attention.dropout import Dropout
+from forecast.models.attention_layers import AttentionLayer, encoder_attention
+from forecast.models.channels import ChannelLayout
+from forecast.models.embedding import sinusoidal_positions
+from forecast.models.informer import AttentionSlots, check_sizes
+from forecast.models.layers import Encoder, EncoderLayer
+from forecast.models.patches import StepHead, pad_to_patches, patch_centres
+from forecast.models.residual import POSITION_SCALE, ResidualModel
+from forecast.models.size import ModelSize, estimate_informer_size
+from forecast.models.time_embedding import TimeEmbedding
+
+
+class PatchEncoder(ResidualModel):
+    """Forecast = linear model + shrinkage · correction by an encoder on patches; see `ResidualModel`.
+
+    The encoder reads tokens of `patch_len` steps: the past, then the linear model's forecast. A hidden layer reads all
+    of its outputs together, and a `StepHead` turns the hidden layer and the time embedding of each step of the horizon
+    into the correction. The time features of the past are not read.
+
+    Args:
+        n_features, n_targets, n_time_features, n_quantiles, seq_len, pred_len: see `Informer`.
+        attention: the slot `encoder` is used.
+        tokens: channel handling, `mixed`, `independent` or `joint`; see `models.channels`.
+        patch_len: steps in a token, at most seq_len. Only the linear model reads the oldest `seq_len % patch_len`
+            steps.
+        normalize, linear: see `ResidualModel`.
+        d_model, n_heads, d_ff, encoder_layers, dropout, match: see `Informer`.
+        d_hidden: width of the hidden layer that reads all tokens of a channel.
+        d_calendar: width of the time embedding of a step.
+        label_len: not used; every model of the configuration gets it.
+
+    Raises:
+        ValueError: a size is out of range, or the attention type cannot serve the encoder.
+    """
+
+    positions: Tensor
+
+    def __init__(
+        self,
+        *,
+        n_features: int,
+        n_targets: int,
+        n_time_features: int,
+        n_quantiles: int = 1,
+        seq_len: int,
+        pred_len: int,
+        label_len: int = 0,
+        attention: AttentionSlots,
+        tokens: str = "independent",
+        patch_len: int = 24,
+        normalize: bool = True,
+        linear: bool = True,
+        d_model: int = 32,
+        n_heads: int = 4,
+        d_ff: int = 128,
+        d_hidden: int = 128,
+        d_calendar: int = 32,
+        encoder_layers: int = 2,
+        dropout: float = 0.3,
+        match: str | None = None,
+    ) -> None:
+        check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
+        check_sizes(
+            encoder_layers=encoder_layers, d_hidden=d_hidden, d_calendar=d_calendar, patch_len=patch_len
+        )
+        super().__init__(
+            n_targets=n_targets, n_quantiles=n_quantiles, seq_len=seq_len, pred_len=pred_len,
+            shares_outputs=tokens != "mixed", normalize=normalize, linear=linear,
+        )  # fmt: skip
+        self.patch_len: int = min(patch_len, seq_len)
+        self.past_tokens = seq_len // self.patch_len
+        length = self.past_tokens + -(-pred_len // self.patch_len)
+        self.tokens, self.channels = tokens, ChannelLayout(tokens, n_features, d_model)
+        self.embedding = nn.Linear(self.patch_len * self.channels.variables_per_token, d_model)
+        self.register_buffer(
+            "positions", sinusoidal_positions(length, d_model, POSITION_SCALE), persistent=False
+        )
+        self.time_embedding = TimeEmbedding(n_time_features, d_calendar, dropout)
+        sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "match": match}
+        encoder = [
+            EncoderLayer(attention["encoder"](d_model, n_heads, dropout=dropout), **sizes)
+            for _ in range(encoder_layers)
+        ]
+        self.encoder = Encoder(encoder, d_model, distil=False)
+        self.dropout = Dropout(dropout)
+        self.hidden = nn.Linear(length * d_model, d_hidden)
+        self.head = StepHead(d_hidden, d_calendar, self.n_outputs, patch_len=pred_len)
+
+    @staticmethod
+    def estimate_size(settings: Any, *, n_features: int, n_targets: int) -> ModelSize:
+        return estimate_informer_size(
+            {**settings, "decoder_layers": 1}, n_features=n_features, n_targets=n_targets
+        )
+
+    @property
+    def out(self) -> nn.Linear:
+        return self.head.out
+
+    def correct(
+        self,
+        past: Float[Tensor, "batch seq_len n_features"],
+        linear: Float[Tensor, "batch pred_len n_features"],
+        past_time: Float[Tensor, "batch seq_len n_time_features"],
+        future_time: Float[Tensor, "batch pred_len n_time_features"],
+    ) -> Float[Tensor, "batch pred_len outputs"]:
+        channels, targets = self.channels, self.target_index
+        values = torch.cat([past[:, -self.past_tokens * self.patch_len :], linear], dim=1)
+        steps = pad_to_patches(channels.split_channels(values, targets), self.patch_len)
+        patches = steps.unflatten(2, (-1, self.patch_len)).flatten(3)
+        tokens = self.dropout(channels.embed_variable(self.embedding(patches)) + self.positions)
+        encoded = channels.from_sequences(self.encoder(channels.to_sequences(tokens)), tokens.shape[1])
+        encoded = channels.select_targets(encoded, targets).flatten(2)  # (batch, channels, tokens · d_model)
+        hidden = self.dropout(F.gelu(self.hidden(encoded)))
+        outputs = self.head(hidden[:, :, None], self.time_embedding(future_time)[:, None])
+        return outputs.movedim(1, 2).flatten(2)
+
+    def attention_layers(self) -> list[AttentionLayer]:
+        """List the attention layers; see `patch_centres` for the steps of the tokens."""
+        steps = np.concatenate(patch_centres(self.seq_len, self.pred_len, self.patch_len))
+        # joint: one sequence holds all channels
+        return encoder_attention(
+            self.encoder, np.tile(steps, self.channels.n_features if self.channels.joint else 1)
+        )

@@ -1,0 +1,105 @@
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from forecast.models import PatchEncoder
+from forecast.models.quantile_head import arrange_quantiles
+from tests.support.models import ATTENTION_TYPES, slots, without_gradient
+from tests.unit.models.test_residual_informer import BATCH, FakeWarmStart, inputs
+
+# All sizes distinct, so that no swapped axis can pass; neither length is a multiple of the patch.
+SIZES: dict[str, Any] = {
+    "n_features": 5, "n_time_features": 3, "seq_len": 38, "pred_len": 17, "patch_len": 6, "d_model": 12, "n_heads": 4,
+    "d_ff": 18, "d_hidden": 14, "d_calendar": 7, "dropout": 0.0,
+}  # fmt: skip
+TOKENS = pytest.mark.parametrize("tokens", ["mixed", "independent", "joint"])
+
+
+def made(
+    kind: str = "full", *, trained: bool = True, targets: tuple[int, ...] = (3, 1), **sizes: Any
+) -> PatchEncoder:
+    """A model with a random linear model; if `trained`, its head has random weights too."""
+    torch.manual_seed(0)
+    model = PatchEncoder(attention=slots(kind), **{**SIZES, "n_targets": len(targets), **sizes})
+    model.warm_start(FakeWarmStart(torch.randn(38, 17) / 38, targets, model.n_quantiles))
+    if trained:
+        torch.nn.init.normal_(model.out.weight)
+    return model.eval()
+
+
+@pytest.mark.parametrize("n_quantiles", [1, 3])
+@TOKENS
+def test_before_training_it_is_the_linear_model(tokens: str, n_quantiles: int) -> None:
+    model = made(trained=False, tokens=tokens, n_quantiles=n_quantiles)
+    past, *times = inputs()
+    mean = past.mean(1, keepdim=True)
+    assert model.linear is not None
+    by_hand = torch.einsum("blc,lp->bpc", past - mean, model.linear.weight) + mean
+    found = model(past, *times)
+    if n_quantiles > 1:
+        found = arrange_quantiles(found, 2)[..., n_quantiles // 2]
+    torch.testing.assert_close(found, by_hand[..., [3, 1]])
+
+
+@pytest.mark.parametrize("kind", ATTENTION_TYPES)
+def test_every_parameter_learns_and_no_window_depends_on_another(kind: str) -> None:
+    model, (past, past_time, future_time) = made(kind), inputs()
+    together = model(past, past_time, future_time)
+    alone = torch.cat([model(*(x[i : i + 1] for x in (past, past_time, future_time))) for i in range(BATCH)])
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-4)
+    model.train()(past, past_time, future_time).square().mean().backward()
+    assert without_gradient(model) == []
+
+
+@TOKENS
+def test_which_columns_are_read(tokens: str) -> None:
+    """Column 2 is not forecast: it changes the forecast unless each column is forecast from its own past."""
+    past, *times = inputs()
+    changed = past.clone()
+    changed[..., 2] += torch.randn(BATCH, 38)
+    model = made(tokens=tokens)
+    assert torch.equal(model(changed, *times), model(past, *times)) == (tokens == "independent")
+
+
+@TOKENS
+def test_each_target_has_its_own_forecast(tokens: str) -> None:
+    past, *times = inputs()
+    first, second = (made(tokens=tokens, targets=targets)(past, *times) for targets in ((3, 1), (1, 3)))
+    assert not torch.allclose(first[..., 0], first[..., 1])
+    # with mixed tokens, the outputs of the head belong to positions and not to columns
+    assert torch.allclose(first, second[..., [1, 0]], atol=1e-5) == (tokens != "mixed")
+
+
+def test_the_correction_reads_the_calendar_of_the_horizon_but_not_of_the_past() -> None:
+    model, (past, past_time, future_time) = made(), inputs()
+    before = model(past, past_time, future_time)
+    assert torch.equal(model(past, past_time + 0.1, future_time), before)
+    assert not torch.equal(model(past, past_time, future_time + 0.1), before)
+
+
+def test_all_steps_of_whole_patches_influence_the_correction() -> None:
+    """38 steps hold six patches of 6: the two oldest steps reach the correction only through the window's scale."""
+    model = made()
+    past, linear = (
+        torch.randn(BATCH, 38, 5, requires_grad=True),
+        torch.randn(BATCH, 17, 5, requires_grad=True),
+    )
+    _, past_time, future_time = inputs()
+    model.correct(past, linear, past_time, future_time).square().sum().backward()
+    assert past.grad is not None
+    assert linear.grad is not None
+    read = past.grad.abs().amax((0, 2)) > 0
+    assert read.tolist() == [False] * 2 + [True] * 36
+    assert (linear.grad[..., [1, 3]].abs().amax((0, 2)) > 0).all()
+
+
+@TOKENS
+def test_attention_layers_name_the_steps_of_their_tokens(tokens: str) -> None:
+    model = made(tokens=tokens)
+    steps = [5, 11, 17, 23, 29, 35, 41, 47, 53]  # middles of six patches of the past and three of the horizon
+    for number, layer in enumerate(model.attention_layers()):
+        assert layer.name == f"encoder.layers.{number}.attention"
+        np.testing.assert_array_equal(layer.query_steps, steps * (5 if tokens == "joint" else 1))
+    assert len(model.attention_layers()) == 2
