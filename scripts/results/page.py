@@ -75,8 +75,12 @@ FLAT = """\
 Columns that are forecast from their own past, every 15 or 10 minutes: one seed, 336 steps read, 96 forecast. The number
 of the tested epoch is in parentheses; 0: the linear model alone. `model=patch_encoder` is described in
 [residual.md](residual.md#an-encoder-with-a-flat-head-modelpatch_encoder). Its settings were selected by validation MSE.
-Seconds are those of a whole run on one thread, beside other work on the same machine. The file of weather is not
-downloaded: put `weather.csv` into the folder of `--root`.
+Seconds are those of a whole run on one thread, beside other work on the same machine.
+
+In weather, −9999 stands for 81 missing values in the training rows of three of its 21 columns. Published scores take it
+for a number (`weather-as-published`): it inflates the scale of these columns, and their scaled errors nearly vanish.
+PatchTST has 0.149 there, 96 steps ahead, and 0.289 on ETTm1; DUET 0.146 and 0.279 (complete windows, length of the
+window selected for each data set). The file is not downloaded: put `weather.csv` into the folder of `--root`.
 """
 PAPER = """\
 The original Informer with the sizes and the schedule of the paper and ProbSparse attention. Published: the revised
