@@ -68,7 +68,7 @@ def check_files(cells: Sequence[Cell], root: Path) -> None:
             instantiate(
                 compose_config(*(quote(override, sweep=False) for override in typed)).data
             ).prepare_data()
-        elif name.startswith("weather") and not (root / "weather.csv").is_file():
+        elif name == "weather" and not (root / "weather.csv").is_file():
             raise DataError(
                 f"{root / 'weather.csv'}: no such file: put it there by hand: weather/weather.csv of the data sets "
                 "that github.com/thuml/Time-Series-Library points to"

@@ -99,7 +99,7 @@ def test_the_overrides_are_understood(table: str) -> None:
     for cell in dict.fromkeys(cells.values()):
         config = compose_config(*cell.typed(Path("/sets")))
         assert (config.pred_len, config.seed) == (cell.horizon, cell.seed)
-        assert config.data.name == re.sub("-(without-holidays|joint|as-published)$", "", cell.data)
+        assert config.data.name == re.sub("-(without-holidays|joint)$", "", cell.data)
         assert config.model.attention.name == ("mlp" if PERCEPTRON in cell.variant.split() else cell.kind)
 
 
