@@ -149,7 +149,7 @@ def test_rows_that_were_trained_on_are_named(run: Path, tmp_path: Path, monkeypa
     same = f"data.path={place / 'load.csv'}"
     assert answer(monkeypatch, "evaluate", place, f"checkpoint={run}", same) == 0
     said = capsys.readouterr().out
-    assert f"{read(run / 'metrics.json')['n_windows']['test']} windows, every one" in said
+    assert f"{read(run / 'metrics.json')['n_windows']['test']} windows, stride 1" in said
     assert "were trained on" not in said
     shutil.copy(place / "load.csv", tmp_path / "export.csv")
     assert answer(monkeypatch, "evaluate", tmp_path, f"checkpoint={run}", "data.path=export.csv") == 0
