@@ -302,7 +302,9 @@ def test_damaged_parquet_is_refused(tmp_path: Path, convert: Convert):
 
 
 def test_a_killed_conversion_goes_on_and_ends_with_the_same_bytes(tmp_path: Path, convert: Convert):
-    numbers(3000).to_csv(tmp_path / "a.csv", index=False)
+    table = numbers(3000).assign(late=1.5)
+    table.loc[:2500, "late"] = np.nan  # a column that is still empty where the conversion is killed
+    table.to_csv(tmp_path / "a.csv", index=False)
     settings = ("data.path=a.csv", "output=b.store", "chunk=1500")
     note, kills = tmp_path / ".b.store.partial" / "progress.json", 0
     for seen in (20_000, 90_000):

@@ -117,7 +117,7 @@ def _begun(partial: Path, identity: dict[str, Any]) -> Note:
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         saved = json.loads((partial / NOTE).read_text())
         if saved["identity"] == identity:
-            return Note(**{**saved, "ranges": Ranges(**saved["ranges"])})
+            return Note(**{**saved, "ranges": Ranges.from_json(saved["ranges"])})
     (partial / NOTE).unlink(missing_ok=True)
     return Note(identity)
 

@@ -1,6 +1,8 @@
 """Statistics of the columns of a file that is read in chunks."""
 
+import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
@@ -24,6 +26,15 @@ class Ranges:
     minimum: list[float] = field(default_factory=list)
     maximum: list[float] = field(default_factory=list)
     lost: list[float] = field(default_factory=list)
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any]) -> "Ranges":
+        """Return the statistics from JSON, in which NaN, the range of a column without values, is null."""
+        known = {
+            name: [math.nan if number is None else number for number in saved[name]]
+            for name in ("minimum", "maximum")
+        }
+        return cls(**{**saved, **known})
 
     def add(self, values: Float64[np.ndarray, "rows columns"]) -> "Ranges":
         """Return the statistics with more rows included."""
