@@ -69,7 +69,7 @@ REFUSED = [
     settings("model.dropout=inf", says="model.dropout=inf: a finite number is needed, as in model.dropout=0.05"),
     settings("model.seq_len=1000000000000", says="data.batch_size=16, model.seq_len=1000000000000, model.pred_len=5, model.d_model=8 need at least 3,367,662.4 GiB of memory, and … GiB are free: choose smaller values"),
     settings("model.d_modle=8", says="model.d_modle: there is no such key; did you mean model.d_model or logger.mode? (--cfg job lists them all)"),
-    settings("model=5", says="model=5: there is no such model. There are informer, informer_stack, mlp, residual_informer."),
+    settings("model=5", says="model=5: there is no such model. There are informer, informer_stack, mlp, patch_encoder, residual_informer."),
     settings("model.attention=5", says="model.attention=5: it is a group of settings; set one of them: model.attention.name, model.attention.encoder._target_, model.attention.encoder._partial_"),
     settings("optimizer.lr=-1", says="optimizer.lr=-1: a number from 0 to 1,000 is needed"),
     settings("optimizer.lr=nan", says="optimizer.lr=nan: a finite number is needed, as in optimizer.lr=0.001"),
