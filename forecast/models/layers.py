@@ -3,6 +3,9 @@
 All blocks take and return `(batch, length, d_model)`; normalisation follows each residual sum (post-norm).
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -88,6 +91,30 @@ class Encoder(nn.Module):
         for distil, layer in zip(self.distils, self.layers[1:], strict=True):
             x = layer(distil(x))
         return self.norm(x)
+
+
+def stack_encoder(
+    make_attention: Callable[..., Attention],
+    n_heads: int,
+    n_layers: int,
+    *,
+    d_model: int,
+    dropout: float,
+    **sizes: Any,
+) -> Encoder:
+    """An encoder of `n_layers` layers without distilling, each with an attention layer of its own.
+
+    Args:
+        make_attention: `make_attention(d_model, n_heads, dropout=dropout)` creates an attention layer.
+        sizes: the other sizes of an `EncoderLayer`.
+    """
+    layers = [
+        EncoderLayer(
+            make_attention(d_model, n_heads, dropout=dropout), d_model=d_model, dropout=dropout, **sizes
+        )
+        for _ in range(n_layers)
+    ]
+    return Encoder(layers, d_model, distil=False)
 
 
 class DecoderLayer(nn.Module):

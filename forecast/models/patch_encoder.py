@@ -13,7 +13,7 @@ from forecast.models.attention_layers import AttentionLayer, encoder_attention
 from forecast.models.channels import ChannelLayout
 from forecast.models.embedding import sinusoidal_positions
 from forecast.models.informer import AttentionSlots, check_sizes
-from forecast.models.layers import Encoder, EncoderLayer
+from forecast.models.layers import stack_encoder
 from forecast.models.patches import StepHead, pad_to_patches, patch_centres
 from forecast.models.residual import POSITION_SCALE, ResidualModel
 from forecast.models.size import ModelSize, estimate_informer_size
@@ -87,11 +87,7 @@ class PatchEncoder(ResidualModel):
         )
         self.time_embedding = TimeEmbedding(n_time_features, d_calendar, dropout)
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "match": match}
-        encoder = [
-            EncoderLayer(attention["encoder"](d_model, n_heads, dropout=dropout), **sizes)
-            for _ in range(encoder_layers)
-        ]
-        self.encoder = Encoder(encoder, d_model, distil=False)
+        self.encoder = stack_encoder(attention["encoder"], n_heads, encoder_layers, **sizes)
         self.dropout = Dropout(dropout)
         self.hidden = nn.Linear(length * d_model, d_hidden)
         self.head = StepHead(d_hidden, d_calendar, self.n_outputs, patch_len=pred_len)
@@ -101,10 +97,6 @@ class PatchEncoder(ResidualModel):
         return estimate_informer_size(
             {**settings, "decoder_layers": 1}, n_features=n_features, n_targets=n_targets
         )
-
-    @property
-    def out(self) -> nn.Linear:
-        return self.head.out
 
     def correct(
         self,

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from forecast.models.base import ForecastModel, PointAndScale, WarmStart
 from forecast.models.linear_model import LinearModel, LinearWeights
+from forecast.models.patches import StepHead
 from forecast.models.quantile_head import gap_to_raw, keep_median_outputs, raw_to_gap, set_gaps
 from forecast.models.time_embedding import TimeEmbedding
 
@@ -27,7 +28,7 @@ class ResidualModel(ForecastModel):
     ŷ = m + (x − m) W + z C + λ · s · f((x − m) / s), m and s the mean and standard deviation of the window (RevIN), z
     the covariates, λ the shrinkage weight: 1 in training, then chosen (`training.shrinkage`). f is zero at the start.
 
-    A subclass sets `time_embedding` and `out`, the last layer of f, whose weights it sets to zero.
+    A subclass sets `time_embedding` and `head`, whose last layer is that of f.
 
     Args:
         n_targets, n_quantiles, seq_len, pred_len: see `Informer`.
@@ -39,6 +40,7 @@ class ResidualModel(ForecastModel):
     target_index: Tensor
     shrinkage: Tensor
     time_embedding: TimeEmbedding
+    head: StepHead
 
     def __init__(
         self,
@@ -60,9 +62,9 @@ class ResidualModel(ForecastModel):
         self.linear = LinearModel(seq_len, pred_len) if linear else None
 
     @property
-    @abstractmethod
     def out(self) -> nn.Linear:
-        """The last layer of the correction."""
+        """The last layer of the correction, whose weights are zero at the start."""
+        return self.head.out
 
     @abstractmethod
     def correct(

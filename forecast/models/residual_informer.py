@@ -12,7 +12,7 @@ from forecast.models.attention_layers import AttentionLayer, decoder_attention, 
 from forecast.models.channels import ChannelLayout
 from forecast.models.embedding import sinusoidal_positions
 from forecast.models.informer import AttentionSlots, check_label_len, check_sizes
-from forecast.models.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
+from forecast.models.layers import Decoder, DecoderLayer, stack_encoder
 from forecast.models.patches import PatchEmbedding, StepHead, pad_to_patches, patch_centres
 from forecast.models.residual import POSITION_SCALE, ResidualModel
 from forecast.models.size import estimate_informer_size
@@ -101,11 +101,7 @@ class ResidualInformer(ResidualModel):
     ) -> None:
         d_model, (encoder_layers, decoder_layers) = sizes["d_model"], layers
         options: dict[str, Any] = {"dropout": sizes["dropout"]}
-        encoder = [
-            EncoderLayer(attention["encoder"](d_model, n_heads, **options), **sizes)
-            for _ in range(encoder_layers)
-        ]
-        self.encoder = Encoder(encoder, d_model, distil=False)
+        self.encoder = stack_encoder(attention["encoder"], n_heads, encoder_layers, **sizes)
         # The tokens of several variables have no common order in time that a causal layer could respect.
         role = {"role": "self"} if self.channels.joint else {}
         self.decoder = Decoder(
@@ -116,10 +112,6 @@ class ResidualInformer(ResidualModel):
             )
             for _ in range(decoder_layers)
         )
-
-    @property
-    def out(self) -> nn.Linear:
-        return self.head.out
 
     def correct(
         self,

@@ -72,10 +72,6 @@ class ResidualMLP(ResidualModel):
         self.time_embedding = TimeEmbedding(n_time_features, d_calendar, dropout)
         self.head = StepHead(d_hidden, d_calendar, self.n_outputs, patch_len=pred_len)
 
-    @property
-    def out(self) -> nn.Linear:
-        return self.head.out
-
     def correct(
         self,
         past: Float[Tensor, "batch seq_len n_features"],

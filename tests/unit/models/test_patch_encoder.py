@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from forecast.models import PatchEncoder
-from forecast.models.quantile_head import arrange_quantiles
 from tests.support.models import ATTENTION_TYPES, slots, without_gradient
-from tests.unit.models.test_residual_informer import BATCH, FakeWarmStart, inputs
+from tests.unit.models.test_residual_informer import BATCH, FakeWarmStart, check_is_linear_model, inputs
 
 # All sizes distinct, so that no swapped axis can pass; neither length is a multiple of the patch.
 SIZES: dict[str, Any] = {
@@ -32,15 +31,7 @@ def made(
 @pytest.mark.parametrize("n_quantiles", [1, 3])
 @TOKENS
 def test_before_training_it_is_the_linear_model(tokens: str, n_quantiles: int) -> None:
-    model = made(trained=False, tokens=tokens, n_quantiles=n_quantiles)
-    past, *times = inputs()
-    mean = past.mean(1, keepdim=True)
-    assert model.linear is not None
-    by_hand = torch.einsum("blc,lp->bpc", past - mean, model.linear.weight) + mean
-    found = model(past, *times)
-    if n_quantiles > 1:
-        found = arrange_quantiles(found, 2)[..., n_quantiles // 2]
-    torch.testing.assert_close(found, by_hand[..., [3, 1]])
+    check_is_linear_model(made(trained=False, tokens=tokens, n_quantiles=n_quantiles), [3, 1])
 
 
 @pytest.mark.parametrize("kind", ATTENTION_TYPES)

@@ -8,6 +8,7 @@ from forecast.models import ResidualInformer
 from forecast.models.base import WarmStart
 from forecast.models.linear_model import LinearWeights, own_past
 from forecast.models.quantile_head import arrange_quantiles
+from forecast.models.residual import ResidualModel
 from tests.support.models import ATTENTION_TYPES, slots, without_gradient
 from tests.support.selection import every_nth
 
@@ -75,16 +76,23 @@ def inputs(batch: int = BATCH) -> tuple[torch.Tensor, ...]:
     return past, *times
 
 
+def check_is_linear_model(model: ResidualModel, columns: list[int]) -> None:
+    """An untrained model forecasts these columns as its linear model does; with quantiles, as their median."""
+    past, *times = inputs()
+    mean = past.mean(1, keepdim=True)
+    assert model.linear is not None
+    by_hand = torch.einsum("blc,lp->bpc", past - mean, model.linear.weight) + mean
+    found = model(past, *times)
+    if model.n_quantiles > 1:
+        found = arrange_quantiles(found, len(columns))[..., model.n_quantiles // 2]
+    torch.testing.assert_close(found, by_hand[..., columns])
+
+
 @pytest.mark.parametrize("tokens", ["mixed", "independent", "joint"])
 def test_before_training_it_is_the_linear_model(tokens: str) -> None:
     columns = [3, 1] if tokens == "mixed" else [3]
     sizes = {} if tokens == "mixed" else {"n_targets": 1, "targets": (3,)}
-    model = made(trained=False, tokens=tokens, **sizes)
-    past, past_time, future_time = inputs()
-    mean = past.mean(1, keepdim=True)
-    assert model.linear is not None
-    by_hand = torch.einsum("blc,lp->bpc", past - mean, model.linear.weight) + mean
-    torch.testing.assert_close(model(past, past_time, future_time), by_hand[..., columns])
+    check_is_linear_model(made(trained=False, tokens=tokens, **sizes), columns)
 
 
 @pytest.mark.parametrize("kind", ATTENTION_TYPES)
