@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import wandb
 from matplotlib import image
 from matplotlib.figure import Figure
 
@@ -194,6 +195,7 @@ def test_negative_weights_are_said(run, explained, tmp_path: Path) -> None:
 def test_the_output_is_logged_to_wandb(run, explained, place: Path) -> None:
     checkpoint = run("untrained")
     assert explained(f"checkpoint={checkpoint}", "importance_windows=4", "repeats=2", "wandb=offline") == 0
+    wandb.teardown()  # as at the end of a process; run.finish() does not wait until the file is complete
     logged = WandbRun(only(place, "wandb/offline-run-*/*.wandb"))
     assert logged.run.job_type == "explain"
     settings = {item.key: json.loads(item.value_json) for item in logged.run.config.update}
