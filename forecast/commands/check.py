@@ -1,6 +1,7 @@
 """Body of `python -m forecast.check`: describe a data file before training."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def check(config: DictConfig) -> None:
             raise ConfigError(f"output={path}: the picture must end in {', '.join(FIGURES)}")
         check_output_files(path, path.with_suffix(".json"), overwrite=config.overwrite)
     typed = typed_about_data()
-    data = instantiate(
+    make = partial(
+        instantiate,
         config.data,
         seq_len=config.seq_len or 1,
         pred_len=config.pred_len or 1,
@@ -41,7 +43,7 @@ def check(config: DictConfig) -> None:
             bar.set_description(name, refresh=False)
             bar.update()
 
-        found = diagnose(data, read_choices(config, typed), stage)
+        found = diagnose(make, read_choices(config, typed), stage)
     print_report(found, typed)
     if path is None:
         print("nothing is saved: output=check.png saves a picture, and these findings as check.json")
@@ -62,7 +64,12 @@ def read_choices(config: DictConfig, typed: dict[str, Any]) -> Choices:
         target_typed="data.target" in typed,
         season=config.data.season,
         batch_size=typed.get("data.batch_size"),
+        columns=config.data.get("columns"),
         columns_typed="data.columns" in typed,
+        past_covariates=config.data.get("past_covariates", ()),
+        drop=config.data.get("drop", ()),
+        steps=config.data.get("steps"),
+        freq=config.data.get("freq"),
         eval_stride=config.data.eval_stride,
         na_values=config.data.get("na_values"),
     )

@@ -1,24 +1,27 @@
-"""The contract of a data source with `forecast.data.module`."""
+"""The base class of data sources, from which `forecast.data.module` reads its panel."""
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Set
 
 from forecast.data.panel import Panel
 from forecast.system.location import Location
 
 
-@runtime_checkable
-class Source(Protocol):
-    """Where a panel comes from."""
+class Source:
+    """Where a panel comes from.
 
-    @property
-    def path(self) -> Location | None:
-        """The file or folder; None for generated data and DataFrames."""
-        ...
+    Attributes:
+        path: the file or folder; None for generated data and DataFrames.
+    """
+
+    path: Location | None
 
     def prepare(self) -> None:
-        """Download what is missing, in one process."""
-        ...
+        """Download what is missing, in one process; nothing by default."""
 
     def read(self) -> Panel:
         """The panel, in the units of the data."""
-        ...
+        raise NotImplementedError
+
+    def with_optional(self, columns: Set[str]) -> "Source":
+        """The same source, in which these columns may be absent; by default no column may."""
+        return self

@@ -1,7 +1,7 @@
 """The data module of each source, which the `_target_` of a file in conf/data names.
 
-To add a data source, write a class with `path`, `prepare()` and `read()` (`forecast.data.source.Source`), make a data
-module of it here, and name that in a YAML file in conf/data. How its models read other files: `settings_of_file`.
+To add a data source, write a subclass of `forecast.data.source.Source`, make a data module of it here, and name that
+in a YAML file in conf/data. How its models read other files: `settings_of_file`.
 """
 
 import inspect

@@ -12,7 +12,6 @@ from omegaconf import DictConfig, OmegaConf
 from forecast.checkpoints.settings import replace_download_address
 from forecast.data import DataModule
 from forecast.data.calendars import choose_days
-from forecast.data.files.table_source import TableSource
 from forecast.data.files.text import quote
 from forecast.data.sources import FILES, option_names, settings_of_file
 from forecast.system.errors import CheckpointError, ConfigError, DataError
@@ -122,9 +121,8 @@ def keep_date_order(chosen: dict[str, Any], day_first: bool | None) -> dict[str,
 
 
 def allow_absent(data: DataModule, columns: frozenset[str]) -> DataModule:
-    """The data module, in whose table these columns may be absent; they are in a store of the training data."""
-    if isinstance(data.source, TableSource):
-        data.source = data.source.with_optional(columns)
+    """The data module, in whose data these columns may be absent, see `Source.with_optional`."""
+    data.source = data.source.with_optional(columns)
     return data
 
 

@@ -3,8 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parents[2] / "forecast"
 QUESTIONS = re.compile(r"\b(has_ids|TABLE_ID|is_on_disk|STORE)\b|\blen\((self\.)?(data\.)?panel\) [=!<>]")
+CLASSES = re.compile(
+    r"\b(isinstance|issubclass)\([^:]*(Source|StoredValues)\b|\btype\([\w.]*source\)|\bcase \w+Source\b"
+)
 
 REASONS = {
     "inference/forecast.py": "pictures show the variables of a table, and one variable of many series",
@@ -21,6 +26,30 @@ REASONS = {
 
 
 def test_every_module_that_asks_has_a_reason() -> None:
+    assert find_modules(QUESTIONS) == set(REASONS)
+
+
+def test_no_module_asks_for_the_class_of_a_source() -> None:
+    assert find_modules(CLASSES) == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if isinstance(data.source, TableSource):",
+        "if not isinstance(source, (StoreSource, LongSource)):",
+        "if issubclass(cls, FileSource):",
+        "if type(data.source) is StoreSource:",
+        "case StoreSource():",
+        "assert isinstance(panel.values, StoredValues)",
+    ],
+)
+def test_questions_for_the_class_of_a_source_are_found(line: str) -> None:
+    assert CLASSES.search(line)
+
+
+def find_modules(questions: re.Pattern[str]) -> set[str]:
+    """The modules outside of forecast/data that ask one of these questions."""
     modules = {file.relative_to(PACKAGE).as_posix(): file for file in PACKAGE.rglob("*.py")}
-    asking = {name for name, file in modules.items() if QUESTIONS.search(file.read_text(encoding="utf-8"))}
-    assert {name for name in asking if not name.startswith("data/")} == set(REASONS)
+    asking = {name for name, file in modules.items() if questions.search(file.read_text(encoding="utf-8"))}
+    return {name for name in asking if not name.startswith("data/")}

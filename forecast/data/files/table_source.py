@@ -2,9 +2,8 @@
 
 import copy
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,15 +16,14 @@ from forecast.data.files.grid import Spacing
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
+from forecast.data.source import Source
 from forecast.system.errors import ConfigError, DataError
-
-AnySource = TypeVar("AnySource", bound="TableSource")
 
 _EARLIEST, _LATEST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")
 
 
 @dataclass(kw_only=True)
-class TableSource:
+class TableSource(Source):
     """Which rows and columns of a table are read, and how they are checked.
 
     Args:
@@ -95,23 +93,10 @@ class TableSource:
         )
         self.roles.check()
 
-    def with_steps(self: AnySource, steps: str) -> AnySource:
-        """The same source with another value of the option `steps`."""
-        other = copy.copy(self)  # its other options are checked, and its paths complete
-        other.steps, other._spacing = steps, Spacing(self.freq, steps, self.calendar)
-        return other
-
-    def with_past_covariates(self: AnySource, columns: Sequence[str]) -> AnySource:
-        """The same source, of which these further columns are past covariates."""
-        other = copy.copy(self)
-        other.past_covariates = [*self.past_covariates, *columns]
-        other.roles = replace(self.roles, past=(*self.roles.past, *columns))
-        return other
-
-    def with_optional(self: AnySource, columns: frozenset[str]) -> AnySource:
+    def with_optional(self, columns: Set[str]) -> Source:
         """The same source, in which these columns may be absent: then all their values are missing."""
-        other = copy.copy(self)
-        other.roles = replace(self.roles, optional=columns)
+        other = copy.copy(self)  # its other options are checked, and its paths complete
+        other.roles = replace(self.roles, optional=frozenset(columns))
         return other
 
     def _static_in_table(self) -> tuple[str, ...]:
@@ -120,9 +105,6 @@ class TableSource:
     def read_rows(self) -> TableRows:
         """The rows of the table, in its order."""
         raise NotImplementedError
-
-    def prepare(self) -> None:
-        """Nothing to download."""
 
     def read(self) -> Panel:
         rows = self._choose_series(self.read_rows())

@@ -9,12 +9,13 @@ import numpy as np
 from forecast.data.files.column_roles import ColumnRoles, check_as_of
 from forecast.data.measured import last_measured
 from forecast.data.panel import Panel
+from forecast.data.source import Source
 from forecast.data.store.format import open_store
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError, DataError
 
 
-class StoreSource:
+class StoreSource(Source):
     """The store in the folder `path`.
 
     Args:
@@ -24,6 +25,8 @@ class StoreSource:
             target, and the rows after it give future covariates.
         as_of: by future covariate, the column of its values as they were known in advance.
     """
+
+    path: Path
 
     def __init__(
         self,
@@ -50,9 +53,6 @@ class StoreSource:
             as_of=pairs,
         )
         self.roles.check()
-
-    def prepare(self) -> None:
-        """Nothing to download."""
 
     def read(self) -> Panel:
         whole = open_store(self.path)

@@ -7,9 +7,7 @@ from jaxtyping import Float64
 
 from forecast.data import Panel
 from forecast.data.categories import MAX_INDICATORS
-from forecast.data.files.table_source import TableSource
 from forecast.data.options import AUTO, FEATURES, choose_batch_size, count_windows_per_epoch
-from forecast.data.source import Source
 from forecast.system.errors import ConfigError
 from forecast.tools.check.categories import CategoryColumn
 from forecast.tools.check.columns import Column
@@ -138,27 +136,25 @@ def _reason_to_leave_out(column: Column) -> str:
     return "counts the rows" if column.counter else ""
 
 
-def suggest_texts(texts: Sequence[CategoryColumn], source: Source, choices: Choices) -> list[Setting]:
+def suggest_texts(texts: Sequence[CategoryColumn], choices: Choices) -> list[Setting]:
     """Suggest to read columns of text as past covariates; to leave out those with one value or too many."""
-    if not isinstance(source, TableSource) or not texts:
-        return []
-    names = {text.name for text in texts}
     read = [t for t in texts if 2 <= t.distinct <= MAX_INDICATORS and choices.features != "S"]
     rest = [text.name for text in texts if text not in read]
-    given = [name for name in source.past_covariates if name not in names]
     settings = []
     if read:
         values = ", ".join(f"{text.name} has {text.distinct}" for text in read[:3])
         others = "data.future_covariates if known in advance, data.drop if not wanted"
         why = f"text is read as categories ({values}{', ...' if len(read) > 3 else ''}); {others}"
-        settings = [Setting("data.past_covariates", [*given, *(text.name for text in read)], why)]
+        settings = [
+            Setting("data.past_covariates", [*choices.past_covariates, *(text.name for text in read)], why)
+        ]
     if rest:
         why = (
             "columns of text cannot be forecast"
             if choices.features == "S"
             else "text with one value or too many"
         )
-        settings.append(Setting("data.drop", [*source.drop, *rest], why))
+        settings.append(Setting("data.drop", [*choices.drop, *rest], why))
     return settings
 
 

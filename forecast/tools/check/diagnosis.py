@@ -1,22 +1,16 @@
 """The examination of a panel before training."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from forecast.data import DataModule, Panel
-from forecast.data.files.table_source import TableSource
-from forecast.data.store.format import check_fits_memory
-from forecast.system.errors import TextColumns
 from forecast.tools.check import advice
-from forecast.tools.check.calendar_gaps import find_calendar_of_gaps
 from forecast.tools.check.categories import CategoryColumn, measure_categories
 from forecast.tools.check.columns import Column, measure_columns
 from forecast.tools.check.copies import Copy, find_copies
 from forecast.tools.check.gaps import Gaps, find_gaps, interpolate
 from forecast.tools.check.lengths import HORIZON, PAST, suggest_lengths
+from forecast.tools.check.reading import MakeData, read
 from forecast.tools.check.seasons import Season, find_seasons
 from forecast.tools.check.series import (
     SeriesFacts,
@@ -39,7 +33,7 @@ class Diagnosis:
         file: the panel of the file.
         panel: the panel that the suggested training reads, without useless columns.
         interpolated: `panel` with lines across its gaps.
-        seeks_calendar: whether a calendar is sought that the gaps follow, which is not done for a store.
+        seeks_calendar: whether the data can be read with rows as steps, where gaps follow a calendar.
         columns: facts about the columns of numbers of the file.
         categories: facts about its columns of text.
         copies: columns that repeat another one, in the longest series.
@@ -80,8 +74,8 @@ class Diagnosis:
         return {setting.key: setting.value for setting in self.settings}.get(key)
 
 
-def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object]) -> Diagnosis:
-    """Read and examine the panel of `data`, whose window lengths and `features` do not matter.
+def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -> Diagnosis:
+    """Read and examine the panel of `make()`, whose window lengths and `features` do not matter.
 
     `stage` is called with each of STAGES as it begins.
 
@@ -89,16 +83,16 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         DataError, ConfigError: as training does, except for splits that are too short.
     """
     stage("reading")
-    file, texts = read_with_texts(data)
-    file, steps = choose_steps(data, file)
+    reading = read(make, choices)
+    data, file = reading.data, reading.panel
     stage("columns")
     parts = split_parts(file, data.options.split, data.options.scale_by)
     columns, by_series = measure_columns(file, parts)
     gaps = find_gaps(file)
-    features = advice.suggest_features(file, choices)
+    features, codes = advice.suggest_features(file, choices), advice.suggest_na_values(columns, choices)
     categories = measure_categories(file)
     useful = [
-        *advice.suggest_texts([c for c in categories if c.name in texts], data.source, choices),
+        *advice.suggest_texts([c for c in categories if c.name in reading.texts], choices),
         *advice.suggest_columns([c for c in columns if c.name in file.targets], choices),
     ]
     panel = choose_columns(file, useful)
@@ -114,7 +108,7 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         season = advice.suggest_season(
             training_rows(interpolated, longest, index, parts[0]), seasons, panel.season, choices
         )
-        settings = [*steps, *advice.suggest_na_values(columns, choices), *useful, features, *lengths, *season]
+        settings = [*reading.steps, *codes, *useful, features, *lengths, *season]
         stage("baselines")
         baselines, n_windows = measure(panel, data, settings, choices)
         settings += advice.suggest_training(n_windows, lengths, choices, bool(panel.future_covariates))
@@ -125,7 +119,7 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
         panel=panel,
         interpolated=interpolated,
         gaps=gaps,
-        seeks_calendar=isinstance(data.source, TableSource),
+        seeks_calendar=choices.steps is not None,
         columns=columns,
         categories=categories,
         copies=find_copies(last_rows(interpolated, longest[:1], range(len(panel.columns))), panel.columns),
@@ -141,18 +135,6 @@ def diagnose(data: DataModule, choices: Choices, stage: Callable[[str], object])
     )
 
 
-def read_with_texts(data: DataModule) -> tuple[Panel, Sequence[str]]:
-    """The panel of `data`, and its columns of text without another role, which are read as past covariates."""
-    try:
-        return read_panel(data), ()
-    except TextColumns as error:
-        source, is_chosen = data.source, data.options.target in error.names
-        if not isinstance(source, TableSource) or source.roles.targets is not None or is_chosen:
-            raise
-        data.source = source.with_past_covariates(error.names)
-        return read_panel(data), error.names
-
-
 def choose_columns(file: Panel, settings: Sequence[Setting]) -> Panel:
     """The columns of the file that a training with these settings reads."""
     values = {setting.key: setting.value for setting in settings}
@@ -160,21 +142,6 @@ def choose_columns(file: Panel, settings: Sequence[Setting]) -> Panel:
     past = [name for name in file.past_covariates if name not in left_out]
     panel = file.select_columns([*values.get("data.columns", file.targets), *past])
     return replace(panel, texts={name: t for name, t in panel.texts.items() if name not in left_out})
-
-
-def choose_steps(data: DataModule, panel: Panel) -> tuple[Panel, list[Setting]]:
-    """The panel as `data` reads it; with `data.steps=rows` and this setting where gaps follow a calendar."""
-    source = data.source
-    if not isinstance(source, TableSource) or (source.steps, source.freq) != ("dates", None):
-        return panel, []
-    calendar = find_calendar_of_gaps(panel)
-    if calendar is None:
-        return panel, []
-    data.source = source.with_steps("rows")
-    with warnings.catch_warnings(action="ignore"):  # the first reading gave them
-        panel = read_panel(data)
-    why = f"the rows are {calendar.describe()}: dates between them are not missing"
-    return panel, [Setting("data.steps", "rows", why)]
 
 
 def measure(
@@ -202,12 +169,3 @@ def choose_lengths(lengths: list[Setting], choices: Choices) -> tuple[int, int]:
 
 def name_source(data: DataModule) -> str:
     return f"{data.name} (synthetic)" if data.source.path is None else str(data.source.path)
-
-
-def read_panel(data: DataModule) -> Panel:
-    """The panel of `data` in memory. Raises DataError for a store that memory cannot hold."""
-    data.prepare_data()
-    panel = data.source.read()
-    check_fits_memory(panel)
-    future = None if panel.future is None else np.asarray(panel.future)
-    return replace(panel, values=np.asarray(panel.values), future=future)

@@ -24,7 +24,8 @@ class Choices:
     Attributes:
         target_typed: whether `target` was typed; some data sets have a default target.
         columns_typed: whether data.columns was typed.
-        na_values: the codes for missing values; None if the source has no such option.
+        columns: the targets; None: all columns without another role.
+        steps, na_values: these options; None if the source has no such option.
     """
 
     seq_len: int | None = None
@@ -35,7 +36,12 @@ class Choices:
     target_typed: bool = False
     season: int | None = None
     batch_size: int | None = None
+    columns: Sequence[str] | None = None
     columns_typed: bool = False
+    past_covariates: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    steps: str | None = None
+    freq: str | None = None
     eval_stride: int | None = 1
     na_values: Sequence[int | float | str] | None = ()
 

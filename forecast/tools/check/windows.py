@@ -13,6 +13,7 @@ from jaxtyping import Bool, Int64
 
 from forecast.data import DataModule, Panel
 from forecast.data.row_ranges import PerSeries
+from forecast.data.source import Source
 from forecast.data.split import Split, split_panel
 from forecast.evaluation.error_sums import new_error_sums
 from forecast.evaluation.fitted_baselines import FittedBaselines
@@ -119,14 +120,11 @@ def score_baselines(data: DataModule) -> BaselineScores:
 
 
 @dataclass
-class PanelSource:
+class PanelSource(Source):
     """A data source that returns a given panel."""
 
     panel: Panel
     path: Path | None = None
-
-    def prepare(self) -> None:
-        """Nothing to download."""
 
     def read(self) -> Panel:
         return self.panel

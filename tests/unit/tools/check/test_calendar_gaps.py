@@ -1,5 +1,6 @@
 """Gaps that follow a calendar."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from forecast.data import downloaded_data
 from forecast.data.files.frame_source import read_frame
 from forecast.tools.check.calendar_gaps import find_calendar_of_gaps
-from forecast.tools.check.diagnosis import choose_steps, read_panel
+from forecast.tools.check.reading import read
+from forecast.tools.check.settings import Choices
 
 HOURS = pd.date_range("2024-01-01", "2024-03-29", freq="h")
 BUSINESS = pd.bdate_range("2024-01-01", "2024-06-28")
@@ -47,9 +49,10 @@ def test_a_downloaded_set_is_read_again_from_its_root(
     dates = BUSINESS.delete([14, 60])
     pd.DataFrame({"date": dates, "x": np.arange(len(dates)) + 1.0}).to_csv("root/set.csv", index=False)
     options = {"name": "published", "seq_len": 8, "pred_len": 2, "split": [0.7, 0.1, 0.2]}
-    data = downloaded_data(root="root", path="set.csv", url=None, hash=None, **options)
-    panel, settings = choose_steps(data, read_panel(data))
+    make = partial(downloaded_data, root="root", path="set.csv", url=None, hash=None, **options)
+    reading = read(make, Choices(steps="dates"))
+    panel, settings = reading.panel, reading.steps
     assert [(setting.key, setting.value) for setting in settings] == [("data.steps", "rows")]
     assert panel.grid.tolist() == dates.tolist()
     assert not panel.has_missing
-    assert data.source.path == Path("root/set.csv")
+    assert reading.data.source.path == Path("root/set.csv")

@@ -1,0 +1,71 @@
+"""The reading of the data to examine, with options that the data themselves suggest."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from forecast.data import DataModule, Panel
+from forecast.data.store.format import check_fits_memory
+from forecast.system.errors import TextColumns
+from forecast.tools.check.calendar_gaps import find_calendar_of_gaps
+from forecast.tools.check.settings import Choices, Setting
+
+MakeData = Callable[..., DataModule]
+"""Creates the data module that the user chose, with other values of the options given by keyword."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The panel of a data module.
+
+    Attributes:
+        texts: columns of text without another role, which are read as past covariates.
+        steps: the setting `data.steps=rows` if the rows are read as steps because gaps follow a calendar.
+    """
+
+    data: DataModule
+    panel: Panel
+    texts: Sequence[str]
+    steps: list[Setting]
+
+
+def read(make: MakeData, choices: Choices) -> Reading:
+    """Read the data; again with text as past covariates, or with rows as steps, where the data suggest it.
+
+    Raises:
+        DataError, ConfigError: as training does; DataError also for a store that memory cannot hold.
+    """
+    reading = _read_with_texts(make, choices)
+    if (choices.steps, choices.freq) != ("dates", None):
+        return reading
+    calendar = find_calendar_of_gaps(reading.panel)
+    if calendar is None:
+        return reading
+    data = make(steps="rows", past_covariates=[*choices.past_covariates, *reading.texts])
+    with warnings.catch_warnings(action="ignore"):  # the first reading gave them
+        panel = _read_panel(data)
+    why = f"the rows are {calendar.describe()}: dates between them are not missing"
+    return replace(reading, data=data, panel=panel, steps=[Setting("data.steps", "rows", why)])
+
+
+def _read_with_texts(make: MakeData, choices: Choices) -> Reading:
+    """Read the data, and again where columns of text without another role would be targets."""
+    data = make()
+    try:
+        return Reading(data, _read_panel(data), texts=(), steps=[])
+    except TextColumns as error:
+        if choices.columns is not None or data.options.target in error.names:
+            raise
+        data = make(past_covariates=[*choices.past_covariates, *error.names])
+        return Reading(data, _read_panel(data), texts=error.names, steps=[])
+
+
+def _read_panel(data: DataModule) -> Panel:
+    """The panel of `data` in memory. Raises DataError for a store that memory cannot hold."""
+    data.prepare_data()
+    panel = data.source.read()
+    check_fits_memory(panel)
+    future = None if panel.future is None else np.asarray(panel.future)
+    return replace(panel, values=np.asarray(panel.values), future=future)
