@@ -14,6 +14,7 @@ from forecast.data.store.parquet_chunks import ParquetChunks
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_output_folder
 from forecast.system.progress import bar
+from forecast.tools.check.settings import write_command
 
 
 def convert(config: DictConfig) -> None:
@@ -56,4 +57,13 @@ def convert(config: DictConfig) -> None:
     if missing := sum(note.ranges.missing):
         print(f"missing    {missing:,} numbers; they stay missing in the store")
     print(f"store      {output}: float{8 * int(note.dtype[-1])}, {size / 2**20:,.3g} MiB")
-    print(f"next       python -m forecast.train data=store data.path={output}")
+    if texts := note.kinds.texts:
+        print(
+            f"text       {', '.join(f'{name} ({len(found):,} texts)' for name, found in texts.items())}: covariates"
+        )
+    typed = {
+        "data": "store",
+        "data.path": str(output),
+        **({"data.past_covariates": [*texts]} if texts else {}),
+    }
+    print(f"next       {write_command(typed, ())}")

@@ -8,7 +8,7 @@ from torch import Tensor
 from forecast.data.measured import last_measured
 from forecast.data.row_ranges import PerSeries
 from forecast.data.rows import DiskRows
-from forecast.data.stored_values import StoredValues
+from forecast.data.stored_values import StoredValues, pieces_of
 
 BLOCK_ROWS = 1 << 10
 """Rows of a block. Only the block of a row is read for the last value before the row."""
@@ -78,7 +78,7 @@ def _last_before_blocks(values: StoredValues) -> Int64[np.ndarray, "blocks colum
     """Of each block, the last row before it with a value of each column, in whatever series; −1: there is none."""
     n_blocks = -(-len(values) // BLOCK_ROWS)
     found = np.full((n_blocks + 1, values.shape[1]), -1)
-    for rows in values.pieces(np.array([0]), np.array([len(values)])):
+    for rows in pieces_of(values, np.array([0]), np.array([len(values)])):
         numbers, blocks = np.where(np.isfinite(values[rows]), rows[:, None], -1), rows // BLOCK_ROWS
         begins = np.flatnonzero(np.diff(blocks, prepend=-1))
         last = np.maximum.reduceat(numbers, begins)

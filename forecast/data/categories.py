@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Float64, Num
+from jaxtyping import Bool, Float, Num
 
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, ranges, series_slices
+from forecast.data.row_ranges import PerSeries
+from forecast.data.stored_values import StoredValues, Values, pieces_of, select_columns
 from forecast.system.errors import ConfigError, DataError
 
 MAX_INDICATORS = 100
@@ -31,10 +32,10 @@ def fit_categories(where: str, panel: Panel, first: PerSeries, last: PerSeries) 
     there.
     """
     found: dict[str, list[str]] = {}
-    for block, names in _blocks(panel) if panel.texts else ():
+    for block, names in _blocks(panel):
         for column, name in enumerate(names):
             if name in panel.texts:
-                counts = _count(block, column, first, last, len(panel.texts[name]))
+                counts = _count(select_columns(block, [column]), first, last, len(panel.texts[name]))
                 found[name] = _choose(where, name, panel.texts[name], counts)
     return found
 
@@ -56,13 +57,11 @@ def _choose(where: str, name: str, texts: Sequence[str], counts: np.ndarray) -> 
     return sorted(texts[code] for code in order[:MAX_INDICATORS])
 
 
-def _count(
-    block: Float[np.ndarray, "rows columns"], column: int, first: PerSeries, last: PerSeries, n: int
-) -> np.ndarray:
+def _count(column: Values, first: PerSeries, last: PerSeries, n: int) -> np.ndarray:
     """How often each code from 0 to n − 1 occurs in a column."""
     counts = np.zeros(n, dtype=np.int64)
-    for some in series_slices(last - first):
-        codes = block[ranges(first[some], last[some]), column]
+    for rows in pieces_of(column, first, last):
+        codes = column[rows][:, 0]
         counts += np.bincount(codes[codes >= 0].astype(np.int64), minlength=n)
     return counts
 
@@ -92,12 +91,10 @@ def encode_categories(where: str, panel: Panel, categories: Categories) -> Panel
     made = {one: name for name, ones in columns.items() for one in ones if one != name}
     for name in set(made) & set(columns):
         raise ConfigError(f"{where}: column {quote(name)} has the name of an indicator: rename it")
-    values = _encode(where, panel, np.asarray(panel.values), panel.columns, categories)
-    future = (
-        None
-        if panel.future is None
-        else _encode(where, panel, np.asarray(panel.future), panel.future_columns, categories)
-    )
+    values = _encode(where, panel, panel.values, panel.columns, categories)
+    future = panel.future
+    if future is not None:
+        future = _encode(where, panel, future, panel.future_columns, categories)
     return replace(
         panel,
         values=values,
@@ -123,58 +120,88 @@ def _names(panel: Panel) -> tuple[str, ...]:
     return (*panel.columns, *panel.future_columns)
 
 
-def _blocks(panel: Panel) -> Iterator[tuple[Float[np.ndarray, "rows columns"], Sequence[str]]]:
-    yield np.asarray(panel.values), panel.columns
+def _blocks(panel: Panel) -> Iterator[tuple[Values, Sequence[str]]]:
+    yield panel.values, panel.columns
     if panel.future is not None:
-        yield np.asarray(panel.future), panel.future_columns
+        yield panel.future, panel.future_columns
 
 
-def _encode(
-    where: str,
-    panel: Panel,
-    block: Float[np.ndarray, "rows columns"],
-    names: Sequence[str],
-    categories: Categories,
-) -> Float[np.ndarray, "rows more_columns"]:
-    columns = []
-    for column, name in zip(block.T, names, strict=True):
+def _encode(where: str, panel: Panel, block: Values, names: Sequence[str], categories: Categories) -> Values:
+    """The columns of a block, with indicators instead of those in `categories`; those on disk stay there."""
+    index: list[int] = []
+    codes: list[float | None] = []
+    for column, name in enumerate(names):
         if name not in categories:
-            columns.append(column)
+            index, codes = [*index, column], [*codes, None]
             continue
-        codes, texts = _codes(column, panel.texts.get(name))
-        found = find_indicators(codes, texts, categories[name], where=where, name=name, unit="rows")
-        columns += list(np.where(np.isnan(codes), np.nan, found.T.astype(np.float64)))
-    return np.stack(columns, axis=1) if columns else block
+        own = _find_codes(panel.texts.get(name), categories[name])
+        _warn_of_unknown(where, panel, select_columns(block, [column]), name, own)
+        index, codes = [*index, *[column] * len(own)], [*codes, *own]
+    if not index:
+        return block
+    if isinstance(block, StoredValues):
+        return block.select(index).with_indicators(codes)
+    return np.stack(
+        [
+            block[:, column] if code is None else _indicator(block[:, column], code)
+            for column, code in zip(index, codes, strict=True)
+        ],
+        axis=1,
+    )
 
 
-def _codes(
-    column: Float[np.ndarray, " rows"], texts: Sequence[str] | None
-) -> tuple[Float64[np.ndarray, " rows"], pd.Index]:
-    """The codes of a column and their texts; the codes are made here where all cells are numbers or empty."""
-    if texts is not None:
-        return np.asarray(column, dtype=np.float64), pd.Index(texts)
-    codes, numbers = pd.factorize(column)
-    if not len(numbers):
-        return np.full(len(column), -1.0), pd.Index(numbers)
-    return np.where(np.isnan(column), np.nan, codes), pd.Index(numbers)
+def _indicator(column: Float[np.ndarray, " rows"], code: float) -> Float[np.ndarray, " rows"]:
+    """1 where a column has a code, else 0; NaN where the row is missing."""
+    return np.where(np.isnan(column), np.nan, (column == code).astype(np.float64))
+
+
+def _find_codes(texts: Sequence[str] | None, known: Sequence[str]) -> list[float]:
+    """The code of each known category in a column, NaN if the column has none.
+
+    It is the position in `texts`; in a column without `texts`, whose cells are numbers, the number itself.
+    """
+    if texts is None:
+        numbers = pd.Series(pd.to_numeric(pd.Series(known, dtype=object), errors="coerce"))
+        return numbers.astype(float).tolist()
+    places = pd.Index(texts).get_indexer(pd.Index(known))
+    return np.where(places < 0, np.nan, places).tolist()
+
+
+def _warn_of_unknown(where: str, panel: Panel, column: Values, name: str, known: Sequence[float]) -> None:
+    """Warn of the categories of a column whose codes are not `known`."""
+    texts = panel.texts.get(name)
+    if texts is not None and set(range(len(texts))) <= set(known):
+        return
+    unknown, count = np.zeros(0), 0
+    for rows in pieces_of(column, panel.starts, panel.stops):
+        codes = column[rows][:, 0]
+        new = codes[np.isfinite(codes) & ~np.isin(codes, known) & ((codes >= 0) | (texts is None))]
+        unknown, count = np.union1d(unknown, new), count + len(new)
+    if count:
+        listed = unknown.tolist() if texts is None else [texts[int(code)] for code in unknown]
+        total = int((panel.stops - panel.starts).sum())
+        _warn(where, name, list(map(str, listed)), f"{count:,} of {total:,} rows")
+
+
+def _warn(where: str, name: str, unknown: Sequence[str], counts: str) -> None:
+    listed = ", ".join(map(quote, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
+    warnings.warn(
+        f"{where}: column {quote(name)} has {listed} in {counts}, not among the categories that training knew: read as "
+        "unknown",
+        stacklevel=3,
+    )
 
 
 def find_indicators(
-    codes: Num[np.ndarray, " rows"],
-    texts: pd.Index,
-    known: Sequence[str],
-    *,
-    where: str,
-    name: str,
-    unit: str,
-) -> Bool[np.ndarray, "rows known"]:
-    """Whether a row has each of the `known` categories. Warns of other categories.
+    where: str, name: str, codes: Num[np.ndarray, " series"], texts: pd.Index, known: Sequence[str]
+) -> Bool[np.ndarray, "series known"]:
+    """Whether a series has each of the `known` categories. Warns of other categories.
 
     Args:
-        codes: of the category of each row, the position in `texts`; below 0 where it is empty.
+        where, name: the file and the column, for the warning.
+        codes: of the category of each series, the position in `texts`.
         texts: texts, or numbers where all categories of the file look like numbers.
         known: the categories of training.
-        where, name, unit: the file, the column and what a row is (rows or series), for the warning.
     """
     wanted = pd.Index(known)
     if pd.api.types.is_numeric_dtype(texts.dtype):
@@ -184,10 +211,5 @@ def find_indicators(
     new = (codes >= 0) & ~found.any(axis=1)
     if new.any():
         unknown = texts[np.unique(codes[new]).astype(np.int64)]
-        listed = ", ".join(map(quote, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
-        warnings.warn(
-            f"{where}: column {quote(name)} has {listed} in {new.sum():,} of {len(new):,} {unit}, not among the "
-            "categories that training knew: read as unknown",
-            stacklevel=2,
-        )
+        _warn(where, name, list(map(str, unknown)), f"{new.sum():,} of {len(new):,} series")
     return found

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 
 from forecast.data.columns import by_column
 from forecast.data.panel import Panel
-from forecast.data.stored_values import StoredValues
+from forecast.data.stored_values import StoredValues, pieces_of
 from forecast.data.transforms import ABOVE, BOXCOX, LOG1P, NONE, TRANSFORMS
 from forecast.system.errors import ConfigError, DataError
 
@@ -174,7 +174,7 @@ def _find_outside(panel: Panel, column: int, low: float, high: float, above: flo
     if isinstance(values, StoredValues):
         if not is_outside(np.array([values.minimum[column], values.maximum[column]])).any():
             return None
-        for rows in values.pieces(panel.starts, panel.stops):
+        for rows in pieces_of(values, panel.starts, panel.stops):
             found = rows[is_outside(values[rows][:, column])]
             if len(found):
                 return int(found[0])

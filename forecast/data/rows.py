@@ -74,7 +74,6 @@ class DiskRows:
     def __init__(self, values: StoredValues, scaler: Scaler) -> None:
         self.values, self.scaler = values, scaler
         self._raw = tensor_of(values.remapped_for_random_access())
-        self._index = None if values.has_all_columns else torch.tensor(values.index)
 
     @property
     def n_columns(self) -> int:
@@ -92,7 +91,7 @@ class DiskRows:
         return self
 
     def _scale(self, raw: Float[Tensor, "*shape all_columns"]) -> Float32[Tensor, "*shape columns"]:
-        chosen = raw if self._index is None else raw.index_select(-1, self._index)
+        chosen = tensor_of(self.values.choose(raw.numpy()))
         return self.scaler.transform(chosen, series=0).float()
 
 
@@ -131,7 +130,7 @@ def slide(table: Float[Tensor, "rows columns"], length: int) -> Float[Tensor, "s
     return table.unfold(0, length, 1).transpose(1, 2)
 
 
-def tensor_of(values: Float[np.ndarray, "rows columns"]) -> Float[Tensor, "rows columns"]:
+def tensor_of(values: Float[np.ndarray, "*shape"]) -> Float[Tensor, "*shape"]:
     """A read-only array as a tensor, without a copy."""
     # PyTorch warns that the array is read-only
     with warnings.catch_warnings(action="ignore", category=UserWarning):

@@ -12,7 +12,7 @@ from forecast.data import transforms
 from forecast.data.domain import Domain
 from forecast.data.row_ranges import PerSeries, ranges, series_slices
 from forecast.data.scaler import Scaler
-from forecast.data.stored_values import StoredValues, Values
+from forecast.data.stored_values import StoredValues, Values, pieces_of
 from forecast.system.errors import ConfigError, DataError
 
 SCALERS = ("standard", "minmax", "robust", "none")
@@ -148,11 +148,12 @@ def _fit_stored(
         sample = values[int(first[0]) : int(last[0]) : -(-int(last[0] - first[0]) // QUARTILE_ROWS)]
         return _fit_rows(kind, transformed.apply_transforms(sample, np.zeros(len(sample), int)), columns)
     found = _RunningStatistics(len(columns))
-    for rows in values.pieces(first, last):
+    for rows in pieces_of(values, first, last):
         block = values[rows]
         if np.isinf(block).any() or (np.isnan(block) & (np.array(values.missing) == 0)).any():
             raise DataError(
-                f"{values.file.parent}: a number is not finite: the store is damaged; convert again"
+                f"{values.file.parent}: a number is not finite: the store is damaged or of another version: convert "
+                "again"
             )
         found.add(transformed.apply_transforms(block, np.zeros(len(block), int)))
     _refuse_empty(found.count == 0, columns)

@@ -65,9 +65,7 @@ def encode_static(
         if "texts" in how:
             is_numeric = pd.api.types.is_numeric_dtype(column)
             codes, texts = pd.factorize(column if is_numeric else column.astype(str))
-            found = find_indicators(
-                codes, pd.Index(texts), how["texts"], where=where, name=name, unit="series"
-            )
+            found = find_indicators(where, name, codes, pd.Index(texts), how["texts"])
             features += list(found.T)
         elif pd.api.types.is_numeric_dtype(column):
             features.append((column.to_numpy(dtype=np.float64) - how["mean"]) / how["deviation"])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int64
 
-from forecast.data.row_ranges import PerSeries, pieces
+from forecast.data.row_ranges import ROWS_AT_ONCE, PerSeries, pieces
 
 BYTES_AT_ONCE = 1 << 23
 """Bytes read at a time where all rows are read."""
@@ -19,8 +19,13 @@ BYTES_AT_ONCE = 1 << 23
 class StoredValues:
     """Columns of an array in a file; rows are read when they are indexed, as from a NumPy array.
 
-    mapped: the memory-mapped array (rows, all columns); file: where it lies; index: the chosen columns; minimum,
-    maximum and number of missing values (NaN) of each chosen column.
+    Attributes:
+        mapped: the memory-mapped array (rows, all columns).
+        file: where it lies.
+        index: the chosen columns.
+        minimum, maximum, missing: of each chosen column, its range and its number of missing values (NaN).
+        codes: of each chosen column, the code of a category: the column is then the indicator of this category, 1 where
+            the value is the code, else 0. None: the values themselves.
     """
 
     mapped: Float[np.ndarray, "rows all_columns"]
@@ -29,6 +34,7 @@ class StoredValues:
     minimum: tuple[float, ...]
     maximum: tuple[float, ...]
     missing: tuple[int, ...]
+    codes: tuple[float | None, ...]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -42,8 +48,18 @@ class StoredValues:
         if isinstance(rows, tuple):
             rows, columns = rows
             return self[rows][:, columns]
-        part = self.mapped[rows]
-        return (part if self.has_all_columns else part[..., list(self.index)]).astype(np.float64)
+        return self.choose(self.mapped[rows]).astype(np.float64)
+
+    def choose(self, part: Float[np.ndarray, "*some all_columns"]) -> Float[np.ndarray, "*some columns"]:
+        """The chosen columns and indicators of some rows."""
+        if self.has_all_columns:
+            return part
+        chosen = part[..., list(self.index)]
+        columns = [i for i, code in enumerate(self.codes) if code is not None]
+        if columns:
+            codes, of = np.array([self.codes[i] for i in columns], dtype=part.dtype), chosen[..., columns]
+            chosen[..., columns] = np.where(np.isnan(of), np.nan, of == codes)
+        return chosen
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """All rows, in memory."""
@@ -51,12 +67,24 @@ class StoredValues:
 
     @property
     def has_all_columns(self) -> bool:
-        return self.index == tuple(range(self.mapped.shape[1]))
+        return self.index == tuple(range(self.mapped.shape[1])) and not any(
+            code is not None for code in self.codes
+        )
 
     def select(self, index: Sequence[int]) -> "StoredValues":
         """Some of the columns."""
-        names = ("index", "minimum", "maximum", "missing")
+        names = ("index", "minimum", "maximum", "missing", "codes")
         return replace(self, **{name: tuple(getattr(self, name)[i] for i in index) for name in names})
+
+    def with_indicators(self, codes: Sequence[float | None]) -> "StoredValues":
+        """The indicator of a code in place of each column that has one."""
+        is_indicator = [code is not None for code in codes]
+        return replace(
+            self,
+            codes=tuple(codes),
+            minimum=tuple(np.where(is_indicator, 0.0, self.minimum).tolist()),
+            maximum=tuple(np.where(is_indicator, 1.0, self.maximum).tolist()),
+        )
 
     def count_missing(self, first: PerSeries, last: PerSeries) -> Int64[np.ndarray, " columns"]:
         """Missing values of each column in the rows first[s] … last[s] − 1 of each series.
@@ -72,7 +100,7 @@ class StoredValues:
 
     def _count_missing(self, first: PerSeries, last: PerSeries) -> Int64[np.ndarray, " columns"]:
         count = np.zeros(len(self.index), dtype=np.int64)
-        for rows in self.pieces(first, last):
+        for rows in pieces_of(self, first, last):
             count += np.isnan(self[rows]).sum(axis=0)
         return count
 
@@ -89,10 +117,6 @@ class StoredValues:
         """Rows of about `BYTES_AT_ONCE` bytes."""
         return max(1, BYTES_AT_ONCE // (self.mapped.itemsize * self.mapped.shape[1]))
 
-    def pieces(self, first: PerSeries, last: PerSeries) -> Iterator[Int64[np.ndarray, " rows"]]:
-        """The numbers of the rows first[s] … last[s] − 1 of each series, about `BYTES_AT_ONCE` bytes at a time."""
-        return pieces(first, last, self.rows_at_once)
-
 
 Values = Float[np.ndarray, "_rows _columns"] | StoredValues
 
@@ -102,3 +126,8 @@ def select_columns(values: Values, index: Sequence[int]) -> Values:
     if list(index) == list(range(values.shape[1])):
         return values
     return values.select(index) if isinstance(values, StoredValues) else values[:, list(index)]
+
+
+def pieces_of(values: Values, first: PerSeries, last: PerSeries) -> Iterator[Int64[np.ndarray, " rows"]]:
+    """The numbers of the rows first[s] … last[s] − 1 of each series, some at a time: a copy of them is small."""
+    return pieces(first, last, values.rows_at_once if isinstance(values, StoredValues) else ROWS_AT_ONCE)

@@ -45,7 +45,7 @@ def write_store(path: Path, size: int) -> None:
         last = table.grid[-1]
     writer.finish(
         freq="s", first_date="2000-01-01 00:00:00", last_date=str(last),
-        minimum=lowest.tolist(), maximum=highest.tolist(), missing=[0] * len(lowest),
+        minimum=lowest.tolist(), maximum=highest.tolist(), missing=[0] * len(lowest), texts={},
     )  # fmt: skip
 
 

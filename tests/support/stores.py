@@ -16,6 +16,6 @@ def write_store(folder: Path, table: Panel, dtype: str = "<f8") -> Path:
     writer.finish(
         freq=table.freq, first_date=str(table.grid[0]), last_date=str(table.grid[-1]),
         minimum=np.nanmin(table.values, 0).tolist(), maximum=np.nanmax(table.values, 0).tolist(),
-        missing=table.missing.tolist(),
+        missing=table.missing.tolist(), texts=dict(table.texts),
     )  # fmt: skip
     return folder

@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64
 
 from forecast.data.files.cells import Cells, date_name, quote
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.dates import read_dates
+from forecast.data.files.read import read_targets
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import place_in_time, without_zone
 from forecast.data.panel import TABLE_ID
+from forecast.data.store.column_kinds import ColumnKinds
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError
 
@@ -38,6 +39,7 @@ class Chunks(ABC):
 
     unit: str
     total: int | None
+    missing: Sequence[str] = ()  # texts of missing values, beside those of the options
     _offset_changes = False  # whether the UTC offset of typed dates changes in the file
 
     def __init__(
@@ -59,6 +61,7 @@ class Chunks(ABC):
             raise ConfigError(f"chunk={size} must be a whole number of bytes")
         self.path, self.date_column, self.size = path, date_column, size
         self.options, self.duplicates = options, duplicates
+        self.kinds = ColumnKinds()  # of the columns in the chunks read so far
         self.roles = ColumnRoles(
             None,
             date_name(date_column),
@@ -95,27 +98,28 @@ class Chunks(ABC):
         if held is not None:
             yield Chunk(held, {"chunk": part, "skip": 0}, done)
 
-    def _rows(
-        self,
-        cells: Cells,
-        roles: ColumnRoles,
-        dates: tuple[pd.DatetimeIndex, UtcOffset],
-        values: Float64[np.ndarray, "rows columns"],
-    ) -> TableRows:
-        """The rows of one series; `dates` come with their UTC offset."""
-        codes, none = np.zeros(len(values), dtype=np.int32), np.empty((len(values), 0))
-        at = dates[0].to_numpy("datetime64[ns]")
+    def _rows(self, cells: Cells, roles: ColumnRoles, dates: tuple[pd.DatetimeIndex, UtcOffset]) -> TableRows:
+        """The rows of one series: numbers as targets, codes of texts as past covariates.
+
+        `dates` come with their UTC offset.
+        """
+        missing = [*self.missing, *self.options.na_texts]
+        texts = self.kinds.find_texts(cells, roles.values, self.options, missing)
+        numbers = [name for name in roles.values if name not in texts]
+        roles = replace(roles, targets=tuple(numbers), past=tuple(texts))
+        codes = [self.kinds.encode(cells, name, missing) for name in texts]
         return TableRows(
-            cells,
-            roles,
-            pd.Index([TABLE_ID]),
-            codes,
-            at,
-            values,
-            none,
-            {},
-            dates[1],
-            "ns" if dates[0].unit == "ns" else "us",
+            cells=cells,
+            roles=roles,
+            ids=pd.Index([TABLE_ID]),
+            codes=np.zeros(len(cells.frame), dtype=np.int32),
+            dates=dates[0].to_numpy("datetime64[ns]"),
+            values=np.column_stack([read_targets(cells, roles, self.options), *codes]),
+            future=np.empty((len(cells.frame), 0)),
+            static={},
+            utc_offset=dates[1],
+            unit="ns" if dates[0].unit == "ns" else "us",
+            texts={name: self.kinds.texts[name] for name in texts},
         )
 
     def _dates(
@@ -173,4 +177,5 @@ def _join(above: TableRows, below: TableRows) -> TableRows:
     parts = {
         name: (getattr(above, name), getattr(below, name)) for name in ("codes", "dates", "values", "future")
     }
-    return replace(above, **{name: np.concatenate(pair) for name, pair in parts.items()})
+    joined = {name: np.concatenate(pair) for name, pair in parts.items()}
+    return replace(above, texts=below.texts, **joined)

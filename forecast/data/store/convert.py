@@ -4,16 +4,15 @@ The conversion writes into a hidden folder beside the store, and saves a note of
 is interrupted, it resumes after the last complete chunk and gives the same bytes. The store appears once complete.
 """
 
-import contextlib
-import json
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
+from jaxtyping import Int64
 
 from forecast.data.files.align import align
 from forecast.data.files.cells import quote
@@ -21,32 +20,16 @@ from forecast.data.files.grid import Spacing
 from forecast.data.files.table_rows import TableRows
 from forecast.data.panel import Panel
 from forecast.data.store.chunks import Chunk, Chunks
+from forecast.data.store.column_kinds import ColumnKinds, LateText
 from forecast.data.store.format import StoreWriter
-from forecast.data.store.ranges import Ranges
+from forecast.data.store.note import NOTE, Note, read_note
 from forecast.system.errors import ConfigError, DataError, ForecastError
-from forecast.system.files import write_json
 
-NOTE, LOCK = "progress.json", ".lock"
+LOCK = ".lock"
 
 
-@dataclass
-class Note:
-    """Progress of a conversion: everything that resuming needs, as JSON values."""
-
-    identity: dict[str, Any]  # of the file and the options
-    dtype: str = "<f4"
-    unit: str = "us"
-    position: dict[str, Any] | None = None  # of the next chunk
-    columns: list[str] = field(default_factory=list)
-    freq: str | None = None
-    utc_offset: int | None = None
-    timezone: str | None = None
-    first_date: str = ""
-    last_date: str = ""  # of the rows read so far, then of the store
-    last_value_date: str = ""
-    empty_begin: int = 0  # rows before the first value, which are left out
-    empty_end: int = 0  # rows after the last value so far
-    ranges: Ranges = field(default_factory=Ranges)
+class RoundedTooFar(Exception):
+    """Rounding to float32 changes a column by more than `ranges.ROUNDED` allows."""
 
 
 def convert(
@@ -79,12 +62,10 @@ def convert(
         with FileLock(partial / LOCK, timeout=0):
             stat = chunks.path.stat()
             identity = {"bytes": stat.st_size, "modified": stat.st_mtime_ns, "options": options}
-            note = _begun(partial, identity)
+            note = read_note(partial, identity)
             if note.position is not None:
                 write_message(f"resumes at row {note.ranges.rows + 1:,}")
-            while not _write_rest(chunks, partial, note, freq, show_progress):
-                write_message("float32 is not exact enough for a column: starting again in float64")
-                note = Note(identity, dtype="<f8")
+            note = _write(chunks, partial, note, freq, write_message, show_progress)
             if note.empty_begin or note.empty_end:
                 write_message(
                     f"{note.empty_begin:,} rows before the first value and {note.empty_end:,} rows after the last one "
@@ -112,14 +93,27 @@ def _put_in_place(partial: Path, output: Path) -> None:
     shutil.rmtree(former, ignore_errors=True)
 
 
-def _begun(partial: Path, identity: dict[str, Any]) -> Note:
-    """Return the note of an interrupted conversion of the same file, else a new one."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        saved = json.loads((partial / NOTE).read_text())
-        if saved["identity"] == identity:
-            return Note(**{**saved, "ranges": Ranges.from_json(saved["ranges"])})
-    (partial / NOTE).unlink(missing_ok=True)
-    return Note(identity)
+def _write(
+    chunks: Chunks,
+    partial: Path,
+    note: Note,
+    freq: str | None,
+    write_message: Callable[[str], None],
+    show_progress: Callable[[int], None],
+) -> Note:
+    """Write the rest of the file, or the whole file again where a chunk shows that rows above need another form."""
+    while True:
+        try:
+            _write_rest(chunks, partial, note, freq, show_progress)
+            return note
+        except RoundedTooFar:
+            write_message("float32 is not exact enough for a column: starting again in float64")
+            dtype, texts = "<f8", list(note.kinds.texts)
+        except LateText as found:
+            named = ", ".join(map(quote, found.names))
+            write_message(f"text in column {named}, which had none above: starting again")
+            dtype, texts = note.dtype, [*note.kinds.texts, *found.names]
+        note = Note(note.identity, dtype, kinds=ColumnKinds({name: [] for name in texts}))
 
 
 def _write_rest(
@@ -128,11 +122,12 @@ def _write_rest(
     note: Note,
     freq: str | None,
     show_progress: Callable[[int], None],
-) -> bool:
-    """Write the rest of the file. Return False if float32 is not exact enough for its numbers."""
+) -> None:
+    """Write the rest of the file. Raises RoundedTooFar if float32 is not exact enough for its numbers."""
     writer = None
     if note.columns:
         writer = StoreWriter(partial, note.columns, note.dtype, note.unit, note.ranges.rows)
+    chunks.kinds = note.kinds
     for chunk in chunks.read(note.position):
         table = _checked(chunk, note, freq, chunks.duplicates)
         note.freq, note.last_date, note.position = table.freq, str(table.grid[-1]), chunk.position
@@ -140,19 +135,18 @@ def _write_rest(
         if table is not None:
             ranges = note.ranges.add(np.asarray(table.values))
             if note.dtype == "<f4" and not ranges.fit_float32():
-                return False
+                raise RoundedTooFar
             if writer is None:
                 _describe_first(table, note)
                 writer = StoreWriter(partial, note.columns, note.dtype, note.unit, 0)
             writer.append(table)
             note.ranges = ranges
             _count_empty_end(table, note)
-        write_json(partial / NOTE, asdict(note))
+        note.save(partial)
         show_progress(chunk.done)
     if writer is None:
         raise DataError(f"{chunks.path}: no row has a value")
     _finish(chunks.path, writer, note)
-    return True
 
 
 def _describe_first(table: Panel, note: Note) -> None:
@@ -166,7 +160,10 @@ def _describe_first(table: Panel, note: Note) -> None:
 def _finish(path: Path, writer: StoreWriter, note: Note) -> None:
     """Remove the rows after the last value and describe the store. Raises DataError for a column without values."""
     writer.drop_last(note.empty_end)
-    note.ranges, note.last_date = note.ranges.without(note.empty_end), note.last_value_date
+    note.ranges, note.last_date = (
+        note.ranges.without(note.empty_end, note.empty_end_missing),
+        note.last_value_date,
+    )
     for name, missing in zip(note.columns, note.ranges.missing, strict=True):
         if missing == note.ranges.rows:
             raise DataError(f"{path}: column {quote(name)} has no value: leave it out (data.columns)")
@@ -176,14 +173,21 @@ def _finish(path: Path, writer: StoreWriter, note: Note) -> None:
         minimum=note.ranges.minimum,
         maximum=note.ranges.maximum,
         missing=note.ranges.missing,
+        texts=note.kinds.texts,
     )
+
+
+def _find_filled(table: Panel) -> Int64[np.ndarray, " rows"]:
+    """The rows with a number or a text."""
+    is_text, values = [name in table.texts for name in table.columns], np.asarray(table.values)
+    return np.flatnonzero(np.where(is_text, values >= 0, np.isfinite(values)).any(axis=1))
 
 
 def _from_first_value(table: Panel, note: Note) -> Panel | None:
     """Leave out the rows before the first value of the file, and count them; None: no row is left."""
     if note.columns:
         return table
-    measured = np.flatnonzero(np.isfinite(table.values).any(axis=1))
+    measured = _find_filled(table)
     empty = int(measured[0]) if len(measured) else len(table.grid)
     note.empty_begin += empty
     if not len(measured):
@@ -192,12 +196,15 @@ def _from_first_value(table: Panel, note: Note) -> Panel | None:
 
 
 def _count_empty_end(table: Panel, note: Note) -> None:
-    """Count the rows after the last value so far."""
-    measured = np.flatnonzero(np.isfinite(table.values).any(axis=1))
-    note.empty_end += len(table.grid)
+    """Count the rows after the last value so far, and the missing values in them."""
+    measured, end = _find_filled(table), 0
     if len(measured):
-        note.empty_end = len(table.grid) - 1 - int(measured[-1])
-        note.last_value_date = str(table.grid[measured[-1]])
+        end = int(measured[-1]) + 1
+        note.empty_end, note.empty_end_missing = 0, [0] * len(note.columns)
+        note.last_value_date = str(table.grid[end - 1])
+    note.empty_end += len(table.grid) - end
+    missing = np.isnan(np.asarray(table.values)[end:]).sum(axis=0) + note.empty_end_missing
+    note.empty_end_missing = missing.tolist()
 
 
 def _checked(chunk: Chunk, note: Note, freq: str | None, duplicates: str | None) -> Panel:
@@ -210,8 +217,7 @@ def _checked(chunk: Chunk, note: Note, freq: str | None, duplicates: str | None)
         return table
     if len(table.grid) < 2:
         raise DataError(f"{rows.cells.path}: no row follows {note.last_date}")
-    values = np.asarray(table.values)[1:]
-    return Panel.of_table(table.grid[1:], values, table.columns, table.freq, utc_offset=table.utc_offset)
+    return table.take_rows(np.zeros(1, dtype=np.int64), table.starts + 1, table.stops, table.ends)
 
 
 def _prepend(rows: TableRows, date: np.datetime64) -> TableRows:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from forecast.data.files.cells import Cells, parse_cells
+from forecast.data.files.cells import MISSING, Cells, parse_cells
 from forecast.data.files.compressed import UNREADABLE, is_workbook, unpacked
-from forecast.data.files.read import read_targets
 from forecast.data.files.text import check_text, decode
 from forecast.data.store.chunks import Chunk, Chunks
 from forecast.system.errors import DataError
@@ -21,6 +20,7 @@ class CsvChunks(Chunks):
     """A CSV file, compressed or not, with the options of `forecast.data.files.file_source.FileSource`."""
 
     unit = "B"
+    missing = MISSING
 
     def __init__(self, path: Path, **options: Any) -> None:
         super().__init__(path, **options)
@@ -65,13 +65,14 @@ class CsvChunks(Chunks):
                 header + raw if is_first else header + first_row + raw,  # it tells how many fields a line has
                 self.date_column,
                 self.options,
+                list(self.kinds.texts),
                 first_line=at["line"] - (not is_first),
             )
             if not is_first:
                 cells = Cells(self.path, cells.frame.iloc[1:].reset_index(drop=True), at["line"])
             roles = self.roles.resolve(str(self.path), list(cells.frame.columns))
             dates = self._dates(cells, column, at["anchors"])
-            rows = self._rows(cells, roles, dates, read_targets(cells, roles, self.options))
+            rows = self._rows(cells, roles, dates)
             ends = raw.count(b"\n", len(filled))
             after["blank"] = after["line"] - ends + 1 if ends > 1 else None
             after["anchors"] = self._anchors(cells, column, dates[0], at["anchors"])

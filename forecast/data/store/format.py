@@ -1,18 +1,20 @@
-"""A store: a table on disk that is mapped into memory, so that rows are read when a window needs them.
+"""The format of a store: a table on disk that is mapped into memory, so that rows are read when a window needs them.
 
-A store is a folder of two NumPy arrays and what they are:
+A store is a folder with two NumPy arrays and a description:
 
-    values.npy   (rows, columns), float32 or float64, in the data's own units; NaN is a missing value
+    values.npy   (rows, columns), float32 or float64, in the units of the data; NaN is a missing value. A column of text
+                 holds codes: the position of the text in `texts`, −1 where the cell is empty
     dates.npy    (rows,), datetime64, evenly spaced
-    store.json   the columns' names, ranges and numbers of missing values, the step between rows, and the minutes that
-                 dates are ahead of UTC
+    store.json   the names, value ranges and numbers of missing values of the columns; the texts of each column of text,
+                 in order of appearance; the step between rows; the UTC offset of the dates
 
-A row's columns lie side by side, so that a window is one stretch of the file, and the pages read stay in the system's
-cache, which all processes share. Nothing in a store is ever executed: NumPy reads it without pickle.
+The columns of a row are adjacent, so a window is one contiguous block of the file. The operating system caches the
+pages that were read, and all processes share them. NumPy reads the arrays without pickle: a store cannot run code.
 """
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +34,12 @@ from forecast.system.memory import available
 _WORK = 5
 """Memory that examining a table takes, as a multiple of its size."""
 
-KIND, VERSION = "forecast.store", 1
+KIND, VERSION = "forecast.store", 2
 DESCRIPTION, VALUES, DATES = "store.json", "values.npy", "dates.npy"
 PARTS = {DESCRIPTION, VALUES, DATES}
 _KEYS = {
     "rows": int, "columns": list, "minimum": list, "maximum": list, "missing": list, "freq": str,
-    "first_date": str, "last_date": str,
+    "first_date": str, "last_date": str, "texts": dict,
 }  # fmt: skip
 
 
@@ -46,7 +48,7 @@ def is_store(path: str | Path) -> bool:
 
 
 def open_store(path: str | Path) -> Panel:
-    """The panel in the folder `path`, its values on disk. Raises DataError for a folder that is not a whole store."""
+    """The panel in the folder `path`, with its values on disk. Raises DataError for a damaged or incomplete store."""
     folder = Path(path).expanduser()
     if not is_store(folder):
         what = "no such store" if not folder.exists() else f"no store (it has no {DESCRIPTION})"
@@ -58,7 +60,9 @@ def open_store(path: str | Path) -> Panel:
         dates = pd.DatetimeIndex(_map(folder / DATES, (rows,), ("<M8[us]", "<M8[ns]")), copy=False)
         _check_grid(dates, about)
     except DataError as error:
-        raise DataError(f"{folder}: {error}: the store is damaged; convert again") from None
+        raise DataError(
+            f"{folder}: {error}: the store is damaged or of another version: convert again"
+        ) from None
     columns = tuple(columns)
     stored = StoredValues(
         values,
@@ -67,12 +71,14 @@ def open_store(path: str | Path) -> Panel:
         tuple(about["minimum"]),
         tuple(about["maximum"]),
         tuple(about["missing"]),
+        (None,) * len(columns),
     )
-    return Panel.of_table(dates, stored, columns, about["freq"], utc_offset=utc_offset_of(about))
+    panel = Panel.of_table(dates, stored, columns, about["freq"], utc_offset=utc_offset_of(about))
+    return replace(panel, texts=about["texts"])
 
 
 def check_fits_memory(panel: Panel) -> None:
-    """Raises DataError where a panel on disk cannot be examined in memory as a whole."""
+    """Raise DataError if memory cannot hold a panel on disk and the arrays that examining it needs."""
     rows, columns = panel.values.shape
     needed, free = _WORK * 8 * rows * columns, available()
     if panel.is_on_disk and needed > free:
@@ -90,7 +96,7 @@ def _read_description(file: Path) -> dict[str, Any]:
     if not isinstance(about, dict) or about.get("kind") != KIND:
         raise DataError(f"{file.name} does not describe a store")
     if about.get("version") != VERSION:
-        raise DataError(f"{file.name} has version {quote(about.get('version'))}, and {VERSION} is read here")
+        raise DataError(f"{file.name} has version {quote(about.get('version'))} of the format, not {VERSION}")
     for key, kind in _KEYS.items():
         if type(about.get(key)) is not kind:
             raise DataError(f"{file.name}: {key} is missing or has the wrong type")
@@ -104,13 +110,16 @@ def _read_description(file: Path) -> dict[str, Any]:
     numbers = all(type(number) is float and np.isfinite(number) for numbers in ranges for number in numbers)
     counts = all(type(count) is int and 0 <= count < about["rows"] for count in missing)
     lengths = {len(part) for part in (*ranges, missing)}
+    for name, texts in about["texts"].items():
+        if name not in columns or type(texts) is not list or not all(isinstance(text, str) for text in texts):
+            raise DataError(f"{file.name} has texts that belong to no column, or that are no texts")
     if about["rows"] < 1 or not columns or not numbers or not counts or lengths != {len(columns)}:
         raise DataError(f"{file.name}: its columns, ranges and counts do not match")
     return about
 
 
 def _map(file: Path, shape: tuple[int, ...], dtypes: tuple[str, ...]) -> np.ndarray:
-    """A file's array, mapped for reading; not NumPy's own class of maps, whose slices take longer."""
+    """The array of a file, mapped into memory for reading, as a plain array: slices of `np.memmap` take longer."""
     if not file.is_file():
         raise DataError(f"{file.name} is missing")
     try:
@@ -132,7 +141,7 @@ def _map(file: Path, shape: tuple[int, ...], dtypes: tuple[str, ...]) -> np.ndar
 
 
 def _check_grid(dates: pd.DatetimeIndex, about: dict[str, Any]) -> None:
-    """Raises DataError unless the first rows and the last lie where the description says."""
+    """Raise DataError unless the first dates and the last one are those of the description."""
     first, last = dates[0], dates[-1]
     if (str(first), str(last)) != (about["first_date"], about["last_date"]):
         expected = f"{about['first_date']} to {about['last_date']}"
@@ -146,10 +155,15 @@ def _check_grid(dates: pd.DatetimeIndex, about: dict[str, Any]) -> None:
 
 
 class StoreWriter:
-    """Appends rows to the arrays of a store to be, which may hold some from before; `finish` makes it a store."""
+    """Writes a store: `append` adds rows to its arrays, and `finish` adds the description."""
 
     def __init__(self, folder: Path, columns: list[str], dtype: str, unit: str, rows: int) -> None:
-        """`dtype` of the values, `unit` of the dates; what lies behind the first `rows` rows is cut off."""
+        """Open the arrays in `folder` with their first `rows` rows; later rows are removed.
+
+        Args:
+            dtype: of the values.
+            unit: of the dates.
+        """
         self.folder, self.columns, self.rows = folder, columns, rows
         self.unit: Any = unit
         self._arrays = [
@@ -158,20 +172,20 @@ class StoreWriter:
         ]
 
     def append(self, table: Panel) -> None:
-        """Add these rows, and see them on the disk."""
+        """Append these rows, and flush them to disk."""
         values, dates = np.asarray(table.values), table.grid.as_unit(self.unit).to_numpy()
         for array, rows in zip(self._arrays, (values, dates), strict=True):
             array.append(rows)
         self.rows += len(table.grid)
 
     def drop_last(self, rows: int) -> None:
-        """Leave out the last rows."""
+        """Remove the last rows when the store is finished."""
         self.rows -= rows
         for array in self._arrays:
             array.rows -= rows
 
     def finish(self, **about: Any) -> None:
-        """Write the arrays' length, and the description."""
+        """Write the length of the arrays into their headers, and the description `about` the store."""
         for array in self._arrays:
             array.close()
         description = {"kind": KIND, "version": VERSION, "rows": self.rows, "columns": self.columns, **about}
@@ -179,7 +193,7 @@ class StoreWriter:
 
 
 class _GrowingArray:
-    """An .npy file that rows are appended to: NumPy leaves room in the header for its length."""
+    """An .npy file to which rows are appended. The header of NumPy has room for a larger number of rows."""
 
     def __init__(self, path: Path, dtype: np.dtype, row: tuple[int, ...], rows: int) -> None:
         self._dtype, self._row, self.rows = dtype, row, rows

@@ -5,15 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
+from forecast.data.files.arrow import is_text
 from forecast.data.files.cells import Cells, quote
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.timezone import has_one_offset, is_days
 from forecast.data.store.chunks import Chunk, Chunks
+from forecast.data.store.column_kinds import strip
 from forecast.system.errors import DataError
 
 _INDEX = re.compile(r"__index_level_\d+__")
@@ -21,7 +22,7 @@ _INDEX = re.compile(r"__index_level_\d+__")
 
 
 class ParquetChunks(Chunks):
-    """A Parquet file with a column of dates, typed or as text, and columns of numbers."""
+    """A Parquet file with a column of dates, typed or as text, and columns of numbers or text."""
 
     unit = " rows"
 
@@ -78,7 +79,7 @@ class ParquetChunks(Chunks):
         return False
 
     def _resolve_roles(self) -> ColumnRoles:
-        """The roles with the targets by name. Raises DataError for columns that are missing or no numbers."""
+        """The roles with the targets by name. Raises DataError for a column that is missing, or of another type."""
         schema = self._file.schema_arrow
         if len(set(schema.names)) < len(schema.names):
             raise DataError(f"{self.path}: two columns of one name: rename one")
@@ -88,20 +89,22 @@ class ParquetChunks(Chunks):
         for name in roles.values:
             kind = schema.field(name).type
             if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-                    or pa.types.is_boolean(kind)):  # fmt: skip
+                    or pa.types.is_boolean(kind) or pa.types.is_dictionary(kind) or is_text(kind)):  # fmt: skip
                 raise DataError(
-                    f"{self.path}: column {quote(name)} is of {kind}: choose the number columns (data.columns)"
+                    f"{self.path}: column {quote(name)} is of {kind}, not numbers or text: leave it out (data.drop)"
                 )
         return roles
 
     def _chunk(self, batch: pa.RecordBatch, roles: ColumnRoles, at: dict[str, Any]) -> Chunk:
         frame = batch.to_pandas(ignore_metadata=True, date_as_object=False)
+        for name in roles.values:
+            if isinstance(frame[name].dtype, pd.StringDtype) or frame[name].dtype == object:
+                frame[name] = strip(frame[name], self.options.na_texts)
         cells = Cells(self.path, frame, first_line=at["row"] + 1, unit="row")
         dates = self._dates(cells, roles.date, at["anchors"])
-        values = frame[list(roles.values)].to_numpy(dtype=np.float64, na_value=np.nan)
         anchors = self._anchors(cells, roles.date, dates[0], at["anchors"])
         after = {"row": at["row"] + len(frame), "anchors": anchors}
-        return Chunk(self._rows(cells, roles, dates, values), after, after["row"])
+        return Chunk(self._rows(cells, roles, dates), after, after["row"])
 
 
 def _first_line(error: BaseException) -> str:

@@ -55,9 +55,10 @@ class Ranges:
         numbers = (mean, squares, lowest, highest, lost)
         return Ranges(self.rows + rows, missing.tolist(), *(part.tolist() for part in numbers))
 
-    def without(self, rows: int) -> "Ranges":
-        """Return the statistics without some rows that have no value."""
-        return replace(self, rows=self.rows - rows, missing=[count - rows for count in self.missing])
+    def without(self, rows: int, missing: list[int]) -> "Ranges":
+        """Return the statistics without some rows that have no number; `missing` are their missing values."""
+        left = [mine - other for mine, other in zip(self.missing, missing, strict=True)]
+        return replace(self, rows=self.rows - rows, missing=left)
 
     def fit_float32(self) -> bool:
         """Return whether float32 is exact enough for every column. Constant columns are not counted."""

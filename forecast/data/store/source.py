@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from forecast.data.files.cells import quote
 from forecast.data.files.column_roles import ColumnRoles, check_as_of
 from forecast.data.measured import last_measured
 from forecast.data.panel import Panel
 from forecast.data.source import Source
 from forecast.data.store.format import open_store
 from forecast.data.stored_values import StoredValues
-from forecast.system.errors import ConfigError, DataError
+from forecast.system.errors import ConfigError, DataError, TextColumns
 
 
 class StoreSource(Source):
@@ -24,6 +25,7 @@ class StoreSource(Source):
         future_covariates: columns that are known beyond the end too. The series then ends with the last value of a
             target, and the rows after it give future covariates.
         as_of: by future covariate, the column of its values as they were known in advance.
+        drop: columns that are not read.
     """
 
     path: Path
@@ -36,6 +38,7 @@ class StoreSource(Source):
         past_covariates: Sequence[str] = (),
         future_covariates: Sequence[str] = (),
         as_of: Mapping[str, str] | None = None,
+        drop: Sequence[str] = (),
     ) -> None:
         if path is None:
             raise ConfigError("data=store needs data.path=FOLDER, which python -m forecast.convert makes")
@@ -51,6 +54,7 @@ class StoreSource(Source):
             past=tuple(map(str, past_covariates)),
             future=(*map(str, future_covariates), *pairs.values()),
             as_of=pairs,
+            drop=tuple(map(str, drop)),
         )
         self.roles.check()
 
@@ -58,6 +62,7 @@ class StoreSource(Source):
         whole = open_store(self.path)
         assert isinstance(whole.values, StoredValues)
         roles = self.roles.resolve(str(self.path), whole.columns)
+        _refuse_text(self.path, whole, roles)
         index = [whole.columns.index(name) for name in roles.values]
         panel = replace(
             whole,
@@ -66,6 +71,7 @@ class StoreSource(Source):
             future_covariates=roles.future_covariates,
             as_of=roles.as_of,
             values=whole.values.select(index),
+            texts={name: texts for name, texts in whole.texts.items() if name in roles.covariates},
         )
         return self._with_future(panel, whole.values, whole.columns) if roles.future else panel
 
@@ -85,3 +91,15 @@ class StoreSource(Source):
                 f"{self.path}: no value of {', '.join(panel.targets[:20])}: choose others (data.columns)"
             )
         return last + 1
+
+
+def _refuse_text(path: Path, store: Panel, roles: ColumnRoles) -> None:
+    """Raise TextColumns for targets that are text."""
+    texts = [name for name in roles.targets or () if name in store.texts]
+    if texts:
+        example = quote(store.texts[texts[0]][0])
+        error = DataError(
+            f"{path}: column {quote(texts[0])} holds text, such as {example}",
+            ": leave it out (data.drop), or read it as a covariate (data.past_covariates or future_covariates)",
+        )
+        raise TextColumns(error, texts)

@@ -68,7 +68,7 @@ def test_rows_taken_from_a_store_are_in_memory(tmp_path: Path) -> None:
     writer.finish(
         freq=table.freq, first_date=str(table.grid[0]), last_date=str(table.grid[-1]),
         minimum=table.values[:].min(0).tolist(), maximum=table.values[:].max(0).tolist(),
-        missing=[0] * len(table.columns),
+        missing=[0] * len(table.columns), texts={},
     )  # fmt: skip
     store, one = open_store(folder), np.array([0])
     assert store.is_on_disk

@@ -101,6 +101,13 @@ def number_lost(folder: Path) -> None:
     store_data(path=store, **SIZES).setup()
 
 
+def text_target(folder: Path) -> None:
+    table = read_table(
+        write(folder, numbers(500).assign(wind="a").to_csv(index=False)), past_covariates=["wind"]
+    )
+    store_data(path=write_store(folder / "a.store", table), **SIZES).setup()
+
+
 def little_memory(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("forecast.data.store.format.available", lambda: 1000)
@@ -108,39 +115,42 @@ def little_memory(folder: Path) -> None:
 
 
 DAMAGED = [
-    damaged("truncated values", "a.store: values.npy has 12,127 bytes and should have 12,128: the store is damaged; convert again", resize("values.npy", -1)),
-    damaged("truncated dates", "a.store: dates.npy has 4,120 bytes and should have 4,128: the store is damaged; convert again", resize("dates.npy", -8)),
-    damaged("longer values", "a.store: values.npy has 12,152 bytes and should have 12,128: the store is damaged; convert again", resize("values.npy", 24)),
-    damaged("header only", "a.store: values.npy is no NumPy array: the store is damaged; convert again", resize("values.npy", -12_010)),
-    damaged("no values", "a.store: values.npy is missing: the store is damaged; convert again", replace("values.npy", None)),
-    damaged("no dates", "a.store: dates.npy is missing: the store is damaged; convert again", replace("dates.npy", None)),
-    damaged("a folder", "a.store: dates.npy is missing: the store is damaged; convert again", by_folder),
-    damaged("fewer rows", "a.store: values.npy holds float64 (500, 3), and should hold float32 or float64 (499, 3): the store is damaged; convert again", describe(lambda a: a.update(rows=499))),
-    damaged("no rows", "a.store: store.json: its columns, ranges and counts do not match: the store is damaged; convert again", describe(lambda a: a.update(rows=0))),
-    damaged("true rows", "a.store: store.json: rows is missing or has the wrong type: the store is damaged; convert again", describe(lambda a: a.update(rows=True))),
-    damaged("a column less", "a.store: store.json: its columns, ranges and counts do not match: the store is damaged; convert again", describe(lambda a: a["columns"].pop())),
-    damaged("a name twice", "a.store: store.json has columns without a name of their own: the store is damaged; convert again", describe(lambda a: a["columns"].__setitem__(0, "wind"))),
-    damaged("a name that is no text", "a.store: store.json has columns without a name of their own: the store is damaged; convert again", describe(lambda a: a["columns"].__setitem__(0, 3))),
-    damaged("another step", "a.store: dates.npy has no dates with the step '30min': the store is damaged; convert again", describe(lambda a: a.update(freq="30min"))),
-    damaged("no step", "a.store: dates.npy has no dates with the step 'soon': the store is damaged; convert again", describe(lambda a: a.update(freq="soon"))),
-    damaged("another end", "a.store: dates.npy runs from 2021-03-01 00:00:00 to 2021-03-21 19:00:00, and store.json says 2021-03-01 00:00:00 to 2030-01-01: the store is damaged; convert again", describe(lambda a: a.update(last_date="2030-01-01"))),
-    damaged("no range", "a.store: store.json: its columns, ranges and counts do not match: the store is damaged; convert again", describe(lambda a: a["minimum"].__setitem__(0, None))),
-    damaged("other version", "a.store: store.json has version '2', and 1 is read here: the store is damaged; convert again", describe(lambda a: a.update(version=2))),
-    damaged("other kind", "a.store: store.json does not describe a store: the store is damaged; convert again", describe(lambda a: a.update(kind="x"))),
-    damaged("no JSON", "a.store: store.json is no JSON: the store is damaged; convert again", replace("store.json", "{")),
-    damaged("no text at all", "a.store: store.json is no JSON: the store is damaged; convert again", replace("store.json", b"\xff\xfe")),
-    damaged("deep JSON", "a.store: store.json is no JSON: the store is damaged; convert again", replace("store.json", "[" * 10**5)),
-    damaged("a list", "a.store: store.json does not describe a store: the store is damaged; convert again", replace("store.json", "[]")),
-    damaged("whole numbers", "a.store: values.npy holds int64 (500, 3), and should hold float32 or float64 (500, 3): the store is damaged; convert again", replace("values.npy", np.ones((500, 3), int))),
-    damaged("columns first", "a.store: values.npy holds float64 (500, 3), column by column, and should hold float32 or float64 (500, 3): the store is damaged; convert again", replace("values.npy", np.ones((3, 500)).T)),
-    damaged("big-endian", "a.store: values.npy holds >f8 (500, 3), and should hold float32 or float64 (500, 3): the store is damaged; convert again", replace("values.npy", np.ones((500, 3), ">f8"))),
-    damaged("a pickle", "a.store: values.npy holds object (500, 3), and should hold float32 or float64 (500, 3): the store is damaged; convert again", replace("values.npy", np.full((500, 3), Path()))),
-    damaged("only a pickle", "a.store: values.npy is no NumPy array: the store is damaged; convert again", replace("values.npy", pickle.dumps(Path()))),
-    damaged("dates in days", "a.store: dates.npy holds datetime64[D] (500,), and should hold datetime64[us] or datetime64[ns] (500,): the store is damaged; convert again", replace("dates.npy", DATES.astype("M8[D]"))),
-    damaged("shuffled dates", "a.store: dates.npy runs from 2021-03-21 19:00:00 to 2021-03-01 00:00:00, and store.json says 2021-03-01 00:00:00 to 2021-03-21 19:00:00: the store is damaged; convert again", replace("dates.npy", DATES[::-1].copy())),
+    damaged("truncated values", "a.store: values.npy has 12,127 bytes and should have 12,128: the store is damaged or of another version: convert again", resize("values.npy", -1)),
+    damaged("truncated dates", "a.store: dates.npy has 4,120 bytes and should have 4,128: the store is damaged or of another version: convert again", resize("dates.npy", -8)),
+    damaged("longer values", "a.store: values.npy has 12,152 bytes and should have 12,128: the store is damaged or of another version: convert again", resize("values.npy", 24)),
+    damaged("header only", "a.store: values.npy is no NumPy array: the store is damaged or of another version: convert again", resize("values.npy", -12_010)),
+    damaged("no values", "a.store: values.npy is missing: the store is damaged or of another version: convert again", replace("values.npy", None)),
+    damaged("no dates", "a.store: dates.npy is missing: the store is damaged or of another version: convert again", replace("dates.npy", None)),
+    damaged("a folder", "a.store: dates.npy is missing: the store is damaged or of another version: convert again", by_folder),
+    damaged("fewer rows", "a.store: values.npy holds float64 (500, 3), and should hold float32 or float64 (499, 3): the store is damaged or of another version: convert again", describe(lambda a: a.update(rows=499))),
+    damaged("no rows", "a.store: store.json: its columns, ranges and counts do not match: the store is damaged or of another version: convert again", describe(lambda a: a.update(rows=0))),
+    damaged("true rows", "a.store: store.json: rows is missing or has the wrong type: the store is damaged or of another version: convert again", describe(lambda a: a.update(rows=True))),
+    damaged("a column less", "a.store: store.json: its columns, ranges and counts do not match: the store is damaged or of another version: convert again", describe(lambda a: a["columns"].pop())),
+    damaged("a name twice", "a.store: store.json has columns without a name of their own: the store is damaged or of another version: convert again", describe(lambda a: a["columns"].__setitem__(0, "wind"))),
+    damaged("a name that is no text", "a.store: store.json has columns without a name of their own: the store is damaged or of another version: convert again", describe(lambda a: a["columns"].__setitem__(0, 3))),
+    damaged("another step", "a.store: dates.npy has no dates with the step '30min': the store is damaged or of another version: convert again", describe(lambda a: a.update(freq="30min"))),
+    damaged("no step", "a.store: dates.npy has no dates with the step 'soon': the store is damaged or of another version: convert again", describe(lambda a: a.update(freq="soon"))),
+    damaged("another end", "a.store: dates.npy runs from 2021-03-01 00:00:00 to 2021-03-21 19:00:00, and store.json says 2021-03-01 00:00:00 to 2030-01-01: the store is damaged or of another version: convert again", describe(lambda a: a.update(last_date="2030-01-01"))),
+    damaged("no range", "a.store: store.json: its columns, ranges and counts do not match: the store is damaged or of another version: convert again", describe(lambda a: a["minimum"].__setitem__(0, None))),
+    damaged("other version", "a.store: store.json has version '1' of the format, not 2: the store is damaged or of another version: convert again", describe(lambda a: a.update(version=1))),
+    damaged("texts of no column", "a.store: store.json has texts that belong to no column, or that are no texts: the store is damaged or of another version: convert again", describe(lambda a: a["texts"].update(snow=["a"]))),
+    damaged("numbers as texts", "a.store: store.json has texts that belong to no column, or that are no texts: the store is damaged or of another version: convert again", describe(lambda a: a["texts"].update(wind=[1]))),
+    damaged("no list of texts", "a.store: store.json: texts is missing or has the wrong type: the store is damaged or of another version: convert again", describe(lambda a: a.pop("texts"))),
+    damaged("other kind", "a.store: store.json does not describe a store: the store is damaged or of another version: convert again", describe(lambda a: a.update(kind="x"))),
+    damaged("no JSON", "a.store: store.json is no JSON: the store is damaged or of another version: convert again", replace("store.json", "{")),
+    damaged("no text at all", "a.store: store.json is no JSON: the store is damaged or of another version: convert again", replace("store.json", b"\xff\xfe")),
+    damaged("deep JSON", "a.store: store.json is no JSON: the store is damaged or of another version: convert again", replace("store.json", "[" * 10**5)),
+    damaged("a list", "a.store: store.json does not describe a store: the store is damaged or of another version: convert again", replace("store.json", "[]")),
+    damaged("whole numbers", "a.store: values.npy holds int64 (500, 3), and should hold float32 or float64 (500, 3): the store is damaged or of another version: convert again", replace("values.npy", np.ones((500, 3), int))),
+    damaged("columns first", "a.store: values.npy holds float64 (500, 3), column by column, and should hold float32 or float64 (500, 3): the store is damaged or of another version: convert again", replace("values.npy", np.ones((3, 500)).T)),
+    damaged("big-endian", "a.store: values.npy holds >f8 (500, 3), and should hold float32 or float64 (500, 3): the store is damaged or of another version: convert again", replace("values.npy", np.ones((500, 3), ">f8"))),
+    damaged("a pickle", "a.store: values.npy holds object (500, 3), and should hold float32 or float64 (500, 3): the store is damaged or of another version: convert again", replace("values.npy", np.full((500, 3), Path()))),
+    damaged("only a pickle", "a.store: values.npy is no NumPy array: the store is damaged or of another version: convert again", replace("values.npy", pickle.dumps(Path()))),
+    damaged("dates in days", "a.store: dates.npy holds datetime64[D] (500,), and should hold datetime64[us] or datetime64[ns] (500,): the store is damaged or of another version: convert again", replace("dates.npy", DATES.astype("M8[D]"))),
+    damaged("shuffled dates", "a.store: dates.npy runs from 2021-03-21 19:00:00 to 2021-03-01 00:00:00, and store.json says 2021-03-01 00:00:00 to 2021-03-21 19:00:00: the store is damaged or of another version: convert again", replace("dates.npy", DATES[::-1].copy())),
 ]  # fmt: skip
 REFUSED = [
-    Refusal("a number that is lost", "a.store: a number is not finite: the store is damaged; convert again", DataError, number_lost),
+    Refusal("a number that is lost", "a.store: a number is not finite: the store is damaged or of another version: convert again", DataError, number_lost),
     Refusal("too large for memory", "this needs the whole table in memory, about 0.0 GiB, and 0.0 GiB are free: give a smaller file", DataError, little_memory),
     option("data=store needs data.path=FOLDER, which python -m forecast.convert makes", path=None),
     option("nowhere: no such store: make one by python -m forecast.convert data.path=FILE", DataError, path="nowhere"),
@@ -155,6 +165,7 @@ REFUSED = [
     option("data.eval_stride=0 must be a whole number of at least 1", eval_stride=0),
     option("mine: the val split needs 60 rows (seq_len=20, pred_len=60), and there are 50: give more rows, shorter windows or another data.split", DataError, pred_len=60),
     columns("too large for float32", "a.store: column 'price' has numbers too large for float32 once scaled: rescale it", DataError, {"scaler": "none"}, price=1e200),
+    Refusal("a target that is text", "a.store: column 'wind' holds text, such as 'a': leave it out (data.drop), or read it as a covariate (data.past_covariates or future_covariates)", DataError, text_target),
     *(columns(f"a constant column, {kind}", "constant in the training rows, so scaled by 1: wind", UserWarning, {"scaler": kind}, wind=3.0) for kind in ("standard", "minmax", "robust")),
 ]  # fmt: skip
 

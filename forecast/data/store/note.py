@@ -1,0 +1,50 @@
+"""The note that a conversion saves of its progress after each chunk, from which it can be resumed."""
+
+import contextlib
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from forecast.data.store.column_kinds import ColumnKinds
+from forecast.data.store.ranges import Ranges
+from forecast.system.files import write_json
+
+NOTE = "progress.json"
+
+
+@dataclass
+class Note:
+    """Progress of a conversion: everything that resuming needs, as JSON values."""
+
+    identity: dict[str, Any]  # of the file and the options
+    dtype: str = "<f4"
+    unit: str = "us"
+    position: dict[str, Any] | None = None  # of the next chunk
+    columns: list[str] = field(default_factory=list)
+    freq: str | None = None
+    utc_offset: int | None = None
+    timezone: str | None = None
+    first_date: str = ""
+    last_date: str = ""  # of the rows read so far, then of the store
+    last_value_date: str = ""
+    empty_begin: int = 0  # rows before the first value, which are left out
+    empty_end: int = 0  # rows after the last value so far
+    empty_end_missing: list[int] = field(default_factory=list)  # missing values of each column in these rows
+    ranges: Ranges = field(default_factory=Ranges)
+    kinds: ColumnKinds = field(default_factory=ColumnKinds)
+
+    def save(self, partial: Path) -> None:
+        """Write the note into the folder of an incomplete store."""
+        write_json(partial / NOTE, asdict(self))
+
+
+def read_note(partial: Path, identity: dict[str, Any]) -> Note:
+    """Return the note of an interrupted conversion of the same file, else a new one."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        saved = json.loads((partial / NOTE).read_text())
+        if saved["identity"] == identity:
+            parts = {"ranges": Ranges.from_json(saved["ranges"]), "kinds": ColumnKinds(**saved["kinds"])}
+            return Note(**{**saved, **parts})
+    (partial / NOTE).unlink(missing_ok=True)
+    return Note(identity)
