@@ -59,16 +59,16 @@ class Gram:
         return replace(self, own=self.own[kept][:, kept], cross=self.cross[..., kept])
 
 
-def window_gram(windows: Windows) -> Gram:
+def window_gram(windows: Windows, parts: int = 1) -> Gram:
     """Sums over all windows of one series in memory.
 
     For several series, for series on disk and for so many covariates that not all of their steps are read, that would
     take too long, so the sum is over an evenly spaced sample (`windows_fitted_on`). Where values are missing, see
-    `sampled_gram`.
+    `sampled_gram`. `parts` divides the limit of the sample.
     """
     steps = find_covariate_steps(windows)
     if is_sampled(windows):
-        return sampled_gram(windows, steps)
+        return sampled_gram(windows, steps, parts)
     (starts,) = windows.starts
     rows = slice(starts.start, starts.stop + windows.seq_len + windows.pred_len - 1)
     columns = windows.values[rows].double()
@@ -91,16 +91,16 @@ def is_sampled(windows: Windows) -> bool:
     return find_covariate_steps(windows).is_cut
 
 
-def windows_fitted_on(train: Windows) -> int:
-    """The number of training windows that a linear model is fitted to."""
+def windows_fitted_on(train: Windows, parts: int = 1) -> int:
+    """The number of windows that a linear model is fitted to; `parts` divides the limit of a sample."""
     if not is_sampled(train):
         return len(train)
     n_read = max(1, len(find_covariate_steps(train).step))
     most = min(MAX_SAMPLE_CELLS // len(train.target_index), MAX_SAMPLE_PRODUCTS // n_read**2)
-    return min(len(train), MAX_SAMPLE, max(MIN_SAMPLE, most))
+    return min(len(train), min(MAX_SAMPLE, max(MIN_SAMPLE, most)) // parts)
 
 
-def sampled_gram(train: Windows, steps: CovariateSteps) -> Gram:
+def sampled_gram(train: Windows, steps: CovariateSteps, parts: int = 1) -> Gram:
     """Sums over a sample of windows, each minus the mean of its past.
 
     Where values are missing, the past is completed as for a model, and the sums over a step of the horizon, which are
@@ -110,7 +110,7 @@ def sampled_gram(train: Windows, steps: CovariateSteps) -> Gram:
     own = torch.zeros(width, width, dtype=torch.float64, device=train.device)
     cross, covariates = own.new_zeros(n_read, n_targets, width), own.new_zeros(n_read, n_read)
     count = own.new_zeros(n_targets, width)
-    for batch in sampled_batches(train, n_read):
+    for batch in sampled_batches(train, n_read, parts):
         windows = torch.cat([batch.past[..., train.target_index], batch.future], dim=1).double()
         windows = (windows - windows[:, : train.seq_len].mean(1, keepdim=True)).transpose(1, 2)
         count += windows.isfinite().sum(0)
@@ -128,10 +128,10 @@ def sampled_gram(train: Windows, steps: CovariateSteps) -> Gram:
     return Gram(own, cross.transpose(0, 1), covariates, steps, train.seq_len)
 
 
-def sampled_batches(train: Windows, n_read: int) -> Iterator[Batch]:
+def sampled_batches(train: Windows, n_read: int, parts: int) -> Iterator[Batch]:
     """Yield the windows of the sample."""
     width = train.seq_len + train.pred_len
-    chosen = torch.from_numpy(spread(len(train), windows_fitted_on(train))).to(train.device)
+    chosen = torch.from_numpy(spread(len(train), windows_fitted_on(train, parts))).to(train.device)
     for index in chosen.split(max(1, NUMBERS_AT_ONCE // (width * len(train.target_index) + n_read))):
         yield train.gather(index)
 

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from forecast.data import DataModule
+from forecast.data import DataModule, Windows
 from forecast.evaluation.covariate_steps import Kind
-from forecast.evaluation.gram import Gram, is_sampled, window_gram
+from forecast.evaluation.gram import Gram, window_gram
 from forecast.evaluation.least_squares import Covariates, Weight, solve, squared_error
 from forecast.models.linear_model import LinearWeights, own_past
 
@@ -69,22 +69,35 @@ def fit_and_test_grams(data: DataModule, gram: Gram) -> Iterator[tuple[Gram, Gra
     """Yield pairs of Gram matrices: of windows to fit on, and of later windows to measure the error on.
 
     The first `INNER_ORIGINS` pairs lie within the training rows; the last pair is training and validation. A validation
-    split often covers only one season, and several origins make it less likely that a choice is best by chance. Several
-    series, and series on disk, have the last pair only. `gram` is the Gram matrix of the training windows.
+    split often covers only one season, and several origins make it less likely that a choice is best by chance. Where
+    sums are over a sample, the samples of all inner pairs together are as large as one of the training windows.
+
+    Args:
+        data: training and validation windows.
+        gram: the Gram matrix of the training windows.
     """
     train = data.windows["train"]
-    if not is_sampled(train):
-        (starts,) = train.starts
-        width = data.seq_len + data.pred_len
+    for sixths in range(INNER_ORIGINS, 0, -1):
+        before, after = cut_at_origin(train, sixths)
+        if len(before) and len(after):
+            yield window_gram(before, 2 * INNER_ORIGINS), window_gram(after, 2 * INNER_ORIGINS)
+    yield gram, window_gram(data.windows["val"])
+
+
+def cut_at_origin(train: Windows, sixths: int) -> tuple[Windows, Windows]:
+    """Select the windows that end before an origin, and those that forecast the sixth of the rows after it.
+
+    In each series, the origin lies this many sixths of its training rows before their end.
+    """
+    width = train.seq_len + train.pred_len
+    before, after = [], []
+    for starts in train.starts:
         end = starts.stop + width - 1
         sixth = (end - starts.start) // 6
-        for back in range(INNER_ORIGINS, 0, -1):
-            origin = end - back * sixth  # first forecast row of the later windows
-            before = range(starts.start, origin - width + 1)
-            after = range(origin - data.seq_len, origin + sixth - width + 1)
-            if before and after:
-                yield window_gram(train.with_starts([before])), window_gram(train.with_starts([after]))
-    yield gram, window_gram(data.windows["val"])
+        origin = end - sixths * sixth  # first forecast row of the later windows
+        before.append(range(starts.start, origin - width + 1))
+        after.append(range(max(starts.start, origin - train.seq_len), origin + sixth - width + 1))
+    return train.with_starts(before), train.with_starts(after)
 
 
 def choose(grams: Iterable[tuple[Gram, Gram]], *, covariates: bool = True) -> Choice:

@@ -1,5 +1,6 @@
 """The linear model with covariates beside a ridge regression on every window, written out."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 import forecast.evaluation.covariate_steps as covariate_steps
-from forecast.data import Batch, DataModule, frame_data
+from forecast.data import Batch, DataModule, frame_data, store_data
 from forecast.evaluation.baselines import Linear
 from forecast.evaluation.covariate_steps import find_covariate_steps
 from forecast.evaluation.fitted_baselines import RIDGE as PLAIN
@@ -18,12 +19,14 @@ from forecast.evaluation.least_squares import squared_error
 from forecast.evaluation.linear_fit import (
     Choice,
     choose,
+    cut_at_origin,
     fit_and_test_grams,
     fit_choice,
     fit_least_squares,
     solve_recent,
 )
 from forecast.models.linear_model import LinearModel, LinearWeights
+from tests.support.stores import write_store
 
 SEQ_LEN, PRED_LEN, RIDGE = 5, 3, 0.05
 OPTIONS: dict[str, Any] = {
@@ -241,3 +244,44 @@ def test_a_model_takes_its_covariates_from_a_checkpoint() -> None:
     again = FittedBaselines.from_state_dict(fitted.state_dict(), fitted.ids).linear
     assert isinstance(again, LinearWeights)
     assert torch.equal(again.covariates, fitted.linear.covariates)
+
+
+@pytest.mark.parametrize("sixths", [1, 2, 3])
+def test_an_origin_lies_at_the_same_share_of_each_series(sixths: int) -> None:
+    """No window of a series is fitted on beyond its origin, and the errors are those of the sixth after it."""
+    train = long().windows["train"]
+    before, after = cut_at_origin(train, sixths)
+    for number, starts in enumerate(train.starts):
+        end = starts.stop + SEQ_LEN + PRED_LEN - 1
+        rows = end - starts.start
+        origin = end - sixths * (rows // 6)
+        of_series = [windows.series(torch.arange(len(windows))) == number for windows in (before, after)]
+        fitted, tested = (
+            windows.origins(torch.arange(len(windows)))[own]
+            for windows, own in zip((before, after), of_series, strict=True)
+        )
+        assert [int(fitted[0]), int(fitted[-1]) + PRED_LEN] == [starts.start + SEQ_LEN, origin]
+        assert [int(tested[0]), int(tested[-1]) + PRED_LEN] == [origin, origin + rows // 6]
+
+
+def test_a_series_too_short_for_an_origin_is_left_out() -> None:
+    frame = pd.concat(planted(rows, rows).reset_index().assign(id=f"s{rows}") for rows in (14, 140))
+    data = ready(frame, id_column="id", date_column="date", target="y0")
+    before, _ = cut_at_origin(data.windows["train"], 3)
+    assert [len(rows) for rows in before.starts] == [0, 35]
+    assert len(list(fit_and_test_grams(data, window_gram(data.windows["train"])))) == 4
+
+
+def test_a_store_gives_the_linear_model_of_its_table(tmp_path: Path) -> None:
+    frame = planted()
+    table = ready(frame, target="y0", features="MS")
+    path = write_store(tmp_path / "table.store", table.panel)
+    store = store_data(path=str(path), **{**OPTIONS, "target": "y0", "features": "MS"})
+    store.setup()
+    choices = [
+        choose(fit_and_test_grams(data, window_gram(data.windows["train"]))) for data in (table, store)
+    ]
+    assert choices[0] == choices[1]
+    one, other = (fit_choice(window_gram(data.windows["train"]), choices[0]) for data in (table, store))
+    torch.testing.assert_close(one.own, other.own, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(one.covariates, other.covariates, rtol=1e-4, atol=1e-5)
