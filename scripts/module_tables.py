@@ -1,4 +1,4 @@
-"""Tables of modules in docs/code.md, from the first line of each module's docstring.
+"""Tables of modules in docs/modules.md, from the first line of each module's docstring.
 
 `python scripts/module_tables.py` writes them again.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from tables import markdown_table
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "code.md"
+PAGE = ROOT / "docs" / "modules.md"
 HEADER = ["module", "purpose"]
 
 
@@ -31,7 +31,7 @@ def update(page: str) -> str:
         section = rf"(?<={re.escape(heading)})(?:\|.*\n)+"
         page, count = re.subn(section, lambda _, folder=folder: make_table(folder), page)
         if count != 1:
-            raise ValueError(f"docs/code.md: add the section {heading.strip()!r} with a table")
+            raise ValueError(f"docs/modules.md: add the section {heading.strip()!r} with a table")
     return page
 
 

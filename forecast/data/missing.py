@@ -59,6 +59,11 @@ class Fill:
     def to(self, device: torch.device | str) -> "Fill":
         return Fill(self.methods, self.season, self.limit, self.zero.to(device))
 
+    def select(self, columns: Sequence[int]) -> "Fill":
+        """The same for some columns."""
+        methods = tuple(self.methods[column] for column in columns)
+        return Fill(methods, self.season, self.limit, self.zero[:, columns])
+
     def complete(
         self, past: Float[Tensor, "batch length columns"], series: Int64[Tensor, " batch"]
     ) -> Float[Tensor, "batch length columns"]:

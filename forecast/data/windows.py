@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from forecast.data.missing import Fill
-from forecast.data.rows import Rows
+from forecast.data.rows import Rows, TensorRows
 from forecast.data.step_features import StepFeatures
 
 
@@ -124,6 +124,20 @@ class Windows:
     def with_rows(self, values: Rows, time: StepFeatures) -> "Windows":
         """The same windows of a copy of the rows."""
         return self._like(values, time, self.starts, self.pred_len)
+
+    def of_targets(self, targets: Sequence[int]) -> "Windows":
+        """Windows of some of the targets alone, by their positions; the rows must be in memory."""
+        columns = [self.target_index[target] for target in targets]
+        return Windows(
+            TensorRows(self.values[:][:, columns]),
+            self.time,
+            starts=self.starts,
+            first_rows=self.first_rows,
+            seq_len=self.seq_len,
+            pred_len=self.pred_len,
+            target_index=list(range(len(columns))),
+            fill=self.fill and self.fill.select(columns),
+        )
 
     def _like(self, values: Rows, time: StepFeatures, starts: Sequence[range], pred_len: int) -> "Windows":
         return Windows(

@@ -10,7 +10,7 @@ from torch import Tensor
 from forecast.data import Batch, Windows
 from forecast.data.missing import SEASONS_BACK
 from forecast.data.scaled_panel import ScaledPanel
-from forecast.evaluation.covariate_steps import covariates_of_linear
+from forecast.linear.covariate_steps import covariates_of_linear
 from forecast.models.linear_model import LinearWeights
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from forecast.data import DataModule
 from forecast.data.window_starts import spread_stride
 from forecast.evaluation.baselines import Baseline, Linear, Naive, SeasonalNaive
-from forecast.evaluation.gram import Gram, window_gram
-from forecast.evaluation.linear_fit import Choice, choose, fit_and_test_grams, fit_choice, fit_least_squares
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
+from forecast.linear.fit import Choice, choose, fit_and_test_grams, fit_choice, fit_least_squares
+from forecast.linear.gram import Gram, window_gram
 from forecast.models.linear_model import LinearWeights
 
 WINDOWS_AT_ONCE = 256

@@ -14,10 +14,10 @@ from forecast.data.future_covariates import feature_names
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import Baseline
-from forecast.evaluation.covariate_steps import find_covariates
 from forecast.evaluation.names import LABELS, MODEL
 from forecast.inference.model import TrainedModel
 from forecast.inference.roll import roll
+from forecast.linear.covariate_steps import find_covariates
 from forecast.models.linear_model import LinearWeights
 from forecast.system.errors import CheckpointError, ConfigError
 from forecast.training.inputs_used import covariates_of_model, past_of_model

@@ -12,6 +12,11 @@ from forecast.evaluation.names import LABELS, MODEL
 from forecast.evaluation.results import Results
 from forecast.system.formatting import format_column
 
+HEADINGS = {
+    "mse": "MSE\nscaled", "mae": "MAE\nscaled", "rmse_raw": "RMSE\nunits", "mae_raw": "MAE\nunits", "smape": "sMAPE",
+    "wape": "WAPE", "mase": "MASE",
+}  # fmt: skip
+
 
 def which_windows(data: DataModule, split: str) -> str:
     """The number of scored windows of a split, as text."""
@@ -35,8 +40,8 @@ def print_scores(title: str, attention: str, results: Results) -> None:
     """Print the table of scores, the skill, and the scores of the intervals."""
     table = Table(title=title)
     table.add_column("attention,\nor baseline")
-    for heading in ("MSE\nscaled", "MAE\nscaled", "RMSE\nunits", "MAE\nunits", "sMAPE", "WAPE", "MASE"):
-        table.add_column(heading, justify="right")
+    for score in SCORES:
+        table.add_column(HEADINGS[score], justify="right")
     columns = [format_column(scores[s] for scores in results.scores.values()) for s in SCORES]
     for name, *row in zip(results.scores, *columns, strict=True):
         table.add_row(LABELS.get(name, attention), *row, style="bold" if name == MODEL else None)

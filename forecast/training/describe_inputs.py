@@ -3,7 +3,7 @@
 from forecast.data import DataModule
 from forecast.data.future_covariates import describe_known
 from forecast.data.missing import describe_missing
-from forecast.evaluation.gram import windows_fitted_on
+from forecast.linear.window_choice import count_fitted_windows
 
 
 def describe_inputs(data: DataModule) -> list[str]:
@@ -30,6 +30,6 @@ def describe_inputs(data: DataModule) -> list[str]:
             f"note: an epoch of {data.windows_per_epoch:,} windows misses many of {len(panel):,} series: "
             f"data.windows_per_epoch={4 * len(panel)} draws about four of each"
         )
-    if (fitted := windows_fitted_on(train)) < len(train):
+    if (fitted := count_fitted_windows(train)) < len(train):
         lines.append(f"linear model fitted to {fitted:,} of {len(train):,} training windows, evenly spaced")
     return lines

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from forecast.data import DataModule
 from forecast.data.scaled_panel import ScaledPanel
-from forecast.evaluation.covariate_steps import covariates_of_linear
+from forecast.linear.covariate_steps import covariates_of_linear
 from forecast.models import ForecastModel
 
 MAX_NAMED = 8

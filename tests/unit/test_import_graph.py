@@ -14,7 +14,8 @@ COMMANDS = {
 LAYERS = [  # a part imports from lower layers only, and nothing of its neighbours in the same layer
     {"attention", "system"},
     {"checkpoints", "data", "models", "runs"},
-    {"cli", "evaluation"},
+    {"cli", "linear"},
+    {"evaluation"},
     {"reports"},
     {"training"},
     {"inference"},

@@ -14,14 +14,15 @@ from forecast.data import DataModule
 from forecast.data.missing import FILLS, SEASONS_BACK, Fill, choose_methods, describe_missing, missing_shares
 from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.covariate_steps import find_covariate_steps
 from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.gram import sampled_gram
 from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.linear_fit import fit_lookbacks
 from forecast.evaluation.quantiles import DECILES
+from forecast.linear.covariate_steps import find_covariate_steps
+from forecast.linear.fit import fit_lookbacks
+from forecast.linear.gram import Gram, sampled_gram
+from forecast.linear.window_choice import WindowChoice
 
 SEASON = 4
 
@@ -245,7 +246,12 @@ def test_the_linear_model_is_fitted_to_measured_values() -> None:
     dates = pd.date_range("2024-01-01", periods=4000, freq="h", name="date")
     data = ready(pd.DataFrame({"a": values}, dates), seq_len=4, pred_len=2, season=1, scaler="none")
     windows = data.windows["train"]
-    complete, _ = fit_lookbacks(sampled_gram(windows, find_covariate_steps(windows)), 1, 1e-6, ())
+
+    def read_one_by_one() -> Gram:
+        chosen = WindowChoice([0], [], torch.arange(len(windows)), 1.0)
+        return sampled_gram(windows, find_covariate_steps(windows), chosen).as_if_complete()
+
+    complete, _ = fit_lookbacks(read_one_by_one(), 1, 1e-6, ())
     gather = type(windows).gather
 
     def with_holes(index: Tensor) -> Any:
@@ -254,7 +260,7 @@ def test_the_linear_model_is_fitted_to_measured_values() -> None:
         return batch._replace(future=batch.future.masked_fill(lost, torch.nan))
 
     windows.gather = with_holes  # type: ignore[method-assign]
-    found, _ = fit_lookbacks(sampled_gram(windows, find_covariate_steps(windows)), 1, 1e-6, ())
+    found, _ = fit_lookbacks(read_one_by_one(), 1, 1e-6, ())
     torch.testing.assert_close(found, complete, atol=0.06, rtol=0)
 
 

@@ -11,10 +11,10 @@ from forecast.evaluation.baselines import Linear, Naive, SeasonalNaive
 from forecast.evaluation.error_sums import new_error_sums
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.fitted_baselines import RIDGE, FittedBaselines, choose_season
-from forecast.evaluation.gram import window_gram
-from forecast.evaluation.linear_fit import fit_least_squares
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.evaluation.names import BASELINES
+from forecast.linear.fit import fit_least_squares
+from forecast.linear.gram import window_gram
 from forecast.models.linear_model import own_past
 from tests.support.windows import windows_over
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from forecast.data import DataModule, frame_data
-from forecast.evaluation.covariate_steps import covariates_of_linear
+from forecast.linear.covariate_steps import covariates_of_linear
 from forecast.models import ResidualInformer
 from forecast.models.linear_model import LinearModel, LinearWeights, own_past
 from forecast.training.inputs_used import covariates_of_model, join_inputs, list_inputs

@@ -9,9 +9,9 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from forecast.data import DataModule, Windows
-from forecast.evaluation.covariate_steps import Kind
-from forecast.evaluation.gram import Gram, window_gram
-from forecast.evaluation.least_squares import Covariates, Weight, solve, squared_error
+from forecast.linear.covariate_steps import Kind
+from forecast.linear.gram import Gram, window_gram
+from forecast.linear.least_squares import Covariates, Weight, solve, squared_error
 from forecast.models.linear_model import LinearWeights, own_past
 
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)

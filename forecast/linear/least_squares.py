@@ -1,6 +1,6 @@
 """Linear models from a window to the horizon, by least squares in closed form.
 
-All computations use only the sums over windows of `forecast.evaluation.gram`. Subtracting the mean of each window is a
+All computations use only the sums over windows of `forecast.linear.gram`. Subtracting the mean of each window is a
 projection of the sums. The squared error of a linear model is a trace.
 """
 
@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from forecast.evaluation.gram import Gram
+from forecast.linear.gram import Gram
 
 Weight = Float64[Tensor, "seq_len pred_len"]
 Covariates = Float64[Tensor, "n_targets n_read pred_len"]

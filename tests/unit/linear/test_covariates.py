@@ -1,5 +1,6 @@
 """The linear model with covariates beside a ridge regression on every window, written out."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +9,14 @@ import pandas as pd
 import pytest
 import torch
 
-import forecast.evaluation.covariate_steps as covariate_steps
+import forecast.linear.covariate_steps as covariate_steps
 from forecast.data import Batch, DataModule, frame_data, store_data
 from forecast.evaluation.baselines import Linear
-from forecast.evaluation.covariate_steps import find_covariate_steps
 from forecast.evaluation.fitted_baselines import RIDGE as PLAIN
 from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.gram import sampled_gram, window_gram
-from forecast.evaluation.least_squares import squared_error
-from forecast.evaluation.linear_fit import (
+from forecast.linear import window_choice
+from forecast.linear.covariate_steps import find_covariate_steps
+from forecast.linear.fit import (
     Choice,
     choose,
     cut_at_origin,
@@ -25,6 +25,8 @@ from forecast.evaluation.linear_fit import (
     fit_least_squares,
     solve_recent,
 )
+from forecast.linear.gram import window_gram
+from forecast.linear.least_squares import squared_error
 from forecast.models.linear_model import LinearModel, LinearWeights
 from tests.support.stores import write_store
 
@@ -137,13 +139,44 @@ def test_the_squared_error_is_that_of_every_window(case: str, kinds: tuple) -> N
     assert found == pytest.approx(by_hand, rel=1e-4)
 
 
-def test_a_sample_of_all_windows_has_the_same_sums() -> None:
-    windows = ready(planted(n_targets=2)).windows["train"]
-    sliding, sampled = window_gram(windows), sampled_gram(windows, find_covariate_steps(windows))
-    torch.testing.assert_close(sliding.covariates, sampled.covariates)
-    for found, expected in zip(
-        *(solve_recent(g, SEQ_LEN, RIDGE, BOTH) for g in (sliding, sampled)), strict=True
-    ):
+def with_gaps(frame: pd.DataFrame) -> pd.DataFrame:
+    """Missing values in four rows, of all kinds of columns but the future covariate."""
+    frame = frame.copy()
+    frame.iloc[[50, 120], 0] = np.nan
+    frame.iloc[[121, 200], 1] = np.nan
+    return frame
+
+
+ROUTES: dict[str, Callable[[], DataModule]] = {
+    "one table": lambda: ready(planted(n_targets=2)),
+    "missing values": lambda: ready(with_gaps(planted(n_targets=2))),
+    "many series": long,
+    "a test stride": lambda: ready(planted(), eval_stride=3),
+    "gaps of their own": lambda: ready(
+        with_gaps(planted(n_targets=2)).drop(columns=["wind", "price"]),
+        future_covariates=(),
+        past_covariates=(),
+    ),
+}
+
+
+@pytest.mark.parametrize("split", ["train", "val"])
+@pytest.mark.parametrize("route", ROUTES)
+def test_sliding_and_reading_each_window_give_the_same_sums(route: str, split: str, monkeypatch) -> None:
+    windows = ROUTES[route]().windows[split]
+    grams = []
+    for shortest in (0, 1 << 40):
+        monkeypatch.setattr(window_choice, "MIN_RUN", shortest)
+        dense = window_choice.make_dense(windows)
+        choices = window_choice.choose_windows(dense, find_covariate_steps(windows))
+        assert any(chosen.runs for chosen in choices) == (shortest == 0)
+        grams.append(window_gram(windows))
+    torch.testing.assert_close(grams[0].covariates, grams[1].covariates)
+    weight, covariates = solve_recent(grams[0], SEQ_LEN, RIDGE, BOTH)
+    weight = weight + (1 - weight.sum(0)) / SEQ_LEN  # with the mean
+    errors = [squared_error(gram, weight, covariates) for gram in grams]
+    assert errors[0] == pytest.approx(errors[1])
+    for found, expected in zip(*(solve_recent(g, SEQ_LEN, RIDGE, BOTH) for g in grams), strict=True):
         torch.testing.assert_close(found, expected)
 
 
@@ -275,8 +308,9 @@ def test_a_series_too_short_for_an_origin_is_left_out() -> None:
 def test_a_store_gives_the_linear_model_of_its_table(tmp_path: Path) -> None:
     frame = planted()
     table = ready(frame, target="y0", features="MS")
-    path = write_store(tmp_path / "table.store", table.panel)
-    store = store_data(path=str(path), **{**OPTIONS, "target": "y0", "features": "MS"})
+    whole = ready(frame, past_covariates=(), future_covariates=())
+    path = write_store(tmp_path / "table.store", whole.panel)
+    store = store_data(name="store", path=str(path), **{**OPTIONS, "target": "y0", "features": "MS"})
     store.setup()
     choices = [
         choose(fit_and_test_grams(data, window_gram(data.windows["train"]))) for data in (table, store)

@@ -5,9 +5,7 @@ import torch
 from forecast.data import DataModule, sample_data
 from forecast.evaluation import fitted_baselines
 from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.gram import Gram, sliding_gram, window_gram
-from forecast.evaluation.least_squares import squared_error
-from forecast.evaluation.linear_fit import (
+from forecast.linear.fit import (
     Choice,
     average_lookbacks,
     choose,
@@ -16,6 +14,9 @@ from forecast.evaluation.linear_fit import (
     fit_lookbacks,
     solve_recent,
 )
+from forecast.linear.gram import Gram, window_gram
+from forecast.linear.least_squares import squared_error
+from forecast.linear.sliding_sums import sliding_gram
 
 SEQ_LEN, PRED_LEN = 12, 5
 

@@ -1,0 +1,144 @@
+"""Gram matrices of windows: sums over windows of the products of two steps of a window.
+
+Linear models, and their squared errors on other windows, are computed from these sums alone.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from forecast.data import Windows
+from forecast.data.even_spacing import spread
+from forecast.linear.covariate_steps import CovariateSteps, find_covariate_steps
+from forecast.linear.sliding_sums import sliding_covariates, sliding_gram
+from forecast.linear.window_choice import WindowChoice, choose_windows, make_dense
+
+NUMBERS_AT_ONCE = 1 << 24
+"""Numbers that are copied at once, 128 MiB."""
+
+
+@dataclass(frozen=True)
+class Gram:
+    """Sums over windows, from which linear models are fitted.
+
+    A window of a target is its past and its horizon together, minus the mean of its past. Subtracting one constant from
+    each window changes no linear model that maps constants to themselves.
+
+    Attributes:
+        own: Σ over windows and targets of the outer product of each window of a target with itself.
+        cross: Σ over windows of the products of the covariates with the window of each target.
+        covariates: Σ over windows of the products of the covariates.
+        count: number of windows that have a value, by target and step.
+        steps: the covariates.
+        seq_len: steps of the past of a window.
+    """
+
+    own: Float64[Tensor, "width width"]
+    cross: Float64[Tensor, "n_targets n_read width"]
+    covariates: Float64[Tensor, "n_read n_read"]
+    count: Float64[Tensor, "n_targets width"]
+    steps: CovariateSteps
+    seq_len: int
+
+    def __add__(self, other: "Gram") -> "Gram":
+        """The sums over the windows of both, which have the same covariates."""
+        return replace(
+            self,
+            own=self.own + other.own,
+            cross=self.cross + other.cross,
+            covariates=self.covariates + other.covariates,
+            count=self.count + other.count,
+        )
+
+    def __mul__(self, weight: float) -> "Gram":
+        """The sums if each window counted `weight` times."""
+        return replace(
+            self,
+            own=self.own * weight,
+            cross=self.cross * weight,
+            covariates=self.covariates * weight,
+            count=self.count * weight,
+        )
+
+    def as_if_complete(self) -> "Gram":
+        """The sums over each step of the horizon, multiplied by the inverse of the share of windows with a value."""
+        of_all = self.count.sum(0)
+        weight = of_all.amax() / of_all.clamp(min=1)
+        own = self.own * weight
+        own[self.seq_len :, : self.seq_len] *= weight[self.seq_len :, None]
+        return replace(
+            self, own=own, cross=self.cross * (self.count.amax() / self.count.clamp(min=1))[:, None]
+        )
+
+    def fewer_steps(self, count: int) -> "Gram":
+        """The same sums for `count` steps of the horizon, evenly spaced."""
+        horizon = torch.from_numpy(spread(len(self.own) - self.seq_len, count))
+        kept = torch.cat([torch.arange(self.seq_len), self.seq_len + horizon]).to(self.own.device)
+        return replace(
+            self, own=self.own[kept][:, kept], cross=self.cross[..., kept], count=self.count[:, kept]
+        )
+
+
+def window_gram(windows: Windows, parts: int = 1) -> Gram:
+    """Sums over the windows at every row, whatever their stride, or over as many as `choose_windows` selects.
+
+    Args:
+        windows: windows of any number of series, in memory or on disk.
+        parts: divides the limit of the windows that are read one by one.
+    """
+    windows, steps = make_dense(windows), find_covariate_steps(windows)
+    grams = []
+    for chosen in choose_windows(windows, steps, parts):
+        grams += [run_gram(windows, steps, chosen.targets, run) for run in chosen.runs]
+        if len(chosen.numbers):
+            grams.append(sampled_gram(windows, steps, chosen) * chosen.weight)
+    return sum(grams[1:], start=grams[0]).as_if_complete()
+
+
+def run_gram(windows: Windows, steps: CovariateSteps, targets: list[int], starts: range) -> Gram:
+    """Sums over consecutive windows of these targets without missing values, which begin at these rows."""
+    width = windows.seq_len + windows.pred_len
+    rows = slice(starts.start, starts.stop + width - 1)
+    columns = windows.values[rows].double()
+    columns = columns - columns.mean(0)  # a large level costs digits of the sums
+    own = sliding_gram(columns[:, [windows.target_index[target] for target in targets]], width)
+    cross, covariates = sliding_covariates(windows, steps, columns, rows)
+    own = own - own[: windows.seq_len].mean(0)  # of windows minus the mean of their past
+    own = own - own[:, : windows.seq_len].mean(1, keepdim=True)
+    cross = cross - cross[..., : windows.seq_len].mean(2, keepdim=True)
+    count = own.new_zeros(len(windows.target_index), width)
+    count[targets] = len(starts)
+    return Gram(own, cross, covariates, count, steps, windows.seq_len)
+
+
+def sampled_gram(windows: Windows, steps: CovariateSteps, chosen: WindowChoice) -> Gram:
+    """Sums over the windows `chosen.numbers`, each minus the mean of its past.
+
+    Where values are missing, the past is completed as for a model, and the sums over a step of the horizon are over the
+    windows that have its value.
+    """
+    count = torch.zeros(
+        len(windows.target_index),
+        windows.seq_len + windows.pred_len,
+        dtype=torch.float64,
+        device=windows.device,
+    )
+    if len(chosen.targets) < len(count):  # without covariates
+        windows = windows.of_targets(chosen.targets)
+    (n_targets, width), n_read = (len(chosen.targets), count.shape[1]), len(steps.step)
+    own, covariates = count.new_zeros(width, width), count.new_zeros(n_read, n_read)
+    cross = count.new_zeros(n_read, len(count), width)
+    at_once = max(1, NUMBERS_AT_ONCE // (width * n_targets + n_read))
+    for batch in map(windows.gather, chosen.numbers.split(at_once)):
+        values = torch.cat([batch.past[..., windows.target_index], batch.future], dim=1).double()
+        values = (values - values[:, : windows.seq_len].mean(1, keepdim=True)).transpose(1, 2)
+        count[chosen.targets] += values.isfinite().sum(0)
+        flat = values.flatten(0, 1).nan_to_num(0.0)
+        own += flat.T @ flat
+        if n_read:
+            read = steps.read(batch)
+            covariates += read.T @ read
+            cross += (read.T @ flat.reshape(len(read), -1)).view_as(cross)
+    return Gram(own, cross.transpose(0, 1), covariates, count, steps, windows.seq_len)

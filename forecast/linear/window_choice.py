@@ -1,0 +1,149 @@
+"""Choice of the windows that a linear model is fitted to, and of those whose sums are computed by sliding."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+from forecast.data import Windows
+from forecast.data.even_spacing import spread
+from forecast.data.rows import TensorRows
+from forecast.linear.covariate_steps import CovariateSteps, find_covariate_steps
+
+MAX_SLIDING = 1 << 24
+"""Largest product of the windows and the targets whose sums are computed by sliding: a few seconds."""
+
+MIN_RUN = 1 << 17
+"""Smallest product of the windows of a run, the steps of a window and the targets, for which sliding is faster."""
+
+MAX_RUN = 1 << 20
+"""Largest number of windows of a run, whose rows are in memory at once."""
+
+MAX_SAMPLE, MAX_SAMPLE_CELLS, MIN_SAMPLE = 1 << 17, 1 << 21, 4096
+"""Limits of a sample of windows that are read one by one: the number of windows, the product of windows and targets,
+and the number of windows that a sample has even with many targets."""
+
+MAX_SAMPLE_PRODUCTS = 1 << 36
+"""Largest product of the windows of a sample and the squared number of covariate values: a few seconds."""
+
+
+class WindowChoice(NamedTuple):
+    """The windows of some targets over which sums are computed.
+
+    Attributes:
+        targets: positions among the targets.
+        runs: the rows at which consecutive windows without missing values begin.
+        numbers: the numbers of other windows, which are read one by one.
+        weight: how many windows each of these stands for.
+    """
+
+    targets: list[int]
+    runs: list[range]
+    numbers: Int64[Tensor, " sampled"]
+    weight: float
+
+
+def choose_windows(windows: Windows, steps: CovariateSteps, parts: int = 1) -> list[WindowChoice]:
+    """Choose all windows in long runs without missing values, and an evenly spaced sample of the others.
+
+    All windows are sampled if they are more than `MAX_SLIDING` allows, if they have so many covariates that not all of
+    their steps are read, or if what is known of a covariate depends on the forecast origin. Without covariates, the
+    choice is made for each group of targets that have their missing values in the same rows.
+
+    Args:
+        windows: windows with stride 1.
+        steps: the covariates that are read.
+        parts: divides the limit of the sample.
+    """
+    everything = list(range(len(windows.target_index)))
+    if not can_slide(windows, steps):
+        numbers = spread(len(windows), limit_of_sample(len(everything), steps, parts))
+        weight = len(windows) / len(numbers)
+        return [WindowChoice(everything, [], torch.from_numpy(numbers).to(windows.device), weight)]
+    first = windows.origins(torch.arange(len(windows), device=windows.device)) - windows.seq_len
+    choices = []
+    for targets, missing in find_missing_rows(windows, steps):
+        runs, others = find_runs(windows, first.cpu().numpy(), missing, len(targets))
+        numbers = others[spread(len(others), limit_of_sample(len(targets), steps, parts))]
+        weight = len(others) / max(1, len(numbers))
+        choices.append(WindowChoice(targets, runs, torch.from_numpy(numbers).to(windows.device), weight))
+    return choices
+
+
+def make_dense(windows: Windows) -> Windows:
+    """The same windows and all between them: with stride 1."""
+    if windows.stride == 1:
+        return windows
+    return windows.with_starts([range(starts.start, starts.stop) for starts in windows.starts])
+
+
+def count_fitted_windows(train: Windows) -> int:
+    """The number of training windows that a linear model is fitted to; the smallest over the targets."""
+    choices = choose_windows(train, find_covariate_steps(train))
+    return min(sum(map(len, chosen.runs)) + len(chosen.numbers) for chosen in choices)
+
+
+def can_slide(windows: Windows, steps: CovariateSteps) -> bool:
+    """Whether sums over runs of windows can be computed without building the windows."""
+    future = windows.time.future
+    depends_on_origin = future is not None and future.depends_on_origin
+    has_unknown_gaps = windows.fill is not None and not isinstance(windows.values, TensorRows)
+    is_small = len(windows) * len(windows.target_index) <= MAX_SLIDING
+    return is_small and not (depends_on_origin or has_unknown_gaps or steps.is_cut)
+
+
+def limit_of_sample(n_targets: int, steps: CovariateSteps, parts: int) -> int:
+    n_read = max(1, len(steps.step))
+    most = min(MAX_SAMPLE_CELLS // n_targets, MAX_SAMPLE_PRODUCTS // n_read**2)
+    return min(MAX_SAMPLE, max(MIN_SAMPLE, most)) // parts
+
+
+def find_missing_rows(
+    windows: Windows, steps: CovariateSteps
+) -> list[tuple[list[int], Bool[np.ndarray, " rows"] | None]]:
+    """Group the targets by the rows in which values are missing; None: no value is missing.
+
+    With covariates, all targets are one group, and a row is missing if any column has no value.
+    """
+    everything = list(range(len(windows.target_index)))
+    if windows.fill is None:
+        return [(everything, None)]
+    missing = windows.values[:].isnan().cpu().numpy()
+    if steps.kinds:
+        return [(everything, np.asarray(missing.any(1)))]
+    groups: dict[bytes, list[int]] = {}
+    for target, column in enumerate(windows.target_index):
+        groups.setdefault(missing[:, column].tobytes(), []).append(target)
+    return [(targets, missing[:, windows.target_index[targets[0]]]) for targets in groups.values()]
+
+
+def find_runs(
+    windows: Windows,
+    first: Int64[np.ndarray, " windows"],
+    missing: Bool[np.ndarray, " rows"] | None,
+    n_targets: int,
+) -> tuple[list[range], Int64[np.ndarray, " others"]]:
+    """Find the first rows of the windows in long runs without missing values, and the numbers of the other windows.
+
+    Args:
+        windows: windows with stride 1.
+        first: the first row of each window.
+        missing: whether a row has a missing value.
+        n_targets: number of targets whose sums are computed.
+    """
+    width = windows.seq_len + windows.pred_len
+    complete = np.ones(len(first), dtype=bool)
+    if missing is not None:
+        before = np.r_[0, np.cumsum(missing)]  # missing rows before each row
+        complete = before[first + width] == before[first]
+    follows = np.r_[False, complete[1:] & complete[:-1] & (np.diff(first) == 1)]
+    begins, ends = np.flatnonzero(~follows), np.r_[np.flatnonzero(~follows)[1:], len(first)]
+    is_run = complete[begins] & ((ends - begins) * width * n_targets >= MIN_RUN)
+    runs, is_other = [], np.ones(len(first), dtype=bool)
+    for begin, end in zip(begins[is_run].tolist(), ends[is_run].tolist(), strict=True):
+        is_other[begin:end] = False
+        row, stop = int(first[begin]), int(first[end - 1]) + 1
+        runs += [range(start, min(start + MAX_RUN, stop)) for start in range(row, stop, MAX_RUN)]
+    return runs, np.flatnonzero(is_other)
