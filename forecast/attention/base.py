@@ -144,7 +144,7 @@ class Attention(nn.Module, ABC):
     def _project(self, query: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Project to the heads of q, k and v, each a contiguous (batch, heads, length, head_dim).
 
-        With `only_values`, q and k are the unprojected query and memory, which say no more than their lengths.
+        With `only_values`, q and k are the unprojected query and memory, of which only the lengths are used.
         """
         if self.only_values:
             q, k = (x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for x in (query, memory))

@@ -2,8 +2,8 @@
 
     out_i = (1/m) Σ_j v_j             (causal: the mean over j <= i)
 
-It is softmax attention whose scores are all equal, so a comparison with it measures what the choice of positions by
-their content is worth. Queries and keys are not projected, because the output does not depend on them. Cost: n·E time
+It is softmax attention whose scores are all equal. A comparison with it measures the benefit of weights that depend on
+the content. Queries and keys are not projected, because the output does not depend on them. Cost: n·E time
 and memory.
 """
 

@@ -1,4 +1,4 @@
-"""Future covariates on disk, in which a missing value is read as the one before it."""
+"""Future covariates on disk, whose missing values are filled forward."""
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ BLOCK_ROWS = 1 << 10
 
 
 class CarriedRows:
-    """Scaled rows on disk in which a missing value is the one above it in its series, or 0; then masks.
+    """Scaled rows on disk, filled forward within each series (0 before the first value), and masks.
 
     A mask is 1 where the value of its column was measured. In memory, `forecast.data.missing.carry_forward` does the
     same.
@@ -53,7 +53,7 @@ class CarriedRows:
     def _values_before(
         self, first: Int64[Tensor, " batch"], missing: Tensor
     ) -> Float32[Tensor, "batch 1 columns"]:
-        """The values of which a window that begins with missing ones reads the first; 0 where there is none."""
+        """Return the last values before each window that starts with missing values; 0 if there is none."""
         found = torch.zeros(missing.shape)
         lacking = missing[:, 0].any(dim=1).nonzero()[:, 0]
         if not len(lacking) or self._before_block is None:

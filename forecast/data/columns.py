@@ -45,7 +45,7 @@ def _find_target(name: str, columns: Sequence[str], features: str, target: str |
 def check_columns(
     name: str, state: Mapping[str, Any], features: Sequence[str], targets: Sequence[str]
 ) -> None:
-    """Raises DataError where these columns are not those of a checkpoint's data module, `state`."""
+    """Raise DataError if these columns are not those of a checkpoint's data module, `state`."""
     for what, columns in {"feature_columns": features, "target_columns": targets}.items():
         mine, theirs = ", ".join(columns), ", ".join(state[what])
         if mine != theirs:

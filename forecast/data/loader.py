@@ -105,7 +105,7 @@ class WindowLoader:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Raises ConfigError where this loader's batches are not those that the state counts."""
+        """Continue an epoch. Raises ConfigError if the batches of this loader are not those that the state counts."""
         mine = self.state_dict()
         for key in ("batch_size", "seed", "windows", "windows_per_epoch"):
             if state[key] != mine[key]:

@@ -1,4 +1,4 @@
-"""The last row with a value before another row, in values in memory or on disk."""
+"""Find the last row with a value in a range of rows, in memory or on disk."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ _FEWEST, _MOST = 1 << 8, 1 << 16
 def last_measured(
     values: Values, first: PerSeries, last: PerSeries, *, of_any: bool = False
 ) -> Int64[np.ndarray, "ranges columns"]:
-    """The last of the rows first[i] … last[i] − 1 with a value, for each range i and column; −1: there is none.
+    """Return the last of the rows first[i] … last[i] − 1 with a value, by range i and column; −1 if there is none.
 
     Rows are read from the last one back to the result. No range is empty. With `of_any`, the result has one column: the
     last row with a value of any column.

@@ -240,9 +240,10 @@ class DataModule:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Use a checkpoint's scaler, whatever the rows here; before or after `setup()`.
+        """Use the scaler of a checkpoint in place of one fitted to these rows, before or after `setup()`.
 
-        Raises DataError where the checkpoint was trained on other columns.
+        Raises:
+            DataError: the checkpoint was trained on other columns.
         """
         self._saved_state = state_dict
         if self._is_set_up:

@@ -1,4 +1,4 @@
-"""The one data structure of the package: N time series on one grid of dates."""
+"""`Panel`: N time series on one grid of dates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ TABLE_ID = ""
 
 @dataclass(frozen=True)
 class Panel:
-    """N series whose rows lie one after the other; a table is N = 1, a store is N = 1 with its numbers on disk.
+    """N series, stored one after the other. A table has one series. The values of a store stay on disk.
 
     Series s has the rows `starts[s]` … `stops[s] − 1`. Rows from `ends[s]` on lie after the end of the series: only
     their future covariates are known, and `values` is NaN there.

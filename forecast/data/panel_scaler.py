@@ -27,7 +27,7 @@ def find_places(panel: Panel, state: dict[str, Any]) -> PerSeries:
 
 @dataclass(frozen=True)
 class PanelScaling:
-    """Makes the scalers of the series of a panel.
+    """Fits the scalers of the series of a panel, or restores them from a checkpoint.
 
     Attributes:
         rows: the rows that the scale of each series is fitted to. A series without rows is not scaled.

@@ -1,4 +1,4 @@
-"""Rows that windows are cut from: scaled values, and calendar features."""
+"""Scaled rows and calendar features, from which windows are read."""
 
 import warnings
 from typing import Any, Protocol, runtime_checkable

@@ -85,7 +85,7 @@ class ScaledPanel:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """What scales other rows in the same way."""
+        """Return the state that is needed to scale other rows in the same way."""
         return {
             "ids": self.panel.ids.tolist(),
             "has_scale": self.scales.has_scale.tolist(),

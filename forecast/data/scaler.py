@@ -111,7 +111,7 @@ class Scaler:
     def resolution(
         self, series: Int64[Tensor, " batch"], of_scale: float, of_center: float
     ) -> Float64[Tensor, "batch 1 columns"]:
-        """The value next to zero, in data units, at a distance of `of_scale` · scale + `of_center` · |center|."""
+        """Return the value whose scaled distance from zero is `of_scale` · scale + `of_center` · |center|."""
         center, scale, *parameters = self._of(series, self.center.device)
         zero = torch.zeros_like(center)
         if not self.domain.has_transforms:

@@ -1,4 +1,4 @@
-"""The time features of a window: all that a model reads of a row beside the values of the columns."""
+"""Time features of windows: calendar features, future covariates, masks of missing values, and static features."""
 
 from dataclasses import dataclass, replace
 

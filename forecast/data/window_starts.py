@@ -12,10 +12,10 @@ from forecast.data.row_ranges import RowRanges
 from forecast.system.errors import DataError
 
 EVALUATED_WINDOWS = 50_000
-"""Windows of validation and of test at most, where `eval_stride` is null."""
+"""Largest number of validation or test windows if `eval_stride` is null."""
 
 SplitRows = Mapping[str, RowRanges]
-"""Of each split, the rows of every series."""
+"""Rows of each series, by split."""
 
 
 def find_window_starts(
@@ -61,7 +61,7 @@ def find_window_starts(
 
 
 def check_season(name: str, season: int, key: str, rows: SplitRows, window: int) -> None:
-    """Raises DataError for a season of one series that its training rows do not hold; `key` says what set it.
+    """Raise DataError if the training rows of a single series are no longer than a season; `key` says what set it.
 
     The seasonal-naive baseline needs a whole season. Among several series, short ones repeat their last value.
     """
@@ -76,7 +76,7 @@ def check_season(name: str, season: int, key: str, rows: SplitRows, window: int)
 
 
 def choose_eval_stride(rows: SplitRows, pred_len: int, season: int) -> int:
-    """The stride that leaves at most `EVALUATED_WINDOWS` windows of validation and of test."""
+    """Return the stride that leaves at most `EVALUATED_WINDOWS` windows of validation and of test."""
     counts = [
         int((last - first - pred_len + 1).clip(0).sum())
         for split, (first, last) in rows.items()
@@ -86,10 +86,9 @@ def choose_eval_stride(rows: SplitRows, pred_len: int, season: int) -> int:
 
 
 def spread_stride(windows: int, most: int, season: int) -> int:
-    """The smallest stride that leaves at most `most` windows and meets every hour, weekday and phase of the season.
+    """Return the smallest stride that leaves at most `most` windows and shares no factor with the season, 2, 3, 5 or 7.
 
-    It shares no factor with the season, nor with 2, 3, 5 and 7, of which calendars are made: a stride of 24 hours
-    would only forecast from midnight.
+    Then forecasts begin at all hours, weekdays and phases of the season. With 24 hours, all would begin at midnight.
     """
     stride = -(-windows // most)
     while stride > 1 and gcd(stride, season * 2 * 3 * 5 * 7) > 1:

@@ -24,14 +24,14 @@ class Batch(NamedTuple):
 
 
 class Windows:
-    """The windows of one split, numbered through the series one after the other.
+    """The windows of one split, numbered consecutively across series.
 
     All splits share `values` and `time`; nothing is copied before a batch is gathered.
 
     Args:
         values: scaled rows of the panel (rows, n_features), NaN where missing.
         time: calendar features, future covariates and static features of the rows.
-        starts: of each series, the rows at which the pasts of its windows begin; all ranges have one step.
+        starts: for each series, the first rows of its windows; all ranges have the same step.
         first_rows: first row of each series (series,); nothing before it may be read.
         seq_len, pred_len: rows of the past and of the future of a window.
         target_index: columns of `values` that are forecast.

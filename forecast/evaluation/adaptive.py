@@ -23,7 +23,7 @@ from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.quantiles import map_quantiles
 
 RATE, MAX_RATE = 0.002, 0.1
-"""η for each row between two forecasts, relative to the width of the calibrated 80% interval; and the largest η.
+"""Step size for each row between two forecasts, as a share of the width of the calibrated 80% interval; largest step.
 
 Chosen on validation rows, see docs/forecasting.md."""
 

@@ -33,7 +33,7 @@ LABELS = {name: facts.label for name, facts in BASELINES.items()}
 
 
 SAME_ERROR = 1e-4
-"""Largest relative difference of the MSE of an origin, a series or a run at which two forecasters count as equal.
+"""Two forecasters of an origin, a series or a run are equal if their MSE differ by at most this fraction.
 
 If only the linear model was kept, it can be the linear baseline up to round-off.
 """

@@ -58,7 +58,7 @@ class Results:
 
 @dataclasses.dataclass(frozen=True)
 class Tested:
-    """What a test found, as far as a forecast repeats it.
+    """Scores of a test that `predict` prints with a forecast.
 
     Attributes:
         mse: of the model and of each baseline, by name.

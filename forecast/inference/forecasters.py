@@ -1,4 +1,4 @@
-"""What forecasts windows: a trained model, or one of its baselines in its place."""
+"""Forecasters of windows: a trained model, or one of its baselines."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence, Set
@@ -49,7 +49,7 @@ class PointForecaster(ABC):
 
     @abstractmethod
     def forecast(self, windows: Windows, batch: Batch, scaler: Scaler) -> tuple[Points, Output]:
-        """Compute the scaled point forecasts of windows of a multiple of pred_len steps, and the first output.
+        """Compute the scaled point forecasts of all steps, and the raw output of the first pred_len steps.
 
         Args:
             windows, batch: the windows, and the batch of them to forecast.

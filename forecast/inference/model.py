@@ -127,7 +127,7 @@ class TrainedModel:
             settings,
             **columns,
             n_time_features=self.data_state["n_time_features"],
-            n_quantiles=len(self.quantiles or "1"),
+            n_quantiles=1 if self.quantiles is None else len(self.quantiles),
         )
         layers = model_class(settings).estimate_size(settings, **columns).n_layers
         if layers > len(weights) or not fits(make, weights):

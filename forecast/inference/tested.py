@@ -1,4 +1,4 @@
-"""What the test of a run says of forecasts, in lines for the terminal: skill and coverage."""
+"""Describe the test of a run for the terminal: skill, and coverage of intervals."""
 
 import math
 
@@ -9,7 +9,7 @@ from forecast.inference.forecast import Forecast
 
 
 def describe_test(found: Forecast) -> list[str]:
-    """Lines on how the model, or the baseline that forecasts, did in the test; none without a test."""
+    """Describe the test scores of the forecaster in lines; no lines without a test."""
     model, name = found.forecaster.model, found.forecaster.name
     if model.test is None:
         return []

@@ -103,7 +103,7 @@ def covariates_of_linear(weights: LinearWeights, scaled: ScaledPanel) -> dict[in
 def find_covariates(
     weights: LinearWeights, n_time_features: int, n_calendar: int, n_covariates: int
 ) -> dict[int, bool]:
-    """As `covariates_of_linear`, by the numbers of time features, of calendar features and of covariates."""
+    """Return the same as `covariates_of_linear` without a panel, from numbers of features."""
     read = weights.time_features(n_time_features)
     numbers = {covariate: n_calendar + covariate for covariate in range(n_covariates)}  # masks follow them
     return {covariate: read[number] for covariate, number in numbers.items() if number in read}

@@ -1,4 +1,4 @@
-"""Fit of a linear model whose ridge, lookbacks and covariates are chosen on later windows."""
+"""Fit a linear model, and choose its ridge, lookbacks and covariates on later windows."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -170,6 +170,6 @@ def average_lookbacks(weights: Sequence[Float64[Tensor, "_ pred_len"]]) -> Weigh
     several lookbacks errs less than most of them alone (Oreshkin et al. 2020, N-BEATS, section 3.4).
     """
     mean = torch.zeros_like(weights[0])
-    for weight in weights:  # includes subtracting and adding the mean of its steps
+    for weight in weights:  # adds the weights of the mean of its steps
         mean[-len(weight) :] += (weight + (1 - weight.sum(0)) / len(weight)) / len(weights)
     return mean

@@ -16,7 +16,7 @@ PointAndScale = tuple[Float[Tensor, "batch pred_len n_features"], Float[Tensor, 
 LinearForecast = Callable[[Tensor, Tensor, Tensor], PointAndScale]
 
 FULL_WEIGHT = 0.995
-"""Shrinkage weights from this one on are printed as if they were 1."""
+"""Shrinkage weights of at least this value are printed as 1."""
 
 
 class WarmStart(ABC):
@@ -96,9 +96,9 @@ class ForecastModel(nn.Module, ABC):
 
     @property
     def untrained_forecast(self) -> str | None:
-        """Name of what forecasts after `warm_start` and before training, such as `linear model`, for messages.
+        """Name of the model after `warm_start`, such as `linear model`, for messages.
 
-        It competes with the epochs of training for the best checkpoint. None: nothing does.
+        The state before training can be selected as the best checkpoint. None: it cannot.
         """
         return None
 

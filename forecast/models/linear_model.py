@@ -1,4 +1,4 @@
-"""The linear model whose forecast a ResidualInformer corrects; the linear baseline is the same model."""
+"""The linear model that every `ResidualModel` corrects. The linear baseline is the same model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

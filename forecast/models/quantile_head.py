@@ -28,7 +28,7 @@ def arrange_quantiles(
 def take_median(
     forecast: Float[Tensor, "batch pred_len n_targets ..."], quantiles: Sequence[float] | None
 ) -> Float[Tensor, "batch pred_len n_targets"]:
-    """Point forecast of a forecast: the median of its last axis, or the forecast itself where it has no `quantiles`."""
+    """Return the point forecast: the median along the last axis, or the forecast itself without `quantiles`."""
     return forecast if quantiles is None else forecast[..., len(quantiles) // 2]
 
 

@@ -1,4 +1,4 @@
-"""A multilayer perceptron that corrects the forecast of a linear model: a yardstick for attention."""
+"""A multilayer perceptron that corrects the forecast of a linear model: a baseline without attention."""
 
 import torch
 from jaxtyping import Float

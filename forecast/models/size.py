@@ -25,7 +25,7 @@ class ModelSize:
 
 
 def estimate_informer_size(settings: Mapping[str, Any], *, n_features: int, n_targets: int) -> ModelSize:
-    """Estimate the size of an Informer or a ResidualInformer.
+    """Estimate the size of a model with Informer encoder layers.
 
     Counts the matrix products of attention and feed-forward and the activations of one layer: a run takes more.
     Settings that are not positive whole numbers give an unknown size; the model's constructor refuses them.

@@ -7,7 +7,7 @@ from forecast.linear.window_choice import count_fitted_windows
 
 
 def describe_inputs(data: DataModule) -> list[str]:
-    """Describe the covariates, transforms and bounds, and the training windows in use where they are not all."""
+    """Describe the covariates, transforms and bounds, and the number of training windows if not all are used."""
     panel, train, lines = data.panel, data.windows["train"], []
     covariates = {
         "past covariates": [name for name in data.feature_columns if name not in data.columns],

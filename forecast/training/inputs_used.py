@@ -1,4 +1,4 @@
-"""The inputs that a tested forecast reads: fewer than the data offer where the linear model alone is kept."""
+"""The inputs that the tested forecast reads. If only the linear model is kept, it reads fewer columns."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""W&B runs: start one, and say where it is. Nothing here imports Lightning."""
+"""Start a W&B run and describe its location. Imports no Lightning."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

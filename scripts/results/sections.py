@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from forecast.data.sets.recall import WEEK, WEEKS, floors
+from forecast.data.sets.recall import WEEK, WEEKS, lowest_possible_mse
 from results.cells import FEWER, PERCEPTRON, WITHOUT
 from results.published import INFORMER, PUBLISHED
 from results.result import MISSING, Result, emboldened, mean_over, per_cent, score
@@ -103,7 +103,7 @@ def least_errors(horizon: int) -> tuple[float, float]:
     """The lowest possible test errors on `recall` for windows without and with the relevant week."""
     rows = WEEKS * WEEK
     origins = np.arange(rows - horizon, int(0.8 * rows) - 1, -125)  # conf/data/recall.yaml
-    return floors(origins[::-1], horizon)
+    return lowest_possible_mse(origins[::-1], horizon)
 
 
 def whole(value: float) -> str:

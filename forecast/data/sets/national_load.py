@@ -2,11 +2,16 @@
 
 39,456 rows from 2017-01-01: `load` in GW, and `temperature` in °C, the air's mean over the country.
 
-What there is to learn: working days, Saturdays and Sundays with shapes of their own; Turkey's public holidays, of which
-two feasts of three and four days, with the half day before, come eleven days earlier each year, so that no memory of
-the same season tells them; the working day squeezed between a holiday and a weekend; evenings whose peak comes at dusk,
-so at other hours in June than in December; heating below 15 °C and cooling above 20 °C with the square of the distance,
-half a day late; growth, and a level that drifts for weeks. `data.holidays=TR` tells a model of the same holidays.
+A model can learn from it:
+
+- different daily shapes of working days, Saturdays and Sundays;
+- public holidays of Turkey, two of which move eleven days a year, and the half day before them;
+- working days between a holiday and a weekend;
+- evening peaks that follow dusk;
+- heating below 15 °C and cooling above 20 °C, with the square of the distance, half a day later;
+- growth, and a level that drifts for weeks.
+
+`data.holidays=TR` gives a model the same holidays.
 """
 
 import numpy as np

@@ -52,10 +52,10 @@ def recall_table() -> Panel:
     )
 
 
-def floors(origins: Int[np.ndarray, " windows"], pred_len: int) -> tuple[float, float]:
+def lowest_possible_mse(origins: Int[np.ndarray, " windows"], pred_len: int) -> tuple[float, float]:
     """The least mean squared errors of windows that forecast from these rows on, up to a week ahead.
 
-    Of one who does not know what the next product did last time, and of one who does; both know all the rest.
+    First without, then with knowledge of the last run of the next product. Both know everything else.
     """
     table, plan = recall_table(), _plan(np.random.Generator(np.random.PCG64(_SEED)))
     level = table.values[:, 0] - _day(table.grid)
@@ -72,7 +72,7 @@ def _day(dates: pd.DatetimeIndex) -> Series:
 
 
 def _plan(random: np.random.Generator) -> Plan:
-    """Each week, by lot, one of the products that have waited long enough; one that has waited `LATEST` at once."""
+    """Each week, at random, one of the products that have waited long enough; one that has waited `LATEST` at once."""
     waiting = list(zip(range(-LATEST, PRODUCTS - LATEST), random.permutation(PRODUCTS), strict=True))
     levels = random.standard_normal(PRODUCTS)
     weeks = []

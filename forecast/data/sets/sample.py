@@ -46,7 +46,7 @@ def sample_table() -> Panel:
 
 
 def _activities(dates: pd.DatetimeIndex, temperature: Series) -> list[tuple[float, Series, float]]:
-    """Of each feeder: the load that never stops, the load of what people do, and how far weekly plans differ."""
+    """For each feeder: the base load, the load of human activity, and the spread of weekly plans."""
     heating = np.maximum(15 - temperature, 0) / 10
     cooling = np.maximum(temperature - 22, 0) / 6
     saturday, rest = _days(dates)

@@ -18,10 +18,7 @@ ROUND_OFF = 1e-4
 
 @dataclass(frozen=True)
 class Copy:
-    """A column that repeats `source`, up to its unit: its value of a row is that of `source` `shift` rows earlier.
-
-    With a negative shift the column holds values of `source` from later rows.
-    """
+    """A column with `column[t] = source[t − shift]`, up to a factor. With a negative shift it holds later rows."""
 
     name: str
     source: str

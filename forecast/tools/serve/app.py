@@ -44,9 +44,7 @@ class Metrics:
             buckets=SECONDS,
             registry=self.registry,
         )
-        unanswered = Gauge(
-            "forecast_unanswered_requests", "Requests without an answer so far", registry=self.registry
-        )
+        unanswered = Gauge("forecast_unanswered_requests", "Pending requests", registry=self.registry)
         unanswered.set_function(lambda: pool.unanswered)
 
     def count(self, model: str, status: int, seconds: float) -> None:
