@@ -22,7 +22,7 @@ from forecast.tools.export.difference import (
     prepare_test_data,
 )
 from forecast.tools.export.graph import ForecastGraph, trace_forecast
-from forecast.tools.export.metadata import describe_model
+from forecast.tools.export.metadata import describe_model, metadata_path
 from forecast.tools.export.report import print_report
 
 SUFFIX = {"onnx": ".onnx", "torch_export": ".pt2"}
@@ -32,7 +32,7 @@ def export(config: DictConfig) -> None:
     """Trace the forecast, write it to a temporary file, compare that file with PyTorch, and move it into place."""
     check_options(config)
     path = choose_output(config)
-    beside = path.with_suffix(".json")
+    beside = metadata_path(path)
     check_output_files(path, beside, overwrite=config.overwrite)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
     file = onnx_file if config.format == "onnx" else torch_file

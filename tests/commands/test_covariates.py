@@ -184,7 +184,7 @@ def test_a_category_that_training_did_not_know_is_told_and_read_as_an_empty_cell
         ("evaluate", ("split=test", "output={}/scores.json"), "scores.json"),
         ("backtest", ("steps=20", "output_root={}/runs"), "runs/*/backtest.json"),
         ("explain", ("window=last", "output={}/why"), "why/index.html"),
-        ("export", ("format=torch_export", "output={}/model.pt2"), "model.json"),
+        ("export", ("format=torch_export", "output={}/model.pt2"), "model.pt2.json"),
     ],
 )
 def test_every_command_reads_the_covariates(

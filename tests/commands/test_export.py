@@ -21,6 +21,7 @@ from forecast.commands.export import export
 from forecast.data.time_features import time_features
 from forecast.inference.model import TrainedModel, load
 from forecast.tools.export import onnx_file, torch_file
+from forecast.tools.export.metadata import metadata_path
 from tests.support.commands import answer, only, train_here, workplace
 from tests.support.long_files import long_frame
 from tests.support.selection import every_nth
@@ -55,16 +56,17 @@ def export_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) 
     return 0
 
 
-def users_inputs(
-    table: pd.DataFrame, starts: list[int], seq_len: int, pred_len: int
-) -> dict[str, np.ndarray]:
-    """Raw rows and the calendar's features of some windows, as a user would cut them."""
+def users_inputs(trained: TrainedModel, table: pd.DataFrame, starts: list[int]) -> dict[str, np.ndarray]:
+    """Raw rows, the calendar's features and the scale of some windows, as a user would cut them."""
+    seq_len, pred_len = trained.seq_len, trained.pred_len
     time = time_features(pd.DatetimeIndex(table.index), "h")
     rows = table.to_numpy("float64")
     return {
         "past": np.stack([rows[s : s + seq_len] for s in starts]),
         "past_time": np.stack([time[s : s + seq_len] for s in starts]),
         "future_time": np.stack([time[s + seq_len : s + seq_len + pred_len] for s in starts]),
+        "center": np.repeat(trained.scaler.center.numpy(), len(starts), axis=0),
+        "scale": np.repeat(trained.scaler.scale.numpy(), len(starts), axis=0),
     }
 
 
@@ -117,11 +119,11 @@ def exported(runs, tmp_path_factory: pytest.TempPathFactory) -> Exported:
 def test_an_onnx_file_gives_what_pytorch_gives(exported: Exported, monkeypatch) -> None:
     folder, run, path, said = exported
     monkeypatch.chdir(folder)
-    assert sorted(p.name for p in path.parent.iterdir()) == ["a model.json", "a model.onnx"]
+    assert sorted(p.name for p in path.parent.iterdir()) == ["a model.onnx", "a model.onnx.json"]
     trained, table = load(run), read(folder)
     assert trained.calibration is not None
     for starts in ([250], [0, 280], list(range(100, 107))):
-        inputs = users_inputs(table, starts, 12, 5)
+        inputs = users_inputs(trained, table, starts)
         forecast, quantiles = run_onnx(path, inputs)
         expected = ours(trained, inputs)
         assert np.abs(forecast - expected).max() < 1e-4  # of a load of 100, a deviation of 20
@@ -137,7 +139,8 @@ def test_an_onnx_file_gives_what_pytorch_gives(exported: Exported, monkeypatch) 
     assert [(o.domain, o.version) for o in model.opset_import if o.domain == ""] == [("", 18)]
     assert not {op for op in operations(model.graph) if "Random" in op or op in ("Bernoulli", "Dropout")}
     about = {entry.key: json.loads(entry.value) for entry in model.metadata_props}
-    beside = json.loads(path.with_suffix(".json").read_text())
+    beside = json.loads(metadata_path(path).read_text())
+    assert beside["series"] == {"": {name: inputs[name][0].tolist() for name in ("center", "scale")}}
     assert beside["checked"]["windows"] == len(trained.data().windows["test"])
     assert beside["checked"]["scaled"]["largest_difference"] < 1e-5
     assert beside["checked"]["windows_beyond_tolerance"] == 0
@@ -176,7 +179,8 @@ def test_the_printed_program_forecasts_without_this_package(
     forecast = run_program(said, folder / "load.csv", tmp_path)
     table = read(folder)
     longer = table.reindex(pd.date_range(table.index[0], periods=len(table) + 5, freq="h"))
-    expected = ours(load(run), users_inputs(longer, [len(table) - 12], 12, 5))
+    trained = load(run)
+    expected = ours(trained, users_inputs(trained, longer, [len(table) - 12]))
     assert np.abs(forecast - expected).max() < 1e-4
 
 
@@ -248,13 +252,13 @@ def test_quantiles_that_were_trained_are_exported_in_order(runs, tmp_path: Path,
     assert export_here(monkeypatch, folder, f"checkpoint={run}", f"output={path}") == 0
     trained = load(run)
     assert trained.quantiles is not None
-    inputs = users_inputs(read(folder), [3, 200], 12, 5)
+    inputs = users_inputs(trained, read(folder), [3, 200])
     forecast, quantiles = run_onnx(path, inputs)
     assert forecast.shape == (2, 5, 1)
     assert quantiles.shape == (2, 5, 1, len(trained.quantiles))
     assert (np.diff(quantiles) > 0).all()
     assert (quantiles[..., trained.quantiles.index(0.5)] == forecast).all()
-    assert json.loads(path.with_suffix(".json").read_text())["quantiles"] == list(trained.quantiles)
+    assert json.loads(metadata_path(path).read_text())["quantiles"] == list(trained.quantiles)
 
 
 def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, capsys) -> None:
@@ -276,14 +280,14 @@ def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, c
 
 def test_mistakes_are_one_line(runs, tmp_path: Path, monkeypatch, capsys) -> None:
     folder, run = runs("attention=full")
-    (tmp_path / "there.json").touch()
+    (tmp_path / "there.onnx.json").touch()
     capsys.readouterr()  # what the training said
     for asked, said in (
         ((), "checkpoint= is needed"),
         (("checkpoint=nowhere",), "no such checkpoint file or run folder"),
         ((f"checkpoint={run}", "format=tflite"), "format=tflite is not one of onnx, torch_export"),
         ((f"checkpoint={run}", "output=m.pt2"), "needs a name that ends in .onnx"),
-        ((f"checkpoint={run}", f"output={tmp_path}/there.onnx"), "there.json: already exists"),
+        ((f"checkpoint={run}", f"output={tmp_path}/there.onnx"), "there.onnx.json: already exists"),
         ((f"checkpoint={run}", "tolerance=null"), "tolerance=null: a number is needed"),
         ((f"checkpoint={run}", "check_windows=0"), "check_windows=0 must be at least 1"),
         ((f"checkpoint={run}", "data.path=gone.csv"), "gone.csv"),
@@ -293,7 +297,7 @@ def test_mistakes_are_one_line(runs, tmp_path: Path, monkeypatch, capsys) -> Non
         assert len(error) == 1, error
         assert said in error[0]
     assert not list(folder.glob("*.onnx"))
-    assert [p.name for p in tmp_path.iterdir()] == ["there.json"]
+    assert [p.name for p in tmp_path.iterdir()] == ["there.onnx.json"]
 
 
 def test_without_its_data_the_file_cannot_be_compared(runs, tmp_path: Path, monkeypatch, capsys) -> None:
@@ -352,7 +356,7 @@ def test_many_series_with_covariates(
     capsys.readouterr()
     assert export_here(monkeypatch, folder, f"checkpoint={run}", f"format={format}", f"output={path}") == 0
     said = capsys.readouterr().out
-    about = json.loads(path.with_suffix(".json").read_text())
+    about = json.loads(metadata_path(path).read_text())
     assert about["inputs"] == {
         "past": ["batch", 12, 2], "past_time": ["batch", 12, 3], "future_time": ["batch", 5, 3],
         "center": ["batch", 3], "scale": ["batch", 3], "future_covariates": ["batch", 17, 1],
@@ -384,7 +388,7 @@ def test_the_scale_of_a_series_is_an_input(series_run, tmp_path: Path, monkeypat
     asked = (f"checkpoint={run}", f"output={path}", "check_windows=3")
     assert export_here(monkeypatch, folder, *asked) == 0
     random = np.random.default_rng(0)
-    about = json.loads(path.with_suffix(".json").read_text())
+    about = json.loads(metadata_path(path).read_text())
     inputs = {name: random.normal(size=(2, *shape[1:])) for name, shape in about["inputs"].items()}
     inputs["scale"] = np.abs(inputs["scale"]) + 1
     forecast, quantiles = run_onnx(path, inputs)
@@ -395,16 +399,15 @@ def test_the_scale_of_a_series_is_an_input(series_run, tmp_path: Path, monkeypat
     assert np.abs(forecast[0] - forecast[1]).max() > 0.1
 
 
-def test_many_series_for_a_model_of_a_table_are_refused(runs, tmp_path: Path, monkeypatch, capsys) -> None:
+def test_the_file_of_a_table_serves_many_series(runs, tmp_path: Path, monkeypatch) -> None:
     folder, run = runs("attention=probsparse")
     table = read(folder).rename_axis("ds").reset_index()
     pd.concat([table.assign(unique_id=name) for name in "ab"]).to_csv(folder / "two.csv", index=False)
-    capsys.readouterr()
     asked = (f"checkpoint={run}", f"output={tmp_path}/m.onnx", "data=long", "data.path=two.csv")
-    assert export_here(monkeypatch, folder, *asked, "data.columns=[load,temperature]") == 2
-    (error,) = capsys.readouterr().err.strip().splitlines()
-    assert "the model was trained on one table" in error
-    assert not list(tmp_path.iterdir())
+    assert export_here(monkeypatch, folder, *asked, "data.columns=[load,temperature]") == 0
+    checked = json.loads(metadata_path(tmp_path / "m.onnx").read_text())["checked"]
+    assert checked["series"] == 2
+    assert checked["scaled"]["largest_difference"] < 1e-5
 
 
 @pytest.mark.parametrize(("format", "file"), every_nth([("torch_export", "m.pt2"), ("onnx", "m.onnx")], 2))
@@ -416,10 +419,11 @@ def test_a_store(format: str, file: str, tmp_path: Path, monkeypatch) -> None:
     run = only(folder, "runs/*")
     asked = (f"checkpoint={run}", f"format={format}", f"output={file}", "check_windows=9")
     assert export_here(monkeypatch, folder, *asked) == 0
-    about = json.loads((folder / "m.json").read_text())
+    about = json.loads(metadata_path(folder / file).read_text())
     assert (about["feature_columns"], about["checked"]["windows"]) == (["temperature"], 9)
-    inputs = users_inputs(read(folder).drop(columns="load"), [0, 280], 12, 5)
+    trained = load(run)
+    inputs = users_inputs(trained, read(folder).drop(columns="load"), [0, 280])
     load_program = torch_file.load_program if format == "torch_export" else onnx_file.load_program
     given = {name: torch.from_numpy(values) for name, values in inputs.items()}
     forecast = load_program(folder / file)(given)["forecast"].numpy()
-    assert np.abs(forecast - ours(load(run), inputs)).max() < 1e-4
+    assert np.abs(forecast - ours(trained, inputs)).max() < 1e-4

@@ -17,9 +17,9 @@ from forecast.tools.export.difference import (
     compare_with_pytorch,
     count_allowed_exceptions,
 )
-from forecast.tools.export.graph import ForecastGraph, trace_forecast
+from forecast.tools.export.graph import WINDOW_INPUTS, ForecastGraph, trace_forecast
 from forecast.tools.export.metadata import PANDAS, static_expressions
-from tests.support.export_graphs import untrained_graph
+from tests.support.export_graphs import scales, untrained_graph
 
 LENGTHS = ("seq_len=168", "label_len=70", "pred_len=100", "num_landmarks=7")  # more than one chunk of 64
 VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained runs of test_export.py
@@ -42,27 +42,20 @@ VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained r
 ]
 
 
-def drawn(graph: ForecastGraph, shapes: dict[str, list], batch: int) -> dict[str, torch.Tensor]:
+def drawn(shapes: dict[str, list], batch: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(batch)
     inputs = {
         name: torch.randn(batch, *shape[1:], generator=generator, dtype=torch.float64)
         for name, shape in shapes.items()
     }
-    center, scale = scaler_of(graph)
-    return {**inputs, "past": inputs["past"] * scale + center}
-
-
-def scaler_of(graph: ForecastGraph) -> tuple[torch.Tensor, torch.Tensor]:
-    """The center and the scale of the columns (1, n_features)."""
-    assert graph.table_center is not None
-    assert graph.table_scale is not None
-    return graph.table_center, graph.table_scale
+    inputs |= scales(batch, shapes["past"][2])
+    return {**inputs, "past": inputs["past"] * inputs["scale"][:, None] + inputs["center"][:, None]}
 
 
 @torch.no_grad()
 def expected(graph: ForecastGraph, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
     """Scaled by hand in NumPy's float64, and back."""
-    center, scale = (part.numpy() for part in scaler_of(graph))
+    center, scale = (inputs[name].numpy()[:, None] for name in ("center", "scale"))
     past = (inputs["past"].numpy() - center) / scale
     times = inputs["past_time"].float(), inputs["future_time"].float()
     scaled = graph.network(torch.from_numpy(past.astype("float32")), *times)
@@ -84,13 +77,14 @@ def test_every_variant_gives_what_its_network_gives(overrides: tuple[str, ...], 
     onnx_file.write_program(program, tmp_path / "m.onnx", {"outputs": {"forecast": []}})
     run, same = onnx_file.load_program(tmp_path / "m.onnx"), program.module()
     for batch in (1, 2, 7):
-        inputs = drawn(graph, shapes, batch)
-        ours = expected(graph, inputs)
+        inputs = drawn(shapes, batch)
+        ours, window = expected(graph, inputs), [inputs[name] for name in WINDOW_INPUTS]
+        scale = {name: inputs[name] for name in ("center", "scale")}
         assert ours.shape == (batch, 100, 3)
         assert ours.std(dim=1).min() > 0
-        for got in (run(inputs)["forecast"], same(*inputs.values())["forecast"]):  # of .onnx, of .pt2
+        for got in (run(inputs)["forecast"], same(*window, **scale)["forecast"]):  # of .onnx, of .pt2
             assert got.shape == ours.shape
-            assert ((got - ours) / scaler_of(graph)[1]).abs().max() < 1e-5
+            assert ((got - ours) / scale["scale"][:, None]).abs().max() < 1e-5
 
 
 def test_a_large_level_keeps_its_digits(tmp_path) -> None:
@@ -100,7 +94,7 @@ def test_a_large_level_keeps_its_digits(tmp_path) -> None:
     )
     path = tmp_path / "m.onnx"
     onnx_file.write_program(trace_forecast(graph, shapes), path, {"outputs": {"forecast": []}})
-    run, inputs = onnx_file.load_program(path), drawn(graph, shapes, 4)
+    run, inputs = onnx_file.load_program(path), drawn(shapes, 4)
     assert (run(inputs)["forecast"] - expected(graph, inputs)).abs().max() < 1e-5
     rounded = {**inputs, "past": inputs["past"].float().double()}
     assert (run(rounded)["forecast"] - expected(graph, inputs)).abs().max() > 1e-2
@@ -160,7 +154,6 @@ class Fixed(TrainedModel):
 
     def __init__(self, data, answer) -> None:
         self.quantiles, self.calibrations, self.data_state = None, {}, data.state_dict()
-        self.has_ids = data.panel.has_ids
         self.network = lambda past, past_time, future_time: answer(past)[:, None].expand(
             -1, future_time.shape[1], -1
         )

@@ -127,6 +127,6 @@ def test_other_commands_read_it(
     output = tmp_path / ("model.onnx" if command == "export" else "why")
     assert answer(monkeypatch, command, place, "checkpoint=run", f"output={output}") == 0
     if command == "export":
-        about = json.loads((tmp_path / "model.json").read_text())
+        about = json.loads((tmp_path / "model.onnx.json").read_text())
         assert (about["as_of"], about["known_steps"]) == ({"temperature": "told"}, {"temperature": KNOWN})
         assert about["inputs"]["known"] == ["batch", 12 + PRED_LEN, 1]

@@ -97,7 +97,7 @@ def test_every_command_reads_it(
         np.abs(table["model"] - table["truth"]).mean(), rel=1e-4
     )
     explain_and_export(monkeypatch, place, run, tmp_path)
-    about = json.loads((tmp_path / "model.json").read_text())
+    about = json.loads((tmp_path / "model.pt2.json").read_text())
     assert (about["transforms"], about["lower"]) == (["log1p", "log1p"], [0, 0])
 
 

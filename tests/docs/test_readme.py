@@ -55,7 +55,7 @@ MAKES = {  # what a command that takes no training settings leaves behind
     "evaluate": [],
     "compare": ["comparison.html", "comparison.csv", "comparison.md", "comparison.tex"],
     "explain": ["explanation/index.html"],
-    "export": ["model.onnx", "model.json"],
+    "export": ["model.onnx", "model.onnx.json"],
     "dashboard": ["dashboard.json"],
 }
 

@@ -18,8 +18,6 @@ REASONS = {
     "inference/trained_rows.py": "the splits of several series may lie on different dates",
     "reports/series.py": "a table has no scores by series beside its own",
     "tools/check/diagnosis.py": "the report on a table describes no series",
-    "tools/export/difference.py": "an exported table holds its scale; many series need theirs as inputs",
-    "tools/export/metadata.py": "an exported table holds its scale; many series need theirs as inputs",
     "tools/serve/layout.py": "a request for a table has no ids",
 }
 """Why a module asks."""

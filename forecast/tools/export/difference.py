@@ -19,7 +19,6 @@ from forecast.data.utc_offset import utc_offset_of
 from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError, DataError
-from forecast.tools.export.metadata import takes_scale
 
 WINDOWS_PER_EXCEPTION = 1_000
 """With ProbSparse, one window in this number may differ by more than the tolerance."""
@@ -137,12 +136,6 @@ def prepare_test_data(trained: TrainedModel, given: Mapping[str, Any]) -> DataMo
         ) from None
     if "test" not in data.windows:
         raise ConfigError(f"data.split={given['split']}: there are no test windows to compare on")
-    # the file for a table holds its scale; the file for many series takes their scales as inputs
-    if data.panel.has_ids != trained.has_ids:
-        kind = "many series" if trained.has_ids else "one table"
-        raise ConfigError(
-            f"{data.title}: the model was trained on {kind}: compare on such data (data.path=FILE)"
-        )
     return data
 
 
@@ -161,8 +154,6 @@ def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[st
         "past_time": time[:, : windows.seq_len],
         "future_time": time[:, windows.seq_len :],
     }
-    if not takes_scale(trained):
-        return inputs
     scalers = scales.scaler, scales.future_scaler
     inputs["center"] = torch.cat([scaler.center[series] for scaler in scalers], dim=1)
     inputs["scale"] = torch.cat([scaler.scale[series] for scaler in scalers], dim=1)

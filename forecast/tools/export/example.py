@@ -6,6 +6,7 @@ from typing import Any
 
 from forecast.data.holidays import is_exchange, split_code
 from forecast.data.utc_offset import UtcOffset
+from forecast.tools.export.metadata import metadata_path
 from forecast.tools.export.reading import write_reading
 
 RUNTIMES = {
@@ -35,7 +36,6 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
     utc_offset = UtcOffset(about["utc_offset"], about["timezone"])
     future = write_future_dates(about, utc_offset)
     extra = "\nimport holidays" if "holidays." in features + future else ""
-    many = "series" in about
     return f"""\
 import json
 from pathlib import Path
@@ -44,8 +44,8 @@ import numpy as np
 import pandas as pd
 {library}{extra}
 
-about = json.loads(Path({str(path.with_suffix(".json"))!r}).read_text())
-{name_series(about) if many else ""}{write_reading(data, about["freq"], utc_offset)}{make_indicators(about)}
+about = json.loads(Path({str(metadata_path(path))!r}).read_text())
+{name_series(about)}{write_reading(data, about["freq"], utc_offset)}{make_indicators(about)}
 history = table.loc[: table[about["target_columns"]].last_valid_index()]
 past = history[about["feature_columns"]].tail(about["seq_len"])  # in data units
 {write_checks(about)}{future}
@@ -62,7 +62,7 @@ inputs = {{
     "past_time": time_features(past.index)[None],
     "future_time": time_features(future)[None],
 }}
-{add_series_inputs(about) if many else ""}{call.format(path=str(path))}
+{add_series_inputs(about)}{call.format(path=str(path))}
 print(pd.DataFrame(forecast[0], index={write_zoned("future", utc_offset)}, columns=about["target_columns"]))"""
 
 
@@ -153,7 +153,7 @@ def name_series(about: dict[str, Any]) -> str:
 
 
 def add_series_inputs(about: dict[str, Any]) -> str:
-    """The lines that add the inputs of a model of many series."""
+    """The lines that add the scale of the series, and the covariates and static features that the model reads."""
     lines = [
         'inputs["center"] = np.array([about["series"][series]["center"]])',
         'inputs["scale"] = np.array([about["series"][series]["scale"]])',

@@ -15,7 +15,6 @@ from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.model import TrainedModel
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import ConfigError
-from forecast.tools.export.metadata import takes_scale
 
 TRACED_BATCH = 3  # tracing may take a size of 1 for a constant
 
@@ -29,27 +28,20 @@ class ForecastGraph(nn.Module):
     All inputs and outputs are float64, because float32 has no digits left for a column of mean 10⁷ and standard
     deviation 1. Scaling is in float64 too, as in training; the network runs in float32.
 
-    For a table without covariates, the scaler is part of the graph. Otherwise the scale of each window's series is an
-    input, as are the future covariates and static features that the model reads, and with a transform its parameters.
+    The scale of each window's series is an input, so that one file serves all series, those of later data included. So
+    are the parameters of transforms, and the future covariates and static features that the model reads.
 
     Args:
         network: the model, on scaled values.
-        scaler: of the feature columns of a table (1, n_features); None: the scale is an input.
         domain: transforms and bounds of the feature columns.
         target_index: positions of the targets among the feature columns.
         trained_for: quantiles that the network was trained for; None for a point forecast.
         calibration: conformal offsets of a point forecast, if there are any.
     """
 
-    table_center: Tensor | None
-    table_scale: Tensor | None
-    table_location: Tensor | None
-    table_shape: Tensor | None
-
     def __init__(
         self,
         network: nn.Module,
-        scaler: Scaler | None,
         domain: Domain,
         target_index: Sequence[int],
         *,
@@ -60,14 +52,11 @@ class ForecastGraph(nn.Module):
         self.network = network
         self.domain, self.target_index = domain, list(target_index)
         self.trained_for, self.calibration = trained_for, calibration
-        for name in ("center", "scale", "location", "shape"):
-            self.register_buffer(f"table_{name}", None if scaler is None else getattr(scaler, name))
 
     @classmethod
     def of_model(cls, trained: TrainedModel) -> "ForecastGraph":
         graph = cls(
             trained.network,
-            None if takes_scale(trained) else trained.scaler,
             trained.scaler.domain,
             trained.target_index,
             trained_for=trained.quantiles,
@@ -80,8 +69,8 @@ class ForecastGraph(nn.Module):
         past: Float64[Tensor, "batch seq_len n_features"],
         past_time: Float64[Tensor, "batch seq_len n_calendar"],
         future_time: Float64[Tensor, "batch pred_len n_calendar"],
-        center: Float64[Tensor, "batch n_scaled"] | None = None,
-        scale: Float64[Tensor, "batch n_scaled"] | None = None,
+        center: Float64[Tensor, "batch n_scaled"],
+        scale: Float64[Tensor, "batch n_scaled"],
         location: Float64[Tensor, "batch n_features"] | None = None,
         shape: Float64[Tensor, "batch n_features"] | None = None,
         future_covariates: Float64[Tensor, "batch steps n_future"] | None = None,
@@ -93,8 +82,8 @@ class ForecastGraph(nn.Module):
         Args:
             past: values in the units of the data.
             past_time, future_time: calendar features.
-            center, scale: of the columns of `past`, then of the future covariates; None: those of the graph.
-            location, shape: parameters of the transforms; None: those of the graph, or there are none.
+            center, scale: of the columns of `past`, then of the future covariates.
+            location, shape: parameters of the transforms; None: there are none.
             future_covariates: in the units of the data, steps = seq_len + pred_len.
             known: masks of the future covariates that are known for some steps only, 1 where the value is known.
             static: encoded static features.
@@ -104,12 +93,6 @@ class ForecastGraph(nn.Module):
             (batch, pred_len, n_targets, n_quantiles) in increasing order. The forecast of a model with trained
             quantiles is their median; otherwise the quantiles are the forecast plus conformal offsets.
         """
-        center = self.table_center if center is None else center
-        scale = self.table_scale if scale is None else scale
-        assert center is not None
-        assert scale is not None
-        location = self.table_location if location is None else location
-        shape = self.table_shape if shape is None else shape
         n_features, seq_len = past.shape[2], past.shape[1]
         scaler = Scaler(center[:, :n_features], scale[:, :n_features], self.domain, location, shape)
         scaled = scaler.transform(past, None).float()

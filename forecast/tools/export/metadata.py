@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,6 +29,11 @@ DAY = "(dates + pd.Timedelta(days={ahead})).date"
 HOLIDAY = f"np.array([*map(holidays.country_holidays({{country}}).__contains__, {DAY})]) - 0.5"
 
 
+def metadata_path(path: Path) -> Path:
+    """The JSON file with the metadata of an exported file, next to it: model.onnx.json."""
+    return path.with_name(f"{path.name}.json")
+
+
 def describe_model(trained: TrainedModel) -> dict[str, Any]:
     """The metadata of an exported file, in values that JSON can hold. They are saved in the file and next to it."""
     quantiles, source = trained.quantiles, "trained for"
@@ -36,7 +42,7 @@ def describe_model(trained: TrainedModel) -> dict[str, Any]:
     seq_len, pred_len = trained.seq_len, trained.pred_len
     n_features, n_targets = len(trained.feature_columns), len(trained.target_columns)
     names = time_feature_names(trained.freq, trained.holidays)
-    inputs = {
+    inputs: dict[str, list[int | str]] = {
         "past": ["batch", seq_len, n_features],
         "past_time": ["batch", seq_len, len(names)],
         "future_time": ["batch", pred_len, len(names)],
@@ -44,7 +50,6 @@ def describe_model(trained: TrainedModel) -> dict[str, Any]:
     outputs = {"forecast": ["batch", pred_len, n_targets]}
     if quantiles:
         outputs["quantiles"] = ["batch", pred_len, n_targets, len(quantiles)]
-    series = describe_series(trained) if takes_scale(trained) else {}
     return {
         "forecast_version": __version__,
         "attention": trained.config["model"]["attention"]["name"],
@@ -62,11 +67,11 @@ def describe_model(trained: TrainedModel) -> dict[str, Any]:
         ],
         "quantiles": list(quantiles) if quantiles else None,
         "quantiles_are": source if quantiles else None,
-        "inputs": inputs | series_inputs(trained) if series else inputs,
+        "inputs": inputs | series_inputs(trained),
         "outputs": outputs,
         "type": "float64, past and outputs in data units",
         **describe_domain(trained),
-        **series,
+        **describe_series(trained),
     }
 
 
@@ -85,14 +90,8 @@ def describe_domain(trained: TrainedModel) -> dict[str, Any]:
     return found
 
 
-def takes_scale(trained: TrainedModel) -> bool:
-    """Whether the scale is an input of the exported file: for many series, and where covariates are inputs."""
-    state = trained.data_state
-    return trained.has_ids or bool(state["future_covariates"] or state["static_features"])
-
-
 def series_inputs(trained: TrainedModel) -> dict[str, list[int | str]]:
-    """The shapes of the inputs that only a model of many series or with covariates has."""
+    """The shapes of the inputs beside the windows: the scale of their series, covariates and static features."""
     state = trained.data_state
     n_future, n_static = len(state["future_covariates"]), len(state["static_features"])
     n_known = len(known_steps(trained))
@@ -117,7 +116,7 @@ def known_steps(trained: TrainedModel) -> dict[str, int]:
 
 
 def describe_series(trained: TrainedModel) -> dict[str, Any]:
-    """What such a model reads beside the windows, and the scale of each trained series by its id."""
+    """The columns beside those of the windows, and the scale of each trained series by its id ("" for a table)."""
     state = trained.data_state
     center, scale = (
         torch.cat([state["scaler"][part], state["future_scaler"][part]], dim=1).tolist()

@@ -9,12 +9,13 @@ from rich.table import Table
 
 from forecast.tools.export.difference import WINDOWS_PER_EXCEPTION
 from forecast.tools.export.example import write_example
+from forecast.tools.export.metadata import metadata_path
 
 
 def print_report(path: Path, about: dict[str, Any], checked: dict[str, Any], data: Mapping[str, Any]) -> None:
     """Print the shapes, the result of the comparison and an example program that reads a file as `data` says."""
     console = Console(soft_wrap=True, highlight=False, markup=False)
-    console.print(f"written  {path} ({path.stat().st_size / 1e6:.1f} MB) and {path.with_suffix('.json')}")
+    console.print(f"written  {path} ({path.stat().st_size / 1e6:.1f} MB) and {metadata_path(path)}")
     for what in ("inputs", "outputs"):
         for name, shape in about[what].items():
             console.print(f"{what[:-1]:8} {name} ({', '.join(map(str, shape))}) float64")
