@@ -86,7 +86,7 @@ def check_interpolations(config: DictConfig, typed: set[str]) -> None:
         ConfigError: one of them is invalid; the message names the key.
     """
     config = without_hydra(config)
-    if "output_dir" in config and "output_dir" not in typed:
+    if "output_dir" in config:
         config.output_dir = ""  # known only within a run
     for key in FROM_CHECKPOINT:
         config.setdefault(key, 0)

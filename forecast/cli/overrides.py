@@ -18,6 +18,7 @@ from forecast.cli.limits import check_value
 from forecast.cli.traverse import flatten
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.system.identity import key_of_override
+from forecast.system.keys import ROWS
 from forecast.system.paths import CONF
 
 MULTIPLE_CHOICE = ("logger",)
@@ -30,6 +31,10 @@ EXTRAS = {
     "hydra/launcher/submitit_slurm": "submitit",
 }
 """Options that need an extra, with the name of the extra, which is also the name of its package."""
+
+
+COMPUTED = {row.name: row.set_by for row in ROWS.values() if row.set_by}
+"""Keys that are not typed, each with the key that sets it."""
 
 
 def parse(arguments: Sequence[str]) -> list[Override]:
@@ -107,7 +112,7 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
     """Check that each override names a key of `defaults` and gives it a value of the right type and range.
 
     Raises:
-        ConfigError: a key is unknown or a value is invalid; the message says which are valid.
+        ConfigError: a key is unknown or computed, or a value is invalid; the message says which are valid.
     """
     known = dict(flatten(defaults))
     branches = {key.rsplit(".", n)[0] for key in known for n in range(1, key.count(".") + 1)}
@@ -117,6 +122,8 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
             continue
         if key not in known and key not in branches:
             raise ConfigError(unknown_key(key, known))
+        if key in COMPUTED:
+            raise ConfigError(f"{key}: it is computed; set {COMPUTED[key]}={known[COMPUTED[key]]} instead")
         for value in values_of(override):
             if key not in known and not isinstance(value, dict | None):
                 below = [name for name in known if name.startswith(f"{key}.")][:3]
@@ -128,6 +135,7 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
 
 def unknown_key(key: str, known: dict[str, Any]) -> str:
     """The message for an unknown key, with the nearest known keys and groups."""
+    known = {name: value for name, value in known.items() if name not in COMPUTED}
     top = {name.split(".")[0] for name in known}
     groups = {path.name for path in CONF.iterdir() if path.is_dir()} if "model" in top else set()
     by_last = {name.rsplit(".", 1)[-1]: name for name in known if not name.startswith("hydra.")}

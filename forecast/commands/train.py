@@ -29,7 +29,7 @@ from forecast.training.build import (
     make_trainer,
     resolved_settings,
 )
-from forecast.training.checkpointing import preload
+from forecast.training.checkpointing import reuse_checkpoint
 from forecast.training.compile import compile_where_possible
 from forecast.training.examples import forecast_examples
 from forecast.training.fsdp import is_sharded, load_whole
@@ -72,8 +72,8 @@ def train(config: DictConfig, data: DataModule | None = None) -> float:
     if config.compile:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
     if trainer.is_global_zero:
-        start.take_over_best(folder, resolved_settings(config), data)
-        report.introduce(config, data, forecaster.model, trainer)
+        start.copy_best_epoch(folder, resolved_settings(config), data)
+        report.print_setup(config, data, forecaster.model, trainer)
         print(f"season     {describe_season(data, baselines.seasonal_naive_season)}")
 
     saved: RunReport | None = None
@@ -136,7 +136,7 @@ def calibrate_and_test(
     forecaster.is_untrained = is_untrained(content)
     # the data module has the state that the checkpoint has of it, and need not scale its panel again
     to_restore = {key: value for key, value in content.items() if key != LightningData.__qualname__}
-    restored, served = preload(trainer, path, to_restore), LightningData(data)
+    restored, served = reuse_checkpoint(trainer, path, to_restore), LightningData(data)
     trainer.validate(forecaster, datamodule=served, ckpt_path=restored, weights_only=True, verbose=False)
     validation_mse = forecaster.errors[MODEL].scores()["mse"]
     trainer.test(forecaster, datamodule=served, verbose=False)

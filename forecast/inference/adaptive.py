@@ -14,7 +14,7 @@ from forecast.evaluation.adaptive import adapt
 from forecast.evaluation.conformal import Calibration, scale_ratio
 from forecast.inference.forecasters import PointForecaster
 from forecast.inference.origins import SeriesOrigins, scale_excerpt, take_excerpt, windows_from
-from forecast.inference.roll import round_up_horizon
+from forecast.inference.recursive import round_up_horizon
 from forecast.system.progress import track
 
 REPLAYED_ROWS = 1_024

@@ -166,8 +166,8 @@ def describe_forecast(found: Forecast) -> list[str]:
     if horizon > model.pred_len:
         how = "reads its own forecasts" if forecaster.reads_own_forecasts else "repeats the same values"
         lines.append(
-            f"rolled     beyond pred_len={model.pred_len} {forecaster.label} {how}; bounds are from forecasts of as "
-            "many steps on validation rows"
+            f"recursive  beyond pred_len={model.pred_len} {forecaster.label} {how}; intervals are calibrated on "
+            "forecasts of as many steps on validation rows"
         )
     if found.low:
         source = ", from scaled errors pooled over the series" if n_series > 1 else ""
@@ -176,7 +176,7 @@ def describe_forecast(found: Forecast) -> list[str]:
         if found.method == "adaptive":
             source += f", moved by the errors of {found.replayed:,} earlier forecasts"
         levels = ", ".join(f"{level:g}%" for level in found.low)
-        lines.append(f"bounds     {levels}, {found.method}{source if found.method != 'quantile' else ''}")
+        lines.append(f"intervals  {levels}, {found.method}{source if found.method != 'quantile' else ''}")
     return lines + describe_truth(model, found)
 
 

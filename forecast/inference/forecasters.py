@@ -16,7 +16,7 @@ from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import Baseline
 from forecast.evaluation.names import LABELS, MODEL
 from forecast.inference.model import TrainedModel
-from forecast.inference.roll import roll
+from forecast.inference.recursive import forecast_recursively
 from forecast.linear.covariate_steps import find_covariates
 from forecast.models.linear_model import LinearWeights
 from forecast.system.errors import CheckpointError, ConfigError
@@ -88,7 +88,7 @@ class ModelForecaster(PointForecaster):
 
     def forecast(self, windows: Windows, batch: Batch, scaler: Scaler) -> tuple[Points, Output]:
         model = self.model
-        return roll(
+        return forecast_recursively(
             lambda part: model.forecast(part.past, part.past_time, part.future_time),
             lambda output: scaler.clip(model.point(output), batch.series),
             batch,
@@ -133,7 +133,7 @@ class BaselineForecaster(PointForecaster):
             point = clip(baseline(windows, batch))
             return point, point
         short = windows.with_starts(windows.starts, pred_len=self.model.pred_len)
-        return roll(
+        return forecast_recursively(
             lambda part: baseline(short, part), clip, batch, self.model.pred_len, self.model.target_index
         )
 

@@ -16,9 +16,9 @@ from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import calibrated_levels
 from forecast.evaluation.quantiles import Level, bounds, parse_levels
 from forecast.inference.adaptive import adapted_offsets
-from forecast.inference.bounds import calibration_for, choose_method
 from forecast.inference.forecast import Forecast, Values
 from forecast.inference.forecasters import PointForecaster
+from forecast.inference.intervals import calibration_for, choose_method
 from forecast.inference.known_steps import count_known, describe_known_steps, warn_of_unknown_steps
 from forecast.inference.model import TrainedModel
 from forecast.inference.origins import (
@@ -29,7 +29,7 @@ from forecast.inference.origins import (
     take_excerpt,
     windows_from,
 )
-from forecast.inference.roll import round_up_horizon
+from forecast.inference.recursive import round_up_horizon
 from forecast.system.errors import ConfigError
 from forecast.system.progress import track
 

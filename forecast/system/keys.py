@@ -56,6 +56,7 @@ class Key:
     text: bool = False  # free text, which is quoted before Hydra parses it
     takes: Takes = Takes.TYPE_OF_DEFAULT
     per_machine: bool = False  # may differ between the machines of one run
+    set_by: str = ""  # the key to set instead: this one is computed from it
     variant: bool = False  # distinguishes the variants in a dashboard
     as_trained: bool = False  # a trained model reads all data with the value of its training
     one_file: bool = False  # does not apply to another file than that of training
@@ -69,7 +70,7 @@ UP_TO_A_MILLION = (1, 2**20)
 
 RUN_KEYS = (
     Key("output_root", PLACE, text=True, takes=Takes.NAME, per_machine=True),
-    Key("output_dir", PLACE),
+    Key("output_dir", PLACE, set_by="output_root"),
     Key("run_group", PLACE),
     Key("run_name", NAME),
     Key("resume", LAUNCH),

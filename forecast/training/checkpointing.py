@@ -28,33 +28,33 @@ class CheckpointFiles(CheckpointIO):
     """Lightning's checkpoint files, written whole and loaded safely.
 
     Attributes:
-        preloaded: content, by path, that the next load returns without reading the file.
+        contents: content, by path, that the next load returns without reading the file.
         added: entries that are added to every checkpoint.
     """
 
     def __init__(self) -> None:
-        self.preloaded: dict[Path, dict[str, Any]] = {}
+        self.contents: dict[Path, dict[str, Any]] = {}
         self.added: dict[str, Any] = {}
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         save_checkpoint({**checkpoint, **self.added}, Path(path))
 
     def load_checkpoint(self, path: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        content = self.preloaded.pop(Path(path), None)
+        content = self.contents.pop(Path(path), None)
         return load_checkpoint(Path(path)) if content is None else content
 
     def remove_checkpoint(self, path: Any) -> None:
         Path(path).unlink(missing_ok=True)
 
 
-def preload(trainer: L.Trainer, path: Path, content: dict[str, Any]) -> Path:
+def reuse_checkpoint(trainer: L.Trainer, path: Path, content: dict[str, Any]) -> Path:
     """Let the trainer restore `content`, which was read from `path`, without reading the file again; return `path`.
 
     With FSDP this does nothing: Lightning maps the file itself, so that each process reads only its shard.
     """
     files = trainer.strategy.checkpoint_io
     if isinstance(files, CheckpointFiles) and not isinstance(trainer.strategy, ModelParallelStrategy):
-        files.preloaded[path] = {**content}  # Lightning may add keys
+        files.contents[path] = {**content}  # Lightning may add keys
     return path
 
 

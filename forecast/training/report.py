@@ -66,7 +66,7 @@ class RunReport:
         write_json(self.folder / "metrics.json", {**self.metrics, **added})
 
 
-def introduce(config: DictConfig, data: DataModule, model: ForecastModel, trainer: L.Trainer) -> None:
+def print_setup(config: DictConfig, data: DataModule, model: ForecastModel, trainer: L.Trainer) -> None:
     """Print the data, the attention layers and the model before training starts."""
     slots = summarize_attention(model)
     windows = ", ".join(f"{count:,} {split}" for split, count in data.n_windows.items())

@@ -23,7 +23,7 @@ from forecast.data import DataModule
 from forecast.system import signals
 from forecast.system.errors import ConfigError
 from forecast.training.build import find_callback
-from forecast.training.checkpointing import copy_best, preload
+from forecast.training.checkpointing import copy_best, reuse_checkpoint
 from forecast.training.lightning_data import LightningData
 from forecast.training.rank_consistency import check_same_table
 from forecast.training.throughput import Throughput
@@ -64,7 +64,7 @@ class RunStart:
         else:
             check_epochs_left(self.checkpoint, self.content, settings["trainer"]["max_epochs"])
 
-    def take_over_best(self, folder: Path, settings: dict[str, Any], data: DataModule) -> None:
+    def copy_best_epoch(self, folder: Path, settings: dict[str, Any], data: DataModule) -> None:
         """Copy the best epoch of the continued run if both validate on the same windows; print the checkpoint."""
         if self.mode != "continued" or self.checkpoint is None or self.content is None:
             return
@@ -85,7 +85,7 @@ class RunStart:
             throughput.load_state_dict(content["callbacks"][throughput.state_key])
             return
         if path is not None and content is not None:
-            preload(trainer, path, content)
+            reuse_checkpoint(trainer, path, content)
             del content  # Lightning releases its copy once it is restored
         with signals.deferred():
             trainer.fit(forecaster, datamodule=LightningData(data), ckpt_path=path, weights_only=True)

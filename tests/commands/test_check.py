@@ -181,9 +181,9 @@ def test_counters_errors_and_categories_are_named(monkeypatch, tmp_path: Path, c
     assert content["suggested"]["data.columns"] == ["load", "walk"]
     assert "counts the rows (data.drop=[row])" in out
     assert "never negative: load; for one that cannot be: 'data.lower={NAME: 0}'" in out
-    (suspect,) = content["columns"][1]["suspects"]
-    assert (suspect["value"], suspect["date"]) == (983_100.5, frame["date"][400].isoformat())
-    assert "suspect   983,100.5 in walk at 2021-03-17 16:00, and all others from " in out
+    (error,) = content["columns"][1]["gross_errors"]
+    assert (error["value"], error["date"]) == (983_100.5, frame["date"][400].isoformat())
+    assert "errors    983,100.5 in walk at 2021-03-17 16:00, and all others from " in out
     assert "text, 2 values, most often 'sun' (67%); 2 missing" in out
     assert content["categories"] == [
         {"name": "sky", "distinct": 2, "most_frequent": "sun", "fraction": 398 / 598, "missing": 2}

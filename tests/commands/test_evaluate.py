@@ -13,8 +13,8 @@ import torch
 
 from forecast import load
 from forecast.checkpoints.file import load_checkpoint
-from forecast.inference.bounds import calibration_for
 from forecast.inference.forecasters import ModelForecaster
+from forecast.inference.intervals import calibration_for
 from forecast.inference.model import load_tested
 from forecast.system.errors import CheckpointError
 from tests.support.commands import ROOT, answer, only, train_here, trained, workplace
@@ -121,11 +121,11 @@ def test_a_refitted_model_has_intervals_as_wide_as_the_tested_ones(quantile_run:
             for model, scale in ((tested, before), (refit, after))
         ]
         torch.testing.assert_close(*widths)
-    rolled = [
+    recursive = [
         calibration_for(ModelForecaster(model), [80], 7).offsets * scale
         for model, scale in ((tested, before), (refit, after))
     ]
-    torch.testing.assert_close(*rolled)
+    torch.testing.assert_close(*recursive)
 
 
 def test_a_refit_that_was_done_but_for_its_name_trains_no_more(tmp_path: Path, monkeypatch, capsys) -> None:

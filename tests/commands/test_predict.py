@@ -16,7 +16,7 @@ import torch
 from forecast import Model, load
 from forecast.data import read_frame
 from forecast.data.time_features import time_features
-from forecast.inference import bounds, predict
+from forecast.inference import intervals, predict
 from forecast.inference.forecasters import ModelForecaster
 from forecast.reports import figures
 from forecast.system.errors import CheckpointError, ConfigError, ForecastError
@@ -117,14 +117,14 @@ def test_a_level_that_is_not_stored_is_calibrated_on_the_training_data(model: Mo
     assert (new["load-lo-79.5"].to_numpy() >= new["load-lo-80"].to_numpy() - 1e-9).all()
 
 
-def test_bounds_beyond_pred_len_are_from_rolled_forecasts(model: Model, frame: Any) -> None:
+def test_intervals_beyond_pred_len_are_from_recursive_forecasts(model: Model, frame: Any) -> None:
     horizon, level = 11, 50
     found = model.predict(horizon=horizon, levels=[level])
     (first,), (last,) = model.data().rows["val"]
     errors = []
     for origin in range(first, last - horizon + 1):
-        rolled = model.predict(frame.iloc[:origin], horizon=horizon)
-        errors.append(frame["load"].to_numpy()[origin : origin + horizon] - rolled["load"].to_numpy())
+        recursive = model.predict(frame.iloc[:origin], horizon=horizon)
+        errors.append(frame["load"].to_numpy()[origin : origin + horizon] - recursive["load"].to_numpy())
     ordered, n = np.sort(np.array(errors), axis=0), len(errors)
     low = found["load"].to_numpy() + ordered[int((n + 1) * 0.25) - 1]
     np.testing.assert_allclose(found["load-lo-50"], low, rtol=1e-4)
@@ -335,7 +335,9 @@ def test_a_checkpoint_chooses_no_download(run: Path, tmp_path: Path, monkeypatch
     assert (tmp_path / "precious").read_text() == "kept"
 
 
-def test_rolled_bounds_come_from_all_validation_rows_whatever_the_stride(run: Path, monkeypatch) -> None:
+def test_recursive_intervals_come_from_all_validation_rows_whatever_the_stride(
+    run: Path, monkeypatch
+) -> None:
     asked, horizon = [], 8
 
     def points(forecaster, windows, batch, scaler):
@@ -348,7 +350,7 @@ def test_rolled_bounds_come_from_all_validation_rows_whatever_the_stride(run: Pa
     for stride in (1, 3):
         asked.clear()
         data = model.data({"eval_stride": stride})
-        bounds.calibrate_rolled(ModelForecaster(model), data, [80], horizon)
+        intervals.calibrate_recursive(ModelForecaster(model), data, [80], horizon)
         (first,), (last,) = data.rows["val"]
         before = torch.arange(first - 1, last - horizon)  # the row before each forecast
         assert torch.equal(torch.cat(asked), data.scaled.values[before])

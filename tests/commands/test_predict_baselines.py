@@ -13,8 +13,8 @@ from forecast.data import Batch, Windows
 from forecast.evaluation import names
 from forecast.evaluation.adaptive import adapt
 from forecast.evaluation.baselines import Baseline
-from forecast.inference.bounds import calibration_for
 from forecast.inference.forecasters import choose_forecaster
+from forecast.inference.intervals import calibration_for
 from tests.support.commands import answer
 
 SEQ, PRED = 12, 5  # tests.support.commands.TINY

@@ -46,7 +46,7 @@ def until(frame: pd.DataFrame, start: pd.Timestamp, steps: int = PRED_LEN) -> pd
 
 
 def forecast_quietly(model: Model, frame: pd.DataFrame, **options) -> pd.DataFrame:
-    """A forecast that leaves some series out or whose bounds are rough, which it warns of."""
+    """A forecast that leaves some series out or whose intervals are rough, which it warns of."""
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         return model.predict(frame, **options)
 
@@ -123,7 +123,7 @@ def test_beyond_pred_len_future_covariates_must_be_known_for_whole_passes(
     assert len(earlier) == 8 * len(LENGTHS)
 
 
-def test_bounds_beyond_pred_len_are_from_forecasts_rolled_in_the_validation_rows_of_every_series(
+def test_intervals_beyond_pred_len_are_from_recursive_forecasts_of_every_series(
     model: Model, frame: pd.DataFrame
 ) -> None:
     horizon, level = 8, 50
@@ -133,8 +133,8 @@ def test_bounds_beyond_pred_len_are_from_forecasts_rolled_in_the_validation_rows
     for s, (name, first, last) in enumerate(zip(LENGTHS, *data.rows["val"], strict=True)):
         own = frame.loc[frame["unique_id"] == name]
         for row in range(first, last - horizon + 1):
-            rolled = model.predict(own, start=data.panel.dates(np.array([row])).item(), horizon=horizon)
-            errors.append(-rolled["y-error"].to_numpy() / float(data.scaler.scale[s, 0]))
+            recursive = model.predict(own, start=data.panel.dates(np.array([row])).item(), horizon=horizon)
+            errors.append(-recursive["y-error"].to_numpy() / float(data.scaler.scale[s, 0]))
     ordered, n = np.sort(np.array(errors), axis=0), len(errors)
     assert n > 10
     for s, name in enumerate(LENGTHS):

@@ -26,14 +26,8 @@ LAYERS = [  # a part imports from lower layers only, and nothing of its neighbou
     {"__main__"},
 ]
 LAYER = {part: number for number, layer in enumerate(LAYERS) for part in layer}
-ONLY = {"attention": set(), "models": {"attention"}}  # narrower than the layers
+ONLY = {"attention": set(), "data": {"system"}, "models": {"attention"}}  # narrower than the layers
 FUNCTION_LINES, MODULE_LINES = 60, 250
-
-# What still breaks a rule. A list may only become shorter: remove an entry in the commit that mends it.
-UPWARD: set[tuple[str, str]] = set()
-CYCLES: set[frozenset[str]] = set()
-LONG_FUNCTIONS: set[str] = set()
-LONG_MODULES: set[str] = set()
 
 
 def modules() -> dict[str, Path]:
@@ -126,11 +120,6 @@ def long_functions() -> set[str]:
     }
 
 
-def check(found: set, allowed: set) -> None:
-    assert found - allowed == set(), "these break the rule"
-    assert allowed - found == set(), "these hold the rule again: remove them from the list"
-
-
 def test_a_file_at_the_top_is_a_command_and_a_folder_is_a_part() -> None:
     files = {path.stem for path in PACKAGE.glob("*.py")}
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
@@ -140,20 +129,20 @@ def test_a_file_at_the_top_is_a_command_and_a_folder_is_a_part() -> None:
 
 
 def test_imports_point_down() -> None:
-    check({pair for pair in all_imports() if is_upward(*pair)}, UPWARD)
+    assert {pair for pair in all_imports() if is_upward(*pair)} == set()
 
 
 def test_there_are_no_import_cycles() -> None:
-    check(cycles(), CYCLES)
+    assert cycles() == set()
 
 
 def test_functions_are_short() -> None:
-    check(long_functions(), LONG_FUNCTIONS)
+    assert long_functions() == set()
 
 
 def test_modules_are_short() -> None:
     lines = {name: len(path.read_text("utf-8").splitlines()) for name, path in MODULES.items()}
-    check({name for name, count in lines.items() if count > MODULE_LINES}, LONG_MODULES)
+    assert {name for name, count in lines.items() if count > MODULE_LINES} == set()
 
 
 @pytest.mark.parametrize(
@@ -162,6 +151,7 @@ def test_modules_are_short() -> None:
         ("training.build", "models.informer", False), ("models.informer", "training.build", True),
         ("data.module", "checkpoints.file", True), ("models.informer", "system.errors", True),
         ("models.informer", "attention.base", False), ("data.module", "data.split", False),
+        ("data.module", "system.errors", False), ("data.module", "attention.base", True),
     ],
 )  # fmt: skip
 def test_the_direction_of_an_import(name: str, target: str, expected: bool) -> None:

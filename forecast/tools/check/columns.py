@@ -10,8 +10,8 @@ from jaxtyping import Float
 from forecast.data import Panel
 from forecast.data.row_ranges import ranges
 from forecast.tools.check.gaps import all_columns, all_values, date_at
+from forecast.tools.check.gross_errors import GrossError, name_gross_errors
 from forecast.tools.check.series_column import SeriesColumn, measure_series_column
-from forecast.tools.check.suspects import Suspect, name_suspects
 from forecast.tools.check.windows import SplitPart
 
 LARGE_DRIFT, DRIFT = 1.0, 0.5
@@ -37,7 +37,7 @@ class Column:
         longest_run: rows of the longest run of equal values, which begins on the date `run_from` of `series`.
         outliers: numbers more than `series_column.OUTLIER` interquartile ranges beyond the quartiles of their series;
             none if that range is 0.
-        suspects: numbers far from all others of their series, see `suspects`; the first ones.
+        gross_errors: numbers far from all others of their series, see `gross_errors`; the first ones.
         sentinel: a number that is probably a code for a missing value; None: there is no such number.
         counter: whether it counts the rows of every series, as 0, 1, 2, ... does.
         empty_in: names of the splits in which no series has a number.
@@ -58,7 +58,7 @@ class Column:
     run_from: pd.Timestamp
     series: str
     outliers: int
-    suspects: tuple[Suspect, ...]
+    gross_errors: tuple[GrossError, ...]
     sentinel: float | None
     counter: bool
     empty_in: tuple[str, ...]
@@ -140,8 +140,8 @@ def share_sentinels(columns: Sequence[Column]) -> list[Column]:
     shared = []
     for column in columns:
         code = next((code for code in codes if code in (column.minimum, column.maximum)), None)
-        suspects = tuple(suspect for suspect in column.suspects if suspect.value != code)
-        shared.append(replace(column, sentinel=code, suspects=suspects))
+        gross_errors = tuple(error for error in column.gross_errors if error.value != code)
+        shared.append(replace(column, sentinel=code, gross_errors=gross_errors))
     return shared
 
 
@@ -171,7 +171,7 @@ def pool_series(
         run_from=date_at(panel.local_dates(np.array([row])), 0),
         series=str(panel.ids[stuck]),
         outliers=sum(each.outliers for each in by_series),
-        suspects=name_suspects(panel, column, [each.suspects for each in by_series]),
+        gross_errors=name_gross_errors(panel, column, [each.gross_errors for each in by_series]),
         sentinel=next((each.sentinel for each in by_series if each.sentinel is not None), None),
         counter=known > 0 and all(each.counter for each in filled),
         empty_in=empty_in,

@@ -108,14 +108,14 @@ def describe_copies(found: Diagnosis) -> list[str]:
     return lines
 
 
-def describe_suspects(found: Diagnosis) -> list[str]:
+def describe_gross_errors(found: Diagnosis) -> list[str]:
     """Describe the numbers that are probably errors."""
     return [
-        f"{suspect.value:,.12g} in {' '.join(filter(None, (suspect.series, column.name)))} at "
-        f"{format_date(suspect.date)}, and all others from {suspect.low:.6g} to {suspect.high:.6g}: correct it, or set "
-        f"data.na_values=[{suspect.value:.12g}]"
+        f"{error.value:,.12g} in {' '.join(filter(None, (error.series, column.name)))} at "
+        f"{format_date(error.date)}, and all others from {error.low:.6g} to {error.high:.6g}: correct it, or set "
+        f"data.na_values=[{error.value:.12g}]"
         for column in found.columns
-        for suspect in column.suspects
+        for error in column.gross_errors
     ]
 
 

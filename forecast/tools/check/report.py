@@ -15,10 +15,10 @@ from forecast.tools.check.lines import (
     describe_copies,
     describe_data,
     describe_gaps,
+    describe_gross_errors,
     describe_seasons,
     describe_series,
     describe_split,
-    describe_suspects,
 )
 from forecast.tools.check.seasons import Season
 from forecast.tools.check.settings import write_command
@@ -37,7 +37,7 @@ def print_report(found: Diagnosis, typed: Mapping[str, Any]) -> None:
     print_section(console, "gaps", describe_gaps(found))
     if codes := [setting for setting in found.settings if setting.key == "data.na_values"]:
         print_section(console, "", [f"repeat the check: {write_command(typed, codes, 'check')}"])
-    print_section(console, "suspect", describe_suspects(found))
+    print_section(console, "errors", describe_gross_errors(found))
     print_section(console, "copies", describe_copies(found))
     console.print(tabulate_columns(found))
     print_section(console, "seasons", describe_seasons(found))

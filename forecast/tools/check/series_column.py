@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 
 from forecast.tools.check.codes import find_sentinel
 from forecast.tools.check.gaps import runs
-from forecast.tools.check.suspects import Isolated, find_suspects
+from forecast.tools.check.gross_errors import Isolated, find_gross_errors
 
 OUTLIER = 10
 """A number is an outlier if it lies more than this many interquartile ranges beyond the quartiles."""
@@ -30,7 +30,7 @@ class SeriesColumn:
     longest_run: int
     run_start: int
     outliers: int
-    suspects: Isolated
+    gross_errors: Isolated
     sentinel: float | None
     counter: bool
     constant: bool
@@ -58,7 +58,9 @@ def measure_series_column(
         longest_run=run,
         run_start=start,
         outliers=_count_outliers(known),
-        suspects=find_suspects(values if sentinel is None else np.where(values == sentinel, np.nan, values)),
+        gross_errors=find_gross_errors(
+            values if sentinel is None else np.where(values == sentinel, np.nan, values)
+        ),
         sentinel=sentinel,
         counter=is_counter(values),
         constant=not empty and bool(known.min() == known.max()),

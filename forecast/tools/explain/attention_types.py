@@ -27,8 +27,8 @@ from forecast.tools.explain.figures import (
 from forecast.tools.explain.implied import fastformer_poolings, ranking_measure
 from forecast.tools.explain.landmarks import draw_landmarks, measure_convolution
 from forecast.tools.explain.layer import Explanation, Layer, Picture
+from forecast.tools.explain.map_statistics import MapStatistics
 from forecast.tools.explain.measures import Number, mean, overlap, row_entropy, weight_within
-from forecast.tools.explain.study import MapStudy
 
 COLOURS = "White: as much weight as uniform attention gives. Red: more. Blue: less."
 SOFTMAX = "softmax map of the same queries and keys"
@@ -46,53 +46,55 @@ def explain_layer(layer: Layer) -> Explanation:
 @singledispatch
 def _explain(attention: Attention, layer: Layer) -> Explanation:
     """Full attention, and every other type that has an implied map."""
-    study = MapStudy(layer)
+    statistics = MapStatistics(layer)
     caption = (
         f"Each row is a query, each column a key. {COLOURS} A red column is a time that every query attends to. A red "
         f"stripe parallel to the diagonal is a fixed lag, such as the same hour one day earlier. {layer.notes()}"
     )
-    picture = draw_maps(layer, [study.implied_column(layer.attention_type)], caption)
-    return Explanation(layer, [picture], [study.entropy(), *study.recent_weight()])
+    picture = draw_maps(layer, [statistics.implied_column(layer.attention_type)], caption)
+    return Explanation(layer, [picture], [statistics.entropy(), *statistics.recent_weight()])
 
 
 @_explain.register
 def _explain_control(attention: NoneAttention | UniformAttention, layer: Layer) -> Explanation:
-    study = MapStudy(layer)
+    statistics = MapStatistics(layer)
     caption = f"A control: the map is the same in every window. {COLOURS} {layer.notes()}"
-    picture = draw_maps(layer, [study.implied_column(layer.attention_type)], caption)
-    is_zero = not any(answer.any() for answer in study.outputs)
-    return Explanation(layer, [picture], [] if is_zero else [study.entropy(), *study.recent_weight()])
+    picture = draw_maps(layer, [statistics.implied_column(layer.attention_type)], caption)
+    is_zero = not any(answer.any() for answer in statistics.outputs)
+    return Explanation(
+        layer, [picture], [] if is_zero else [statistics.entropy(), *statistics.recent_weight()]
+    )
 
 
 @_explain.register
 def _explain_linear(attention: LinearAttention, layer: Layer) -> Explanation:
-    study = MapStudy(layer)
+    statistics = MapStatistics(layer)
     caption = (
         f"Left: the map that linear attention implies, φ(q)·φ(k) divided by the sum of its row "
         f"(φ: {attention.feature_map}). Right: the {SOFTMAX}. {COLOURS} The paler the left map is beside the right "
         "one, the more the layer averages. The layer was trained with its own map, so the difference is not an "
         f"error. {layer.notes()}"
     )
-    picture = draw_maps(layer, [study.implied_column("implied"), study.softmax_column()], caption)
-    numbers = [study.entropy(softmax=True), study.output_error(), *study.recent_weight()]
+    picture = draw_maps(layer, [statistics.implied_column("implied"), statistics.softmax_column()], caption)
+    numbers = [statistics.entropy(softmax=True), statistics.output_error(), *statistics.recent_weight()]
     return Explanation(layer, [picture], numbers)
 
 
 @_explain.register
 def _explain_gated_delta(attention: GatedDeltaAttention, layer: Layer) -> Explanation:
-    study = MapStudy(layer)
+    statistics = MapStatistics(layer)
     caption = (
         f"Left: the map that the gated delta rule implies. Right: the {SOFTMAX}. {COLOURS} A key that a later, similar "
         f"key replaced has little weight. Negative weights are drawn in the darkest blue. {layer.notes()}"
     )
-    columns = [study.implied_column("implied"), study.softmax_column()]
-    numbers = [study.negative_part(), study.output_error()]
+    columns = [statistics.implied_column("implied"), statistics.softmax_column()]
+    numbers = [statistics.negative_part(), statistics.output_error()]
     return Explanation(layer, [draw_maps(layer, columns, caption)], numbers)
 
 
 @_explain.register
 def _explain_nystrom(attention: NystromAttention, layer: Layer) -> Explanation:
-    landmarks, study = attention.num_landmarks, MapStudy(layer)
+    landmarks, statistics = attention.num_landmarks, MapStatistics(layer)
     is_exact = min(len(layer.queries), len(layer.keys)) <= landmarks
     starts = maps.segment_starts(len(layer.keys), landmarks).numpy()
     caption = (
@@ -109,12 +111,21 @@ def _explain_nystrom(attention: NystromAttention, layer: Layer) -> Explanation:
             f"Ticks on the upper edge mark the segments whose means are the {landmarks} landmarks. "
             "Nyström's weights may be negative; they are drawn in the darkest blue. "
         )
-    columns = [study.implied_column("nystrom"), study.softmax_column(), study.difference_column()]
+    columns = [
+        statistics.implied_column("nystrom"),
+        statistics.softmax_column(),
+        statistics.difference_column(),
+    ]
     pictures = [draw_maps(layer, columns, caption + layer.notes(), segments=None if is_exact else starts)]
     kernel = None if attention.conv_weight is None else attention.conv_weight.detach()[layer.heads, 0, :, 0]
-    numbers = [study.map_error(), study.negative_part(), study.output_error(), *study.recent_weight()]
+    numbers = [
+        statistics.map_error(),
+        statistics.negative_part(),
+        statistics.output_error(),
+        *statistics.recent_weight(),
+    ]
     if kernel is not None:
-        numbers.append(measure_convolution(layer, study))
+        numbers.append(measure_convolution(layer, statistics))
     if not is_exact:
         pictures.append(draw_landmarks(layer, landmarks, None if kernel is None else kernel.numpy(), starts))
     return Explanation(layer, pictures, numbers)
@@ -123,7 +134,7 @@ def _explain_nystrom(attention: NystromAttention, layer: Layer) -> Explanation:
 @_explain.register
 def _explain_probsparse(attention: ProbSparseAttention, layer: Layer) -> Explanation:
     causal, factor = layer.call.causal, attention.factor
-    study = MapStudy(layer)
+    statistics = MapStatistics(layer)
     sampled = [ranking_measure(attention, q, k) for _, q, k, _, _ in layer.each_head()]
     exact = [maps.exact_measure(q, k, causal=causal) for _, q, k, _, _ in layer.each_head()]
     selected = [maps.top_queries(measure, factor) for measure in sampled]
@@ -135,8 +146,8 @@ def _explain_probsparse(attention: ProbSparseAttention, layer: Layer) -> Explana
     numbers = [
         Number("selected queries", top, "", {"of": n_queries}),
         Number(f"found of the exact measure's top {top}", mean(found), "%", {"by chance": top / n_queries}),
-        study.output_error(),
-        *study.recent_weight(),
+        statistics.output_error(),
+        *statistics.recent_weight(),
     ]
     measure_caption = (
         "The sparsity measure of each query: its largest score minus its mean score, so the distance of its attention "
@@ -158,7 +169,7 @@ def _explain_probsparse(attention: ProbSparseAttention, layer: Layer) -> Explana
     )
     pictures = [
         Picture(f"{layer.file}-measure", figure, measure_caption + layer.notes(is_map=False)),
-        draw_maps(layer, [study.implied_column("probsparse"), study.softmax_column()], map_caption),
+        draw_maps(layer, [statistics.implied_column("probsparse"), statistics.softmax_column()], map_caption),
     ]
     return Explanation(layer, pictures, numbers)
 

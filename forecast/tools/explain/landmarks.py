@@ -7,14 +7,14 @@ from forecast.attention.nystrom import segment_means
 from forecast.tools.explain import maps
 from forecast.tools.explain.figures import landmark_figure
 from forecast.tools.explain.layer import Layer, Picture
+from forecast.tools.explain.map_statistics import MapStatistics
 from forecast.tools.explain.measures import Number, mean, relative_error
-from forecast.tools.explain.study import MapStudy
 
 
-def measure_convolution(layer: Layer, study: MapStudy) -> Number:
+def measure_convolution(layer: Layer, statistics: MapStatistics) -> Number:
     """The root mean square of the convolution's output relative to that of the map's output."""
     fractions = [
-        relative_error(answer, mixed) for answer, (*_, mixed) in zip(study.outputs, layer.each_head(), strict=True)
+        relative_error(answer, mixed) for answer, (*_, mixed) in zip(statistics.outputs, layer.each_head(), strict=True)
     ]  # fmt: skip
     return Number("size of the convolution's part of the output", mean(fractions), "%")
 

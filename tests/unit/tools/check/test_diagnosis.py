@@ -21,6 +21,7 @@ from forecast.tools.check.advice import suggest_training
 from forecast.tools.check.columns import measure_columns
 from forecast.tools.check.figure import average_by, envelope, shorten
 from forecast.tools.check.gaps import find_gaps, runs
+from forecast.tools.check.gross_errors import find_gross_errors
 from forecast.tools.check.lengths import suggest_lengths
 from forecast.tools.check.seasons import (
     Season,
@@ -31,7 +32,6 @@ from forecast.tools.check.seasons import (
 )
 from forecast.tools.check.series_column import find_longest_run, is_counter
 from forecast.tools.check.settings import Choices, Setting, format_argument
-from forecast.tools.check.suspects import find_suspects
 from forecast.tools.check.windows import split_parts
 
 
@@ -90,7 +90,7 @@ def test_a_column_without_values_in_a_split_is_left_out() -> None:
     assert setting.value == ["a"]
 
 
-def suspects_by_hand(values: np.ndarray) -> list[int]:
+def gross_errors_by_hand(values: np.ndarray) -> list[int]:
     """The largest of the sets of 1 to 3 extreme numbers that lie ten ranges of the others away from them."""
     known = np.flatnonzero(~np.isnan(values))
     order = sorted(known, key=lambda row: -abs(values[row] - np.median(values[known])))
@@ -103,20 +103,20 @@ def suspects_by_hand(values: np.ndarray) -> list[int]:
 
 
 @given(st.lists(st.floats(0.001, 1e5), max_size=5), st.integers(50, 90), st.integers(0, 2**16))
-def test_numbers_far_from_all_others_are_suspects(planted: list[float], rows: int, seed: int) -> None:
+def test_numbers_far_from_all_others_are_gross_errors(planted: list[float], rows: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     values = random.exponential(size=rows)
     values[random.permutation(rows)[: len(planted)]] = planted
     values[random.permutation(rows)[:2]] = np.nan
-    assert list(find_suspects(values).rows) == (suspects_by_hand(values) if rows >= 52 else [])
+    assert list(find_gross_errors(values).rows) == (gross_errors_by_hand(values) if rows >= 52 else [])
 
 
-def test_true_spikes_are_no_suspects() -> None:
+def test_true_spikes_are_no_gross_errors() -> None:
     """Prices that are 2.6 ranges of the others away, an event that comes once, and four numbers of one size."""
     prices = np.append(np.linspace(-200, 700, 100), 3_000.0)
     event, four = np.zeros(100), np.random.default_rng(0).normal(size=100)
     event[50], four[20:24] = 1.0, 1e6
-    assert [find_suspects(values).rows for values in (prices, event, four)] == [(), (), ()]
+    assert [find_gross_errors(values).rows for values in (prices, event, four)] == [(), (), ()]
 
 
 def test_a_column_that_counts_rows() -> None:

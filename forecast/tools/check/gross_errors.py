@@ -10,18 +10,18 @@ from jaxtyping import Float
 from forecast.data import Panel
 
 FAR = 10
-"""Least distance of a suspect from the range of the other numbers, in lengths of this range.
+"""Least distance of a gross error from the range of the other numbers, in lengths of this range.
 
 The highest spike of the electricity prices that are published as EPF lies 2.6 such lengths away, and it is true.
 """
-MAX_SUSPECTS = 3
-"""Largest number of suspects of a series: more of them are no isolated errors."""
+MAX_GROSS_ERRORS = 3
+"""Largest number of gross errors of a series: more of them are no isolated errors."""
 MIN_NUMBERS = 50
-"""Fewest numbers of a series in which suspects are sought."""
+"""Fewest numbers of a series in which gross errors are sought."""
 
 
 @dataclass(frozen=True)
-class Suspect:
+class GrossError:
     """A number that is probably an error; all numbers of its series that are not lie from `low` to `high`."""
 
     series: str  # empty if the source has no ids
@@ -33,22 +33,22 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Isolated:
-    """Rows of a series that hold suspects; its other numbers lie from `low` to `high`."""
+    """Rows of a series that hold gross errors; its other numbers lie from `low` to `high`."""
 
     rows: tuple[int, ...] = ()
     low: float = np.nan
     high: float = np.nan
 
 
-def find_suspects(values: Float[np.ndarray, " rows"]) -> Isolated:
-    """The rows of at most `MAX_SUSPECTS` numbers that lie `FAR` from all others; NaN does not count."""
+def find_gross_errors(values: Float[np.ndarray, " rows"]) -> Isolated:
+    """The rows of at most `MAX_GROSS_ERRORS` numbers that lie `FAR` from all others; NaN does not count."""
     rows = np.flatnonzero(~np.isnan(values))
     if len(rows) < MIN_NUMBERS:
         return Isolated()
     known = values[rows]
-    far = np.argpartition(-np.abs(known - np.median(known)), MAX_SUSPECTS)[: MAX_SUSPECTS + 1]
+    far = np.argpartition(-np.abs(known - np.median(known)), MAX_GROSS_ERRORS)[: MAX_GROSS_ERRORS + 1]
     far = far[np.argsort(-np.abs(known[far] - np.median(known)), kind="stable")]
-    for count in range(MAX_SUSPECTS, 0, -1):
+    for count in range(MAX_GROSS_ERRORS, 0, -1):
         rest = np.delete(known, far[:count])
         low, high = rest.min(), rest.max()
         distance = np.maximum(low - known[far[:count]], known[far[:count]] - high).min()
@@ -57,16 +57,16 @@ def find_suspects(values: Float[np.ndarray, " rows"]) -> Isolated:
     return Isolated()
 
 
-def name_suspects(
+def name_gross_errors(
     panel: Panel, column: Float[np.ndarray, " rows"], by_series: Sequence[Isolated]
-) -> tuple[Suspect, ...]:
-    """The first `MAX_SUSPECTS` suspects of a column of all series."""
-    found: list[Suspect] = []
+) -> tuple[GrossError, ...]:
+    """The first `MAX_GROSS_ERRORS` gross errors of a column of all series."""
+    found: list[GrossError] = []
     for series, isolated in enumerate(by_series):
-        if isolated.rows and len(found) < MAX_SUSPECTS:
+        if isolated.rows and len(found) < MAX_GROSS_ERRORS:
             rows = int(panel.starts[series]) + np.array(isolated.rows)
             found += [
-                Suspect(str(panel.ids[series]), date, value, isolated.low, isolated.high)
+                GrossError(str(panel.ids[series]), date, value, isolated.low, isolated.high)
                 for date, value in zip(panel.local_dates(rows), column[rows].tolist(), strict=True)
             ]
-    return tuple(found[:MAX_SUSPECTS])
+    return tuple(found[:MAX_GROSS_ERRORS])

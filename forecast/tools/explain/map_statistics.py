@@ -1,4 +1,4 @@
-"""The implied attention map of a layer beside softmax of the same queries and keys, head by head."""
+"""Statistics of the implied attention map of a layer, and of softmax of the same queries and keys, head by head."""
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from forecast.tools.explain.measures import (
 )
 
 
-class MapStudy:
+class MapStatistics:
     """Outputs, numbers and small images of the implied and the softmax map of each head.
 
     Maps are formed one head at a time. Weights in images are relative to uniform attention.

@@ -1,4 +1,4 @@
-"""Choice of the method of interval bounds, and of the calibration of conformal ones."""
+"""Choice of the method of prediction intervals, and of the calibration of conformal ones."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,21 +12,21 @@ from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import Level, bounds
 from forecast.inference.forecasters import PointForecaster
 from forecast.inference.model import BATCH_SIZE
-from forecast.inference.roll import round_up_horizon
+from forecast.inference.recursive import round_up_horizon
 from forecast.system.errors import ConfigError, DataError, ForecastError
 from forecast.system.progress import track
 
 METHODS = ("auto", "conformal", "quantile", "adaptive")
 
-MAX_ROLLED_ORIGINS = 512
-"""Largest number of rolled forecasts to calibrate on, for bounds beyond pred_len."""
+MAX_RECURSIVE_ORIGINS = 512
+"""Largest number of recursive forecasts to calibrate on, for intervals beyond pred_len."""
 
 MIN_HORIZONS = 10
-"""Bounds beyond pred_len from fewer horizons of validation rows give a warning."""
+"""Intervals beyond pred_len from fewer horizons of validation rows give a warning."""
 
 
 def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Level], horizon: int) -> str:
-    """Choose the method of the bounds. `auto` uses the quantiles of the network if it has all levels and steps.
+    """Choose the method of the intervals. `auto` uses the quantiles of the network if it has all levels and steps.
 
     Raises:
         ConfigError: an unknown method, or `quantile` without the quantiles of a level or a step.
@@ -38,7 +38,7 @@ def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Lev
             f"intervals=quantile are the model's, not those of baseline={forecaster.name}: use conformal or adaptive"
         )
     if method == "quantile" and levels:
-        check_trained_bounds(forecaster, levels, horizon)
+        check_trained_quantiles(forecaster, levels, horizon)
     if method != "auto":
         return method
     wanted = {p for level in levels for p in bounds(level)}
@@ -46,7 +46,7 @@ def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Lev
     return "quantile" if is_within and wanted <= set(forecaster.quantiles or ()) else "conformal"
 
 
-def check_trained_bounds(forecaster: PointForecaster, levels: Sequence[Level], horizon: int) -> None:
+def check_trained_quantiles(forecaster: PointForecaster, levels: Sequence[Level], horizon: int) -> None:
     """Raise ConfigError if the quantiles of the network lack a level or a step."""
     quantiles, pred_len = forecaster.quantiles, forecaster.model.pred_len
     if quantiles is None:
@@ -80,10 +80,10 @@ def calibration_for(forecaster: PointForecaster, levels: Sequence[Level], horizo
     except ForecastError as error:
         raise type(error)(
             f"these levels or steps need a calibration on the training data, which failed: {error}; "
-            "set levels=[] for no bounds"
+            "set levels=[] for no intervals"
         ) from None
     if horizon > model.pred_len:
-        calibration = calibrate_rolled(tested, data, levels, horizon)
+        calibration = calibrate_recursive(tested, data, levels, horizon)
     else:
         windows, scaler = data.windows["val"], data.target_scaler
         calibration = calibrate(
@@ -93,10 +93,10 @@ def calibration_for(forecaster: PointForecaster, levels: Sequence[Level], horizo
     return calibration.rescaled(tested.model.target_scaler, model.target_scaler)
 
 
-def calibrate_rolled(
+def calibrate_recursive(
     forecaster: PointForecaster, data: DataModule, levels: Sequence[Level], horizon: int
 ) -> Calibration:
-    """Calibrate on at most `MAX_ROLLED_ORIGINS` rolled forecasts whose whole horizon lies in the validation rows."""
+    """Calibrate on at most `MAX_RECURSIVE_ORIGINS` forecasts whose whole horizon lies in the validation rows."""
     seq_len, pred_len = forecaster.model.seq_len, forecaster.model.pred_len
     n_steps = round_up_horizon(horizon, pred_len)
     first, last = data.rows["val"]
@@ -107,18 +107,18 @@ def calibrate_rolled(
     rows = int((last - first).max())
     if not any(starts):
         raise DataError(
-            f"horizon={horizon} is longer than the {rows} validation rows that its bounds could be taken from: "
-            "set levels=[] for no bounds"
+            f"horizon={horizon} is longer than the {rows} validation rows on which its intervals could be calibrated: "
+            "set levels=[] for no intervals"
         )
     if rows < MIN_HORIZONS * horizon:
         warnings.warn(
-            f"horizon={horizon}: bounds beyond pred_len={pred_len} come from {rows:,} validation rows, which "
-            f"hold {rows // horizon} such horizons: they are rough, and may leave out the forecast itself; train with "
-            "a longer pred_len, or give validation more rows (data.split)",
+            f"horizon={horizon}: intervals beyond pred_len={pred_len} are calibrated on {rows:,} validation rows, "
+            f"which hold {rows // horizon} such horizons: they are rough, and may leave out the forecast itself; train "
+            "with a longer pred_len, or give validation more rows (data.split)",
             stacklevel=2,
         )
     windows = data.windows["val"].with_starts(starts, pred_len=n_steps)
-    chosen = torch.linspace(0, len(windows) - 1, min(len(windows), MAX_ROLLED_ORIGINS)).long()
+    chosen = torch.linspace(0, len(windows) - 1, min(len(windows), MAX_RECURSIVE_ORIGINS)).long()
     errors = []
     for index in track(chosen.split(BATCH_SIZE), "Calibrating"):
         batch = windows.gather(index)

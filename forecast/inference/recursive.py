@@ -1,4 +1,4 @@
-"""Rolled forecasts: beyond pred_len, a forecaster reads its own forecasts."""
+"""Recursive multi-step forecasts: beyond pred_len, a forecaster reads its own forecasts."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ def round_up_horizon(horizon: int, pred_len: int) -> int:
 
 
 @torch.inference_mode()
-def roll(
+def forecast_recursively(
     step: Step, point: Callable[[Tensor], Tensor], batch: Batch, pred_len: int, target_index: list[int]
 ) -> tuple[Float[Tensor, "batch steps n_targets"], Float[Tensor, "batch pred_len n_targets ..."]]:
     """Scaled point forecasts of all steps of a batch, and what `step` returned for the first `pred_len` of them.
