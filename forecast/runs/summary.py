@@ -19,7 +19,7 @@ SUMMARISED = ("mse", "mae", "skill", "seconds", "windows_per_second", "peak_memo
 """Scores in the summary."""
 
 TASK_FACTS = ("data", "features", "pred_len")
-"""Entries of metrics.json that are equal in all runs of a task."""
+"""Entries of metrics.json, which are no configuration keys, that are equal in all runs of a task."""
 
 COMPARABLE_COLUMNS = [*TASK_FACTS, "path", "naive"]
 """Columns that must be equal for the scores of two rows to be comparable; `naive` is `naive_fingerprint`."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.system.keys import AFTER, LAUNCH, LOG, NAME, PLACE, RESULT, SOURCE, STATE, Effect, row_of
+from forecast.system.keys import AFTER, LAUNCH, LOG, NAME, PLACE, RESULT, SOURCE, Effect, row_of
 
 ALL_EFFECTS = frozenset(Effect)
 RUN_EFFECTS = ALL_EFFECTS - {PLACE, LOG, LAUNCH}
@@ -22,9 +22,11 @@ def effect_of(key: str, config: Mapping[str, Any] | None = None) -> Effect:
     row = row_of(key)
     if row is None:
         return RESULT
-    is_quantile = config is not None and config.get("loss") == "quantile"
-    # With loss=quantile, the model has outputs for its levels.
-    return STATE if row.name == "levels" and is_quantile else row.effect
+    if row.effect_if is not None and config is not None:
+        other, value, effect = row.effect_if
+        if config.get(other) == value:
+            return effect
+    return row.effect
 
 
 def effect_of_override(argument: str) -> Effect:

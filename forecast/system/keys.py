@@ -51,6 +51,7 @@ class Key:
 
     name: str
     effect: Effect
+    effect_if: tuple[str, str, Effect] | None = None  # the effect if the key of this name has this value
     limits: tuple[int, int] | None = None  # smallest and largest valid number
     null: bool = False  # null has a meaning although the default is a number
     text: bool = False  # free text, which is quoted before Hydra parses it
@@ -59,6 +60,7 @@ class Key:
     set_by: str = ""  # the key to set instead: this one is computed from it
     variant: bool = False  # distinguishes the variants in a dashboard
     as_trained: bool = False  # a trained model reads all data with the value of its training
+    selects_data: bool = False  # selects the data set: a command that types it reads those data
     one_file: bool = False  # does not apply to another file than that of training
 
 
@@ -87,14 +89,15 @@ TASK_KEYS = (
     Key("label_len", STATE),
     Key("pred_len", STATE, variant=True),
     Key("loss", STATE, variant=True),
-    Key("levels", AFTER),  # but STATE with loss=quantile: see `identity.effect_of`
+    Key("levels", AFTER, effect_if=("loss", "quantile", STATE)),  # the model then has outputs for its levels
     Key("windows_per_epoch", RESULT, null=True),
 )
 
 DATA_KEYS = (
-    Key("data", DATA),
-    Key("data.name", DATA, variant=True),
-    *(Key(f"data.{name}", SOURCE, text=True, per_machine=True, one_file=True) for name in ("path", "root")),
+    Key("data", DATA, selects_data=True),
+    Key("data.name", DATA, selects_data=True, variant=True),
+    Key("data.path", SOURCE, selects_data=True, text=True, per_machine=True, one_file=True),
+    Key("data.root", SOURCE, text=True, per_machine=True, one_file=True),
     Key("data.seed", SOURCE, as_trained=True),
     *(Key(f"data.{name}", STATE, as_trained=True) for name in ("scaler", "holidays")),
     *(
@@ -232,6 +235,9 @@ ROWS = {row.name: row for row in TABLE}
 
 AS_TRAINED = tuple(row.name.removeprefix("data.") for row in DATA_KEYS if row.as_trained)
 """Settings below `data` that a trained model always takes from its training."""
+
+SELECTS_DATA = frozenset({"experiment", *(row.name for row in DATA_KEYS if row.selects_data)})
+"""Keys of which a command types one to read other data than the default; an experiment may select data too."""
 
 
 def row_of(key: str) -> Key | None:

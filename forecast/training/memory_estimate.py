@@ -10,6 +10,7 @@ from forecast.training.create_model import model_class
 BYTES_PER_PARAMETER = 16
 """float32 weight and gradient, and the two moments of Adam."""
 
+# Of the settings that `estimate_size` reads, those that a message names: a property of the estimate, not of the keys.
 OF_PARAMETERS = ("model.d_model", "model.d_ff", "model.encoder_layers")
 OF_ACTIVATIONS = ("data.batch_size", "model.seq_len", "model.pred_len", "model.d_model")
 

@@ -22,6 +22,7 @@ from forecast.cli.overrides import typed_overrides
 from forecast.data import DataModule
 from forecast.system import signals
 from forecast.system.errors import ConfigError
+from forecast.system.keys import SELECTS_DATA
 from forecast.training.build import find_callback
 from forecast.training.checkpointing import copy_best, reuse_checkpoint
 from forecast.training.lightning_data import LightningData
@@ -122,7 +123,7 @@ def check_data_given(config: DictConfig, checkpoint: Path, content: dict[str, An
         return
     given = typed_overrides().keys()
     data, name = content["hyper_parameters"]["data"], config.data.name
-    if data["name"] != name and not given & {"data", "data.name", "data.path", "experiment"}:
+    if data["name"] != name and not given & SELECTS_DATA:
         path = f" ({data['path']})" if data.get("path") else ""
         raise ConfigError(
             f"{checkpoint}: it was trained on {data['name']}{path}, and this run would read {name}; repeat that run's "
