@@ -5,6 +5,15 @@ from typing import Any
 
 import pytest
 
+from tests.support.commands import trained_on_series
+from tests.support.long_files import long_frame
+
+
+@pytest.fixture(scope="session")
+def series_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on four daily series, 12 → 5 steps, with the price as future covariate and the region as static one."""
+    return trained_on_series(tmp_path_factory.mktemp("series"), long_frame(future=10))
+
 
 @pytest.fixture(autouse=True)
 def leave_pictures_of_explanations_empty(

@@ -128,7 +128,7 @@ def test_a_refitted_model_has_intervals_as_wide_as_the_tested_ones(quantile_run:
     torch.testing.assert_close(*recursive)
 
 
-def test_a_refit_that_was_done_but_for_its_name_trains_no_more(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_a_refit_that_was_done_but_for_its_name_trains_no_more(tmp_path: Path, monkeypatch) -> None:
     """Killed between its last state and `refit.ckpt`, where the best epoch was not the last one."""
     typed = ("trainer.max_epochs=3", "logger=[]", "refit=full", "resume=auto")
     monkeypatch.setattr("forecast.training.refit.completed_epochs", lambda content: 2)

@@ -97,7 +97,7 @@ def test_a_covariate_without_a_limit_must_be_known(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("command", ["backtest", "evaluate"])
 def test_past_forecasts_read_no_measured_future(
-    command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    command: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the last window, whose horizon ends the table."""
     monkeypatch.chdir(place)

@@ -78,22 +78,6 @@ def test_dates_of_many_series_are_counted_once(
     assert found.verdict.error.degrees_of_freedom
 
 
-def test_what_cannot_be_monitored_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    for arguments, words in {
-        ("checkpoint=runs/run",): "data.path=null: name the file with the newer rows",
-        (
-            "checkpoint=runs/run",
-            "data.path=load.csv",
-        ): "fewer than 5 rows follow 2024-01-17 15:00:00, the last date",
-        ("checkpoint=runs/run", "data.path=newer.csv", "output=a.csv"): "give a name that ends in .json",
-        ("checkpoint=runs/run/checkpoints/copy.ckpt", "data.path=newer.csv"): "no such checkpoint file",
-    }.items():
-        assert answer(monkeypatch, "monitor", place, *arguments, "overwrite=true") == 2
-        message = capsys.readouterr().err
-        assert words in message
-        assert len(message.splitlines()) == 1
-
-
 def test_training_continues_on_newer_rows_with_the_scale_of_the_model(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from forecast import Model, load
 from forecast.inference.forecasters import ModelForecaster
 from forecast.inference.predict import predict
 from forecast.system.errors import CheckpointError, ConfigError, DataError
-from tests.support.commands import TINY, answer, only, trained_on_series
+from tests.support.commands import TINY, answer, only
 from tests.support.csv_files import numbers
 from tests.support.long_files import long_frame
 from tests.support.refusals import Refusal, describe_options
@@ -57,11 +57,6 @@ def covariate_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def covariate_model(covariate_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
     monkeypatch.chdir(covariate_run.parents[1])
     return load(covariate_run)
-
-
-@pytest.fixture(scope="module")
-def series_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return trained_on_series(tmp_path_factory.mktemp("series"), long_frame(future=10))
 
 
 @pytest.fixture

@@ -183,30 +183,6 @@ def test_another_file_has_ids_and_covariates_of_its_own(run: Path, place: Path, 
     assert list(panel.static["region"]) == ["south"]
 
 
-@pytest.mark.parametrize(
-    ("command", "options", "message"),
-    [
-        ("predict", ("data.path=short.csv",), "series 'shop_0': price is not known for 2024-04-12"),
-        ("predict", ("horizon=9",), "series 'shop_0': price is not known for 2024-04-15"),
-        ("predict", ("start=2024-02-01T06:00",), "a forecast may begin from 2024-01-13"),
-        ("predict", ("data.ids=[shop_33]",), "there is no series 'shop_33'"),
-    ],
-)
-def test_invalid_input_is_refused_in_one_line(
-    run: Path, place: Path, monkeypatch, capsys, command: str, options: tuple[str, ...], message: str
-) -> None:
-    frame = pd.read_parquet(place / "sales.parquet")
-    frame[frame["ds"] < "2024-04-12"].to_csv(place / "short.csv", index=False)
-    model = () if command == "check" else (f"checkpoint={run}",)
-    before = sorted(place.iterdir())
-    assert answer(monkeypatch, command, place, *model, *options) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("error:") == 1
-    assert len(error.splitlines()) == 1 + error.count("warning:")
-    assert sorted(place.iterdir()) == before
-
-
 def test_sampled_epochs_go_on_exactly_where_a_run_stopped(place: Path, tmp_path: Path) -> None:
     """Two epochs of sampled windows at one go, and one after the other: the same weights."""
     options = ("data.windows_per_epoch=64", "data.eval_stride=7", f"data.path={place / 'sales.parquet'}")

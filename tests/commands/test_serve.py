@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ import forecast
 from tests.support.browser import opened
 from tests.support.commands import TINY, answer
 from tests.support.covariate_file import COVARIATES, FUTURE, table
-from tests.support.fork_server import run_python, start_python
+from tests.support.fork_server import start_python
 from tests.support.long_files import LENGTHS, long_frame
 
 ROOT = Path(__file__).parents[2]
@@ -250,27 +249,3 @@ def test_a_lost_worker_is_replaced(server: Server) -> None:
     worker.wait(10)
     assert server.forecast("long", example).content == {"error": "a worker process ended: try again"}
     assert server.forecast("long", example).status == 200
-
-
-def test_what_cannot_be_served_is_refused(run: Path, tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        (tmp_path / "empty").mkdir()
-        for arguments, words in {
-            (): "error: models=[]: name a run folder, as in forecast serve runs/MY_RUN",
-            ("nowhere",): "nowhere: there is no such checkpoint file or run folder",
-            (
-                "empty",
-            ): "empty: neither this folder nor a folder in it has checkpoints/best.ckpt: give a run folder",
-            (str(run), "workers=0"): "workers",
-            (
-                str(run),
-                f"port={port}",
-            ): f"host=127.0.0.1 port={port}: Address already in use: give another port",
-        }.items():
-            result = run_python(["-m", "forecast.serve", *arguments], cwd=tmp_path, env=dict(os.environ))
-            assert (result.returncode, result.stdout) == (2, ""), words
-            assert words in result.stderr
-            assert len(result.stderr.splitlines()) == 1

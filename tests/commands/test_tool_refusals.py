@@ -40,6 +40,12 @@ def without_workspaces(folder: Path) -> None:
         dashboard(OmegaConf.create({"mode": "auto"}))
 
 
+def without_onnx(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(onnx_file, "find_spec", lambda name: None)
+        onnx_file.check_installed()
+
+
 def random_graph(what: str, says: str, *overrides: str) -> Refusal:
     """A graph of a model in training."""
 
@@ -83,6 +89,7 @@ REFUSED = [
     Refusal("a key of the wrong form", "WANDB_API_KEY invalid: API key must have 40+ characters, has 5.", ConfigError, short_key),
     Refusal("an unknown mode", "mode=maybe must be auto or offline", ConfigError, lambda folder: dashboard(OmegaConf.create({"mode": "maybe"}))),
     Refusal("without wandb-workspaces", "forecast.dashboard: wandb-workspaces is not installed: pip install -c constraints.txt -e '.[dashboard]'", ConfigError, without_workspaces),
+    Refusal("without onnx", "format=onnx: onnx is not installed: pip install -c constraints.txt -e '.[export]'", ConfigError, without_onnx),
     random_graph("dropout in an exported graph", "the exported graph would draw random numbers: aten.dropout.default", "attention=full", "model.dropout=0.5"),
     random_graph("a sample in an exported graph", "the exported graph would draw random numbers: aten.rand.default", "attention=probsparse", "model.dropout=0.0"),
     Refusal("random numbers in an ONNX graph", "the ONNX graph would draw random numbers: RandomUniformLike", ConfigError, random_onnx),

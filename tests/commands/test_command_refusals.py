@@ -1,0 +1,197 @@
+"""Command lines that a command refuses, with the text of each message; nothing is written.
+
+`test_bad_input` has the refusals of files and of settings of training, `test_refusals` those of forecasts in Python.
+"""
+
+import runpy
+import shlex
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import pytest
+
+from tests.support.commands import TINY
+from tests.support.csv_files import write_csv
+from tests.support.long_files import long_frame
+from tests.support.refusals import is_said
+from tests.support.synthetic_runs import configuration, make_run
+
+
+class Case(NamedTuple):
+    """The arguments of a command, and the end of its message, with `…` for text that varies."""
+
+    arguments: str
+    says: str
+
+
+SMALL = " ".join([*TINY, "logger=[]"])
+"""Settings of a model with windows of 12 → 5 steps."""
+HOURLY = f"{SMALL} data=csv data.path=load.csv"
+REFUSED: dict[tuple[str, str], list[Case]] = {
+    ("backtest", "table"): [
+        Case(f"{HOURLY} steps=3", "steps=3 is shorter than pred_len=5: give more steps"),
+        Case(f"{HOURLY} steps=0", "steps=0 must be a whole number of rows, at least 1"),
+        Case(f"{HOURLY} steps=295", "csv: there are 5 rows before the first origin, and the model reads seq_len=12: give fewer steps"),
+        Case(f"{HOURLY} steps=100000", "steps=100,000: load.csv has 300 rows: give fewer steps"),
+        Case(f"{HOURLY} refit_every=0", "refit_every=0 must be a whole number of rows, at least 1"),
+        Case(f"{HOURLY} intervals=quantile", "intervals=quantile is not one of conformal, adaptive"),
+        Case(f"{HOURLY} refit=full", "refit=full: a backtest has no refit: leave it out"),
+        Case(f"{HOURLY} resume=auto", "resume=auto: a backtest has no resume: leave it out"),
+        Case(f"{HOURLY} callbacks.checkpoint=null", "callbacks.checkpoint=null: every run needs this callback; leave the setting out"),
+        Case("checkpoint={run} model=informer", "model=informer: with checkpoint=, this setting comes from the checkpoint: leave out one of them"),
+        Case("checkpoint={run}/checkpoints/last.ckpt data.path=newer.csv", "checkpoints/last.ckpt: its run was not tested, so it holds no baselines and no calibration; give the folder of a finished run"),
+    ],
+    ("backtest", "series"): [
+        Case("checkpoint={series_run} data.path=long.csv steps=52", "long.csv: there are 8 rows before the first origin, and the model reads seq_len=12: give fewer steps"),
+        Case("checkpoint={series_run} data.path=long.csv steps=61", "steps=61: the longest series of long.csv has 60 rows: give fewer steps"),
+    ],
+    ("check", "table"): [
+        Case("data.path=text.csv", "text.csv, line 2, column 'load': 'much' is not a number: correct it, or name it in data.na_values if it stands for a missing value"),
+        Case("data.path=texts.csv data.target=load", "texts.csv, line 2, column 'load': 'much' is not a number: leave the column out (data.drop), or read it as a covariate (data.future_covariates, past_covariates or static_covariates)"),
+        Case("data.path=texts.csv data.columns=[load]", "texts.csv, line 2, column 'load': 'much' is not a number: leave the column out (data.drop), or read it as a covariate (data.future_covariates, past_covariates or static_covariates)"),
+        Case("data.path=four.csv", "4 rows leave none for the test part: give more rows, or another data.split"),
+        Case("data.path=load.csv data.target=lod", "data.target=lod is not a column: there are load, temperature"),
+        Case("data.path=load.csv features=MS", "features=MS needs data.target, one of: load, temperature"),
+        Case("data.path=load.csv output=check.doc", "output=check.doc: the picture must end in .png, .svg, .pdf"),
+        Case("data.path=load.csv data.split=test", "data.split=test is one part: leave it out, or give all three"),
+    ],
+    ("compare", "runs"): [
+        Case("", "no runs given; name their folders, for example: python -m forecast.compare runs"),
+        Case("nowhere", "nowhere: no such folder; give run folders, sweep folders or globs such as 'runs/*'"),
+        Case("empty/notes.txt", "no finished run in empty/notes.txt (no folders)"),
+        Case("runs/full-1 output=page.pdf", "output=page.pdf: the page is an HTML file; give a name that ends in .html"),
+        Case("empty", "no finished run in empty (empty: not a run folder)"),
+        Case("stopped", "no finished run in stopped (stopped: did not finish)"),
+        Case("runs by=d_model", "by=d_model: no variants differ in this setting alone; they differ in attention"),
+        Case("runs score=crps", "score=crps must be mse or mae"),
+        Case("runs reference=nystrom", "reference=nystrom: sample, 24 steps ahead, features=M has no variant or baseline of this name, but full, linear, linear baseline, seasonal naive, naive"),
+    ],
+    ("explain", "table"): [
+        Case("checkpoint={run} split=tset", "split=tset: the data have no such split; choose one of train, val, test"),
+        Case("checkpoint={run} slot=encodr", "slot=encodr: choose all, encoder, decoder, cross"),
+        Case("checkpoint={run} layer=2", "layer=2: there are layers 0 to 1; give one, or all"),
+        Case("checkpoint={run} layer=1 slot=cross", "layer=1: there are layers 0 to 0; give one, or all"),
+        Case("checkpoint={run} head=2", "head=2: there are heads 0 to 1; give one, or all"),
+        Case("checkpoint={run} head=first", "head=first: there are heads 0 to 1; give one, or all"),
+        Case("checkpoint=null", "checkpoint= is needed: checkpoint=runs/RUN, or a checkpoint file"),
+        Case("checkpoint={run} importance_windows=1", "importance_windows=1: at least 2 windows are needed, or 0 to leave out importance"),
+        Case("checkpoint={run} importance_windows=-1", "importance_windows=-1: a number from 0 to 2,147,483,648 is needed"),
+        Case("checkpoint={run} repeats=1", "repeats=1 must be at least 2: their standard deviation is shown"),
+    ],
+    ("export", "table"): [
+        Case("checkpoint={run} format=tflite", "format=tflite is not one of onnx, torch_export"),
+        Case("checkpoint={run} output=m.pt2", "output=m.pt2: format=onnx needs a name that ends in .onnx"),
+        Case("checkpoint={run} output=there.onnx", "there.onnx.json: already exists: give another output, or overwrite=true"),
+        Case("checkpoint={run} tolerance=null", "tolerance=null: a number is needed, as in tolerance=0.0001"),
+        Case("checkpoint={run} check_windows=0", "check_windows=0 must be at least 1, or null for all"),
+    ],
+    ("monitor", "table"): [
+        Case("checkpoint={run}", "data.path=null: name the file with the newer rows"),
+        Case("checkpoint={run} data.path={load}", "load.csv: fewer than 5 rows follow 2024-01-13 11:00:00, the last date of the test: give newer rows"),
+        Case("checkpoint={run} data.path=newer.csv output=a.csv", "output=a.csv: give a name that ends in .json"),
+    ],
+    ("predict", "table"): [
+        Case("", "checkpoint= is needed: checkpoint=runs/RUN, or a checkpoint file"),
+        Case("checkpoint={run} output=out.parquet", "output=out.parquet: give a name that ends in .csv, or -"),
+        Case("-m checkpoint={run}", "-m sweeps over training runs; this command runs once: leave -m out"),
+        Case("checkpoint={run} data.path={load} baseline=best", "baseline=best is not one of naive, seasonal_naive, linear; null: the model"),
+        Case("checkpoint={run} data.path={load} baseline=[naive]", "baseline=['naive'] is not one of naive, seasonal_naive, linear; null: the model"),
+        Case("checkpoint={run} data.path={load} baseline=naive intervals=quantile", "intervals=quantile are the model's, not those of baseline=naive: use conformal or adaptive"),
+    ],
+    ("serve", "table"): [
+        Case("", "models=[]: name a run folder, as in forecast serve runs/MY_RUN"),
+        Case("empty", "empty: neither this folder nor a folder in it has checkpoints/best.ckpt: give a run folder"),
+        Case("{run} workers=0", "workers=0: a number from 1 to 2,147,483,648 is needed"),
+        Case("{run} port={port}", "host=127.0.0.1 port=…: Address already in use: give another port, or port=0"),
+    ],
+    ("train", "table"): [
+        Case(f"{SMALL} checkpoint={{run}} trainer.max_epochs=1 data=csv data.path={{load}}", "checkpoints/last.ckpt: trained for 1 epochs already; to continue, set trainer.max_epochs above that"),
+        Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}}", "checkpoints/last.ckpt: it was trained on csv (load.csv), and this run would read sample; repeat that run's settings (its overrides.yaml), including data="),
+        Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}} data=csv data.path=half_hours.csv", "checkpoints/last.ckpt: different step between rows: h in the checkpoint, 30min in this run; use data of the same form"),
+        Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}} data=csv data.path={{load}} data.holidays=DE", "checkpoints/last.ckpt: the checkpoint was trained with data.holidays=None, this run has data.holidays=DE; make them equal"),
+        Case(f"{HOURLY} model=residual_informer trainer.precision=bf16-true", "trainer.precision=bf16-true: data and the linear model are float32; use bf16-mixed"),
+        Case(f"{HOURLY} +trainer.limit_val_batches=2", "trainer.limit_val_batches: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
+        Case(f"{HOURLY} +trainer.limit_test_batches=2", "trainer.limit_test_batches: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
+        Case(f"{HOURLY} +trainer.val_check_interval=2", "trainer.val_check_interval: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
+        Case(f"{HOURLY} +trainer.check_val_every_n_epoch=2", "trainer.check_val_every_n_epoch: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
+        Case(f"{HOURLY} +trainer.max_steps=2", "trainer.max_steps: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
+        Case(f"{HOURLY} search=informer", "search=informer needs a multirun: python -m forecast.train -m search=informer ..."),
+        Case(f"-m {HOURLY} trainer=ddp_cpu seed=1,2", "trainer.devices=2 cannot be used in a multirun (-m): each process would start the sweep again; start one command for each configuration instead, or sweep with one device per job"),
+        Case(f"-m {HOURLY} trainer.devices=2 seed=1,2", "trainer.devices=2 cannot be used in a multirun (-m): each process would start the sweep again; start one command for each configuration instead, or sweep with one device per job"),
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def table(tmp_path: Path, run: Path) -> Iterator[dict[str, object]]:
+    """Files with hourly rows in the working directory; names that arguments refer to."""
+    write_csv(tmp_path / "load.csv", rows=300)
+    write_csv(tmp_path / "newer.csv", rows=400)
+    frame = pd.read_csv(tmp_path / "load.csv")
+    frame[:4].to_csv(tmp_path / "four.csv", index=False)
+    frame.assign(load=frame["load"].astype(object).where(frame.index > 0, "much")).to_csv(
+        tmp_path / "text.csv", index=False
+    )
+    frame.assign(load="much").to_csv(tmp_path / "texts.csv", index=False)
+    half_hours = pd.date_range("2024-01-01", periods=len(frame), freq="30min")
+    frame.assign(date=half_hours).to_csv(tmp_path / "half_hours.csv", index=False)
+    (tmp_path / "there.onnx.json").touch()
+    (tmp_path / "empty").mkdir()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield {"run": run, "load": run.parents[1] / "load.csv", "port": taken.getsockname()[1]}
+
+
+@pytest.fixture
+def series(tmp_path: Path, series_run: Path) -> dict[str, object]:
+    """Four daily series of at most 60 rows in the working directory."""
+    long_frame().to_csv(tmp_path / "long.csv", index=False)
+    return {"series_run": series_run}
+
+
+@pytest.fixture
+def runs(tmp_path: Path, pair: Path) -> dict[str, object]:
+    """Four runs, one that did not finish, and a folder without one."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "notes.txt").touch()
+    make_run(tmp_path / "stopped", configuration(), mse=1.0)
+    (tmp_path / "stopped" / "metrics.json").unlink()
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("command", "place", "case"),
+    [
+        pytest.param(
+            command,
+            place,
+            case,
+            id=f"{command}-{case.arguments.replace(HOURLY, '').replace(SMALL, '').strip()}",
+        )
+        for (command, place), cases in REFUSED.items()
+        for case in cases
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_is_refused(
+    command: str, place: str, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str], request: pytest.FixtureRequest,
+) -> None:  # fmt: skip
+    names = request.getfixturevalue(place)
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    monkeypatch.setattr(sys, "argv", [command, *shlex.split(case.arguments.format(**names))])
+    capfd.readouterr()
+    with pytest.raises(SystemExit) as exit:
+        runpy.run_module(f"forecast.{command}", run_name="__main__")
+    assert exit.value.code == 2
+    (error,) = (line for line in capfd.readouterr().err.splitlines() if not line.startswith("warning: "))
+    assert error.startswith("error: ")
+    assert is_said(case.says, error), error
+    assert sorted(tmp_path.rglob("*")) == before
