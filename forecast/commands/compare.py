@@ -10,8 +10,9 @@ from forecast.reports.compare.answer import is_baseline_better
 from forecast.reports.compare.csv_table import format_csv
 from forecast.reports.compare.factors import find_factor
 from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.markup import LATEX, MARKDOWN
 from forecast.reports.compare.page import render_page
-from forecast.reports.compare.paper_tables import format_latex, format_markdown
+from forecast.reports.compare.paper_tables import format_tables
 from forecast.reports.compare.run_folders import (
     ExcludedRun,
     FinishedRun,
@@ -59,8 +60,8 @@ def compare(config: DictConfig) -> None:
     contents = [
         render_page(str(config.title), tasks, excluded, factor),
         format_csv(tasks),
-        format_markdown(tasks, factor),
-        format_latex(tasks, factor),
+        format_tables(MARKDOWN, tasks, factor),
+        format_tables(LATEX, tasks, factor),
     ]
     with ExitStack() as files:
         for path, content in zip(paths, contents, strict=True):

@@ -12,14 +12,8 @@ from omegaconf import OmegaConf
 
 from forecast.commands import compare as command
 from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.paper_tables import (
-    NOTE,
-    escape_latex,
-    escape_markdown,
-    format_latex,
-    format_markdown,
-    make_headings,
-)
+from forecast.reports.compare.markup import LATEX, MARKDOWN, escape_latex, escape_markdown
+from forecast.reports.compare.paper_tables import NOTE, format_tables, make_headings
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from tests.support.commands import ROOT
 from tests.support.fork_server import run_python
@@ -98,7 +92,7 @@ def test_either_all_files_are_written_or_none(
         "by": "attention",
     }
     with monkeypatch.context() as patch:
-        patch.setattr(command, "format_latex", lambda *given: "\udc00")  # not encodable: the last file fails
+        patch.setattr(command, "format_csv", lambda *given: "\udc00")  # not encodable: the second file fails
         with pytest.raises(UnicodeEncodeError):
             command.compare(OmegaConf.create(config))
     assert files(tmp_path) == []
@@ -121,12 +115,12 @@ def test_the_csv_contains_scores_costs_and_tests(pair: Path, tmp_path: Path) -> 
 
 def test_the_paper_tables(pair: Path) -> None:
     (task,) = group_into_tasks(read_runs(find_run_folders([str(pair)]))[0])
-    markdown = format_markdown([task]).splitlines()
+    markdown = format_tables(MARKDOWN, [task]).splitlines()
     table = [line for line in markdown if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {len(make_headings(task)) + 1}
     assert table[2].startswith("| full | 2 | **0.415 ± 0.007** |")
     assert table[4].startswith("| *linear baseline* | – | 0.500 |")
-    latex = format_latex([task])
+    latex = format_tables(LATEX, [task])
     body = latex[latex.index(r"\midrule") : latex.index(r"\bottomrule")].splitlines()[1:-1]
     assert {line.count(" & ") for line in body} == {len(make_headings(task)) - 1}
     assert all(line.endswith(r" \\") for line in body)
@@ -140,10 +134,10 @@ def test_the_best_of_each_column_is_bold(tmp_path: Path) -> None:
         config = configuration(f"attention={name}")
         make_run(tmp_path / name, config, mse=mse, mae=mae, ms_per_window=ms)
     (task,) = group_into_tasks(read_runs(find_run_folders([str(tmp_path)]))[0])
-    full, linear = format_markdown([task]).splitlines()[4:6]
+    full, linear = format_tables(MARKDOWN, [task]).splitlines()[4:6]
     assert full.startswith("| full | 1 | **0.400** | 0.500 | **0.200** | – | – | 9 |")
     assert linear.startswith("| linear | 1 | 0.450 † | **0.400** | 0.1000 | +12.5 % – | – | **1** |")
-    body = format_latex([task]).splitlines()
+    body = format_tables(LATEX, [task]).splitlines()
     (full,), (linear,) = ([line for line in body if line.startswith(f"    {n} ")] for n in ("full", "linear"))
     assert r"\textbf{0.400} & 0.500 & \textbf{0.200} & -- & -- & 9 &" in full
     assert r" & \textbf{0.400} & 0.1000 & " in linear

@@ -1,11 +1,11 @@
 """Short tables of a comparison and of its factor in Markdown and LaTeX, for papers and READMEs."""
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from forecast.reports.compare.answer import answer
 from forecast.reports.compare.factor_table import describe_factor, make_factor_table
 from forecast.reports.compare.factors import Factor
+from forecast.reports.compare.markup import Markup, Table
 from forecast.reports.compare.number_format import MISSING, format_number
 from forecast.reports.compare.scores import (
     COSTS,
@@ -39,10 +39,11 @@ def make_headings(task: Task) -> list[str]:
     ]  # fmt: skip
 
 
-def make_note(task: Task, mark: str, percent: str, escape: Callable[[str], str]) -> str:
-    """Return the note below a task's table, in Markdown or LaTeX."""
-    reference = "the best variant" if task.reference is task.best else escape(task.reference.name)
-    return NOTE.format(mark=mark, percent=percent, reference=reference, score=task.score_label)
+def make_note(markup: Markup, task: Task) -> str:
+    """Return the note below a task's table."""
+    reference = "the best variant" if task.reference is task.best else markup.escape(task.reference.name)
+    score = markup.escape(task.score_label)
+    return NOTE.format(mark=markup.mark.strip(), percent=markup.escape("%"), reference=reference, score=score)
 
 
 def make_cells(task: Task) -> Iterator[tuple[Entry, list[tuple[str, bool]]]]:
@@ -67,109 +68,46 @@ def count_seeds(entry: Entry) -> str:
     return MISSING if entry.is_baseline else str(len(entry.runs))
 
 
-def format_markdown(tasks: Iterable[Task], factor: Factor | None = None) -> str:
-    """Return a Markdown section with a table for the factor, if there is one, and for each task."""
-    parts = [format_markdown_factor(factor)] if factor else []
-    for task in tasks:
-        rows = []
-        for entry, found in make_cells(task):
-            name = escape_markdown(entry.name)
-            cells = [f"**{text}**" if is_best else text for text, is_best in found]
-            if entry.is_baseline:
-                name = f"*{name}*"
-            if is_not_significant(task, entry):
-                cells[0] += " †"
-            rows.append([name, count_seeds(entry), *cells])
-        note = make_note(task, "†", "%", escape_markdown)
-        first = [escape_markdown(sentence), ""] if (sentence := answer(task)) else []
-        table = make_markdown_table(make_headings(task), rows)
-        parts.append("\n".join([f"## {escape_markdown(task.title)}", "", *first, *table, "", note]))
-    return "\n\n".join(parts) + "\n"
-
-
-def format_markdown_factor(factor: Factor) -> str:
-    """Return a Markdown section on a factor: the sentences of the page and its table."""
-    table = make_factor_table(factor)
-    rows = [[escape_markdown(cell.text) for cell in cells] for _, cells in table.rows]
-    rows[0][0] = f"**{rows[0][0]}**"  # the best value
-    sentences = escape_markdown(" ".join(describe_factor(factor)))
-    lines = make_markdown_table([column.heading for column in table.columns], rows)
-    return "\n".join([f"## {escape_markdown(table.caption)}", "", sentences, "", *lines])
-
-
-def make_markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table from headings in plain text and rows in Markdown."""
-    lines = [
-        f"| {' | '.join(map(escape_markdown, headings))} |",
-        "| --- " + "| ---: " * (len(headings) - 1) + "|",
-    ]
-    return lines + [f"| {' | '.join(row)} |".replace("| < 0", "| &lt; 0") for row in rows]
-
-
-def format_latex(tasks: Iterable[Task], factor: Factor | None = None) -> str:
-    """Return a LaTeX table for the factor, if there is one, and for each task, with rules of the package booktabs."""
-    parts = [r"% Needs \usepackage{booktabs}"]
+def format_tables(markup: Markup, tasks: Iterable[Task], factor: Factor | None = None) -> str:
+    """Return a table for the factor, if there is one, and for each task."""
+    parts = [markup.begin] if markup.begin else []
     if factor:
-        parts.append(format_latex_factor(factor))
-    for task in tasks:
-        note = make_note(task, r"$^\dagger$", r"\%", escape_latex)
-        caption = [f"{escape_latex(task.title)}.", escape_latex(answer(task)), note]
-        rows = (format_latex_row(task, entry, cells) for entry, cells in make_cells(task))
-        parts.append(make_latex_table(" ".join(filter(None, caption)), make_headings(task), rows))
+        parts.append(markup.write(make_paper_factor(markup, factor)))
+    parts += [markup.write(make_paper_table(markup, task)) for task in tasks]
     return "\n\n".join(parts) + "\n"
 
 
-def format_latex_factor(factor: Factor) -> str:
-    """Return a LaTeX table on a factor, with the sentences of the page as its caption."""
-    table = make_factor_table(factor)
-    rows = [[escape_latex(cell.text) for cell in cells] for _, cells in table.rows]
-    rows[0][0] = rf"\textbf{{{rows[0][0]}}}"  # the best value
-    caption = escape_latex(" ".join(describe_factor(factor)))
-    return make_latex_table(caption, [column.heading for column in table.columns], rows)
+def make_paper_table(markup: Markup, task: Task) -> Table:
+    """Make the table of a task, with its answer and a note."""
+    return Table(
+        title=markup.escape(task.title),
+        sentences=markup.escape(answer(task)),
+        headings=[markup.escape(heading) for heading in make_headings(task)],
+        rows=[make_row(markup, task, entry, cells) for entry, cells in make_cells(task)],
+        note=make_note(markup, task),
+    )
 
 
-def make_latex_table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table from headings in plain text, and a caption and rows in LaTeX."""
-    lines = [
-        r"\begin{table}",
-        r"  \centering",
-        rf"  \caption{{{caption}}}",
-        rf"  \begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
-        r"    \toprule",
-        f"    {' & '.join(map(escape_latex, headings))} \\\\",
-        r"    \midrule",
-        *(f"    {' & '.join(row)} \\\\" for row in rows),
-        r"    \bottomrule",
-        r"  \end{tabular}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines)
-
-
-def format_latex_row(task: Task, entry: Entry, found: list[tuple[str, bool]]) -> list[str]:
-    name = escape_latex(entry.name)
-    cells = [
-        rf"\textbf{{{escape_latex(text)}}}" if is_best else escape_latex(text) for text, is_best in found
-    ]
+def make_row(markup: Markup, task: Task, entry: Entry, found: Sequence[tuple[str, bool]]) -> list[str]:
+    """Make the row of an entry from the cells of `make_cells`: the name and the seeds come first."""
+    name, seeds = markup.escape(entry.name), markup.escape_number(count_seeds(entry))
+    cells = [(markup.bold if is_best else "{}").format(markup.escape_number(text)) for text, is_best in found]
     if entry.is_baseline:
-        name = rf"\textit{{{name}}}"
+        name = markup.italic.format(name)
     if is_not_significant(task, entry):
-        cells[0] += r"$^\dagger$"
-    return [name, escape_latex(count_seeds(entry)), *cells]
+        cells[0] += markup.mark
+    return [name, seeds, *cells]
 
 
-def escape_markdown(text: str) -> str:
-    """Return text that Markdown renders literally, on one line."""
-    return re.sub(r"([\\`*_{}\[\]<>#|$~&])", r"\\\1", " ".join(text.split()))
-
-
-LATEX_ESCAPES = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$",
-    "|": "$|$", "±": r"$\pm$", "×": r"$\times$", "−": "$-$", "–": "--", "·": r"$\cdot$",
-    **{c: f"\\{c}" for c in "&%$#_{}"},
-}  # fmt: skip
-
-
-def escape_latex(text: str) -> str:
-    """Return text that LaTeX renders literally, on one line."""
-    return "".join(LATEX_ESCAPES.get(character, character) for character in " ".join(text.split()))
+def make_paper_factor(markup: Markup, factor: Factor) -> Table:
+    """Make the table of a factor, with the sentences of the page."""
+    table = make_factor_table(factor)
+    rows = [[markup.escape(cell.text) for cell in cells] for _, cells in table.rows]
+    rows[0][0] = markup.bold.format(rows[0][0])  # the best value
+    return Table(
+        title=markup.escape(table.caption),
+        sentences=markup.escape(" ".join(describe_factor(factor))),
+        headings=[markup.escape(column.heading) for column in table.columns],
+        rows=rows,
+        note="",
+    )

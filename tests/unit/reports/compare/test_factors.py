@@ -13,12 +13,8 @@ from forecast.evaluation.significance import diebold_mariano
 from forecast.reports.compare.factor_table import describe_factor, make_factor_table
 from forecast.reports.compare.factors import Factor, find_factor
 from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.paper_tables import (
-    escape_latex,
-    escape_markdown,
-    format_latex,
-    format_markdown,
-)
+from forecast.reports.compare.markup import LATEX, MARKDOWN, escape_latex, escape_markdown
+from forecast.reports.compare.paper_tables import format_tables
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from forecast.reports.compare.scores import BEST, EQUAL, NOT_SIGNIFICANT, ONE_SEED
 from forecast.reports.compare.terminal_tables import LEFT_OUT_OF_FACTOR, make_factor_rows, make_fitting_table
@@ -212,7 +208,7 @@ def test_the_tables_for_papers_have_the_factor_as_the_page_has_it(tmp_path: Path
     factor = make_factor(tmp_path)
     assert factor is not None
     table = make_factor_table(factor)
-    markdown, latex = format_markdown([], factor), format_latex([], factor)
+    markdown, latex = format_tables(MARKDOWN, [], factor), format_tables(LATEX, [], factor)
     for _, cells in table.rows:
         texts = [cell.text for cell in cells]
         row = [escape_markdown(text) for text in texts]

@@ -11,9 +11,10 @@ from forecast.reports.compare.csv_table import format_csv
 from forecast.reports.compare.findings import describe_results, describe_test
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.html_tables import make_cost_table
+from forecast.reports.compare.markup import LATEX, MARKDOWN, escape_latex
 from forecast.reports.compare.number_format import join_names, shorten_list
 from forecast.reports.compare.page import make_section, render_page
-from forecast.reports.compare.paper_tables import escape_latex, format_latex, format_markdown
+from forecast.reports.compare.paper_tables import format_tables
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from forecast.reports.compare.scores import get_verdict
 from forecast.reports.compare.task import Task
@@ -71,7 +72,7 @@ def test_verdicts_and_their_sentences(
         == 1
     )
     assert test.startswith(sentence)
-    (row,) = (line for line in format_markdown([task]).splitlines() if line.startswith("| linear |"))
+    (row,) = (line for line in format_tables(MARKDOWN, [task]).splitlines() if line.startswith("| linear |"))
     assert (" †" in row) == (verdict != "worse")
 
 
@@ -99,8 +100,8 @@ def test_that_every_run_kept_its_linear_model_is_the_only_finding(tmp_path: Path
     task = compared(tmp_path)
     (note,) = describe_results(task)
     assert note.startswith("2 of 2 runs kept only the linear model: ")
-    assert note in format_markdown([task])
-    assert escape_latex(note) in format_latex([task])
+    assert note in format_tables(MARKDOWN, [task])
+    assert escape_latex(note) in format_tables(LATEX, [task])
     print_tables([task], [])
     assert capsys.readouterr().out.startswith(note)
 
@@ -145,8 +146,8 @@ def test_variants_of_one_seed_are_not_tested(tmp_path: Path, capsys) -> None:
         "One seed of each variant: whether the others are worse is unknown"
     )
     assert "variants are not tested against each other" in describe_test(task)
-    assert format_markdown([task]).splitlines()[5].startswith("| linear | 1 | 0.500 † |")
-    assert "+25.0 % – | – |" in format_markdown([task]).splitlines()[5]
+    assert format_tables(MARKDOWN, [task]).splitlines()[5].startswith("| linear | 1 | 0.500 † |")
+    assert "+25.0 % – | – |" in format_tables(MARKDOWN, [task]).splitlines()[5]
     assert get_verdict(task, task.baselines[-1]) == "worse"
     print_tables([task], [])
     assert "one seed: unknown" in capsys.readouterr().out
@@ -177,8 +178,8 @@ def test_variants_with_the_same_forecasts_are_one_row(tmp_path: Path, capsys) ->
     assert describe_results(task)[1] == "probsparse and full make the same forecasts and are shown as one."
     print_tables([task], [])
     for text in (
-        format_markdown([task]),
-        format_latex([task]),
+        format_tables(MARKDOWN, [task]),
+        format_tables(LATEX, [task]),
         format_csv([task]),
         capsys.readouterr().out,
         render_page("x", [task], []),
@@ -223,7 +224,7 @@ def test_the_answer(tmp_path: Path, variants: dict[str, tuple[float, float]], ex
     assert describe_results(task)[0] == answer(task)
     print_tables([task], [])
     assert capsys.readouterr().out.startswith(answer(task))
-    assert expected.split("(")[0] in format_markdown([task])
+    assert expected.split("(")[0] in format_tables(MARKDOWN, [task])
 
 
 @pytest.mark.parametrize(

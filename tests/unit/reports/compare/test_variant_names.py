@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.paper_tables import format_markdown
+from forecast.reports.compare.markup import MARKDOWN
+from forecast.reports.compare.paper_tables import format_tables
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from forecast.reports.compare.task import Task
 from forecast.reports.compare.variant_names import ATTENTION, find_differences, name_variants
@@ -62,7 +63,7 @@ def test_runs_older_than_a_setting_are_compared_with_newer_ones(tmp_path: Path) 
     assert names == ["probsparse, fused=–", "probsparse", "full"]
     assert list(task.settings["full"]) == ["attention", "fused"]
     assert set(task.differences) == {*names[1:], *(baseline.name for baseline in task.baselines)}
-    assert "| probsparse, fused=– | 1 |" in format_markdown([task])
+    assert "| probsparse, fused=– | 1 |" in format_tables(MARKDOWN, [task])
 
 
 def test_an_attention_named_like_a_baseline_is_a_variant(tmp_path: Path) -> None:
