@@ -49,9 +49,7 @@ def test_every_part_runs_and_is_on_the_page(tmp_path: Path) -> None:
     }  # fmt: skip
     assert 0 < results["overlap"][0]["overlap"]["shared, training"] <= 1
     assert results["step"][0]["groups"]["matrix products"] > 0
-    text = (tmp_path / "cpu.md").read_text()
-    assert "--quick" in text
-    assert text.count("\n## ") == 9
+    assert "--quick" in (tmp_path / "cpu.md").read_text()
 
 
 @pytest.mark.parametrize(
