@@ -102,6 +102,15 @@ class ForecastModel(nn.Module, ABC):
         """
         return None
 
+    def forecast_untrained(
+        self,
+        past: Float[Tensor, "batch seq_len n_features"],
+        past_time: Float[Tensor, "batch seq_len n_time_features"],
+        future_time: Float[Tensor, "batch pred_len n_time_features"],
+    ) -> Float[Tensor, "batch pred_len n_targets"] | None:
+        """Point forecasts after `warm_start` and before training; None: only `forward` computes them."""
+        return None
+
     def linear_weights(self) -> LinearWeights | None:
         """Weights of the linear model that forecasts before training; None where no linear model does."""
         return None

@@ -80,6 +80,16 @@ class ResidualModel(ForecastModel):
     def untrained_forecast(self) -> str | None:
         return None if self.linear is None else "linear model"
 
+    def forecast_untrained(
+        self,
+        past: Float[Tensor, "batch seq_len n_features"],
+        past_time: Float[Tensor, "batch seq_len n_time_features"],
+        future_time: Float[Tensor, "batch pred_len n_time_features"],
+    ) -> Float[Tensor, "batch pred_len n_targets"]:
+        """Forecasts of the linear model: the correction is zero before training, and is not computed."""
+        point, _ = self.forecast_linear(past, past_time, future_time)
+        return point[..., self.target_index]
+
     def linear_weights(self) -> LinearWeights | None:
         return None if self.linear is None else self.linear.weights
 

@@ -117,7 +117,10 @@ class Forecaster(L.LightningModule):
             self.validation_windows = torch.zeros(self.data.n_windows["val"])
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        prediction = self.data.clip_targets(self.point(self(batch)), batch.series)
+        inputs = batch.past, batch.past_time, batch.future_time
+        point = self.model.forecast_untrained(*inputs) if self.trainer.sanity_checking else None
+        point = self.point(self(batch)) if point is None else point
+        prediction = self.data.clip_targets(point, batch.series)
         self._sums[MODEL].update(prediction, batch.future, batch.series)
         if self._is_calibrating:
             index = batch.index.cpu()

@@ -86,6 +86,7 @@ def check_is_linear_model(model: ResidualModel, columns: list[int]) -> None:
     if model.n_quantiles > 1:
         found = arrange_quantiles(found, len(columns))[..., model.n_quantiles // 2]
     torch.testing.assert_close(found, by_hand[..., columns])
+    assert torch.equal(model.forecast_untrained(past, *times), found)  # without the correction
 
 
 @pytest.mark.parametrize("tokens", ["mixed", "independent", "joint"])
