@@ -9,7 +9,7 @@ from forecast.system.errors import CheckpointError
 from forecast.system.paths import CONF
 from forecast.system.targets import known_targets
 
-MODEL_TARGETS = known_targets("attention", "cross", "model", "data")
+MODEL_TARGETS = known_targets("attention", "encoder", "decoder", "cross", "model", "data")
 """Allowed targets of prediction: models, attention layers and data modules."""
 
 TRAINING_TARGETS = known_targets("optimizer", "schedule")

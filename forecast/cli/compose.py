@@ -14,13 +14,14 @@ from forecast.cli.traverse import flatten, is_resolvable
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import VERSION_BASE, apply_values, prefer_own_launchers
-from forecast.system.identity import without_hydra
+from forecast.system.identity import name_attention, without_hydra
 from forecast.system.keys import AS_TRAINED, ROWS
 from forecast.system.paths import CONF
 
 OmegaConf.register_new_resolver("processes_per_node", distributed.processes_per_node, replace=True)
 OmegaConf.register_new_resolver("nodes", distributed.nodes, replace=True)
 OmegaConf.register_new_resolver("key_help", key_help.describe_keys, replace=True)
+OmegaConf.register_new_resolver("attention_name", name_attention, replace=True)
 OmegaConf.register_new_resolver(
     "random_suffix", lambda *_: secrets.token_hex(3), use_cache=True, replace=True
 )

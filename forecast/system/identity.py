@@ -79,6 +79,20 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{key}", value
 
 
+def name_attention(attention: str, _parent_: Mapping[str, Any]) -> str:
+    """Return the name of an attention type, and of each slot of another type: `full-encoder-linear`.
+
+    Args:
+        attention: the type in conf/attention.
+        _parent_: the slots. `types` holds the type of each.
+    """
+    usual = {"encoder": attention, "decoder": attention, "cross": "full"}
+    others = [
+        f"-{slot}-{_parent_['types'][slot]}" for slot in usual if _parent_["types"][slot] != usual[slot]
+    ]
+    return attention + "".join(others)
+
+
 def without_hydra(config: DictConfig) -> DictConfig:
     """Copy a configuration without Hydra's part. Keys can be added to the copy."""
     copy = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])

@@ -310,12 +310,12 @@ def test_a_class_of_ones_own_is_named_in_a_file_or_in_the_environment(
     shutil.copytree(targets.CONF, tmp_path / "conf")
     for module in (compose, hydra_internals, overrides, targets):
         monkeypatch.setattr(module, "CONF", tmp_path / "conf")
-    text = (
-        (targets.CONF / "attention" / "linear.yaml").read_text().replace("LinearAttention", "MineAttention")
-    )
-    (targets.CONF / "attention" / "mine.yaml").write_text(text)
+    for group in ("attention", "encoder", "decoder"):
+        text = (targets.CONF / group / "linear.yaml").read_text()
+        text = text.replace("LinearAttention", "MineAttention").replace(": linear", ": mine")
+        (targets.CONF / group / "mine.yaml").write_text(text)
     looked_at(["attention=mine"])
-    assert "forecast.attention.MineAttention" in targets.known_targets("attention")
+    assert "forecast.attention.MineAttention" in targets.known_targets("encoder")
 
 
 @pytest.mark.parametrize("flag", allowed_targets.FLAGS)

@@ -110,20 +110,22 @@ def can_serve_role(config: DictConfig, attention: str) -> bool:
 
 
 def get_attention_factory(config: DictConfig, attention: str, role: str | None = None) -> Any:
-    """Return the attention class with the options of conf/attention/<attention>.yaml for the encoder, or of conf/cross.
+    """Return the attention class with the options of conf/encoder/<attention>.yaml, or of conf/cross for this role.
 
     `role` replaces the role of the file.
     """
-    if role == "cross":
-        slot = OmegaConf.load(CONF / "cross" / f"{attention}.yaml")
-    else:
-        slot = OmegaConf.load(CONF / "attention" / f"{attention}.yaml").encoder
-    slot._partial_, slot.role = True, role or slot.role
+    slot = load_slot("cross" if role == "cross" else "encoder", attention)
+    slot.role = role or slot.role
     return instantiate(OmegaConf.create({**attention_options(config), "slot": slot}).slot)
 
 
+def load_slot(slot: str, attention: str) -> DictConfig:
+    """Return the class and the options of an attention type in a slot: encoder, decoder or cross."""
+    return OmegaConf.load(CONF / slot / f"{attention}.yaml")[slot]
+
+
 def attention_options(config: DictConfig) -> dict[str, Any]:
-    """Return the top-level keys that the files in conf/attention refer to."""
+    """Return the top-level keys that the attention slots refer to."""
     return {key: config[key] for key in ("factor", "sampling", "num_landmarks", "feature_map")}
 
 
@@ -175,7 +177,8 @@ def make_step(config: DictConfig, case: Case, device: str) -> Work:
     seq_len, label_len, pred_len = (int(part) for part in case.length.split("/"))
     settings, n_time = config.benchmark, 4
     sizes = {"seq_len": seq_len, "label_len": label_len, "pred_len": pred_len}
-    attention = OmegaConf.load(CONF / "attention" / f"{case.attention}.yaml")
+    types = {"encoder": case.attention, "decoder": case.attention, "cross": "full"}
+    attention = {slot: load_slot(slot, attention) for slot, attention in types.items()}
     model_settings = {**config.model, **sizes, "attention": attention}
     tree = OmegaConf.create({**attention_options(config), "model": model_settings})
     columns = settings.n_features
