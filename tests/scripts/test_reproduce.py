@@ -359,16 +359,9 @@ def test_a_stopped_cell_goes_on_where_the_code_is_the_same(
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_the_script_lists_cells() -> None:
-    script = [
-        sys.executable,
-        str(ROOT / "scripts" / "reproduce"),
-        "load",
-        "--list",
-        "--only",
-        "sample/24/full",
-    ]
-    done = subprocess.run(script, capture_output=True, text=True, timeout=60)
-    names = [line.split()[1] for line in done.stdout.splitlines()]
-    assert names == [f"sample/24/full/s{seed}" for seed in (1, 2, 3)]
-    assert (done.returncode, done.stderr) == (0, "")
+def test_cells_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept(tmp_path / "results", "load", {"sample/24/full/s2": row()})
+    assert command.main(["load", "--list", "--only", "sample/24/full"], tmp_path) == 0
+    states = {"s1": "missing ", "s2": "finished", "s3": "missing "}
+    listed = [f"{state}  sample/24/full/{seed}" for seed, state in states.items()]
+    assert capsys.readouterr().out.splitlines() == listed
