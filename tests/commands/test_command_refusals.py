@@ -9,10 +9,12 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pytest
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
 
 from tests.support.commands import TINY
 from tests.support.csv_files import write_csv
@@ -70,6 +72,9 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("runs score=crps", "score=crps must be mse or mae"),
         Case("runs reference=nystrom", "reference=nystrom: sample, 24 steps ahead, features=M has no variant or baseline of this name, but full, linear, linear baseline, seasonal naive, naive"),
     ],
+    ("evaluate", "table"): [
+        Case("checkpoint={run} split=tst", "split=tst is not one of train, val, test"),
+    ],
     ("explain", "table"): [
         Case("checkpoint={run} split=tset", "split=tset: the data have no such split; choose one of train, val, test"),
         Case("checkpoint={run} slot=encodr", "slot=encodr: choose all, encoder, decoder, cross"),
@@ -114,6 +119,7 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}} data=csv data.path=half_hours.csv", "checkpoints/last.ckpt: different step between rows: h in the checkpoint, 30min in this run; use data of the same form"),
         Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}} data=csv data.path={{load}} data.holidays=DE", "checkpoints/last.ckpt: the checkpoint was trained with data.holidays=None, this run has data.holidays=DE; make them equal"),
         Case(f"{HOURLY} model=residual_informer trainer.precision=bf16-true", "trainer.precision=bf16-true: data and the linear model are float32; use bf16-mixed"),
+        Case(f"{HOURLY} model._target_=tests.support.own_model.NotAModel", "model._target_=tests.support.own_model.NotAModel: it is not a subclass of forecast.models.ForecastModel; derive your model from it"),
         Case(f"{HOURLY} +trainer.limit_val_batches=2", "trainer.limit_val_batches: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
         Case(f"{HOURLY} +trainer.limit_test_batches=2", "trainer.limit_test_batches: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
         Case(f"{HOURLY} +trainer.val_check_interval=2", "trainer.val_check_interval: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
@@ -122,6 +128,14 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case(f"{HOURLY} search=informer", "search=informer needs a multirun: python -m forecast.train -m search=informer ..."),
         Case(f"-m {HOURLY} trainer=ddp_cpu seed=1,2", "trainer.devices=2 cannot be used in a multirun (-m): each process would start the sweep again; start one command for each configuration instead, or sweep with one device per job"),
         Case(f"-m {HOURLY} trainer.devices=2 seed=1,2", "trainer.devices=2 cannot be used in a multirun (-m): each process would start the sweep again; start one command for each configuration instead, or sweep with one device per job"),
+    ],
+    ("train", "bare"): [
+        Case(f"{HOURLY} logger=tensorboard", "logger=tensorboard: a package is not installed: pip install -c constraints.txt -e '.[tensorboard]'"),
+        Case(f"{HOURLY} logger=[wandb,csv] logger.mode=online", "W&B cannot be reached (No API key configured. Use `wandb login` to log in.); set up an account with `wandb login`, or use logger.mode=offline, which needs neither account nor network"),
+        Case(f"-m {HOURLY} search=informer seed=1,2", "hydra/sweeper=optuna: a package is not installed: pip install -c constraints.txt -e '.[optuna]'"),
+        Case(f"-m {HOURLY} hydra/launcher=ray seed=1,2", "hydra/launcher=ray: a package is not installed: pip install -c constraints.txt -e '.[ray]'"),
+        Case(f"-m {HOURLY} hydra/launcher=submitit_local seed=1,2", "hydra/launcher=submitit_local: a package is not installed: pip install -c constraints.txt -e '.[submitit]'"),
+        Case(f"-m {HOURLY} hydra/launcher=submitit_slurm seed=1,2", "hydra/launcher=submitit_slurm: a package is not installed: pip install -c constraints.txt -e '.[submitit]'"),
     ],
 }  # fmt: skip
 
@@ -145,6 +159,25 @@ def table(tmp_path: Path, run: Path) -> Iterator[dict[str, object]]:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         yield {"run": run, "load": run.parents[1] / "load.csv", "port": taken.getsockname()[1]}
+
+
+@pytest.fixture
+def bare(
+    table: dict[str, object], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, object]:
+    """An environment without the packages of the extras, and without an account of W&B."""
+    for package in ("TENSORBOARD", "TENSORBOARDX"):
+        monkeypatch.setattr(f"lightning.fabric.loggers.tensorboard._{package}_AVAILABLE", False)
+    for package in ("submitit", "ray"):
+        monkeypatch.setitem(sys.modules, package, None)
+    Plugins.instance()  # enters the sweepers in the store
+    stored: Any = ConfigStore.instance().repo["hydra"]
+    monkeypatch.delitem(stored["sweeper"], "optuna.yaml")
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("NETRC", str(home / "none"))
+    return table
 
 
 @pytest.fixture

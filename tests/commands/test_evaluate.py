@@ -78,19 +78,11 @@ def test_all_rows_of_another_file_are_scored(run: Path, tmp_path: Path, monkeypa
     assert found["test"]["mse"] == pytest.approx(np.square(errors).mean(), rel=1e-4)
 
 
-def test_a_model_refitted_on_all_rows_is_not_scored(
-    quantile_run: Path, tmp_path: Path, monkeypatch, capsys
-) -> None:
+def test_a_model_refitted_on_all_rows_is_not_scored(quantile_run: Path, tmp_path: Path, monkeypatch) -> None:
     refit = quantile_run / "checkpoints" / "refit.ckpt"
     assert answer(monkeypatch, "evaluate", tmp_path, f"checkpoint={refit}") == 2
-    assert "no rows are left to score it on" in capsys.readouterr().err
     with pytest.raises(CheckpointError):
         load(quantile_run).evaluate()
-
-
-def test_a_split_that_is_not_there(run: Path, monkeypatch, capsys) -> None:
-    assert answer(monkeypatch, "evaluate", run.parents[1], f"checkpoint={run}", "split=tst") == 2
-    assert "not one of train, val, test" in capsys.readouterr().err
 
 
 def test_refit_full_trains_on_every_row_and_says_which_model_is_which(quantile_run: Path) -> None:

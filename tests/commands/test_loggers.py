@@ -168,31 +168,6 @@ def test_one_logger_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log
     assert not (folder / "wandb").exists()
 
 
-def test_tensorboard_without_its_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for package in ("TENSORBOARD", "TENSORBOARDX"):
-        monkeypatch.setattr(f"lightning.fabric.loggers.tensorboard._{package}_AVAILABLE", False)
-    assert train_here(monkeypatch, workplace(tmp_path), "logger=tensorboard") == 2
-    message = (
-        "logger=tensorboard: a package is not installed: pip install -c constraints.txt -e '.[tensorboard]'"
-    )
-    assert capsys.readouterr().err == f"error: {message}\n"
-
-
-def test_online_without_an_account(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
-    assert train_here(monkeypatch, workplace(tmp_path), "logger=[wandb,csv]", "logger.mode=online") == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert error.startswith("error: W&B cannot be reached (")
-    assert "logger.mode=offline" in error
-
-
 def test_an_interrupted_run_closes_wandb(tmp_path: Path) -> None:
     process = start(
         workplace(tmp_path), "trainer.max_epochs=100000", "callbacks.early_stopping.patience=100000",

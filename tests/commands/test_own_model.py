@@ -58,13 +58,6 @@ def test_where_training_harms_a_warm_start_the_untrained_model_is_kept(tmp_path:
     command(tmp_path, "predict", f"checkpoint={run}", "output=forecast.csv")
 
 
-def test_a_class_that_is_no_forecast_model_is_refused(tmp_path: Path) -> None:
-    asked = (*ASKED, f"model._target_={MODULE}.NotAModel")
-    done = train(workplace(tmp_path), *asked)
-    assert done.returncode == 2
-    assert "NotAModel: it is not a subclass of forecast.models.ForecastModel" in done.stderr
-
-
 def test_explain_measures_the_inputs_of_a_model_without_attention_layers(tmp_path: Path) -> None:
     done = train(workplace(tmp_path), *ASKED, f"model._target_={MODULE}.OneLayer")
     assert done.returncode == 0, done.stderr

