@@ -4,7 +4,6 @@ import csv
 import html
 import json
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,8 +17,7 @@ from matplotlib.figure import Figure
 
 from forecast.attention import FastformerAttention, NystromAttention
 from forecast.attention.depthwise_convolution import depthwise_convolution
-from forecast.cli.main import main_without_run_folder
-from forecast.commands.explain import adds_nothing, describe_layers, explain
+from forecast.commands.explain import adds_nothing, describe_layers
 from forecast.inference.model import load
 from forecast.tools.explain import layer as layers
 from forecast.tools.explain.implied import fastformer_poolings, implied_map
@@ -90,15 +88,8 @@ def explained(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Run the command in this process, where the data lie, and give its exit status. Inputs are left out by default."""
 
     def go(*arguments: str) -> int | str | None:
-        monkeypatch.chdir(place)
         inputs = [] if any("importance_windows" in one for one in arguments) else ["importance_windows=0"]
-        monkeypatch.setattr(sys, "argv", ["explain", f"output={tmp_path}/why", *inputs, *arguments])
-        monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
-        try:
-            main_without_run_folder("explain", explain)
-        except SystemExit as exit:
-            return exit.code
-        return 0
+        return answer(monkeypatch, "explain", place, f"output={tmp_path}/why", *inputs, *arguments)
 
     return go
 

@@ -16,8 +16,6 @@ import pytest
 import torch
 
 from forecast import api
-from forecast.cli.main import main_without_run_folder
-from forecast.commands.export import export
 from forecast.data.time_features import time_features
 from forecast.inference.model import TrainedModel, load
 from forecast.tools.export import onnx_file, torch_file
@@ -43,17 +41,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory):
         return made[overrides]
 
     return run
-
-
-def export_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "argv", ["export", *overrides])
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
-    try:
-        main_without_run_folder("export", export)
-    except SystemExit as exit:
-        return exit.code
-    return 0
 
 
 def users_inputs(trained: TrainedModel, table: pd.DataFrame, starts: list[int]) -> dict[str, np.ndarray]:
@@ -112,7 +99,7 @@ def exported(runs, tmp_path_factory: pytest.TempPathFactory) -> Exported:
     path = tmp_path_factory.mktemp("exported") / "a model.onnx"
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as said:
         patch.setenv("COLUMNS", "100")
-        assert export_here(patch, folder, f"checkpoint={run}", f"output={path}") == 0
+        assert answer(patch, "export", folder, f"checkpoint={run}", f"output={path}") == 0
     return Exported(folder, run, path, said.getvalue())
 
 
@@ -171,7 +158,7 @@ def test_the_printed_program_forecasts_without_this_package(
         monkeypatch.setenv("COLUMNS", "100")
         capsys.readouterr()
         asked = (f"checkpoint={run}", f"format={format}", f"output={tmp_path / 'm.pt2'}", "check_windows=9")
-        assert export_here(monkeypatch, folder, *asked) == 0
+        assert answer(monkeypatch, "export", folder, *asked) == 0
         said = capsys.readouterr().out
         assert "9 test windows" in said
     monkeypatch.chdir(folder)
@@ -216,7 +203,7 @@ def test_the_printed_program_reads_a_file_as_predict_does(
     assert answer(monkeypatch, "predict", tmp_path, checkpoint, "levels=[]") == 0
     monkeypatch.setenv("COLUMNS", "100")
     capsys.readouterr()
-    assert export_here(monkeypatch, tmp_path, checkpoint, "check_windows=3") == 0
+    assert answer(monkeypatch, "export", tmp_path, checkpoint, "check_windows=3") == 0
     found = run_program(capsys.readouterr().out, tmp_path / "load.csv", tmp_path)
     expected = pd.read_csv(tmp_path / "forecast.csv", index_col=0)
     np.testing.assert_allclose(found[0], expected, rtol=1e-5)
@@ -246,7 +233,7 @@ def test_quantiles_that_were_trained_are_exported_in_order(runs, tmp_path: Path,
     )
     folder, run = runs(*quantile)
     path = tmp_path / "m.onnx"
-    assert export_here(monkeypatch, folder, f"checkpoint={run}", f"output={path}") == 0
+    assert answer(monkeypatch, "export", folder, f"checkpoint={run}", f"output={path}") == 0
     trained = load(run)
     assert trained.quantiles is not None
     inputs = users_inputs(trained, read(folder), [3, 200])
@@ -268,7 +255,7 @@ def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, c
 
     monkeypatch.setattr(torch_file, "load_program", load_other)
     asked = (f"checkpoint={run}", "format=torch_export", f"output={tmp_path / 'm.pt2'}", "check_windows=3")
-    assert export_here(monkeypatch, folder, *asked) == 2
+    assert answer(monkeypatch, "export", folder, *asked) == 2
     assert capsys.readouterr().err.count("error: ") == 1
     assert not list(tmp_path.iterdir())
 
@@ -279,10 +266,10 @@ def test_without_its_data_the_file_cannot_be_compared(runs, tmp_path: Path, monk
     moved = (folder / "load.csv").rename(folder / "moved.csv")
     capsys.readouterr()  # what the training said
     try:
-        assert export_here(monkeypatch, folder, *asked) == 2
+        assert answer(monkeypatch, "export", folder, *asked) == 2
         assert capsys.readouterr().err.count("error: ") == 1
         assert not list(tmp_path.iterdir())
-        assert export_here(monkeypatch, folder, *asked, "data.path=moved.csv") == 0
+        assert answer(monkeypatch, "export", folder, *asked, "data.path=moved.csv") == 0
     finally:
         moved.rename(folder / "load.csv")
 
@@ -290,7 +277,7 @@ def test_without_its_data_the_file_cannot_be_compared(runs, tmp_path: Path, monk
 def test_nothing_is_written_without_the_packages(runs, tmp_path: Path, monkeypatch) -> None:
     folder, run = runs("attention=probsparse")
     monkeypatch.setattr("forecast.tools.export.onnx_file.find_spec", lambda name: None)
-    assert export_here(monkeypatch, folder, f"checkpoint={run}", f"output={tmp_path / 'm.onnx'}") == 2
+    assert answer(monkeypatch, "export", folder, f"checkpoint={run}", f"output={tmp_path / 'm.onnx'}") == 2
     assert not list(tmp_path.iterdir())
 
 
@@ -301,7 +288,7 @@ def test_units_in_brackets_are_shown(tmp_path: Path, monkeypatch, capsys) -> Non
     table.to_csv(folder / "load.csv", index=False)
     assert train_here(monkeypatch, folder, *EPOCH) == 0
     given = (f"checkpoint={only(folder, 'runs/*')}", "format=torch_export", "output=rate.pt2")
-    assert export_here(monkeypatch, folder, *given) == 0
+    assert answer(monkeypatch, "export", folder, *given) == 0
     said = capsys.readouterr().out
     assert "rate [/h]" in said or "flow [m3]" in said
 
@@ -325,7 +312,9 @@ def test_many_series_with_covariates(
     folder, run = series_run
     path = tmp_path / f"m{suffix}"
     capsys.readouterr()
-    assert export_here(monkeypatch, folder, f"checkpoint={run}", f"format={format}", f"output={path}") == 0
+    assert (
+        answer(monkeypatch, "export", folder, f"checkpoint={run}", f"format={format}", f"output={path}") == 0
+    )
     said = capsys.readouterr().out
     about = json.loads(metadata_path(path).read_text())
     assert about["inputs"] == {
@@ -357,7 +346,7 @@ def test_the_scale_of_a_series_is_an_input(series_run, tmp_path: Path, monkeypat
     folder, run = series_run
     path = tmp_path / "m.onnx"
     asked = (f"checkpoint={run}", f"output={path}", "check_windows=3")
-    assert export_here(monkeypatch, folder, *asked) == 0
+    assert answer(monkeypatch, "export", folder, *asked) == 0
     random = np.random.default_rng(0)
     about = json.loads(metadata_path(path).read_text())
     inputs = {name: random.normal(size=(2, *shape[1:])) for name, shape in about["inputs"].items()}
@@ -375,7 +364,7 @@ def test_the_file_of_a_table_serves_many_series(runs, tmp_path: Path, monkeypatc
     table = read(folder).rename_axis("ds").reset_index()
     pd.concat([table.assign(unique_id=name) for name in "ab"]).to_csv(folder / "two.csv", index=False)
     asked = (f"checkpoint={run}", f"output={tmp_path}/m.onnx", "data=long", "data.path=two.csv")
-    assert export_here(monkeypatch, folder, *asked, "data.columns=[load,temperature]") == 0
+    assert answer(monkeypatch, "export", folder, *asked, "data.columns=[load,temperature]") == 0
     checked = json.loads(metadata_path(tmp_path / "m.onnx").read_text())["checked"]
     assert checked["series"] == 2
     assert checked["scaled"]["largest_difference"] < 1e-5
@@ -389,7 +378,7 @@ def test_a_store(format: str, file: str, tmp_path: Path, monkeypatch) -> None:
     assert train_here(monkeypatch, folder, *EPOCH, *given) == 0
     run = only(folder, "runs/*")
     asked = (f"checkpoint={run}", f"format={format}", f"output={file}", "check_windows=9")
-    assert export_here(monkeypatch, folder, *asked) == 0
+    assert answer(monkeypatch, "export", folder, *asked) == 0
     about = json.loads(metadata_path(folder / file).read_text())
     assert (about["feature_columns"], about["checked"]["windows"]) == (["temperature"], 9)
     trained = load(run)
