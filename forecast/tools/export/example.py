@@ -17,7 +17,7 @@ RUNTIMES = {
     ".pt2": (
         "import torch",
         "model = torch.export.load({path!r}).module()\n"
-        "tensors = {{name: torch.from_numpy(value) for name, value in inputs.items()}}\n"
+        "tensors = {{name: torch.tensor(value) for name, value in inputs.items()}}\n"
         'window = [tensors.pop(name) for name in ("past", "past_time", "future_time")]\n'
         "with torch.no_grad():\n"
         '    forecast = model(*window, **tensors)["forecast"].numpy()',
