@@ -6,6 +6,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from forecast.evaluation.names import SCALED_SCORES
 from forecast.reports.compare.answer import is_baseline_better
 from forecast.reports.compare.csv_table import format_csv
 from forecast.reports.compare.factors import find_factor
@@ -41,8 +42,8 @@ def compare(config: DictConfig) -> None:
     output = Path(config.output)
     if output.suffix != ".html":
         raise ConfigError(f"output={output}: the page is an HTML file; give a name that ends in .html")
-    if config.score not in ("mse", "mae"):
-        raise ConfigError(f"score={config.score} must be mse or mae")
+    if config.score not in SCALED_SCORES:
+        raise ConfigError(f"score={config.score} must be one of {', '.join(SCALED_SCORES)}")
     paths = [output, *(output.with_suffix(suffix) for suffix in TABLE_SUFFIXES)]
     check_output_files(*paths, overwrite=config.overwrite)
 
@@ -53,6 +54,7 @@ def compare(config: DictConfig) -> None:
     if not runs:
         reasons = "; ".join(f"{run.folder.name}: {run.reason}" for run in excluded[:3]) or "no folders"
         raise ConfigError(f"no finished run in {', '.join(places)} ({reasons})")
+    check_score(runs, config.score)
     reference = None if config.reference == BEST else str(config.reference)
     tasks = group_into_tasks(runs, config.score, reference)
     factor = find_factor(tasks, str(config.by), required=config.by != ATTENTION) if config.by else None
@@ -68,6 +70,17 @@ def compare(config: DictConfig) -> None:
             files.enter_context(atomic_file(path)).write_text(content, encoding="utf-8")
     print_tables(tasks, excluded, factor)
     print(f"saved {output}; tables in {', '.join(path.name for path in paths[1:])}")
+
+
+def check_score(runs: Sequence[FinishedRun], score: str) -> None:
+    """Raise ConfigError if a run does not have this score of every test window."""
+    column = f"model_{score}"
+    for run in runs:
+        if column not in run.windows or bool(run.windows[column].isna().to_numpy().any()):
+            raise ConfigError(
+                f"score={score}: {run.folder.name} has no {score.upper()} of its test windows: give score=mse, or "
+                "train it again with more validation windows"
+            )
 
 
 def read_places(places: Sequence[str]) -> tuple[list[FinishedRun], list[ExcludedRun]]:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from forecast.data import Batch, Windows
 from forecast.data.scaler import Scaler
-from forecast.evaluation.quantiles import Level, bounds, probabilities
+from forecast.evaluation.quantiles import DECILES, Level, bounds, probabilities
 
 PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)
 """Probabilities of every calibration, which give the levels 10, 20, ... 90, 95, 98 and 99."""
@@ -70,6 +70,10 @@ class Calibration:
     ) -> Float[Tensor, "batch steps n_targets quantiles"]:
         """Add the offsets to scaled point forecasts, which gives their quantiles."""
         return forecast[..., None] + self.offsets.to(forecast).permute(1, 2, 0)
+
+    def deciles(self) -> "Calibration":
+        """The calibration of the deciles alone."""
+        return Calibration(DECILES, self.offsets[[self.quantiles.index(p) for p in DECILES]], self.windows)
 
     def first(self, steps: int) -> "Calibration":
         """The calibration of the first steps of the horizon."""

@@ -42,12 +42,17 @@ class ErrorSums(RunningSums):
         prediction: Float[Tensor, "batch pred_len n_targets"],
         target: Float[Tensor, "batch pred_len n_targets"],
         series: Int64[Tensor, " batch"],
+        crps: Float[Tensor, "batch pred_len n_targets"] | None = None,
     ) -> None:
-        """Add a batch of scaled forecasts and truths, NaN where missing; `series[i]` is the series of window i."""
+        """Add a batch of scaled forecasts and truths, NaN where missing; `series[i]` is the series of window i.
+
+        `crps` is the CRPS of each forecast; None: there are no quantiles.
+        """
         prediction, target, series = (part.to(self.device) for part in (prediction, target, series))
+        crps = None if crps is None else crps.to(self.device)
         self.scaler, sums = self.scaler.to(self.device), self.sums
         measured = ~target.isnan()
-        found = torch.stack(cell_errors(prediction, target, self.scaler, series))
+        found = torch.stack(cell_errors(prediction, target, self.scaler, series, crps))
         found = torch.where(measured, found, 0.0)
         sums["by_step"] += found.sum(1)
         sums["step_counts"] += measured.sum(0)

@@ -1,10 +1,11 @@
 """Forecast errors of windows, and the scores computed from their sums.
 
-Scaled errors (`mse`, `mae`), which papers report, are means over all true values; where targets have a transform, they
-are errors of transformed values. The other scores are in the units of the data. They are computed separately for each
-series and variable and then averaged, so that variables of large numbers do not dominate. Missing true values (NaN),
-and series without true values, do not count.
+Scaled errors (`mse`, `mae`, `crps`), which papers report, are means over all true values; where targets have a
+transform, they are errors of transformed values. The other scores are in the units of the data. They are computed
+separately for each series and variable and then averaged, so that variables of large numbers do not dominate. Missing
+true values (NaN), and series without true values, do not count.
 
+    crps      continuous ranked probability score, see `quantiles.crps`; NaN without quantiles
     rmse_raw  root of the mean squared error           mae_raw  mean absolute error
     smape     mean of 200·|ŷ − y| / (|ŷ| + |y|), 0 where both are 0
     wape      Σ|ŷ − y| / Σ|y|                           mase     mae_raw / seasonal-naive MAE of the training rows
@@ -21,8 +22,9 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data.scaler import Scaler
+from forecast.evaluation.names import SCALED_SCORES
 
-SCORES = ("mse", "mae", "rmse_raw", "mae_raw", "smape", "wape", "mase")
+SCORES = (*SCALED_SCORES, "rmse_raw", "mae_raw", "smape", "wape", "mase")
 
 ZERO = 1e-4, 1e-6
 """Precision lost by scaling values in float32 and back, relative to the scale and to the center."""
@@ -32,14 +34,19 @@ RATIO_SCORES = ("wape", "mase")
 
 
 class CellErrors(NamedTuple):
-    """Errors of values: scaled, then in data units; symmetric percentage errors, and absolute true values."""
+    """Errors of values: three scaled, then in data units; symmetric percentage errors, and absolute true values."""
 
     squared: Tensor
     absolute: Tensor
+    crps: Tensor
     squared_raw: Tensor
     absolute_raw: Tensor
     symmetric: Tensor
     magnitude: Tensor
+
+    def scaled(self) -> dict[str, Tensor]:
+        """The errors of `SCALED_SCORES`, by name."""
+        return {"mse": self.squared, "mae": self.absolute, "crps": self.crps}
 
 
 N_SUMS = len(CellErrors._fields)
@@ -58,11 +65,11 @@ class Errors:
     naive_mae: Float64[Tensor, "series n_targets"]
 
     def scores(self) -> dict[str, float]:
-        """Each score in `SCORES`: `mse` and `mae` over all true values, the others averaged over the variables."""
+        """Each score in `SCORES`: scaled ones over all true values, the others averaged over the variables."""
         counts = self.step_counts.sum(0)
         scores = {name: average(name, score, counts).item() for name, score in self.by_variable().items()}
         pooled = CellErrors(*(self.step_sums.sum((1, 2)) / counts.sum()))
-        return scores | {"mse": pooled.squared.item(), "mae": pooled.absolute.item()}
+        return scores | {name: score.item() for name, score in pooled.scaled().items()}
 
     @property
     def observed_fraction(self) -> float:
@@ -74,7 +81,7 @@ class Errors:
         pooled = CellErrors(*(self.step_sums.sum(1) / self.step_counts.sum(0)))
         each = self.by_series()
         means = {name: average(name, each[name].T, self.series_counts.T) for name in SCORES}
-        return {**means, "mse": pooled.squared, "mae": pooled.absolute}
+        return means | pooled.scaled()
 
     def by_series(self) -> dict[str, Float[Tensor, "series n_targets"]]:
         """Each score of each series and variable; NaN for one without true values."""
@@ -89,13 +96,12 @@ class Errors:
         scores = {"smape": CellErrors(*means).symmetric} if len(self.naive_mae) > 1 else self._scores(means)
         found = {name: average(name, score, self.step_counts) for name, score in scores.items()}
         pooled = CellErrors(*(self.step_sums.sum(2) / self.step_counts.sum(1)))
-        return found | {"mse": pooled.squared, "mae": pooled.absolute}
+        return found | pooled.scaled()
 
     def _scores(self, means: Float[Tensor, "sums rows n_targets"]) -> dict[str, Tensor]:
         each = CellErrors(*means)
         return {
-            "mse": each.squared,
-            "mae": each.absolute,
+            **each.scaled(),
             "rmse_raw": each.squared_raw.sqrt(),
             "mae_raw": each.absolute_raw,
             "smape": each.symmetric,
@@ -109,15 +115,17 @@ def cell_errors(
     target: Float[Tensor, "batch pred_len n_targets"],
     scaler: Scaler,
     series: Int64[Tensor, " batch"],
+    crps: Float[Tensor, "batch pred_len n_targets"] | None = None,
 ) -> CellErrors:
-    """Errors of every value, in float64; each has the shape of `target`."""
+    """Errors of every value, in float64; each has the shape of `target`. `crps` is NaN if it is not given."""
     scaled = prediction.double() - target.double()
     y, y_hat = scaler.inverse(target, series), scaler.inverse(prediction, series)
     error = (y_hat - y).abs()
     least = scaler.resolution(series, *ZERO)
     y, y_hat = (torch.where(part.abs() < least, 0.0, part.abs()) for part in (y, y_hat))
     symmetric = torch.where(y + y_hat == 0, 0.0, 200 * error / (y + y_hat))
-    return CellErrors(scaled.square(), scaled.abs(), error.square(), error, symmetric, y)
+    crps = torch.full_like(scaled, torch.nan) if crps is None else crps.double()
+    return CellErrors(scaled.square(), scaled.abs(), crps, error.square(), error, symmetric, y)
 
 
 def average(
@@ -139,14 +147,18 @@ def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
 
 
 def window_errors(
-    prediction: Float[Tensor, "batch pred_len n_targets"], target: Float[Tensor, "batch pred_len n_targets"]
-) -> Float[Tensor, "batch 2"]:
-    """Scaled squared and absolute errors of each window, in float64 on the CPU, averaged over all its values.
+    prediction: Float[Tensor, "batch pred_len n_targets"],
+    target: Float[Tensor, "batch pred_len n_targets"],
+    crps: Float[Tensor, "batch pred_len n_targets"] | None = None,
+) -> Float[Tensor, "batch scores"]:
+    """Scaled squared and absolute errors of each window, and the CRPS if it is given, averaged over all its values.
 
-    A missing true value counts as an error of 0. Divided by the share of the values of all windows that are known
-    (`Errors.observed_fraction`), and not by the share of each window, the errors of the windows have the mean `mse` or
-    `mae`: a window with few true values counts less.
+    In float64 on the CPU. A missing true value counts as an error of 0. Divided by the share of the values of all
+    windows that are known (`Errors.observed_fraction`), and not by the share of each window, the errors of the windows
+    have the mean of `SCALED_SCORES`: a window with few true values counts less.
     """
-    error = (prediction.float() - target).flatten(1).cpu().double()
-    error = torch.where(target.flatten(1).cpu().isnan(), 0.0, error)
-    return torch.stack([error.square().mean(1), error.abs().mean(1)], dim=1)
+    error = prediction.float() - target
+    errors = [error.square(), error.abs(), *([] if crps is None else [crps])]
+    missing = target.isnan()
+    of_windows = [torch.where(missing, 0.0, each).flatten(1).cpu().double().mean(1) for each in errors]
+    return torch.stack(of_windows, dim=1)

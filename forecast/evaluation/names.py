@@ -1,4 +1,4 @@
-"""Names and labels of the forecasters that a test measures. Imports no torch: pages of results use them too."""
+"""Names of the forecasters and scores of a test. Imports no torch: pages of results use them too."""
 
 from typing import NamedTuple
 
@@ -45,3 +45,7 @@ def labels(attention: str) -> dict[str, str]:
     With attention=linear it is "model (linear)": a "linear model" is what the linear baseline fits.
     """
     return {MODEL: f"model ({attention})", **LABELS}
+
+
+SCALED_SCORES = ("mse", "mae", "crps")
+"""Scores of scaled values, which are means over all true values and are also saved for each window."""

@@ -59,6 +59,15 @@ def pinball(
     return torch.maximum(tau * error, (tau - 1) * error)
 
 
+def crps(
+    quantiles: Float[Tensor, "*shape quantiles"], target: Float[Tensor, "*shape"], at: Sequence[float]
+) -> Float[Tensor, "*shape"]:
+    """Continuous ranked probability score, approximated from the deciles among the quantiles (see `crps_weights`)."""
+    deciles = [at.index(p) for p in DECILES]
+    losses = pinball(quantiles[..., deciles], target, DECILES)
+    return (losses * crps_weights(DECILES).to(losses)).sum(-1, dtype=torch.float64)
+
+
 def crps_weights(at: Sequence[float]) -> Float[Tensor, " quantiles"]:
     """Weights w of CRPS = 2∫ pinball dτ ≈ Σ w_τ · pinball_τ: twice the part of (0, 1) nearest to each probability."""
     edges = [0.0, *((low + high) / 2 for low, high in pairwise(at)), 1.0]

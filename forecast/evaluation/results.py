@@ -18,8 +18,9 @@ class Results:
 
     Attributes:
         errors: errors of the model (first) and of each baseline, by name.
-        windows: MSE and MAE of each window (n_windows, 2), of the model and of each baseline, by name; sums of errors
-            divided by the mean number of measured values of a window, see `errors.window_errors`.
+        windows: scores of each window (n_windows, scores), in the order of `SCALED_SCORES`, of the model and of each
+            baseline, by name; sums of errors divided by the mean number of measured values of a window, see
+            `errors.window_errors`.
         intervals: scores of the intervals by method, from `IntervalSums.compute`.
         baselines: the baselines that were measured.
     """

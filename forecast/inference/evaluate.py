@@ -7,6 +7,7 @@ import lightning as L
 
 from forecast.data import DataModule
 from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.names import MODEL
 from forecast.evaluation.results import Results
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import CheckpointError, ConfigError
@@ -43,6 +44,7 @@ def evaluate(
         config=model.config,
     )
     forecaster.calibration = model.calibration
+    forecaster.baseline_calibrations = {n: c for n, c in model.calibrations.items() if n != MODEL}
     data.tested_split = split
     trainer = make_test_trainer(model, progress=progress)
     served = LightningData(data)

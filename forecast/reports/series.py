@@ -6,7 +6,7 @@ import torch
 from forecast.data import DataModule
 from forecast.data.panel_labels import ID_COLUMN, id_columns
 from forecast.evaluation.errors import SCORES, average
-from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR
+from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR, SCALED_SCORES
 from forecast.evaluation.results import Results
 
 MAX_NAMED = 5
@@ -36,7 +36,7 @@ def tabulate_windows(data: DataModule, results: Results) -> pd.DataFrame:
     errors = {
         f"{name}_{score}": values[:, i].numpy()
         for name, values in results.windows.items()
-        for i, score in enumerate(("mse", "mae"))
+        for i, score in enumerate(SCALED_SCORES)
     }
     ids = id_columns(data.panel, windows.series(index).numpy())
     return pd.DataFrame({**ids, "forecast_start": data.panel.dates(windows.origins(index).numpy()), **errors})

@@ -7,7 +7,6 @@ from rich.console import Console
 from rich.table import Table
 
 from forecast.data import DataModule
-from forecast.evaluation.errors import SCORES
 from forecast.evaluation.names import LABELS, MODEL
 from forecast.evaluation.results import Results
 from forecast.system.formatting import format_column
@@ -16,6 +15,7 @@ HEADINGS = {
     "mse": "MSE\nscaled", "mae": "MAE\nscaled", "rmse_raw": "RMSE\nunits", "mae_raw": "MAE\nunits", "smape": "sMAPE",
     "wape": "WAPE", "mase": "MASE",
 }  # fmt: skip
+"""Headings of the scores in the table; the CRPS is in the line of the intervals."""
 
 
 def which_windows(data: DataModule, split: str) -> str:
@@ -40,9 +40,9 @@ def print_scores(title: str, attention: str, results: Results) -> None:
     """Print the table of scores, the skill, and the scores of the intervals."""
     table = Table(title=title)
     table.add_column("attention,\nor baseline")
-    for score in SCORES:
-        table.add_column(HEADINGS[score], justify="right")
-    columns = [format_column(scores[s] for scores in results.scores.values()) for s in SCORES]
+    for heading in HEADINGS.values():
+        table.add_column(heading, justify="right")
+    columns = [format_column(scores[s] for scores in results.scores.values()) for s in HEADINGS]
     for name, *row in zip(results.scores, *columns, strict=True):
         table.add_row(LABELS.get(name, attention), *row, style="bold" if name == MODEL else None)
     Console(markup=False).print(table)

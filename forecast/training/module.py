@@ -19,8 +19,8 @@ from forecast.evaluation.error_sums import ErrorSums, new_error_sums
 from forecast.evaluation.errors import Errors, window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.names import MODEL
-from forecast.evaluation.quantiles import QUANTILE, Level, parse_levels, trained_quantiles
+from forecast.evaluation.names import MODEL, SCALED_SCORES
+from forecast.evaluation.quantiles import DECILES, QUANTILE, Level, crps, parse_levels, trained_quantiles
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.norm import sum_over_processes
@@ -157,8 +157,11 @@ class Forecaster(L.LightningModule):
         names = (MODEL, *self._baselines)
         self._sums = {name: self._new_sums() for name in names}
         n_windows = data.n_windows[data.tested_split]
-        self._test_windows = {name: torch.zeros(n_windows, 2, dtype=torch.float64) for name in names}
+        shape = n_windows, len(SCALED_SCORES)
+        self._test_windows = {name: torch.zeros(shape, dtype=torch.float64) for name in names}
         assert self.calibration is not None, "trainer.validate calibrates, and comes before trainer.test"
+        calibrations = {MODEL: self.calibration, **self.baseline_calibrations}
+        self._deciles = {name: calibration.deciles() for name, calibration in calibrations.items()}
         trained = None if self.is_untrained else self.quantiles
         methods = {"conformal": self.calibration.quantiles, QUANTILE: trained}
         levels, scaler = calibrated_levels(self.calibration, self.levels), data.target_scaler
@@ -173,8 +176,9 @@ class Forecaster(L.LightningModule):
         point = self.point(forecast := clip(self(batch), batch.series))
         predictions = self._forecast_baselines(self.data.tested_split, batch)
         for name, prediction in {MODEL: point, **predictions}.items():
-            self._sums[name].update(prediction, batch.future, batch.series)
-            self._test_windows[name][batch.index.cpu()] = window_errors(prediction, batch.future)
+            of_values = self._crps(name, prediction, forecast, batch)
+            self._sums[name].update(prediction, batch.future, batch.series, of_values)
+            self._test_windows[name][batch.index.cpu()] = window_errors(prediction, batch.future, of_values)
         assert self.calibration is not None
         at_once = max(1, MAX_SCORED // (point.shape[1:].numel() * len(self.calibration.quantiles)))
         parts = (tensor.split(at_once) for tensor in (point, forecast, batch.future, batch.series))
@@ -183,6 +187,20 @@ class Forecaster(L.LightningModule):
             self._interval_sums["conformal"].update(around, future, series)
             if QUANTILE in self._interval_sums:
                 self._interval_sums[QUANTILE].update(quantiles, future, series)
+
+    def _crps(self, name: str, point: Tensor, forecast: Tensor, batch: Batch) -> Tensor:
+        """Compute the CRPS of each value (batch, pred_len, n_targets), from trained or from calibrated deciles."""
+        target = batch.future.float()
+        if name == MODEL and QUANTILE in self._interval_sums:
+            assert self.quantiles is not None
+            return crps(forecast.float(), target, self.quantiles)
+        deciles, at_once = self._deciles[name], max(1, MAX_SCORED // (target[0].numel() * len(DECILES)))
+        parts = zip(*(tensor.split(at_once) for tensor in (point, target, batch.series)), strict=True)
+        found = [
+            crps(self.data.clip_targets(deciles.around(points.float()), series), true, DECILES)
+            for points, true, series in parts
+        ]
+        return torch.cat(found)
 
     def on_test_epoch_end(self) -> None:
         self._compute_errors()

@@ -15,7 +15,7 @@ from forecast.data import DataModule
 from forecast.data.even_spacing import spread
 from forecast.data.panel_labels import ID_COLUMN, describe_panel
 from forecast.evaluation.errors import SCORES
-from forecast.evaluation.names import BASELINES, MODEL, labels
+from forecast.evaluation.names import BASELINES, MODEL, SCALED_SCORES, labels
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
@@ -99,7 +99,7 @@ def print_setup(config: DictConfig, data: DataModule, model: ForecastModel, trai
 def save_tables(run: RunReport) -> None:
     """Write the tables: errors by step, variable, window and series (if there are ids), and the example forecasts."""
     folder, data, results = run.folder, run.data, run.results
-    steps = {f"{n}_{s}": e.by_step()[s].numpy() for n, e in results.errors.items() for s in ("mse", "mae")}
+    steps = {f"{n}_{s}": e.by_step()[s].numpy() for n, e in results.errors.items() for s in SCALED_SCORES}
     variables = {f"{n}_{s}": e.by_variable()[s].numpy() for n, e in results.errors.items() for s in SCORES}
     with atomic_file(folder / "errors_by_step.csv") as temporary:
         pd.DataFrame({"step": np.arange(1, data.pred_len + 1), **steps}).to_csv(temporary, index=False)

@@ -52,6 +52,18 @@ def test_the_page_and_the_tables_are_written_and_named(pair: Path, tmp_path: Pat
     assert str(tmp_path) not in page
 
 
+def test_crps_ranks_where_it_is_the_score(pair: Path, tmp_path: Path) -> None:
+    result = compare(tmp_path, "runs", "score=crps")
+    assert result.returncode == 0, result.stderr
+    markdown = (tmp_path / "comparison.md").read_text()
+    assert "| CRPS |" in markdown
+    assert "lowest CRPS" in markdown
+    windows = tmp_path / "runs" / "full-1" / "errors_by_window.parquet"
+    pd.read_parquet(windows).drop(columns="model_crps").to_parquet(windows)
+    result = compare(tmp_path, "runs", "score=crps", "overwrite=true")
+    assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)
+
+
 @pytest.mark.parametrize("mse", [0.4, 0.6])
 def test_the_last_line_after_a_sweep_forecasts_with_what_is_best(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], mse: float

@@ -321,3 +321,8 @@ def test_no_server(tmp_path: Path) -> None:
     assert result.stderr == (
         f"error: {server.url} cannot be reached; write the specification to a file with mode=offline\n"
     )
+
+
+def test_the_crps_is_that_of_the_trained_quantiles(run: WandbRun) -> None:
+    name = "quantile" if "intervals/quantile/crps" in run.summary else "conformal"
+    assert run.summary["test/crps"] == pytest.approx(run.summary[f"intervals/{name}/crps"], rel=1e-5)

@@ -126,6 +126,7 @@ def test_metrics_json(run: tuple[Path, str]) -> None:
     assert set(metrics["test"]) == set(SCORES)
     assert set(metrics["baselines"]) == {"naive", "seasonal_naive", "linear"}
     assert all(set(scores) == set(SCORES) for scores in metrics["baselines"].values())
+    assert metrics["test"]["crps"] == pytest.approx(metrics["intervals"]["conformal"]["crps"], rel=1e-5)
     best = min(scores["mse"] for scores in metrics["baselines"].values())
     assert metrics["skill"] == pytest.approx(1 - metrics["test"]["mse"] / best)
     assert metrics["n_windows"] == {"train": 280 - 12 - 5 + 1, "val": 40 - 5 + 1, "test": 80 - 5 + 1}

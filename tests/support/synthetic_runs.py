@@ -49,7 +49,7 @@ def make_run(
     baselines: dict[str, float] = BASELINES,
     **metrics: Any,
 ) -> Path:
-    """Write a finished run whose model has this MSE, and this MAE (None: √MSE).
+    """Write a finished run whose model has this MSE, and this MAE (None: √MSE); CRPS are 0.7 times the MAE.
 
     All runs share the windows, the truth and the baselines.
     """
@@ -72,11 +72,13 @@ def make_run(
         losses = difficulty * (1 + 0.1 * noise.normal(size=windows))
         table[f"{name}_mse"] = losses / losses.mean() * errors[name]
         table[f"{name}_mae"] = losses / losses.mean() * absolute[name]
+        table[f"{name}_crps"] = 0.7 * table[f"{name}_mae"]
     pd.DataFrame(table).to_parquet(folder / "errors_by_window.parquet", index=False)
 
     def spread_out(factors: np.ndarray) -> dict[str, np.ndarray]:
         squared = {f"{name}_mse": errors[name] * factors for name in COLUMNS}
-        return squared | {f"{name}_mae": absolute[name] * factors for name in COLUMNS}
+        absolutes = {f"{name}_mae": absolute[name] * factors for name in COLUMNS}
+        return squared | absolutes | {f"{name}_crps": 0.7 * absolute[name] * factors for name in COLUMNS}
 
     growth, share = np.linspace(0.7, 1.3, pred_len), np.linspace(0.5, 1.5, len(variables))
     steps = {"step": np.arange(1, pred_len + 1), **spread_out(growth)}
@@ -92,7 +94,7 @@ def make_run(
 
     def scores(name: str) -> dict[str, float]:
         others = ("mae", "rmse_raw", "mae_raw", "smape", "wape", "mase")
-        return {"mse": errors[name], **dict.fromkeys(others, absolute[name])}
+        return {"mse": errors[name], "crps": 0.7 * absolute[name], **dict.fromkeys(others, absolute[name])}
 
     content = {
         "test": scores("model"), "baselines": {name: scores(name) for name in baselines},

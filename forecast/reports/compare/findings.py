@@ -122,13 +122,13 @@ def describe_test(task: Task) -> str:
         return "No test: it needs test windows that span at least two horizons."
     horizons = plural(len(task.best.tested_losses) // task.overlap, "horizon")
     loss = "of each forecast start, summed over the series" if task.first_run.ids else "of each test window"
-    kind = {"mse": "squared", "mae": "absolute"}[task.best.score]
+    kind = {"mse": "squared error", "mae": "absolute error", "crps": "CRPS"}[task.best.score]
     extent = f" all but one of their {task.pred_len} steps" if task.overlap == task.pred_len else " steps"
     sentences = [
         f"The test windows span only {horizons}, so only large differences are significant."
         if degrees < LOW_POWER
         else "",
-        f"Two-sided Diebold-Mariano test on the {kind} error {loss}, averaged over the seeds of a variant.",
+        f"Two-sided Diebold-Mariano test on the {kind} {loss}, averaged over the seeds of a variant.",
         describe_seed_variance(task),
         f"Neighbouring windows share{extent}, so their errors are correlated." if task.overlap > 1 else "",
         f"The variance over windows is estimated from {plural(degrees, 'cosine term')} "

@@ -27,7 +27,7 @@ def group_into_tasks(
 
     Args:
         runs: the finished runs.
-        score: the error that ranks and tests variants and baselines, `mse` or `mae`.
+        score: the error that ranks and tests variants and baselines, `mse`, `mae` or `crps`.
         reference: name of the variant or baseline that the others are compared with; None: the best variant.
 
     Raises:

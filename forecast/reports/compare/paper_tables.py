@@ -11,6 +11,7 @@ from forecast.reports.compare.scores import (
     COSTS,
     SCORES,
     SIGNIFICANCE_LEVEL,
+    Column,
     find_best_mean,
     format_test,
     get_values,
@@ -21,7 +22,7 @@ from forecast.reports.compare.scores import (
 from forecast.reports.compare.task import Entry, Task
 from forecast.runs.summary import mean_and_std
 
-SHOWN_SCORES, SHOWN_COSTS = SCORES[:3], COSTS[:3]
+SHOWN_COSTS = COSTS[:3]
 NOTE = (
     "Mean and standard deviation over seeds. Bold: best variant of the column. {mark}: no significant difference from "
     f"{{reference}} at the {100 * SIGNIFICANCE_LEVEL:.0f} {{percent}} level (Diebold-Mariano test on {{score}} "
@@ -30,12 +31,17 @@ NOTE = (
 )
 
 
+def shown_scores(task: Task) -> list[Column]:
+    """Return the columns of MSE, MAE and skill, and of the CRPS if it ranks the variants."""
+    return [column for column in SCORES if column.key in ("mse", "mae", "skill", task.best.score)]
+
+
 def make_headings(task: Task) -> list[str]:
     """Return the headings of the columns of a task's table."""
     reference = name_reference(task)
     return [
-        "variant", "seeds", *(c.heading for c in SHOWN_SCORES), f"{reference} (95 % interval)", f"p ({reference})",
-        *(c.heading for c in SHOWN_COSTS),
+        "variant", "seeds", *(c.heading for c in shown_scores(task)), f"{reference} (95 % interval)",
+        f"p ({reference})", *(c.heading for c in SHOWN_COSTS),
     ]  # fmt: skip
 
 
@@ -51,17 +57,18 @@ def make_cells(task: Task) -> Iterator[tuple[Entry, list[tuple[str, bool]]]]:
 
     A cell is its text and whether the entry is the best variant of the column.
     """
-    best = {column: find_best_mean(task, column) for column in (*SHOWN_SCORES, *SHOWN_COSTS)}
+    scores = shown_scores(task)
+    best = {column: find_best_mean(task, column) for column in (*scores, *SHOWN_COSTS)}
     for entry in task.entries:
         cells = []
-        for column in (*SHOWN_SCORES, *SHOWN_COSTS):
+        for column in (*scores, *SHOWN_COSTS):
             mean, deviation = mean_and_std(get_values(task, entry, column))
-            text = format_number(mean, deviation) if column in SHOWN_SCORES else format_number(mean)
+            text = format_number(mean, deviation) if column in scores else format_number(mean)
             cells.append((text, is_best_of_column(task, entry, mean, best[column])))
         change, interval, p_value = format_test(task, entry)
         difference = MISSING if change == MISSING else f"{change} {interval}"
         tests = [(difference, False), (p_value, False)]
-        yield entry, [*cells[: len(SHOWN_SCORES)], *tests, *cells[len(SHOWN_SCORES) :]]
+        yield entry, [*cells[: len(scores)], *tests, *cells[len(scores) :]]
 
 
 def count_seeds(entry: Entry) -> str:

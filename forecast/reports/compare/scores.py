@@ -30,6 +30,7 @@ SCORES = (
     Column("mse", "MSE", "mean squared error of the scaled values"),
     Column("mae", "MAE", "mean absolute error of the scaled values"),
     Column("skill", "skill", "1 − error / error of the best baseline; negative: worse than that baseline", "higher"),
+    Column("crps", "CRPS", "continuous ranked probability score of the scaled values, from deciles"),
     Column("rmse_raw", "RMSE (units)", "root mean squared error in the units of the data"),
     Column("mae_raw", "MAE (units)", "mean absolute error in the units of the data"),
     Column("smape", "sMAPE", "symmetric mean absolute percentage error, from 0 to 200"),

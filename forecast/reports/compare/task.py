@@ -22,7 +22,7 @@ class Entry:
     runs: the runs of a variant, which differ only in the seed; for a baseline, one run that measured it.
     column: prefix of its columns in the tables of the runs.
     equal: the variants that make the same forecasts, if they are shown as this one; else empty.
-    score: the error that ranks and tests it, `mse` or `mae`.
+    score: the error that ranks and tests it, `mse`, `mae` or `crps`.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Task:
 
     @property
     def score_label(self) -> str:
-        """Name of the error that ranks and tests the entries: MSE or MAE."""
+        """Name of the error that ranks and tests the entries: MSE, MAE or CRPS."""
         return self.best.score.upper()
 
     @cached_property

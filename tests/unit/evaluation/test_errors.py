@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from forecast.data.scaler import Scaler
 from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import SCORES, Errors, window_errors
+from forecast.evaluation.names import SCALED_SCORES
+from forecast.evaluation.quantiles import DECILES, crps
 
 WINDOWS, STEPS, VARIABLES = 11, 5, 3
 CENTER = torch.tensor([[10.0, -4.0, 0.5]], dtype=torch.float64)
@@ -17,9 +19,15 @@ SCALE = torch.tensor([[2.0, 0.1, 30.0]], dtype=torch.float64)
 NAIVE = torch.tensor([[1.5, 0.2, 12.0]], dtype=torch.float64)
 
 
+def quantiles_around(prediction: torch.Tensor) -> torch.Tensor:
+    """Deciles of a normal distribution with a standard deviation of 0.5."""
+    return prediction[..., None] + 0.5 * torch.distributions.Normal(0.0, 1.0).icdf(torch.tensor(DECILES))
+
+
 def add(sums: ErrorSums, prediction: torch.Tensor, target: torch.Tensor) -> None:
     """Add windows of the first series."""
-    sums.update(prediction, target, torch.zeros(len(target), dtype=torch.int64))
+    of_values = crps(quantiles_around(prediction), target, DECILES)
+    sums.update(prediction, target, torch.zeros(len(target), dtype=torch.int64), of_values)
 
 
 def forecasts() -> tuple[torch.Tensor, torch.Tensor]:
@@ -36,6 +44,16 @@ def summed(batches: list[int]) -> Errors:
     return sums.compute()
 
 
+def plain_crps(error: np.ndarray) -> float:
+    """Twice the pinball losses of the deciles, each weighted by the part of (0, 1) that is nearest to it."""
+    offsets = quantiles_around(torch.zeros(())).double().numpy()
+    losses = [
+        np.maximum(p * (-error - q), (p - 1) * (-error - q)) for p, q in zip(DECILES, offsets, strict=True)
+    ]
+    weights = [0.15, *[0.1] * 7, 0.15]
+    return 2 * sum(w * loss.mean() for w, loss in zip(weights, losses, strict=True))
+
+
 def plain(prediction: np.ndarray, target: np.ndarray, v: int) -> dict[str, float]:
     """The definitions, for one variable, in data units."""
     scale, center = SCALE[0, v].item(), CENTER[0, v].item()
@@ -44,6 +62,7 @@ def plain(prediction: np.ndarray, target: np.ndarray, v: int) -> dict[str, float
     return {
         "mse": (e**2).mean(),
         "mae": abs(e).mean(),
+        "crps": plain_crps(e),
         "rmse_raw": np.sqrt(((y - y_hat) ** 2).mean()),
         "mae_raw": abs(y - y_hat).mean(),
         "smape": (200 * abs(y - y_hat) / (abs(y) + abs(y_hat))).mean(),
@@ -91,10 +110,9 @@ def test_smape_of_zero_against_zero_is_zero() -> None:
 
 def test_window_errors_average_to_the_scores() -> None:
     prediction, target = forecasts()
-    each = window_errors(prediction, target)
+    each = window_errors(prediction, target, crps(quantiles_around(prediction), target, DECILES))
     scores = summed([WINDOWS]).scores()
-    assert each.shape == (WINDOWS, 2)
-    assert each.mean(0).tolist() == pytest.approx([scores["mse"], scores["mae"]], rel=1e-6)
+    assert each.mean(0).tolist() == pytest.approx([scores[name] for name in SCALED_SCORES], rel=1e-6)
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
@@ -123,7 +141,7 @@ def test_series_are_averaged_in_their_own_units() -> None:
         assert scores[name] == pytest.approx((one[name] + two[name]) / 2)
     assert scores["mse"] == pytest.approx((4 * one["mse"] + 7 * two["mse"]) / 11)
     assert sums.compute().by_series()["mse"][2].isnan().all()
-    assert set(sums.compute().by_step()) == {"mse", "mae", "smape"}
+    assert set(sums.compute().by_step()) == {"mse", "mae", "crps", "smape"}
 
 
 def test_zeros_that_float32_moved_are_zeros() -> None:
