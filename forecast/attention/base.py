@@ -64,8 +64,8 @@ class Attention(nn.Module, ABC):
 
     roles: ClassVar[frozenset[Role]]
     independent_queries: ClassVar[bool] = False  # in role cross, no query influences the output of another
-    only_values: ClassVar[bool] = False  # queries and keys have no influence and are not projected
-    selects_queries: ClassVar[bool] = False  # some queries are treated exactly, chosen by a ranking
+    uses_only_values: ClassVar[bool] = False  # queries and keys have no influence and are not projected
+    ranks_queries: ClassVar[bool] = False  # some queries are treated exactly, chosen by a ranking
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Attention(nn.Module, ABC):
         self.head_dim = d_model // n_heads
         self.share_query_value = share_query_value
         # Rows: query, key, value (no value rows where V shares Q's projection); or value alone.
-        projections = 1 if self.only_values else 2 if share_query_value else 3
+        projections = 1 if self.uses_only_values else 2 if share_query_value else 3
         self.in_projection = nn.Linear(d_model, projections * d_model)
         self.out_projection = nn.Linear(d_model, d_model)
 
@@ -144,9 +144,9 @@ class Attention(nn.Module, ABC):
     def _project(self, query: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Project to the heads of q, k and v, each a contiguous (batch, heads, length, head_dim).
 
-        With `only_values`, q and k are the unprojected query and memory, of which only the lengths are used.
+        With `uses_only_values`, q and k are the unprojected query and memory, of which only the lengths are used.
         """
-        if self.only_values:
+        if self.uses_only_values:
             q, k = (x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for x in (query, memory))
             return q, k, self._split_heads(self.in_projection(memory))[0]
         if memory is query:  # one packed product

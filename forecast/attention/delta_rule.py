@@ -48,21 +48,30 @@ def delta_rule(
     heads, length = q.shape[:2], q.shape[2]
     dtype = torch.promote_types(v.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
-        size, both = chunk_size(k.shape[2], k.shape[3]), role == "self"
+        size, bidirectional = chunk_size(k.shape[2], k.shape[3]), role == "self"
         queries, keys, values = (
             q.to(dtype),
-            _to_chunks(k.to(dtype), size, both),
-            _to_chunks(v.to(dtype), size, both),
+            _to_chunks(k.to(dtype), size, bidirectional),
+            _to_chunks(v.to(dtype), size, bidirectional),
         )
-        beta = None if strength is None else _to_chunks(strength.to(dtype), size, both)
+        beta = None if strength is None else _to_chunks(strength.to(dtype), size, bidirectional)
         rate = k.new_zeros(k.shape[:3]) if log_decay is None else log_decay
-        total = _to_chunks(rate.to(dtype), size, both).cumsum(-1)  # log decay since the start of the chunk
+        # log decay since the start of the chunk
+        total = _to_chunks(rate.to(dtype), size, bidirectional).cumsum(-1)
         decay = (total[..., None] - total[..., None, :]).tril().exp().tril()
-        since = total.exp()
-        writes, states, last = _Writes.apply(keys, values, beta, decay, since)
+        start_decay = total.exp()
+        writes, states, last = _Writes.apply(keys, values, beta, decay, start_decay)
         if role == "cross":
             return (queries @ last.unflatten(0, heads)).to(v.dtype)
-        out = _read(_to_chunks(queries, size, both), keys, writes, states, decay, since, both)
+        out = _read(
+            _to_chunks(queries, size, bidirectional),
+            keys,
+            writes,
+            states,
+            decay,
+            start_decay,
+            bidirectional,
+        )
         return out.transpose(0, 1).flatten(1, 2)[:, :length].unflatten(0, heads).to(v.dtype)
 
 
@@ -78,17 +87,17 @@ def _power_of_2(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
 
-def _to_chunks(x: Tensor, size: int, both: bool) -> Tensor:
+def _to_chunks(x: Tensor, size: int, bidirectional: bool) -> Tensor:
     """Arrange (batch, heads, length, ...) as (chunks, rows, size, ...), padded with zeros, which change no state.
 
-    The rows are batch · heads; with `both`, the same rows with reversed positions follow.
+    The rows are batch · heads; with `bidirectional`, the same rows with reversed positions follow.
     """
     x = x.flatten(0, 1)
     short = -x.shape[1] % size
     if short:
         x = F.pad(x, (0, 0) * (x.ndim - 2) + (0, short))
     x = x.unflatten(1, (-1, size)).transpose(0, 1)
-    return torch.cat([x, x.flip(0, 2)], dim=1) if both else x.contiguous()
+    return torch.cat([x, x.flip(0, 2)], dim=1) if bidirectional else x.contiguous()
 
 
 def _read(
@@ -97,66 +106,66 @@ def _read(
     writes: Float[Tensor, "chunks rows size head_dim"],
     states: Float[Tensor, "chunks rows head_dim head_dim"],
     decay: Float[Tensor, "chunks rows size size"],
-    since: Float[Tensor, "chunks rows size"],
-    both: bool,
+    start_decay: Float[Tensor, "chunks rows size"],
+    bidirectional: bool,
 ) -> Float[Tensor, "chunks some_rows size head_dim"]:
-    """Read the memory with the queries; with `both`, add the second half of the rows to the first."""
-    chunks, rows, size = since.shape
+    """Read the memory with the queries; with `bidirectional`, add the second half of the rows to the first."""
+    chunks, rows, size = start_decay.shape
     weights = _product(q, k.mT) * decay
-    if both:  # the reversed rows do not read their own key, which the other rows read
+    if bidirectional:  # the reversed rows do not read their own key, which the other rows read
         own = torch.eye(size, dtype=torch.bool, device=q.device)
         weights = torch.cat([weights[:, : rows // 2], weights[:, rows // 2 :].masked_fill(own, 0)], dim=1)
     out = _product(weights, writes)
     if chunks > 1:
-        out = out + _product(q * since[..., None], states)
-    return out[:, : rows // 2] + out[:, rows // 2 :].flip(0, 2) if both else out
+        out = out + _product(q * start_decay[..., None], states)
+    return out[:, : rows // 2] + out[:, rows // 2 :].flip(0, 2) if bidirectional else out
 
 
 class _Writes(torch.autograd.Function):
     """The u of every position, the state before each chunk and the last state, with closed-form gradients.
 
     k and v are (chunks, rows, size, head_dim), beta is (chunks, rows, size). decay (chunks, rows, size, size) is the
-    product of α from after a key to a query of the same chunk, since (chunks, rows, size) that from the start of the
-    chunk to a query. With S the state before the chunk, A = tril(β ∘ KKᵀ ∘ decay, −1) and T = (I + A)⁻¹:
+    product of α from after a key to a query of the same chunk; start_decay (chunks, rows, size) is that from the start
+    of the chunk to a query. With S the state before the chunk, A = tril(β ∘ KKᵀ ∘ decay, −1) and T = (I + A)⁻¹:
 
-        U = T (β ∘ V − (β ∘ since ∘ K) S)        next state = since_last · S + (decay_last ∘ K)ᵀ U
+        U = T (β ∘ V − (β ∘ start_decay ∘ K) S)        next state = start_decay_last · S + (decay_last ∘ K)ᵀ U
 
     Backward needs ∇A = −Tᵀ∇U · Uᵀ only, and no gradient of the inverse.
     """
 
     @staticmethod
     def forward(
-        ctx, k: Tensor, v: Tensor, beta: Tensor | None, decay: Tensor, since: Tensor
+        ctx, k: Tensor, v: Tensor, beta: Tensor | None, decay: Tensor, start_decay: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        to_end, kept = k * decay[..., -1, :, None], since[..., -1, None, None]
+        decayed_keys, chunk_decay = k * decay[..., -1, :, None], start_decay[..., -1, None, None]
         inverse, erased, write = None, None, v
         if beta is not None:
             inverse = unit_lower_inverse(_product(k, k.mT) * decay * beta[..., None])
-            erased, write = k * (beta * since)[..., None], v * beta[..., None]
+            erased, write = k * (beta * start_decay)[..., None], v * beta[..., None]
         each, all_states = [], [v.new_zeros(k.shape[1], k.shape[3], v.shape[3])]
         for c in range(len(k)):
             u, state = write[c], all_states[-1]
             if inverse is not None and erased is not None:
                 u = inverse[c] @ torch.baddbmm(u, erased[c], state, alpha=-1)
             each.append(u)
-            all_states.append(torch.baddbmm(kept[c] * state, to_end[c].mT, u))
+            all_states.append(torch.baddbmm(chunk_decay[c] * state, decayed_keys[c].mT, u))
         writes, states = torch.stack(each), torch.stack(all_states)
-        ctx.save_for_backward(k, v, beta, decay, since, inverse, writes, states)
+        ctx.save_for_backward(k, v, beta, decay, start_decay, inverse, writes, states)
         return writes, states[:-1], states[-1]
 
     @staticmethod
     def backward(ctx, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        k, v, beta, decay, since, inverse, writes, states = ctx.saved_tensors
-        to_end, kept = k * decay[..., -1, :, None], since[..., -1, None, None]
+        k, v, beta, decay, start_decay, inverse, writes, states = ctx.saved_tensors
+        decayed_keys, chunk_decay = k * decay[..., -1, :, None], start_decay[..., -1, None, None]
         g, later = grads[0].clone(), torch.cat([grads[1], grads[2][None]])
-        for c in reversed(range(len(k))):  # g becomes the gradient of β ∘ V − (β ∘ since ∘ K) S
-            g[c].baddbmm_(to_end[c], later[c + 1])
-            later[c].addcmul_(kept[c], later[c + 1])
+        for c in reversed(range(len(k))):  # g becomes the gradient of β ∘ V − (β ∘ start_decay ∘ K) S
+            g[c].baddbmm_(decayed_keys[c], later[c + 1])
+            later[c].addcmul_(chunk_decay[c], later[c + 1])
             if beta is not None:
                 g[c] = inverse[c].mT @ g[c]
-                later[c].baddbmm_((k[c] * (beta[c] * since[c])[..., None]).mT, g[c], alpha=-1)
+                later[c].baddbmm_((k[c] * (beta[c] * start_decay[c])[..., None]).mT, g[c], alpha=-1)
         d_k = _product(writes, later[1:].mT)
-        d_decay, d_since = torch.zeros_like(decay), torch.zeros_like(since)
+        d_decay, d_since = torch.zeros_like(decay), torch.zeros_like(start_decay)
         d_decay[..., -1, :] = (d_k * k).sum(-1)
         d_since[..., -1] = (states[:-1] * later[1:]).sum((-2, -1))
         d_k *= decay[..., -1, :, None]
@@ -169,8 +178,8 @@ class _Writes(torch.autograd.Function):
         d_k += _product(strict + strict.mT, k)
         to_key = _product(g, states[:-1].mT)
         overlap = (to_key * k).sum(-1)
-        d_k.addcmul_(to_key, (beta * since)[..., None], value=-1)
-        d_beta = (to_pairs * decay).sum(-1) + (g * v).sum(-1) - overlap * since
+        d_k.addcmul_(to_key, (beta * start_decay)[..., None], value=-1)
+        d_beta = (to_pairs * decay).sum(-1) + (g * v).sum(-1) - overlap * start_decay
         return d_k, g * beta[..., None], d_beta, d_decay, d_since - overlap * beta
 
 

@@ -23,7 +23,7 @@ class NoneAttention(Attention):
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
     independent_queries = True
-    only_values = True
+    uses_only_values = True
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         if self.role != "cross":

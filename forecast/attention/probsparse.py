@@ -168,7 +168,7 @@ class ProbSparseAttention(Attention):
     """
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
-    selects_queries = True
+    ranks_queries = True
 
     def __init__(
         self,

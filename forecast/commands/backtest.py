@@ -20,12 +20,12 @@ from forecast.training.build import make_data
 from forecast.training.precision import keep_precision, resolve_auto
 from forecast.training.trainer_checks import check_callbacks
 
-WITH_CHECKPOINT = (
+KEYS_ALLOWED_WITH_CHECKPOINT = (
     "checkpoint", "steps", "stride", "refit_every", "levels", "intervals", "data", "trainer", "output_root", "hydra",
 )  # fmt: skip
 """Keys that may be given together with `checkpoint`. All other values come from the checkpoint."""
 
-OF_THE_COMMAND = ("steps", "stride", "refit_every", "intervals", "output_dir", "callbacks", "trainer")
+KEYS_FROM_COMMAND = ("steps", "stride", "refit_every", "intervals", "output_dir", "callbacks", "trainer")
 """Keys whose value comes from the command and not from the checkpoint."""
 
 
@@ -52,7 +52,7 @@ def backtest_checkpoint(config: DictConfig) -> Backtest:
     """Backtest the model of a checkpoint; with `refit_every`, models that are trained with its settings."""
     typed = typed_overrides()
     for key, argument in typed.items():
-        if key.split(".")[0] not in WITH_CHECKPOINT:
+        if key.split(".")[0] not in KEYS_ALLOWED_WITH_CHECKPOINT:
             raise ConfigError(
                 f"{argument}: with checkpoint=, this setting comes from the checkpoint: leave out one of them"
             )
@@ -72,7 +72,7 @@ def merge_settings(model: TrainedModel, config: DictConfig, keys: Collection[str
     """
     check_settings(model.path, [model.config["optimizer"], model.config["schedule"]], TRAINING_TARGETS)
     settings = OmegaConf.create(model.config)
-    for key in (*OF_THE_COMMAND, *(["levels"] if "levels" in keys else [])):
+    for key in (*KEYS_FROM_COMMAND, *(["levels"] if "levels" in keys else [])):
         settings[key] = config[key]
     for key in ("max_epochs", "gradient_clip_val", "precision"):
         if f"trainer.{key}" not in keys:

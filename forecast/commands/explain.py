@@ -171,7 +171,7 @@ def describe_layers(trained: TrainedModel) -> list[str]:
         return [f"{type(network).__name__} names no attention layers, so none are drawn"]
     if adds_nothing(trained):
         return [
-            f"this model is the {network.untrained_forecast} alone: its attention layers are untrained, do not change "
+            f"this model is the {network.warm_start_name} alone: its attention layers are untrained, do not change "
             "the forecast and are not drawn"
         ]
     notes = [f"attention {trained.config['model']['attention']['name']}"]

@@ -7,7 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
-from forecast.evaluation.results import Tested
+from forecast.evaluation.results import ReportedScores
 from forecast.inference.evaluate import evaluate
 from forecast.inference.forecasters import find_unread_columns, list_forecasters
 from forecast.inference.model import TrainedModel, load
@@ -52,6 +52,6 @@ def examine(model: TrainedModel, given: dict[str, Any]) -> Findings:
         test=test,
         newer=newer,
         verdict=judge(newer, test),
-        coverage=Tested.read(content).coverage,
+        coverage=ReportedScores.read(content).coverage,
         drift=measure_drift(data),
     )

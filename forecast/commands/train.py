@@ -173,7 +173,7 @@ def save_results(
     }
     metrics = {**results.content(), "n_windows": data.n_windows, **facts}
     examples, by_series = forecast_examples(forecaster, data, results), tabulate_series(data, results)
-    untrained = forecaster.model.untrained_forecast
+    untrained = forecaster.model.warm_start_name
     saved = RunReport(Path(config.output_dir), data, metrics, results, by_series, examples, untrained)
     images = report.save_pictures(saved) if config.pictures else {}
     loggers.log_results(trainer.loggers, metrics, results, images, trainer.global_step)

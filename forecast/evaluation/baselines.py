@@ -19,13 +19,13 @@ class Baseline(ABC):
 
     Attributes:
         name: key of the baseline in `forecast.evaluation.names.BASELINES`.
-        reads_own_forecasts: whether the steps beyond pred_len are forecast from forecasts. Otherwise the baseline
+        is_recursive: whether the steps beyond pred_len are forecast from forecasts. Otherwise the baseline
             forecasts any number of steps.
         weights: weights of the linear model; None: the baseline is not linear and reads the past of the targets only.
     """
 
     name: ClassVar[str]
-    reads_own_forecasts: ClassVar[bool] = False
+    is_recursive: ClassVar[bool] = False
     weights: LinearWeights | None = None
 
     @abstractmethod
@@ -110,7 +110,7 @@ class Linear(Baseline):
     """A linear model of the past of a target minus its mean, and of the covariates that lower its validation error."""
 
     name = "linear"
-    reads_own_forecasts = True
+    is_recursive = True
     weights: LinearWeights
 
     def __init__(self, weights: LinearWeights) -> None:

@@ -58,7 +58,7 @@ class Results:
 
 
 @dataclasses.dataclass(frozen=True)
-class Tested:
+class ReportedScores:
     """Scores of a test that `predict` prints with a forecast.
 
     Attributes:
@@ -70,7 +70,7 @@ class Tested:
     coverage: dict[str, dict[str, float]]
 
     @classmethod
-    def read(cls, content: dict[str, Any]) -> "Tested":
+    def read(cls, content: dict[str, Any]) -> "ReportedScores":
         """Read what `Results.content` returned."""
         mse = {MODEL: content["test"], **{name: content["baselines"][name] for name in LABELS}}
         return cls(

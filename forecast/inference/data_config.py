@@ -51,7 +51,7 @@ def choose_data_config(
     if "path" in chosen:
         chosen = _with_full_path(chosen)
         if not is_same_file(chosen["path"], saved.get("path")):
-            saved = _other_file_config(saved, chosen["path"], feature_columns)
+            saved = settings_for_other_file(saved, chosen["path"], feature_columns)
     else:
         _check_training_data(checkpoint, saved, chosen)
     return {**saved, **chosen}
@@ -81,7 +81,9 @@ def _check_training_data(checkpoint: Path, saved: dict[str, Any], chosen: dict[s
         )
 
 
-def _other_file_config(saved: dict[str, Any], path: str, feature_columns: Sequence[str]) -> dict[str, Any]:
+def settings_for_other_file(
+    saved: dict[str, Any], path: str, feature_columns: Sequence[str]
+) -> dict[str, Any]:
     """Change the settings of training to those of another file, all of whose rows are the split `test`."""
     past = saved.get("past_covariates") or ()
     file = {

@@ -164,7 +164,7 @@ def describe_forecast(found: Forecast) -> list[str]:
     if found.known:
         lines.append(f"known      {', '.join(found.known)}")
     if horizon > model.pred_len:
-        how = "reads its own forecasts" if forecaster.reads_own_forecasts else "repeats the same values"
+        how = "reads its own forecasts" if forecaster.is_recursive else "repeats the same values"
         lines.append(
             f"recursive  beyond pred_len={model.pred_len} {forecaster.label} {how}; intervals are calibrated on "
             "forecasts of as many steps on validation rows"

@@ -33,7 +33,7 @@ class PointForecaster(ABC):
         model: the trained model.
         name: `model`, or the name of the baseline.
         label: the name in words.
-        reads_own_forecasts: whether the steps beyond pred_len are forecast from forecasts.
+        is_recursive: whether the steps beyond pred_len are forecast from forecasts.
         history: rows before an origin that a forecast reads.
         quantiles: probabilities of the quantiles in the output; None: the output is a point forecast.
         is_refitted: whether it was fitted again after the test, so that its errors are those of the tested model.
@@ -42,7 +42,7 @@ class PointForecaster(ABC):
     model: TrainedModel
     name: str
     label: str
-    reads_own_forecasts: bool
+    is_recursive: bool
     history: int
     quantiles: Sequence[float] | None = None
     is_refitted: bool = False
@@ -80,7 +80,7 @@ class PointForecaster(ABC):
 class ModelForecaster(PointForecaster):
     """The trained model."""
 
-    name, label, reads_own_forecasts = MODEL, "the model", True
+    name, label, is_recursive = MODEL, "the model", True
 
     def __init__(self, model: TrainedModel) -> None:
         self.model, self.history, self.quantiles = model, model.seq_len, model.quantiles
@@ -124,12 +124,12 @@ class BaselineForecaster(PointForecaster):
     def __init__(self, model: TrainedModel, baseline: Baseline) -> None:
         self.model, self.baseline = model, baseline
         self.name, self.label = baseline.name, LABELS[baseline.name]
-        self.reads_own_forecasts = baseline.reads_own_forecasts
+        self.is_recursive = baseline.is_recursive
         self.history = max(model.seq_len, baseline.history)
 
     def forecast(self, windows: Windows, batch: Batch, scaler: Scaler) -> tuple[Points, Output]:
         baseline, clip = self.baseline, partial(scaler.clip, series=batch.series)
-        if not baseline.reads_own_forecasts:
+        if not baseline.is_recursive:
             point = clip(baseline(windows, batch))
             return point, point
         short = windows.with_starts(windows.starts, pred_len=self.model.pred_len)

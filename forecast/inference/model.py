@@ -25,7 +25,7 @@ from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import trained_quantiles
-from forecast.evaluation.results import Tested
+from forecast.evaluation.results import ReportedScores
 from forecast.inference.data_config import allow_absent, choose_data_config, keep_as_trained, known_columns
 from forecast.models import ForecastModel
 from forecast.models.quantile_head import arrange_quantiles, take_median
@@ -101,7 +101,7 @@ class TrainedModel:
         self.is_untrained = is_untrained(content)
         states = {MODEL: content.get("calibration"), **content.get("baseline_calibrations", {})}
         self.calibrations = {name: Calibration.from_state_dict(s) for name, s in states.items() if s}
-        self.test = Tested.read(content["test"]) if "test" in content else None
+        self.test = ReportedScores.read(content["test"]) if "test" in content else None
         self.baselines = None
         if "baselines" in content:
             self.baselines = FittedBaselines.from_state_dict(content["baselines"], state["ids"])

@@ -149,7 +149,7 @@ def parse_horizon(forecaster: PointForecaster, horizon: object) -> int:
     if isinstance(horizon, bool) or not isinstance(horizon, Integral) or horizon < 1:
         raise ConfigError(f"horizon={horizon} must be a whole number of at least 1")
     horizon = int(horizon)
-    is_rolled = horizon > model.pred_len and forecaster.reads_own_forecasts
+    is_rolled = horizon > model.pred_len and forecaster.is_recursive
     read = forecaster.columns_read() - set(model.target_columns)
     others = [name for name in model.feature_columns if name in read]
     if is_rolled and others:

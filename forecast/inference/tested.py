@@ -4,7 +4,7 @@ import math
 
 from forecast.evaluation.names import LABELS, MODEL
 from forecast.evaluation.quantiles import Level
-from forecast.evaluation.results import Tested
+from forecast.evaluation.results import ReportedScores
 from forecast.inference.forecast import Forecast
 
 
@@ -18,31 +18,31 @@ def describe_test(found: Forecast) -> list[str]:
         return [f"test       {line}" for line in (compare(model.test, name, MODEL), *unknown)]
     best = model.test.best_baseline
     lines = [compare(model.test, MODEL, best)]
-    if model.test.mse[best] < model.test.mse[MODEL] and change_of(model.test, best, MODEL) != "0.0%":
+    if model.test.mse[best] < model.test.mse[MODEL] and percent_change(model.test, best, MODEL) != "0.0%":
         lines = [f"{compare(model.test, best, MODEL)}: baseline={best} forecasts with it"]
     if found.dates.shape[1] <= model.pred_len:
         lines += describe_coverage(model.test, found.method, list(found.low))
     return [f"test       {line}" for line in lines]
 
 
-def compare(test: Tested, name: str, other: str) -> str:
+def compare(test: ReportedScores, name: str, other: str) -> str:
     """Compare the MSE of two forecasters."""
     one, two = ({MODEL: "the model", **LABELS}[each] for each in (name, other))
     mse, other_mse = test.mse[name], test.mse[other]
     if other_mse == 0:
         return f"{two} had no error"
-    change = change_of(test, name, other)
+    change = percent_change(test, name, other)
     if change == "0.0%":
         return f"{one} and {two} had the same MSE"
     return f"{one} had {change} {'less' if mse < other_mse else 'more'} MSE than {two}"
 
 
-def change_of(test: Tested, name: str, other: str) -> str:
+def percent_change(test: ReportedScores, name: str, other: str) -> str:
     """The relative difference of two MSEs, of which the second is not 0, in percent and without a sign."""
     return f"{abs(test.mse[name] / test.mse[other] - 1):.1%}"
 
 
-def describe_coverage(test: Tested, method: str, levels: list[Level]) -> list[str]:
+def describe_coverage(test: ReportedScores, method: str, levels: list[Level]) -> list[str]:
     """The coverage of each level, where the test measured intervals of this method."""
     measured = test.coverage.get(method, {})
     return [

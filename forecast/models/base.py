@@ -95,7 +95,7 @@ class ForecastModel(nn.Module, ABC):
         return 1.0 if self.shrinkage is None else float(self.shrinkage)
 
     @property
-    def untrained_forecast(self) -> str | None:
+    def warm_start_name(self) -> str | None:
         """Name of the model after `warm_start`, such as `linear model`, for messages.
 
         The state before training can be selected as the best checkpoint. None: it cannot.
@@ -121,7 +121,7 @@ class ForecastModel(nn.Module, ABC):
     def keep_median(self) -> None:
         """Reduce the outputs of each target to the median, in place.
 
-        Called only where a model with an `untrained_forecast` is used untrained: its other quantiles mean nothing.
+        Called only where a model with a `warm_start_name` is used untrained: its other quantiles mean nothing.
         """
         raise NotImplementedError(f"{type(self).__name__} forecasts untrained, and has no keep_median()")
 

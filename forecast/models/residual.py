@@ -77,7 +77,7 @@ class ResidualModel(ForecastModel):
         """Compute the correction of windows of mean 0 and standard deviation 1, with the linear model's forecast."""
 
     @property
-    def untrained_forecast(self) -> str | None:
+    def warm_start_name(self) -> str | None:
         return None if self.linear is None else "linear model"
 
     def forecast_untrained(

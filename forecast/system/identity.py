@@ -126,13 +126,13 @@ def variant_id(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:10]
 
 
-def without_places(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+def without_local_paths(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Copy a configuration without the keys that name places of files, and with other absolute paths cut to a name."""
     kept = {}
     for name, value in config.items():
         key = f"{above}{name}"
         if isinstance(value, Mapping):
-            kept[name] = without_places(value, f"{key}.")
+            kept[name] = without_local_paths(value, f"{key}.")
         elif effect_of(key) != PLACE:
             is_path = isinstance(value, str) and PurePath(value).is_absolute()
             kept[name] = PurePath(value).name if is_path else value

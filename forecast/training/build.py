@@ -121,4 +121,4 @@ def find_callback(trainer: L.Trainer, callback_class: type[AnyCallback]) -> AnyC
 
 def batches_before_training(model: ForecastModel) -> int:
     """Return `num_sanity_val_steps`: all batches (−1) if the untrained model can be the best, otherwise none."""
-    return 0 if model.untrained_forecast is None else -1
+    return 0 if model.warm_start_name is None else -1

@@ -14,13 +14,13 @@ from torch.optim.lr_scheduler import LambdaLR
 from forecast import __version__
 from forecast.data import Batch, DataModule
 from forecast.data.missing import keep_measured
-from forecast.evaluation.conformal import Calibration, calibrated_levels, window_stride
+from forecast.evaluation.conformal import Calibration, window_stride
 from forecast.evaluation.error_sums import ErrorSums, new_error_sums
 from forecast.evaluation.errors import Errors, window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.intervals import IntervalSums
+from forecast.evaluation.interval_scorer import IntervalScorer
 from forecast.evaluation.names import MODEL, SCALED_SCORES
-from forecast.evaluation.quantiles import DECILES, QUANTILE, Level, crps, parse_levels, trained_quantiles
+from forecast.evaluation.quantiles import Level, parse_levels, trained_quantiles
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.norm import sum_over_processes
@@ -28,9 +28,6 @@ from forecast.models.quantile_head import arrange_quantiles, take_median
 from forecast.training.fsdp import shard
 from forecast.training.lightning_data import data_of
 from forecast.training.losses import make_loss
-
-MAX_SCORED = 1 << 24
-"""Largest number of quantile forecasts scored at a time."""
 
 
 class Forecaster(L.LightningModule):
@@ -52,7 +49,7 @@ class Forecaster(L.LightningModule):
 
     errors: dict[str, Errors]
     """Errors on the split measured last, by name: the model, and after a test every baseline."""
-    validation_windows: Tensor
+    validation_window_mse: Tensor
     """MSE of each validation window (n_windows,), measured in training if the model has a shrinkage weight."""
     baseline_calibrations: dict[str, Calibration]
     """Calibration of each baseline, by name, after `trainer.validate`."""
@@ -114,7 +111,7 @@ class Forecaster(L.LightningModule):
             shape = -(-n_windows // self._stride), data.pred_len, data.n_targets
             self._validation_errors = {name: torch.zeros(shape) for name in (MODEL, *self._baselines)}
         elif self.model.shrinkage is not None:
-            self.validation_windows = torch.zeros(self.data.n_windows["val"])
+            self.validation_window_mse = torch.zeros(self.data.n_windows["val"])
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         inputs = batch.past, batch.past_time, batch.future_time
@@ -129,7 +126,9 @@ class Forecaster(L.LightningModule):
                 error = (batch.future - found).float().cpu()
                 self._validation_errors[name][index[kept] // self._stride] = error[kept]
         elif self.model.shrinkage is not None:
-            self.validation_windows[batch.index.cpu()] = window_errors(prediction, batch.future)[:, 0].float()
+            self.validation_window_mse[batch.index.cpu()] = window_errors(prediction, batch.future)[
+                :, 0
+            ].float()
 
     def on_validation_epoch_end(self) -> None:
         self._compute_errors()
@@ -142,8 +141,8 @@ class Forecaster(L.LightningModule):
             del self._validation_errors
         else:
             if self.model.shrinkage is not None:
-                windows = self._sum_over_processes(self.validation_windows)
-                self.validation_windows = windows / self.errors[MODEL].observed_fraction
+                windows = self._sum_over_processes(self.validation_window_mse)
+                self.validation_window_mse = windows / self.errors[MODEL].observed_fraction
             scores = self.errors[MODEL].scores()
             self._log_scores("val", {name: scores[name] for name in ("mse", "mae")})
 
@@ -161,53 +160,24 @@ class Forecaster(L.LightningModule):
         self._test_windows = {name: torch.zeros(shape, dtype=torch.float64) for name in names}
         assert self.calibration is not None, "trainer.validate calibrates, and comes before trainer.test"
         calibrations = {MODEL: self.calibration, **self.baseline_calibrations}
-        self._deciles = {name: calibration.deciles() for name, calibration in calibrations.items()}
         trained = None if self.is_untrained else self.quantiles
-        methods = {"conformal": self.calibration.quantiles, QUANTILE: trained}
-        levels, scaler = calibrated_levels(self.calibration, self.levels), data.target_scaler
-        self._interval_sums = {
-            method: IntervalSums(quantiles, levels, scaler).to(self._sums_device)
-            for method, quantiles in methods.items()
-            if quantiles
-        }
+        self._intervals = IntervalScorer(calibrations, trained, self.levels, data, self._sums_device)
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
         clip = self.data.clip_targets
         point = self.point(forecast := clip(self(batch), batch.series))
         predictions = self._forecast_baselines(self.data.tested_split, batch)
         for name, prediction in {MODEL: point, **predictions}.items():
-            of_values = self._crps(name, prediction, forecast, batch)
-            self._sums[name].update(prediction, batch.future, batch.series, of_values)
-            self._test_windows[name][batch.index.cpu()] = window_errors(prediction, batch.future, of_values)
-        assert self.calibration is not None
-        at_once = max(1, MAX_SCORED // (point.shape[1:].numel() * len(self.calibration.quantiles)))
-        parts = (tensor.split(at_once) for tensor in (point, forecast, batch.future, batch.series))
-        for points, quantiles, future, series in zip(*parts, strict=True):
-            around = clip(self.calibration.around(points.float()), series)
-            self._interval_sums["conformal"].update(around, future, series)
-            if QUANTILE in self._interval_sums:
-                self._interval_sums[QUANTILE].update(quantiles, future, series)
-
-    def _crps(self, name: str, point: Tensor, forecast: Tensor, batch: Batch) -> Tensor:
-        """Compute the CRPS of each value (batch, pred_len, n_targets), from trained or from calibrated deciles."""
-        target = batch.future.float()
-        if name == MODEL and QUANTILE in self._interval_sums:
-            assert self.quantiles is not None
-            return crps(forecast.float(), target, self.quantiles)
-        deciles, at_once = self._deciles[name], max(1, MAX_SCORED // (target[0].numel() * len(DECILES)))
-        parts = zip(*(tensor.split(at_once) for tensor in (point, target, batch.series)), strict=True)
-        found = [
-            crps(self.data.clip_targets(deciles.around(points.float()), series), true, DECILES)
-            for points, true, series in parts
-        ]
-        return torch.cat(found)
+            crps = self._intervals.crps(name, prediction, forecast, batch)
+            self._sums[name].update(prediction, batch.future, batch.series, crps)
+            self._test_windows[name][batch.index.cpu()] = window_errors(prediction, batch.future, crps)
+        self._intervals.update(point, forecast, batch)
 
     def on_test_epoch_end(self) -> None:
         self._compute_errors()
         observed, each = self.errors[MODEL].observed_fraction, self._test_windows.items()
         windows = {name: self._sum_over_processes(errors) / observed for name, errors in each}
-        intervals = {name: sums.compute() for name, sums in self._interval_sums.items()}
-        self.results = Results(self.errors, windows, intervals, self._baselines)
+        self.results = Results(self.errors, windows, self._intervals.compute(), self._baselines)
         self._log_scores("test", self.results.scores[MODEL])
 
     def _forecast_baselines(self, split: str, batch: Batch) -> dict[str, Tensor]:

@@ -69,7 +69,7 @@ def refit(
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
     facts = describe_refit(whole, best, tested)
     if trainer.is_global_zero:
-        untrained = f"of the {forecaster.model.untrained_forecast} alone, as it was tested"
+        untrained = f"of the {forecaster.model.warm_start_name} alone, as it was tested"
         how = plural(epochs, "epoch") if epochs else untrained
         print(f"refit      on all {facts['rows']:,} rows, to {facts['last_date']}, {how}; it is not tested")
     state = load_newest(best.parent.parent, STATE) if config.resume == "auto" else None

@@ -49,7 +49,7 @@ class RunReport:
         results: the results of the test.
         by_series: the scores of each series; None if the data have no ids.
         examples: example forecasts.
-        untrained: name of what the model forecasts with before training, see `ForecastModel.untrained_forecast`.
+        untrained: name of what the model forecasts with before training, see `ForecastModel.warm_start_name`.
     """
 
     folder: Path

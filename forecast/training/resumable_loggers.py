@@ -14,7 +14,7 @@ from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.utilities import rank_zero_only
 
 from forecast.system.files import atomic_file
-from forecast.system.identity import variant_id, without_places
+from forecast.system.identity import variant_id, without_local_paths
 
 
 class CsvLogger(CSVLogger):
@@ -120,7 +120,7 @@ class WandbLogger(wandb.WandbLogger):
     @rank_zero_only
     def log_hyperparams(self, params: Any) -> None:
         """Log the configuration without local paths, and the id by which the seeds of a variant are grouped."""
-        logged = {**without_places(params), "variant_id": variant_id(params)}
+        logged = {**without_local_paths(params), "variant_id": variant_id(params)}
         self.attempt(lambda: super(WandbLogger, self).log_hyperparams(logged))
 
 

@@ -44,7 +44,7 @@ def shrinkage_and_error(
 
 def losses_by_date(module: L.LightningModule, data: DataModule) -> Float64[Tensor, " n_dates"]:
     """Average the validation MSE of the last epoch over the windows whose forecasts begin on each date."""
-    losses, windows = cast(Tensor, module.validation_windows), data.windows["val"]
+    losses, windows = cast(Tensor, module.validation_window_mse), data.windows["val"]
     origins = windows.origins(torch.arange(len(windows), device=windows.device)).cpu().numpy()
     return torch.from_numpy(sum_losses_by_date(losses.numpy(), data.panel.dates(origins).to_numpy()))
 

@@ -67,7 +67,7 @@ READING_CASES = [case for case in CASES if case.values[:2] != (NoneAttention, "c
 
 def reads_query(attention_type: type[Attention], role: str) -> bool:
     """Whether the output depends on the query: without projections of Q, only through the memory."""
-    return role != "cross" or not attention_type.only_values
+    return role != "cross" or not attention_type.uses_only_values
 
 
 def build(

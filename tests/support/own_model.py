@@ -42,7 +42,7 @@ class ShrunkLinear(ForecastModel):
         nn.init.zeros_(self.correction.bias)
 
     @property
-    def untrained_forecast(self) -> str | None:
+    def warm_start_name(self) -> str | None:
         return "line of least squares"
 
     def warm_start(self, start: WarmStart) -> None:

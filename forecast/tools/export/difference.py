@@ -214,8 +214,8 @@ def stack_outputs(outputs: dict[str, Tensor]) -> Float64[Tensor, "batch rows n_t
 def count_allowed_exceptions(network: nn.Module, windows: int) -> int:
     """Number of windows that may differ by more than the tolerance.
 
-    Some attention types select queries by a ranking (`selects_queries`). Where two queries rank almost equally,
+    Some attention types select queries by a ranking (`ranks_queries`). Where two queries rank almost equally,
     rounding can change the selection. All other operations are continuous.
     """
-    selects = any(isinstance(module, Attention) and module.selects_queries for module in network.modules())
+    selects = any(isinstance(module, Attention) and module.ranks_queries for module in network.modules())
     return windows // WINDOWS_PER_EXCEPTION if selects else 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forecast.evaluation.results import Tested
+from forecast.evaluation.results import ReportedScores
 from forecast.inference.tested import compare
 
 
@@ -16,4 +16,4 @@ from forecast.inference.tested import compare
     ],
 )
 def test_a_change_that_is_shown_as_zero_is_none(mse: float, said: str) -> None:
-    assert compare(Tested({"model": mse, "naive": 1.0}, {}), "model", "naive") == said
+    assert compare(ReportedScores({"model": mse, "naive": 1.0}, {}), "model", "naive") == said

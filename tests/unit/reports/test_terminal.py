@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from forecast.evaluation.results import Tested
+from forecast.evaluation.results import ReportedScores
 from forecast.inference.tested import describe_coverage
 from forecast.reports.terminal import describe_interval, describe_skill
 from forecast.system.formatting import format_column
@@ -56,5 +56,5 @@ def test_an_interval_in_words(score: dict[str, float], words: str) -> None:
 
 
 def test_a_coverage_that_was_not_measured_is_not_told() -> None:
-    test = Tested(mse={}, coverage={"conformal": {"80": 0.75, "95": math.nan}})
+    test = ReportedScores(mse={}, coverage={"conformal": {"80": 0.75, "95": math.nan}})
     assert describe_coverage(test, "conformal", [80, 95]) == ["the 80% interval covered 75.0% of the values"]

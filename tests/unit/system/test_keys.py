@@ -14,7 +14,7 @@ from forecast.system.identity import (
     flatten,
     identity,
     variant_id,
-    without_places,
+    without_local_paths,
 )
 from forecast.system.keys import ROWS, STATE, TABLE, row_of
 from tests.support.configurations import COMMANDS, choices, compose_choice, composed_once, with_values
@@ -131,7 +131,7 @@ def test_the_id_of_a_variant_is_that_of_its_seeds(override: str, is_same: bool) 
 
 
 def test_a_configuration_without_places_has_no_absolute_path() -> None:
-    config = without_places(plain("data.path=/home/me/b.csv", "output_root=/home/me/runs"))
+    config = without_local_paths(plain("data.path=/home/me/b.csv", "output_root=/home/me/runs"))
     assert config["data"]["path"] == "b.csv"
     assert "output_root" not in config
     assert not [value for _, value in flatten(config) if isinstance(value, str) and value.startswith("/")]

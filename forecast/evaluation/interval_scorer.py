@@ -1,0 +1,85 @@
+"""Scores of the quantiles of a test: intervals of the model by method, and the CRPS of the model and the baselines."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from forecast.data import Batch, DataModule
+from forecast.evaluation.conformal import Calibration, calibrated_levels
+from forecast.evaluation.intervals import IntervalSums
+from forecast.evaluation.names import MODEL
+from forecast.evaluation.quantiles import DECILES, QUANTILE, Level, crps
+
+MAX_SCORED = 1 << 24
+"""Number of quantiles that are scored at once: 64 MiB of float32, a few times over."""
+
+Point = Float[Tensor, "batch pred_len n_targets"]
+
+
+class IntervalScorer:
+    """Scores quantiles that are trained (`loss=quantile`), and quantiles that a calibration puts around a forecast.
+
+    Args:
+        calibrations: of the model and of each baseline, by name.
+        trained: probabilities of the trained quantiles; None without any.
+        levels: the intervals to score, in percent.
+        data: the data of the test.
+        device: where sums are added up.
+    """
+
+    def __init__(
+        self,
+        calibrations: Mapping[str, Calibration],
+        trained: tuple[float, ...] | None,
+        levels: Sequence[Level],
+        data: DataModule,
+        device: torch.device,
+    ) -> None:
+        self.calibration, self.trained, self.data = calibrations[MODEL], trained, data
+        self.deciles = {name: calibration.deciles() for name, calibration in calibrations.items()}
+        methods = {"conformal": self.calibration.quantiles, QUANTILE: trained}
+        usable, scaler = calibrated_levels(self.calibration, levels), data.target_scaler
+        self.sums = {
+            method: IntervalSums(quantiles, usable, scaler).to(device)
+            for method, quantiles in methods.items()
+            if quantiles
+        }
+
+    def update(
+        self, point: Point, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch
+    ) -> None:
+        """Add the intervals of a batch: point forecasts, and the output of the model, both within the bounds."""
+        parts = (point, forecast, batch.future, batch.series)
+        for points, quantiles, future, series in split(parts, len(self.calibration.quantiles)):
+            around = self.data.clip_targets(self.calibration.around(points.float()), series)
+            self.sums["conformal"].update(around, future, series)
+            if self.trained:
+                self.sums[QUANTILE].update(quantiles, future, series)
+
+    def crps(
+        self, name: str, point: Point, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch
+    ) -> Float64[Tensor, "batch pred_len n_targets"]:
+        """Compute the CRPS of each value: of the trained quantiles of the model, else of calibrated deciles."""
+        found = []
+        for points, quantiles, future, series in split(
+            (point, forecast, batch.future, batch.series), len(DECILES)
+        ):
+            if name == MODEL and self.trained:
+                found.append(crps(quantiles.float(), future.float(), self.trained))
+            else:
+                around = self.data.clip_targets(self.deciles[name].around(points.float()), series)
+                found.append(crps(around, future.float(), DECILES))
+        return torch.cat(found)
+
+    def compute(self) -> dict[str, Any]:
+        """The scores of the intervals by method, see `IntervalSums.compute`."""
+        return {method: sums.compute() for method, sums in self.sums.items()}
+
+
+def split(tensors: Sequence[Tensor], n_quantiles: int) -> zip:
+    """Split tensors of a batch, the first of point forecasts, so that `MAX_SCORED` quantiles are scored at once."""
+    at_once = max(1, MAX_SCORED // (tensors[0].shape[1:].numel() * n_quantiles))
+    return zip(*(tensor.split(at_once) for tensor in tensors), strict=True)
