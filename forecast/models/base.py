@@ -36,7 +36,7 @@ class WarmStart(ABC):
         """Names of the calendar features, which come first among the time features; covariates follow them."""
 
     @abstractmethod
-    def linear_weight(self) -> Float[Tensor, "seq_len pred_len"]:
+    def own_past_weight(self) -> Float[Tensor, "seq_len pred_len"]:
         """Weight W of the linear model ŷ = m + (x − m) W, m the window's mean, fitted on the training windows."""
 
     @abstractmethod

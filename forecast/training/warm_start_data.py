@@ -47,7 +47,7 @@ class WarmStartData(WarmStart):
     def time_feature_names(self) -> Sequence[str]:
         return time_feature_names(self.data.freq, self.data.options.holidays)
 
-    def linear_weight(self) -> Float[Tensor, "seq_len pred_len"]:
+    def own_past_weight(self) -> Float[Tensor, "seq_len pred_len"]:
         return self.fitted.fit_linear(self.data, self.chosen_on, covariates=False).own
 
     def linear_weights(self) -> LinearWeights:

@@ -47,7 +47,7 @@ class ShrunkLinear(ForecastModel):
 
     def warm_start(self, start: WarmStart) -> None:
         self.target_index.copy_(torch.tensor(start.target_index))
-        self.weight.copy_(start.linear_weight())
+        self.weight.copy_(start.own_past_weight())
 
     def keep_median(self) -> None:
         self.n_quantiles = 1

@@ -42,7 +42,7 @@ class FakeWarmStart(WarmStart):
     def __init__(self, weight: torch.Tensor, target_index: Sequence[int], n_quantiles: int) -> None:
         self.weight, self.target_index, self.n_quantiles = weight, target_index, n_quantiles
 
-    def linear_weight(self) -> torch.Tensor:
+    def own_past_weight(self) -> torch.Tensor:
         return self.weight
 
     def linear_weights(self) -> LinearWeights:
