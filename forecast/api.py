@@ -23,6 +23,7 @@ from forecast.inference.frames import frame_module, panel_of_frame
 from forecast.inference.model import TrainedModel, read_checkpoint
 from forecast.inference.predict import predict as predict_panel
 from forecast.runs.folder import write_config
+from forecast.system.arguments import write_value
 from forecast.system.errors import CheckpointError, ConfigError
 from forecast.system.targets import known_targets
 from forecast.training import lightning_warnings
@@ -200,10 +201,3 @@ def make_frame_data(frame: pd.DataFrame | pd.Series, config: DictConfig) -> Data
     data = frame_data(frame, **options)
     data.setup()
     return data
-
-
-def write_value(value: Any) -> str:
-    """Write a Python value in the syntax of the command line."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return f"[{','.join(map(write_value, value))}]" if isinstance(value, list | tuple) else str(value)
