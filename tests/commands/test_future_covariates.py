@@ -43,8 +43,19 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("known")
     table().to_csv(folder / "table.csv")
     with pytest.MonkeyPatch.context() as patch:
-        assert answer(patch, "train", folder, *TINY, *OPTIONS, "data.path=table.csv", "pictures=false") == 0
-    only(folder, "runs/*").rename(folder / "run")
+        assert (
+            answer(
+                patch,
+                "train",
+                folder,
+                *TINY,
+                *OPTIONS,
+                "data.path=table.csv",
+                "pictures=false",
+                "hydra.run.dir=run",
+            )
+            == 0
+        )
     return folder
 
 
