@@ -73,16 +73,23 @@ class Fill:
             return past
         mean = past.nanmean(1, keepdim=True).nan_to_num(0.0)
         completed = torch.where(missing, mean, past)
+        window, column = missing.any(1).nonzero(as_tuple=True)  # the pairs with a gap, read one by one
         for method in dict.fromkeys(self.methods):
             if method == "none":
                 continue
-            columns = [i for i, name in enumerate(self.methods) if name == method]
+            is_method = torch.tensor([name == method for name in self.methods], device=past.device)[column]
+            windows, columns = window[is_method], column[is_method]
+            if not len(windows):
+                continue
+            values = past[windows, :, columns][..., None]  # (pairs, length, 1)
             if method == "zero":
-                found = self.zero[series][:, None, columns].to(past).expand(-1, past.shape[1], -1)
+                found = self.zero[series[windows], columns][:, None, None].to(past).expand_as(values)
             else:
-                found = self._interpolate(past[..., columns], method)
-            usable = missing[..., columns] & ~found.isnan()
-            completed[..., columns] = torch.where(usable, found, completed[..., columns])
+                found = self._interpolate(values, method)
+            usable = (values.isnan() & ~found.isnan())[..., 0]
+            completed[windows, :, columns] = torch.where(
+                usable, found[..., 0], completed[windows, :, columns]
+            )
         return completed
 
     def _interpolate(
