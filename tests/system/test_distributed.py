@@ -14,7 +14,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.names import MODEL
+from forecast.evaluation.names import MODEL, SCALED_SCORES
 from forecast.training.callbacks import RandomState
 from forecast.training.lightning_data import LightningData
 from forecast.training.module import Forecaster
@@ -93,9 +93,9 @@ def test_scores_are_those_of_one_process(
         assert metrics["intervals"]["conformal"][name] == pytest.approx(score, rel=1e-5), name
     windows = pd.read_parquet(folder / "errors_by_window.parquet")
     assert len(windows) == data.n_windows["test"] == metrics["n_windows"]["test"]
-    found = windows[["model_mse", "model_mae"]].to_numpy()
+    found = windows[[f"model_{score}" for score in SCALED_SCORES]].to_numpy()
     np.testing.assert_allclose(found, forecaster.results.windows[MODEL].numpy(), rtol=1e-5, atol=1e-7)
-    assert found.mean(axis=0) == pytest.approx([metrics["test"]["mse"], metrics["test"]["mae"]], rel=1e-6)
+    assert found.mean(axis=0) == pytest.approx([metrics["test"][score] for score in SCALED_SCORES], rel=1e-6)
     assert (found > 0).all()
 
 
