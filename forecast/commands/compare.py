@@ -106,4 +106,7 @@ def show_sweep(folder: Path) -> None:
         )
     else:
         best = min(runs, key=lambda run: run.metrics["validation_mse"])
-        print(f"forecast with the best on validation windows:  {command}{best.folder}")
+        print(
+            "forecast with the run of the lowest validation error, because a choice on test windows flatters the model:"
+            f"  {command}{best.folder}"
+        )

@@ -90,13 +90,14 @@ def describe_baseline(task: Task) -> str:
     equal = sum(task.equals_best_baseline(entry) for entry in task.variants)
     subject = "Every variant" if n_variants > 1 else task.best.name
     if winners == n_variants:
-        return f"{subject} beats {baseline}."
+        return f"{subject} has a lower error than {baseline}."
     if equal == n_variants:
         return f"{subject} equals {baseline}."
     if winners + equal == 0:
         return f"{subject} is worse than {baseline}: use the baseline."
     also = f", and {equal} {'equals' if equal == 1 else 'equal'} it" if equal else ""
-    return f"{winners} of {plural(n_variants, 'variant')} {'beats' if winners == 1 else 'beat'} {baseline}{also}."
+    verb = "has" if winners == 1 else "have"
+    return f"{winners} of {plural(n_variants, 'variant')} {verb} a lower error than {baseline}{also}."
 
 
 def describe_seed_variance(task: Task) -> str:

@@ -79,12 +79,15 @@ def test_verdicts_and_their_sentences(
 @pytest.mark.parametrize(
     ("errors", "sentence"),
     [
-        ((0.4, 0.45), "Every variant beats the best baseline, linear baseline (MSE 0.500)."),
+        ((0.4, 0.45), "Every variant has a lower error than the best baseline, linear baseline (MSE 0.500)."),
         ((0.6, 0.7), "Every variant is worse than the best baseline, linear baseline (MSE 0.500): use the baseline."),
-        ((0.4, 0.7), "1 of 2 variants beats the best baseline, linear baseline (MSE 0.500)."),
-        ((0.4, 0.5), "1 of 2 variants beats the best baseline, linear baseline (MSE 0.500), and 1 equals it."),
+        ((0.4, 0.7), "1 of 2 variants has a lower error than the best baseline, linear baseline (MSE 0.500)."),
+        (
+            (0.4, 0.5),
+            "1 of 2 variants has a lower error than the best baseline, linear baseline (MSE 0.500), and 1 equals it.",
+        ),
         ((0.5 + 1e-9, 0.5), "full = linear equals the best baseline, linear baseline (MSE 0.500)."),
-        ((0.4,), "full beats the best baseline, linear baseline (MSE 0.500)."),
+        ((0.4,), "full has a lower error than the best baseline, linear baseline (MSE 0.500)."),
         ((0.7,), "full is worse than the best baseline, linear baseline (MSE 0.500): use the baseline."),
     ],
 )  # fmt: skip
