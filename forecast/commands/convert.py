@@ -10,9 +10,11 @@ from forecast.data.files.read_options import ReadOptions
 from forecast.data.store.convert import convert as convert_chunks
 from forecast.data.store.csv_chunks import CsvChunks
 from forecast.data.store.format import PARTS
+from forecast.data.store.note import Note
 from forecast.data.store.parquet_chunks import ParquetChunks
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_output_folder
+from forecast.system.formatting import plural
 from forecast.system.progress import bar
 from forecast.tools.check.settings import write_command
 
@@ -29,6 +31,7 @@ def convert(config: DictConfig) -> None:
     kind = ParquetChunks if is_parquet(file) else CsvChunks
     chunks = kind(
         file,
+        id_column=options["id_column"],
         date_column=options["date_column"],
         columns=options["columns"],
         options=reading,
@@ -49,15 +52,25 @@ def convert(config: DictConfig) -> None:
             write_message=lambda text: progress.write(f"note       {text}"),
             show_progress=show,
         )
-    size = sum(path.stat().st_size for path in output.iterdir())
+    report(file, output, note, options["id_column"])
+
+
+def report(file: Path, output: Path, note: Note, id_column: str | None) -> None:
+    """Print a summary of the store, and the command that trains on it."""
+    size, ids, texts = (
+        sum(path.stat().st_size for path in output.iterdir()),
+        note.series.ids,
+        note.kinds.texts,
+    )
+    many = f" of {plural(len(ids), 'series')}" if id_column else ""
     print(
-        f"data       {file}: {note.ranges.rows:,} rows × {len(note.columns)} columns, every {note.freq}, "
-        f"{note.first_date} to {note.last_date}"
+        f"data       {file}: {note.ranges.rows:,} rows × {len(note.columns)} columns{many}, every {note.freq}, "
+        f"{min(note.series.first_dates)} to {note.series.last_date}"
     )
     if missing := sum(note.ranges.missing):
         print(f"missing    {missing:,} numbers; they stay missing in the store")
     print(f"store      {output}: float{8 * int(note.dtype[-1])}, {size / 2**20:,.3g} MiB")
-    if texts := note.kinds.texts:
+    if texts:
         print(
             f"text       {', '.join(f'{name} ({len(found):,} texts)' for name, found in texts.items())}: covariates"
         )

@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from forecast.cli.compose import check_checkpoint
 from forecast.data.even_spacing import spread
 from forecast.data.files.looks import DEFAULT_NAMES
-from forecast.inference.data_config import keep_date_order
+from forecast.inference.data_config import keep_date_order, name_keys
 from forecast.inference.model import load
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
@@ -54,7 +54,9 @@ def export(config: DictConfig) -> None:
         allowed = count_allowed_exceptions(trained.network, len(chosen))
         checked = check_result(difference, data, about, config.tolerance, allowed=allowed)
         write_json(temporary_beside, {**about, "checked": checked})
-    reading = keep_date_order(trained.config["data"], trained.data_state.get("day_first"))
+    reading = trained.config["data"]
+    reading = {**name_keys(reading, trained.data_state), **reading}
+    reading = keep_date_order(reading, trained.data_state.get("day_first"))
     if reading.get("date_column") in DEFAULT_NAMES and data.panel.grid.name:  # found by its content
         reading = {**reading, "date_column": data.panel.grid.name}
     print_report(path, about, checked, reading)

@@ -101,7 +101,7 @@ def _scaled_columns(panel: Panel, index: list[int], scaler: Scaler, masked: list
     """Scaled columns of the future covariates of a panel, then the masks of some of them."""
     assert panel.future is not None
     if isinstance(panel.future, StoredValues):
-        return CarriedRows(DiskRows(panel.future.select(index), scaler), panel.starts, masked)
+        return CarriedRows(DiskRows(panel.future.select(index), scaler, panel.starts), panel.starts, masked)
     scaled = scaler.transform_panel(panel.future[:, index], panel.starts, panel.stops)
     masks = (~scaled[:, masked].isnan()).float()
     return TensorRows(torch.cat([carry_forward(scaled, panel.starts, panel.stops), masks], dim=1))

@@ -42,3 +42,19 @@ def _backwards(first: int, last: int) -> Iterator[Int64[np.ndarray, " rows"]]:
         begin = max(first, last - size)
         yield np.arange(begin, last)
         last, size = begin, min(2 * size, _MOST)
+
+
+def first_measured(values: Values, first: PerSeries, last: PerSeries) -> Int64[np.ndarray, " ranges"]:
+    """The first of the rows first[i] … last[i] − 1 with a value of any column, else last[i], for each range i.
+
+    Rows are read from the first one on to the result. No range is empty.
+    """
+    found = np.where(np.isfinite(values[first]).any(axis=1), first, last)
+    for i in np.flatnonzero(found == last).tolist():
+        begin, end, size = int(first[i]), int(last[i]), _FEWEST
+        while begin < end and found[i] == end:
+            rows = np.arange(begin, min(end, begin + size))
+            measured = np.isfinite(values[rows]).any(axis=1)
+            found[i] = rows[measured.argmax()] if measured.any() else end
+            begin, size = begin + size, min(2 * size, _MOST)
+    return found

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from forecast.data.columns import by_column
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, ranges, series_slices
-from forecast.data.stored_values import Values
+from forecast.data.row_ranges import PerSeries, RowRanges
+from forecast.data.stored_values import Values, pieces_of
 from forecast.system.errors import ConfigError
 
 FILLS = ("auto", "linear", "previous", "seasonal", "zero", "none")
@@ -193,15 +193,12 @@ def describe_missing(
 
 def has_values(values: Values, first: PerSeries, last: PerSeries) -> Bool[np.ndarray, " series"]:
     """Whether a series has a value of every column in the rows first[s] … last[s] − 1."""
-    found = np.zeros(len(first), dtype=bool)
-    for some in series_slices(last - first):
-        measured = np.isfinite(values[ranges(first[some], last[some])])
-        used = np.flatnonzero((last > first)[some])
-        if len(used):
-            lengths = (last - first)[some][used]
-            counts = np.logical_or.reduceat(measured, lengths.cumsum() - lengths, axis=0)
-            found[used + some.start] = counts.all(axis=1)
-    return found
+    found = np.zeros((len(first), values.shape[1]), dtype=bool)
+    for rows in pieces_of(values, first, last):
+        series = RowRanges(first, last).series_of(rows)
+        begins = np.flatnonzero(np.diff(series, prepend=-1))
+        found[series[begins]] |= np.logical_or.reduceat(np.isfinite(values[rows]), begins, axis=0)
+    return np.asarray(found.all(axis=1) & (last > first))
 
 
 def carry_forward(

@@ -22,8 +22,8 @@ TABLE_ID = ""
 class Panel:
     """N series, stored one after the other. A table has one series. The values of a store stay on disk.
 
-    Series s has the rows `starts[s]` … `stops[s] − 1`. Rows from `ends[s]` on lie after the end of the series: only
-    their future covariates are known, and `values` is NaN there.
+    Series s has the rows `starts[s]` … `stops[s] − 1`; of a store, rows between two series may belong to none. Rows
+    from `ends[s]` on lie after the end of the series: only future covariates are known, and `values` is NaN there.
 
     Attributes:
         ids: name of each series, in the order of the rows. `ids.name` is the id column; None for a table.

@@ -19,6 +19,10 @@ class RowRanges(NamedTuple):
     first: PerSeries
     last: PerSeries
 
+    def series_of(self, rows: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:
+        """The number s of the range that each row lies in. The ranges ascend."""
+        return np.searchsorted(self.first, rows, side="right") - 1
+
 
 def ranges(starts: PerSeries, stops: PerSeries) -> Int64[np.ndarray, " rows"]:
     """The numbers starts[s] … stops[s] − 1 of every s, one range after the other."""

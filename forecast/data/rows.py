@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
+from forecast.data.row_ranges import PerSeries
 from forecast.data.scaler import Scaler
 from forecast.data.stored_values import StoredValues
 from forecast.data.time_features import time_feature_names, time_features
@@ -71,8 +72,10 @@ class DiskRows:
 
     device = torch.device("cpu")
 
-    def __init__(self, values: StoredValues, scaler: Scaler) -> None:
+    def __init__(self, values: StoredValues, scaler: Scaler, starts: PerSeries) -> None:
+        """`starts` are the first rows of the series that the scaler scales."""
         self.values, self.scaler = values, scaler
+        self._starts = torch.from_numpy(starts)
         self._raw = tensor_of(values.remapped_for_random_access())
 
     @property
@@ -80,19 +83,24 @@ class DiskRows:
         return len(self.values.index)
 
     def __getitem__(self, rows: Any) -> Float32[Tensor, "*shape columns"]:
-        return self._scale(self._raw[rows])
+        if isinstance(rows, slice):
+            rows = torch.arange(*rows.indices(len(self.values)))
+        return self.windows(rows.flatten(), 1)[:, 0].unflatten(0, rows.shape)
 
     def windows(
         self, first: Int64[Tensor, " batch"], length: int
     ) -> Float32[Tensor, "batch {length} columns"]:
-        return self._scale(slide(self._raw, length).index_select(0, first)).contiguous()
+        return self._scale(slide(self._raw, length).index_select(0, first), first).contiguous()
 
     def to(self, device: torch.device | str) -> "DiskRows":
         return self
 
-    def _scale(self, raw: Float[Tensor, "*shape all_columns"]) -> Float32[Tensor, "*shape columns"]:
-        chosen = tensor_of(self.values.choose(raw.numpy()))
-        return self.scaler.transform(chosen, series=0).float()
+    def _scale(
+        self, raw: Float[Tensor, "batch steps all_columns"], first: Int64[Tensor, " batch"]
+    ) -> Float32[Tensor, "batch steps columns"]:
+        """Scale windows that begin at these rows."""
+        series = torch.bucketize(first, self._starts, right=True) - 1
+        return self.scaler.transform(tensor_of(self.values.choose(raw.numpy())), series.clamp(min=0)).float()
 
 
 class DatedRows:

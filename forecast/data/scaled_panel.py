@@ -87,6 +87,7 @@ class ScaledPanel:
     def state_dict(self) -> dict[str, Any]:
         """Return the state that is needed to scale other rows in the same way."""
         return {
+            "id_column": self.panel.ids.name,
             "ids": self.panel.ids.tolist(),
             "has_scale": self.scales.has_scale.tolist(),
             "scaler": self.scales.scaler.state_dict(),
@@ -113,9 +114,9 @@ def _make_fill(panel: Panel, scaler: Scaler, options: ScalingOptions, season: in
 def _scaled_rows(name: str, panel: Panel, scaler: Scaler) -> Rows:
     """The scaled values. Raises DataError for a column that float32 cannot hold."""
     if isinstance(panel.values, StoredValues):
-        extremes = torch.tensor([panel.values.minimum, panel.values.maximum])
-        lost = ~scaler.transform(extremes, series=0).float().isfinite().all(dim=0)
-        rows: Rows = DiskRows(panel.values, scaler)
+        extremes = torch.tensor([panel.values.minimum, panel.values.maximum]).expand(len(scaler), -1, -1)
+        lost = ~scaler.transform(extremes, series=None).float().isfinite().all(dim=(0, 1))
+        rows: Rows = DiskRows(panel.values, scaler, panel.starts)
     else:
         scaled = scaler.transform_panel(panel.values, panel.starts, panel.stops)
         lost = (~scaled.isfinite() & torch.from_numpy(np.isfinite(panel.values))).any(dim=0)

@@ -143,6 +143,11 @@ class Scaler:
         series = series.to(self.center.device)
         return tuple(tensor[series][:, None].to(device) for tensor in self.tensors)
 
+    def of_series(self, some: slice) -> "Scaler":
+        """The scaler of some of the series."""
+        center, scale, *parameters = (tensor[some] for tensor in self.tensors)
+        return Scaler(center, scale, self.domain, *parameters)
+
     def select_columns(self, index: Sequence[int]) -> "Scaler":
         """The scaler of some of the columns."""
         center, scale, *parameters = (tensor[:, list(index)] for tensor in self.tensors)

@@ -5,7 +5,7 @@ in a YAML file in conf/data. How its models read other files: `settings_of_file`
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from forecast.data.files.file_source import FileSource, LongSource
@@ -66,20 +66,22 @@ FILES = {LONG: long_data, STORE: store_data, TABLE: csv_data}
 """The data modules of a user's file, by target."""
 
 
-def settings_of_file(path: str, trained: str) -> dict[str, Any]:
-    """The target that reads another file than that of training, and `eval_stride` where its value changes with it.
+def settings_of_file(path: str, trained: str, keys: Mapping[str, str | None]) -> dict[str, Any]:
+    """The target that reads another file than that of training, and settings whose value changes with it.
 
-    A model trained on a long file reads long files. Every other model reads tables and stores.
+    A model trained on many series reads long files, every other model tables. Both read stores.
 
     Args:
         path: the other file.
         trained: the target of training.
+        keys: the names of `id_column` and `date_column` in training; an id of None: one series.
     """
-    if trained == LONG:
-        return {"_target_": LONG}
     if is_store(path):
         return {"_target_": STORE, "eval_stride": None}
-    return {"_target_": TABLE, "eval_stride": 1} if trained == STORE else {"_target_": TABLE}
+    stride = {"eval_stride": 1} if trained == STORE else {}
+    if trained == LONG or keys.get("id_column") is None:
+        return {"_target_": LONG if trained == LONG else TABLE, **stride}
+    return {"_target_": LONG, **keys, **stride}
 
 
 def option_names(make: Callable[..., DataModule]) -> frozenset[str]:

@@ -130,4 +130,9 @@ def select_columns(values: Values, index: Sequence[int]) -> Values:
 
 def pieces_of(values: Values, first: PerSeries, last: PerSeries) -> Iterator[Int64[np.ndarray, " rows"]]:
     """The numbers of the rows first[s] … last[s] − 1 of each series, some at a time: a copy of them is small."""
-    return pieces(first, last, values.rows_at_once if isinstance(values, StoredValues) else ROWS_AT_ONCE)
+    return pieces(first, last, rows_at_once(values))
+
+
+def rows_at_once(values: Values) -> int:
+    """The number of rows of which a copy is small."""
+    return values.rows_at_once if isinstance(values, StoredValues) else ROWS_AT_ONCE

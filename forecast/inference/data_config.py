@@ -26,7 +26,11 @@ FRAME = "DataFrame"
 
 
 def choose_data_config(
-    checkpoint: Path, saved: dict[str, Any], feature_columns: Sequence[str], given: Mapping[str, Any]
+    checkpoint: Path,
+    saved: dict[str, Any],
+    feature_columns: Sequence[str],
+    given: Mapping[str, Any],
+    state: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Choose the settings of the data module for a trained model.
 
@@ -36,6 +40,7 @@ def choose_data_config(
         feature_columns: the columns that the model reads.
         given: settings that replace those of training, except null ones. If `path` is another file than in training,
             all its rows are the split `test` unless `split` is given too.
+        state: the state of the data module of the training run.
 
     Raises:
         CheckpointError: no data are given for a model of a DataFrame.
@@ -51,10 +56,20 @@ def choose_data_config(
     if "path" in chosen:
         chosen = _with_full_path(chosen)
         if not is_same_file(chosen["path"], saved.get("path")):
-            saved = settings_for_other_file(saved, chosen["path"], feature_columns)
+            saved = settings_for_other_file(saved, chosen["path"], feature_columns, name_keys(saved, state))
     else:
         _check_training_data(checkpoint, saved, chosen)
     return {**saved, **chosen}
+
+
+def name_keys(saved: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, str | None]:
+    """The names of `id_column` and `date_column` in the training data; an id of None: one series.
+
+    Args:
+        saved: the data settings of the training run.
+        state: the state of its data module.
+    """
+    return {key: state.get(key, saved.get(key)) for key in ("id_column", "date_column")}
 
 
 def _other_set_config(saved: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
@@ -82,12 +97,12 @@ def _check_training_data(checkpoint: Path, saved: dict[str, Any], chosen: dict[s
 
 
 def settings_for_other_file(
-    saved: dict[str, Any], path: str, feature_columns: Sequence[str]
+    saved: dict[str, Any], path: str, feature_columns: Sequence[str], keys: Mapping[str, str | None]
 ) -> dict[str, Any]:
     """Change the settings of training to those of another file, all of whose rows are the split `test`."""
     past = saved.get("past_covariates") or ()
     file = {
-        **settings_of_file(path, saved["_target_"]),
+        **settings_of_file(path, saved["_target_"], keys),
         "name": locate(path).name,
         "split": "test",
         "columns": [

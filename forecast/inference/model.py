@@ -211,7 +211,7 @@ class TrainedModel:
         """The settings of the data module that `data` creates."""
         indicators = indicator_names(self.categories)
         columns = [name for name in self.feature_columns if name not in indicators]
-        chosen = choose_data_config(self.path, self.config["data"], columns, given)
+        chosen = choose_data_config(self.path, self.config["data"], columns, given, self.data_state)
         return keep_as_trained(chosen, self.data_state)
 
     def check_freq(self, name: str, freq: str) -> None:

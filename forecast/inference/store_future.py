@@ -18,9 +18,10 @@ from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.grid import Spacing
 from forecast.data.files.read import read_file
 from forecast.data.files.read_options import ReadOptions
+from forecast.data.row_ranges import ranges
 from forecast.data.sources import STORE
 from forecast.data.utc_offset import utc_offset_of
-from forecast.inference.data_config import known_columns
+from forecast.inference.data_config import known_columns, name_keys
 from forecast.inference.model import TrainedModel
 from forecast.system.location import locate
 
@@ -42,26 +43,35 @@ def read_ahead(model: TrainedModel, path: str, given: Mapping[str, Any]) -> Pane
         A panel without targets, with categories as indicators.
     """
     options = {key: given[key] for key in ReadOptions.option_names() if given.get(key) is not None}
-    date_column = given.get("date_column") or "date"
-    state, columns = model.data_state, columns_of_indicators(model.categories)
+    state: Mapping[str, Any] = model.data_state
+    columns = columns_of_indicators(model.categories)
+    keys = name_keys(model.config["data"], model.data_state)
+    id_column = given.get("id_column") or keys["id_column"]
+    date_column = given.get("date_column") or keys["date_column"] or "date"
     as_of = state.get("as_of", {})
     names = dict.fromkeys(str(columns.get(name, name)) for name in state["future_covariates"])
     roles = ColumnRoles(
-        None, date_name(date_column), (), future=(*names, *as_of.values()), as_of=as_of
+        id_column, date_name(date_column), (), future=(*names, *as_of.values()), as_of=as_of
     ).of_future_rows()
     with known_columns(model.path, state):
         rows = read_file(locate(path), roles, date_column, ReadOptions(**options))
         spacing = Spacing(options.get("freq") or model.freq)
-        panel = align(rows, spacing, sort=False, is_part=True).at_utc_offset(utc_offset_of(state))
+        panel = align(rows, spacing, sort=id_column is not None, is_part=True).at_utc_offset(
+            utc_offset_of(state)
+        )
     return encode_categories(path, panel, model.categories)
 
 
 def take_future_from(excerpt: Panel, ahead: Panel) -> Panel:
-    """The panel of one series in memory, with the future covariates after its rows from a panel `ahead`."""
-    rows = np.arange(excerpt.ends[0], excerpt.stops[0])
-    places = ahead.grid.get_indexer(excerpt.dates(rows))
-    is_there = places >= 0
-    future, cells = np.array(excerpt.future), np.ix_(rows[is_there], excerpt.ahead_index)
+    """The panel in memory, with the future covariates after the ends of its series from a panel `ahead`."""
+    rows = ranges(excerpt.ends, excerpt.stops)
+    series = ahead.ids.get_indexer(excerpt.ids)[excerpt.series_of(rows)]
+    on_grid = ahead.grid.get_indexer(excerpt.dates(rows))
+    places = on_grid - ahead.grid_starts[series] + ahead.starts[series]
+    is_there = (
+        (series >= 0) & (on_grid >= 0) & (places >= ahead.starts[series]) & (places < ahead.stops[series])
+    )
+    future, cells = np.array(excerpt.future), np.ix_(rows[is_there], np.array(excerpt.ahead_index))
     columns = [ahead.future_columns.index(excerpt.future_columns[column]) for column in excerpt.ahead_index]
     given, known = np.asarray(ahead.future)[places[is_there]][:, columns], future[cells]
     future[cells] = np.where(np.isnan(known), given, known)

@@ -42,6 +42,14 @@ class TextColumns(DataError):
         self.names = tuple(names)
 
 
+class RowOrderError(DataError):
+    """A row that repeats a date of its series (`repeats`), or lies before the row above; the message has two parts."""
+
+    def __init__(self, fact: str, advice: str, *, repeats: bool) -> None:
+        super().__init__(f"{fact}: {advice}")
+        self.fact, self.advice, self.repeats = fact, advice, repeats
+
+
 class TrainingError(ForecastError):
     """Training that cannot continue."""
 

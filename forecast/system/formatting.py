@@ -18,8 +18,8 @@ def format_column(values: Iterable[float]) -> list[str]:
 
 
 def plural(count: int, what: str) -> str:
-    """Return the count with the noun in the singular or plural: `1 row`, `2 rows`."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
+    """Return the count with the noun in the singular or plural: `1 row`, `2 rows`, `2 series`."""
+    return f"{count:,} {what}{'s' * (count != 1 and what != 'series')}"
 
 
 def format_duration(seconds: float) -> str:

@@ -14,7 +14,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from forecast.data import Panel
-from forecast.data.store.format import StoreWriter
+from forecast.data.panel import TABLE_ID
+from forecast.data.store.writer import StoreWriter
 
 COLUMNS = tuple(f"sensor{number}" for number in range(16))
 BLOCK = 1 << 19  # rows generated at a time
@@ -37,15 +38,15 @@ def blocks(rows: int) -> Iterator[Panel]:
 def write_store(path: Path, size: int) -> None:
     """Write a store with about `size` bytes of values, like `forecast.convert` but without its checks."""
     path.mkdir()
-    writer = StoreWriter(path, list(COLUMNS), "<f4", "us", 0)
-    for table in blocks(size // BYTES_PER_ROW):
-        writer.append(table)
-        if writer.rows <= BLOCK:
-            lowest, highest = np.min(table.values, 0), np.max(table.values, 0)
-        last = table.grid[-1]
+    writer, rows = StoreWriter(path, list(COLUMNS), "<f4", 0), size // BYTES_PER_ROW
+    first = next(blocks(rows))
+    for table in blocks(rows):
+        writer.append(np.asarray(table.values))
+    begin = first.grid[0]
     writer.finish(
-        freq="s", first_date="2000-01-01 00:00:00", last_date=str(last),
-        minimum=lowest.tolist(), maximum=highest.tolist(), missing=[0] * len(lowest), texts={},
+        freq="s", first=str(begin), last=str(begin + pd.Timedelta(seconds=rows - 1)), date_column="date",
+        id_column=None, ids=[TABLE_ID], lengths=[rows], first_dates=[str(begin)], missing=[0] * len(COLUMNS), texts={},
+        minimum=np.min(first.values, 0).tolist(), maximum=np.max(first.values, 0).tolist(),
     )  # fmt: skip
 
 

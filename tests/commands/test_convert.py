@@ -3,7 +3,9 @@
 import gzip
 import json
 import os
+import re
 import signal
+import subprocess
 import time
 import warnings
 from collections.abc import Callable
@@ -17,7 +19,7 @@ from filelock import FileLock
 from forecast.data import Panel, read_table
 from forecast.data.store.format import PARTS, open_store
 from forecast.data.stored_values import StoredValues
-from forecast.system.errors import ForecastError
+from forecast.system.errors import ForecastError, RowOrderError
 from tests.support.commands import answer, finish, start
 from tests.support.csv_files import numbers, write
 from tests.support.selection import every_nth
@@ -171,7 +173,7 @@ def faulty(fault: str, row: int) -> bytes:
 
 
 FAULTS = [
-    "text", "infinite", "between", "twice", "swapped", "ragged", "empty line", "no date", "bad date",
+    "text", "infinite", "between", "twice", "ragged", "empty line", "no date", "bad date",
     "zero byte", "latin", "open quote",
 ]  # fmt: skip
 
@@ -187,6 +189,22 @@ def test_a_fault_is_refused_in_the_reader_s_words(tmp_path: Path, convert: Conve
         refused = convert(f"chunk={chunk}", status=2)
         assert refused == expected
         assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+@pytest.mark.parametrize("chunk", [1000, 10_000_000])
+def test_rows_out_of_order_are_refused_with_a_command_that_sorts_them(
+    tmp_path: Path, convert: Convert, chunk: int
+):
+    write(tmp_path, faulty("swapped", 57), "a.csv")
+    with pytest.raises(RowOrderError) as unsorted:
+        read_table(tmp_path / "a.csv")
+    refused = convert(f"chunk={chunk}", status=2)
+    assert refused.startswith(unsorted.value.fact.replace(f"{tmp_path}/", ""))
+    command = re.search(r"first, with (.*), or train in memory \(data=csv data.sort=true\)$", refused)
+    assert command
+    subprocess.run(command[1], shell=True, check=True, cwd=tmp_path)
+    convert("data.path=sorted.csv")
+    check_same(tmp_path / "a.store", read_table(tmp_path / "a.csv", sort=True))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def growth(folder: Path, size: int) -> float:
     """MiB of anonymous memory that an epoch and the evaluation take beyond the imports."""
     store = folder / f"{size}.store"
     table.write_store(store, size)
-    stride = max(1, size // table.BYTES_A_ROW // 5 // 500)
+    stride = max(1, size // table.BYTES_PER_ROW // 5 // 500)
     given = [*RUN, f"data.path={store}", f"data.eval_stride={stride}", f"output_root={folder}/runs"]
     command = [sys.executable, memory.__file__, str(folder / "result.json"), *given]
     subprocess.run(command, check=True, capture_output=True, cwd=folder)

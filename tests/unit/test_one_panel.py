@@ -18,7 +18,6 @@ REASONS = {
     "inference/trained_rows.py": "the splits of several series may lie on different dates",
     "reports/series.py": "a table has no scores by series beside its own",
     "tools/check/diagnosis.py": "the report on a table describes no series",
-    "tools/serve/layout.py": "a request for a table has no ids",
 }
 """Why a module asks."""
 

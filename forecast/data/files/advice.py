@@ -152,7 +152,22 @@ def write_setting(key: str, value: str | Sequence[str]) -> str:
 
 
 def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
-    """Advice for a table whose dates repeat because it holds several series; None if it does not look like one.
+    """Advice for a table whose dates repeat because it holds several series; None if it does not look like one."""
+    name = find_id_column(cells, roles)
+    if name is None:
+        return None
+    numbers = [
+        other for other in cells.frame.columns if cells.frame[other].dtype.kind in "iuf" and other != name
+    ]
+    target = numbers[0] if len(numbers) == 1 else "COLUMN"
+    return (
+        f"the file looks long, with one series for each {name!r}: set data=long data.id_column={name} "
+        f"data.date_column={roles.date} data.target={target}"
+    )
+
+
+def find_id_column(cells: Cells, roles: ColumnRoles) -> str | None:
+    """The column that names the series of a row in a table that looks long; None if it does not.
 
     It does if most dates come several times, and a column of texts or whole numbers tells the rows of a date apart.
     """
@@ -164,13 +179,7 @@ def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
     whole = [name for name in numbers if frame[name].dtype.kind in "iu"]
     for name in (*texts, *whole):
         column = pd.Series(frame[name])
-        if name != date and column.notna().all() and 1 < column.nunique() <= len(frame) / 2:
-            if frame.duplicated([name, date]).any():
-                continue
-            values = [other for other in numbers if other != name]
-            target = values[0] if len(values) == 1 else "COLUMN"
-            return (
-                f"the file looks long, with one series for each {name!r}: set data=long data.id_column={name} "
-                f"data.date_column={date} data.target={target}"
-            )
+        is_key = name != date and column.notna().all() and 1 < column.nunique() <= len(frame) / 2
+        if is_key and not frame.duplicated([name, date]).any():
+            return str(name)
     return None

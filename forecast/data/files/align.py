@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 
 from forecast.data.files.cells import FRAME, quote
-from forecast.data.files.grid import Spacing, find_grid, place_on_grid
+from forecast.data.files.grid import Grid, Spacing, find_grid, place_on_grid
 from forecast.data.files.order import SeriesRows, order_rows
 from forecast.data.files.table_rows import TableRows
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import ranges
+from forecast.data.row_ranges import PerSeries, ranges
 from forecast.system.formatting import plural
 
 
@@ -41,12 +41,12 @@ def align(
     series = order_rows(rows, sort=sort, duplicates=duplicates)
     if not is_part:
         series = _cut_to_targets(series)
-    return _make_panel(series, spacing)
+    return _make_panel(series, find_grid(series, spacing, is_part=is_part))
 
 
-def _make_panel(series: SeriesRows, spacing: Spacing) -> Panel:
+def _make_panel(series: SeriesRows, grid: Grid) -> Panel:
     """Place the rows of each series on one grid of dates."""
-    grid, static = find_grid(series, spacing), _static(series)
+    static = _static(series)
     rows, roles, places = series.rows, series.rows.roles, place_on_grid(series, grid)
     return Panel(
         ids=rows.ids.rename(roles.id),
@@ -99,17 +99,21 @@ def _cut_to_targets(series: SeriesRows) -> SeriesRows:
             int(starts[int(empty.argmax())]),
         )
     stops = series.stops if rows.roles.future else ends
-    for count, where in ((firsts - starts, "before the first"), (series.stops - stops, "after the last")):
-        if count.any():
-            message = (
-                f"{rows.cells.path}: left out {plural(int(count.sum()), 'row')} {where} value of a target"
-            )
-            warnings.warn(message, stacklevel=2)
+    warn_of_rows_left_out(str(rows.cells.path), firsts - starts, series.stops - stops)
     lengths = stops - firsts
     new_starts = lengths.cumsum() - lengths
     if len(rows) > lengths.sum():
         rows = rows.take(ranges(firsts, stops))
     return SeriesRows(rows, new_starts, new_starts + ends - firsts)
+
+
+def warn_of_rows_left_out(path: str, before: PerSeries, after: PerSeries) -> None:
+    """Warn of rows of each series before its first value of a target and after the last one."""
+    for count, where in ((before, "before the first"), (after, "after the last")):
+        if count.any():
+            warnings.warn(
+                f"{path}: left out {plural(int(count.sum()), 'row')} {where} value of a target", stacklevel=3
+            )
 
 
 def _static(series: SeriesRows) -> pd.DataFrame:

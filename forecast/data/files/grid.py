@@ -96,12 +96,14 @@ class Places(NamedTuple):
         return placed
 
 
-def find_grid(series: SeriesRows, spacing: Spacing) -> Grid:
-    """Find the dates of all series.
+def find_grid(series: SeriesRows, spacing: Spacing, *, is_part: bool = False) -> Grid:
+    """Find the dates of all series. Those of a part of a table may lie far apart.
 
     Raises DataError if the step or the calendar cannot be inferred, or does not fit the dates.
     """
-    return _dates_of_rows(series, spacing) if spacing.steps == "rows" else _even_dates(series, spacing.freq)
+    if spacing.steps == "rows":
+        return _dates_of_rows(series, spacing)
+    return _even_dates(series, spacing.freq, is_part=is_part)
 
 
 def _dates_of_rows(series: SeriesRows, spacing: Spacing) -> Grid:
@@ -119,13 +121,14 @@ def _dates_of_rows(series: SeriesRows, spacing: Spacing) -> Grid:
     return Grid(grid, spacing.freq or calendar.freq, calendar)
 
 
-def _even_dates(series: SeriesRows, freq: str | None) -> Grid:
+def _even_dates(series: SeriesRows, freq: str | None, *, is_part: bool) -> Grid:
     """Evenly spaced dates, whose step is `freq` or inferred."""
     step = parse_frequency(freq or _infer_step(series))
     rows, starts = series.rows, series.starts
     first, last = rows.dates.min(), rows.dates.max()
     two = pd.date_range(first, periods=2, freq=step).to_numpy()
-    dates = (last - first) / (two[1] - two[0])
+    span = (rows.dates[series.stops - 1] - rows.dates[starts]).sum() if is_part else last - first
+    dates = span / (two[1] - two[0])
     if dates > SPARSE * len(rows) + (10_000 if len(starts) > 1 else 0):
         raise DataError(
             f"{rows.cells.path}: only {len(rows):,} dates for {dates:,.0f} steps of {step.freqstr} from first to last: "

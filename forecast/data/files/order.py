@@ -12,7 +12,7 @@ from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import find_repeating_zone
 from forecast.data.row_ranges import PerSeries
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, RowOrderError
 from forecast.system.formatting import plural
 
 DUPLICATES = ("first", "last", "mean", "sum")
@@ -104,13 +104,13 @@ def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> NoReturn
     before = rows.date(row - 1)
     is_frame = rows.cells.path == FRAME
     advice = "sort it (frame.sort_index())" if is_frame else "sort the rows by date, or set data.sort=true"
-    message = f"{rows.subject(row)}comes after {before}: {advice}"
-    raise rows.error(message, row, rows.roles.date)
+    error = rows.error(f"{rows.subject(row)}comes after {before}", row, rows.roles.date)
+    raise RowOrderError(str(error), advice, repeats=False)
 
 
 def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
-    message = f"{rows.subject(row)}is in {rows.line(other)} too: {_advice_on_duplicate(rows, row)}"
-    raise rows.error(message, row, rows.roles.date)
+    error = rows.error(f"{rows.subject(row)}is in {rows.line(other)} too", row, rows.roles.date)
+    raise RowOrderError(str(error), _advice_on_duplicate(rows, row), repeats=True)
 
 
 def _advice_on_duplicate(rows: TableRows, row: int) -> str:

@@ -165,7 +165,7 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
     """Parse the cells of a CSV file. Raises DataError for the first id, date or number that cannot be parsed."""
     absent = {name: np.nan for name in roles.numbers if name not in cells.frame}
     cells = replace(cells, frame=cells.frame.assign(**absent)) if absent else cells
-    codes, ids = _series(cells, roles.id)
+    codes, ids = read_ids(cells, roles.id)
     if options.start is None:
         try:
             dates, utc_offset = read_dates(cells, roles.date, options, codes)
@@ -198,8 +198,8 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
     )
 
 
-def _series(cells: Cells, id_column: str | None) -> tuple[Int32[np.ndarray, " rows"], pd.Index]:
-    """Return the number of the series of each row, and the ids."""
+def read_ids(cells: Cells, id_column: str | None) -> tuple[Int32[np.ndarray, " rows"], pd.Index]:
+    """Return the number of the series of each row, and the ids. Raises DataError for a row without an id."""
     if id_column is None:
         return np.zeros(len(cells.frame), dtype=np.int32), pd.Index([TABLE_ID])
     texts = cells.frame[id_column].str.strip()

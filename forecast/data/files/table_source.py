@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Bool
 
 from forecast.data.calendars import CalendarSetting
 from forecast.data.files.align import align
@@ -72,7 +73,7 @@ class TableSource(Source):
         self._spacing = Spacing(self.freq, self.steps, self.calendar)
         self._first, self._last = parse_span(self.rows)
         for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):
-            _check_list(key, getattr(self, key))
+            check_list(key, getattr(self, key))
         if self.ids is not None and self.id_column is None:
             raise ConfigError("data.ids names series, which needs data.id_column")
         targets = self.columns
@@ -135,14 +136,20 @@ class TableSource(Source):
         """The rows of the series `ids`. Raises ConfigError for a series that is not there."""
         if self.ids is None:
             return rows
-        wanted = [str(name) for name in self.ids]
         present = rows.ids[np.bincount(rows.codes, minlength=len(rows.ids)) > 0]  # categories may have no row
-        for name in wanted:
-            if name not in present:
-                near = difflib.get_close_matches(name, present[:10_000].tolist(), n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise ConfigError(f"data.ids: there is no series {quote(name)} in {rows.cells.path}{hint}")
-        return rows.take(np.flatnonzero(rows.ids.isin(wanted)[rows.codes]))
+        chosen = present[find_series(self.ids, present, str(rows.cells.path))]
+        return rows.take(np.flatnonzero(rows.ids.isin(chosen)[rows.codes]))
+
+
+def find_series(ids: Sequence[str], present: pd.Index, where: str) -> Bool[np.ndarray, " series"]:
+    """Whether each series that is `present` is one of `ids`. Raises ConfigError for an id that is not there."""
+    wanted = [str(name) for name in ids]
+    for name in wanted:
+        if name not in present:
+            near = difflib.get_close_matches(name, present[:10_000].tolist(), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"data.ids: there is no series {quote(name)} in {where}{hint}")
+    return present.isin(wanted)
 
 
 def parse_span(rows: Sequence[str | None] | None) -> tuple[pd.Timestamp, pd.Timestamp]:
@@ -167,7 +174,8 @@ def parse_span(rows: Sequence[str | None] | None) -> tuple[pd.Timestamp, pd.Time
     return first, last  # type: ignore[return-value]
 
 
-def _check_list(key: str, names: object) -> None:
+def check_list(key: str, names: object) -> None:
+    """Raise ConfigError unless the option `data.KEY` is null or a list of different names."""
     if names is None:
         return
     if isinstance(names, str) or not isinstance(names, Sequence):

@@ -1,1 +1,1 @@
-"""Tables larger than memory, kept on disk."""
+"""Tables and many series larger than memory, kept on disk."""

@@ -15,11 +15,10 @@ import pandas as pd
 from forecast.data.files.cells import Cells, date_name, quote
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.dates import read_dates
-from forecast.data.files.read import read_targets
+from forecast.data.files.read import read_ids, read_targets
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import place_in_time, without_zone
-from forecast.data.panel import TABLE_ID
 from forecast.data.store.column_kinds import ColumnKinds
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError
@@ -46,6 +45,7 @@ class Chunks(ABC):
         self,
         path: Path,
         *,
+        id_column: str | None,
         date_column: str | Sequence[str],
         columns: Sequence[str] | None,
         options: ReadOptions,
@@ -55,7 +55,7 @@ class Chunks(ABC):
     ) -> None:
         """`size` is the number of bytes, of text or of numbers, in a chunk.
 
-        With `duplicates`, no chunk ends between rows of one date.
+        Without `id_column`, the file holds one series. With `duplicates`, no chunk ends between rows of one date.
         """
         if type(size) is not int or size < 1:
             raise ConfigError(f"chunk={size} must be a whole number of bytes")
@@ -63,7 +63,7 @@ class Chunks(ABC):
         self.options, self.duplicates = options, duplicates
         self.kinds = ColumnKinds()  # of the columns in the chunks read so far
         self.roles = ColumnRoles(
-            None,
+            id_column,
             date_name(date_column),
             None if columns is None else tuple(map(str, columns)),
             drop=tuple(map(str, drop)),
@@ -88,7 +88,7 @@ class Chunks(ABC):
         for chunk in self._read(part):
             new = _slice(chunk.rows, skip, len(chunk.rows))
             rows = new if held is None else _join(held, new)
-            earlier = np.flatnonzero(rows.dates != rows.dates[-1])
+            earlier = np.flatnonzero((rows.dates != rows.dates[-1]) | (rows.codes != rows.codes[-1]))
             ready = int(earlier[-1]) + 1 if len(earlier) else 0
             if len(rows) - ready <= len(new):
                 begin = {"chunk": part, "skip": len(chunk.rows) - (len(rows) - ready)}
@@ -98,8 +98,12 @@ class Chunks(ABC):
         if held is not None:
             yield Chunk(held, {"chunk": part, "skip": 0}, done)
 
+    @abstractmethod
+    def sort_command(self, rows: TableRows, columns: Sequence[str]) -> str | None:
+        """A command that sorts the file by these columns on disk; None if there is none. `rows` are of the file."""
+
     def _rows(self, cells: Cells, roles: ColumnRoles, dates: tuple[pd.DatetimeIndex, UtcOffset]) -> TableRows:
-        """The rows of one series: numbers as targets, codes of texts as past covariates.
+        """The rows of a chunk: numbers as targets, codes of texts as past covariates.
 
         `dates` come with their UTC offset.
         """
@@ -108,11 +112,12 @@ class Chunks(ABC):
         numbers = [name for name in roles.values if name not in texts]
         roles = replace(roles, targets=tuple(numbers), past=tuple(texts))
         codes = [self.kinds.encode(cells, name, missing) for name in texts]
+        series, ids = read_ids(cells, roles.id)
         return TableRows(
             cells=cells,
             roles=roles,
-            ids=pd.Index([TABLE_ID]),
-            codes=np.zeros(len(cells.frame), dtype=np.int32),
+            ids=ids,
+            codes=series,
             dates=dates[0].to_numpy("datetime64[ns]"),
             values=np.column_stack([read_targets(cells, roles, self.options), *codes]),
             future=np.empty((len(cells.frame), 0)),
@@ -127,23 +132,26 @@ class Chunks(ABC):
     ) -> tuple[pd.DatetimeIndex, UtcOffset]:
         """Parse the dates of a chunk in the format of the rows above it, and return them with their UTC offset.
 
-        `anchors` are the texts and the parsed dates of the file's first row and of the row above the chunk.
+        `anchors` are the texts, the parsed dates and the series of the file's first row and of the row above the chunk.
         """
-        texts = cells.frame[column]
+        texts, codes, ids = cells.frame[column], *read_ids(cells, self.roles.id)
         if pd.api.types.is_datetime64_any_dtype(texts.dtype):
             if texts.hasnans:
                 raise cells.error("no date", row=int(texts.isna().argmax()), column=column)
             dates = pd.DatetimeIndex(texts)
             if dates.tz is None:
-                return place_in_time(cells, column, dates, self.options, np.zeros(len(dates), dtype=np.int32))
+                return place_in_time(cells, column, dates, self.options, codes)
             if self._offset_changes:
                 return dates.tz_convert(None), UtcOffset(0, str(dates.tz))
             return without_zone(dates)
-        known = pd.Series([text for text, _ in anchors], dtype=str)
+        known = pd.Series([text for text, _, _ in anchors], dtype=str)
+        series, _ = pd.factorize(
+            np.concatenate([[series for _, _, series in anchors], ids[codes]]).astype(object)
+        )
         texts = pd.concat([known, texts.astype(str).where(texts.notna())], ignore_index=True)
         above = Cells(cells.path, pd.DataFrame({column: texts}), cells.first_line - len(anchors), cells.unit)
-        dates, utc_offset = read_dates(above, column, self.options)
-        if [str(date) for date in dates[: len(anchors)]] != [date for _, date in anchors]:
+        dates, utc_offset = read_dates(above, column, self.options, series.astype(np.int32))
+        if [str(date) for date in dates[: len(anchors)]] != [date for _, date, _ in anchors]:
             raise cells.error(
                 f"{quote(texts.iloc[len(anchors)])} and the dates above have no format in common: set "
                 "data.date_format, with %z for offsets from UTC that change, or give dates in UTC",
@@ -155,8 +163,8 @@ class Chunks(ABC):
     def _anchors(
         self, cells: Cells, column: str, dates: pd.DatetimeIndex, before: Sequence[Sequence[str]]
     ) -> list[list[str]]:
-        texts = cells.frame[column]
-        first, last = ([str(texts.iloc[row]), str(dates[row])] for row in (0, -1))
+        texts, codes, ids = cells.frame[column], *read_ids(cells, self.roles.id)
+        first, last = ([str(texts.iloc[row]), str(dates[row]), str(ids[codes[row]])] for row in (0, -1))
         return [list(before[0]) if before else first, last]
 
 
@@ -174,8 +182,8 @@ def _slice(rows: TableRows, first: int, stop: int) -> TableRows:
 
 def _join(above: TableRows, below: TableRows) -> TableRows:
     """The rows of two chunks that follow each other."""
-    parts = {
-        name: (getattr(above, name), getattr(below, name)) for name in ("codes", "dates", "values", "future")
-    }
+    ids = above.ids.append(below.ids.difference(above.ids, sort=False))
+    codes = np.concatenate([above.codes, ids.get_indexer(below.ids)[below.codes].astype(np.int32)])
+    parts = {name: (getattr(above, name), getattr(below, name)) for name in ("dates", "values", "future")}
     joined = {name: np.concatenate(pair) for name, pair in parts.items()}
-    return replace(above, texts=below.texts, **joined)
+    return replace(above, ids=ids, codes=codes, texts=below.texts, **joined)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from filelock import FileLock, Timeout
-from jaxtyping import Int64
 
 from forecast.data.files.align import align
 from forecast.data.files.cells import quote
@@ -21,9 +21,11 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.panel import Panel
 from forecast.data.store.chunks import Chunk, Chunks
 from forecast.data.store.column_kinds import ColumnKinds, LateText
-from forecast.data.store.format import StoreWriter
 from forecast.data.store.note import NOTE, Note, read_note
-from forecast.system.errors import ConfigError, DataError, ForecastError
+from forecast.data.store.series_progress import Removed
+from forecast.data.store.sorting import advise_on_order, refuse_interleaved
+from forecast.data.store.writer import StoreWriter
+from forecast.system.errors import ConfigError, DataError, ForecastError, RowOrderError
 
 LOCK = ".lock"
 
@@ -66,10 +68,11 @@ def convert(
             if note.position is not None:
                 write_message(f"resumes at row {note.ranges.rows + 1:,}")
             note = _write(chunks, partial, note, freq, write_message, show_progress)
-            if note.empty_begin or note.empty_end:
+            found = note.series
+            if found.empty_begin or found.empty_end:
                 write_message(
-                    f"{note.empty_begin:,} rows before the first value and {note.empty_end:,} rows after the last one "
-                    "are left out"
+                    f"{found.empty_begin:,} rows before the first value and {found.empty_end:,} rows after the last "
+                    "one are left out"
                 )
             _put_in_place(partial, output)
     except Timeout:
@@ -126,50 +129,60 @@ def _write_rest(
     """Write the rest of the file. Raises RoundedTooFar if float32 is not exact enough for its numbers."""
     writer = None
     if note.columns:
-        writer = StoreWriter(partial, note.columns, note.dtype, note.unit, note.ranges.rows)
+        writer = StoreWriter(partial, note.columns, note.dtype, note.ranges.rows)
     chunks.kinds = note.kinds
     for chunk in chunks.read(note.position):
-        table = _checked(chunk, note, freq, chunks.duplicates)
-        note.freq, note.last_date, note.position = table.freq, str(table.grid[-1]), chunk.position
-        table = _from_first_value(table, note)
-        if table is not None:
-            ranges = note.ranges.add(np.asarray(table.values))
-            if note.dtype == "<f4" and not ranges.fit_float32():
+        table = _checked(chunk, note, freq, chunks)
+        removed, kept = note.series.add(str(chunks.path), table)
+        note.freq, note.position = table.freq, chunk.position
+        if writer is None:
+            _describe_first(table, note)
+            writer = StoreWriter(partial, note.columns, note.dtype, 0)
+        _remove(removed, writer, note)
+        if len(kept):
+            values = np.asarray(table.values)[kept]
+            note.ranges = note.ranges.add(values)
+            if note.dtype == "<f4" and not note.ranges.fit_float32():
                 raise RoundedTooFar
-            if writer is None:
-                _describe_first(table, note)
-                writer = StoreWriter(partial, note.columns, note.dtype, note.unit, 0)
-            writer.append(table)
-            note.ranges = ranges
-            _count_empty_end(table, note)
+            writer.append(values)
         note.save(partial)
         show_progress(chunk.done)
-    if writer is None:
-        raise DataError(f"{chunks.path}: no row has a value")
+    assert writer is not None  # a file without rows is refused
+    _remove(note.series.end(str(chunks.path)), writer, note)
     _finish(chunks.path, writer, note)
 
 
 def _describe_first(table: Panel, note: Note) -> None:
-    """Note what the first rows with a value say of the store."""
-    note.columns = list(table.columns)
+    """Note what the first rows say of the store."""
+    note.columns, note.date_column = list(table.columns), str(table.grid.name)
     note.utc_offset, note.timezone = table.utc_offset.minutes, table.utc_offset.timezone
-    note.first_date = str(table.grid[0])
     note.unit = "ns" if table.grid.unit == "ns" else "us"
 
 
+def _remove(removed: Removed, writer: StoreWriter, note: Note) -> None:
+    """Remove rows without a value from the end of the store."""
+    if removed.rows:
+        writer.drop_last(removed.rows)
+        note.ranges = note.ranges.without(*removed)
+
+
 def _finish(path: Path, writer: StoreWriter, note: Note) -> None:
-    """Remove the rows after the last value and describe the store. Raises DataError for a column without values."""
-    writer.drop_last(note.empty_end)
-    note.ranges, note.last_date = (
-        note.ranges.without(note.empty_end, note.empty_end_missing),
-        note.last_value_date,
-    )
+    """Describe the store. Raises DataError for a column without values."""
     for name, missing in zip(note.columns, note.ranges.missing, strict=True):
         if missing == note.ranges.rows:
             raise DataError(f"{path}: column {quote(name)} has no value: leave it out (data.columns)")
-    about = ("freq", "utc_offset", "timezone", "first_date", "last_date")
     writer.finish(
-        **{key: getattr(note, key) for key in about},
+        freq=str(note.freq),
+        first=min(note.series.first_dates),
+        last=note.series.last_date,
+        unit=note.unit,
+        date_column=note.date_column,
+        utc_offset=note.utc_offset,
+        timezone=note.timezone,
+        id_column=note.identity["options"].get("id_column"),
+        ids=note.series.ids,
+        lengths=note.series.lengths,
+        first_dates=note.series.first_dates,
         minimum=note.ranges.minimum,
         maximum=note.ranges.maximum,
         missing=note.ranges.missing,
@@ -177,56 +190,36 @@ def _finish(path: Path, writer: StoreWriter, note: Note) -> None:
     )
 
 
-def _find_filled(table: Panel) -> Int64[np.ndarray, " rows"]:
-    """The rows with a number or a text."""
-    is_text, values = [name in table.texts for name in table.columns], np.asarray(table.values)
-    return np.flatnonzero(np.where(is_text, values >= 0, np.isfinite(values)).any(axis=1))
-
-
-def _from_first_value(table: Panel, note: Note) -> Panel | None:
-    """Leave out the rows before the first value of the file, and count them; None: no row is left."""
-    if note.columns:
-        return table
-    measured = _find_filled(table)
-    empty = int(measured[0]) if len(measured) else len(table.grid)
-    note.empty_begin += empty
-    if not len(measured):
-        return None
-    return table.take_rows(np.zeros(1, dtype=np.int64), table.starts + empty, table.stops, table.ends)
-
-
-def _count_empty_end(table: Panel, note: Note) -> None:
-    """Count the rows after the last value so far, and the missing values in them."""
-    measured, end = _find_filled(table), 0
-    if len(measured):
-        end = int(measured[-1]) + 1
-        note.empty_end, note.empty_end_missing = 0, [0] * len(note.columns)
-        note.last_value_date = str(table.grid[end - 1])
-    note.empty_end += len(table.grid) - end
-    missing = np.isnan(np.asarray(table.values)[end:]).sum(axis=0) + note.empty_end_missing
-    note.empty_end_missing = missing.tolist()
-
-
-def _checked(chunk: Chunk, note: Note, freq: str | None, duplicates: str | None) -> Panel:
+def _checked(chunk: Chunk, note: Note, freq: str | None, chunks: Chunks) -> Panel:
     """Check that the rows of the chunk continue the grid of the rows above, and return them."""
-    rows = chunk.rows
-    if note.position is not None:  # the row above comes along, and goes again
-        rows = _prepend(rows, np.datetime64(note.last_date, "ns"))
-    table = align(rows, Spacing(note.freq or freq), sort=False, duplicates=duplicates, is_part=True)
-    if note.position is None:
+    rows, known = chunk.rows, note.series
+    if known.open_id is not None:  # the row above comes along, and goes again
+        rows = _prepend(rows, known.open_id, np.datetime64(known.read_until, "ns"))
+    refuse_interleaved(rows, known, chunks)
+    try:
+        table = align(
+            rows, Spacing(note.freq or freq), sort=False, duplicates=chunks.duplicates, is_part=True
+        )
+    except RowOrderError as error:
+        raise DataError(f"{error.fact}: {advise_on_order(error, rows, chunks)}") from None
+    if known.open_id is None:
         return table
-    if len(table.grid) < 2:
-        raise DataError(f"{rows.cells.path}: no row follows {note.last_date}")
-    return table.take_rows(np.zeros(1, dtype=np.int64), table.starts + 1, table.stops, table.ends)
+    first = table.starts + (np.arange(len(table)) == 0)
+    left = np.flatnonzero(first < table.stops)
+    if not len(left):
+        raise DataError(f"{rows.cells.path}: no row follows {known.read_until}")
+    return table.take_rows(left, first[left], table.stops[left], table.ends[left])
 
 
-def _prepend(rows: TableRows, date: np.datetime64) -> TableRows:
+def _prepend(rows: TableRows, series: str, date: np.datetime64) -> TableRows:
     """The rows below one more row, which has no values."""
     none = np.full((1, rows.values.shape[1]), np.nan)
+    ids = rows.ids if series in rows.ids else rows.ids.append(pd.Index([series]))
     return replace(
         rows,
         cells=replace(rows.cells, first_line=rows.cells.first_line - 1),
-        codes=np.zeros(len(rows) + 1, dtype=np.int32),
+        ids=ids,
+        codes=np.append(ids.get_indexer([series]), rows.codes).astype(np.int32),
         dates=np.concatenate([[date], rows.dates]),
         values=np.concatenate([none, rows.values]),
         future=np.empty((len(rows) + 1, 0)),

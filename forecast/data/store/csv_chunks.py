@@ -2,14 +2,17 @@
 
 import codecs
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from forecast.data.files.cells import MISSING, Cells, parse_cells
 from forecast.data.files.compressed import UNREADABLE, is_workbook, unpacked
+from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import check_text, decode
 from forecast.data.store.chunks import Chunk, Chunks
+from forecast.system.arguments import quote_for_shell
 from forecast.system.errors import DataError
 from forecast.system.location import opened
 
@@ -65,7 +68,7 @@ class CsvChunks(Chunks):
                 header + raw if is_first else header + first_row + raw,  # it tells how many fields a line has
                 self.date_column,
                 self.options,
-                list(self.kinds.texts),
+                [*self.kinds.texts, *([] if self.roles.id is None else [self.roles.id])],
                 first_line=at["line"] - (not is_first),
             )
             if not is_first:
@@ -80,6 +83,19 @@ class CsvChunks(Chunks):
             at = after
         if not at["anchors"]:
             raise DataError(f"{self.path}: a header and no rows")
+
+    def sort_command(self, rows: TableRows, columns: Sequence[str]) -> str | None:
+        """See `Chunks.sort_command`; None for a packed file, and for dates that are not sorted as texts."""
+        names, first = rows.cells.frame.columns.tolist(), str(rows.cells.frame[self.roles.date].iloc[0])
+        if (
+            self.total is None
+            or self.date_column != self.roles.date
+            or not re.match(r"\d{4}-\d\d-\d\d", first)
+        ):
+            return None
+        file, sign = quote_for_shell(str(self.path)), quote_for_shell(self.options.separator)
+        keys = " ".join(f"-k{number},{number}" for number in (names.index(name) + 1 for name in columns))
+        return f"(head -n 1 {file}; tail -n +2 {file} | LC_ALL=C sort -s -t {sign} {keys}) > sorted.csv"
 
     def _as_utf8(self, raw: bytes, line: int) -> bytes:
         """Return the text from this line on as UTF-8. Raises DataError if it is not in the encoding of the options."""

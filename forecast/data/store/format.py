@@ -1,20 +1,20 @@
-"""The format of a store: a table on disk that is mapped into memory, so that rows are read when a window needs them.
+"""The format of a store: a panel on disk that is mapped into memory, so that rows are read when a window needs them.
 
 A store is a folder with two NumPy arrays and a description:
 
-    values.npy   (rows, columns), float32 or float64, in the units of the data; NaN is a missing value. A column of text
-                 holds codes: the position of the text in `texts`, −1 where the cell is empty
-    dates.npy    (rows,), datetime64, evenly spaced
+    values.npy   (rows, columns), float32 or float64, in the units of the data; NaN is a missing value. The rows of a
+                 series are adjacent. A column of text holds codes: the position of the text in `texts`, −1 where the
+                 cell is empty
+    dates.npy    (dates,), datetime64, evenly spaced, from the first date of any series to the last
     store.json   the names, value ranges and numbers of missing values of the columns; the texts of each column of text,
-                 in order of appearance; the step between rows; the UTC offset of the dates
+                 in order of appearance; the ids of the series, their numbers of rows and their first dates; the step
+                 between rows; the UTC offset of the dates
 
 The columns of a row are adjacent, so a window is one contiguous block of the file. The operating system caches the
 pages that were read, and all processes share them. NumPy reads the arrays without pickle: a store cannot run code.
 """
 
 import json
-import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,11 @@ from numpy.lib import format as npy
 
 from forecast.data.files.cells import quote
 from forecast.data.panel import Panel
+from forecast.data.row_ranges import PerSeries
 from forecast.data.stored_values import StoredValues
 from forecast.data.time_features import parse_frequency
 from forecast.data.utc_offset import is_zone, utc_offset_of
 from forecast.system.errors import DataError, ForecastError
-from forecast.system.files import write_json
 from forecast.system.memory import available
 
 _WORK = 5
@@ -38,8 +38,8 @@ KIND, VERSION = "forecast.store", 2
 DESCRIPTION, VALUES, DATES = "store.json", "values.npy", "dates.npy"
 PARTS = {DESCRIPTION, VALUES, DATES}
 _KEYS = {
-    "rows": int, "columns": list, "minimum": list, "maximum": list, "missing": list, "freq": str,
-    "first_date": str, "last_date": str, "texts": dict,
+    "columns": list, "minimum": list, "maximum": list, "missing": list, "freq": str, "texts": dict,
+    "ids": list, "lengths": list, "first_dates": list, "dates": int, "date_column": str,
 }  # fmt: skip
 
 
@@ -55,15 +55,15 @@ def open_store(path: str | Path) -> Panel:
         raise DataError(f"{folder}: {what}: make one by python -m forecast.convert data.path=FILE")
     try:
         about = _read_description(folder / DESCRIPTION)
-        rows, columns = about["rows"], about["columns"]
-        values = _map(folder / VALUES, (rows, len(columns)), ("<f4", "<f8"))
-        dates = pd.DatetimeIndex(_map(folder / DATES, (rows,), ("<M8[us]", "<M8[ns]")), copy=False)
-        _check_grid(dates, about)
+        columns, lengths = tuple(about["columns"]), np.array(about["lengths"], dtype=np.int64)
+        values = _map(folder / VALUES, (int(lengths.sum()), len(columns)), ("<f4", "<f8"))
+        dates = _map(folder / DATES, (about["dates"],), ("<M8[us]", "<M8[ns]"))
+        grid = pd.DatetimeIndex(dates, copy=False, name=about["date_column"])
+        grid_starts = _check_grid(grid, about, lengths)
     except DataError as error:
         raise DataError(
             f"{folder}: {error}: the store is damaged or of another version: convert again"
         ) from None
-    columns = tuple(columns)
     stored = StoredValues(
         values,
         folder / VALUES,
@@ -73,8 +73,12 @@ def open_store(path: str | Path) -> Panel:
         tuple(about["missing"]),
         (None,) * len(columns),
     )
-    panel = Panel.of_table(dates, stored, columns, about["freq"], utc_offset=utc_offset_of(about))
-    return replace(panel, texts=about["texts"])
+    ids, stops = pd.Index(about["ids"], dtype=str, name=about["id_column"]), lengths.cumsum()
+    return Panel(
+        ids=ids, grid=grid, freq=about["freq"], grid_starts=grid_starts, starts=stops - lengths, ends=stops,
+        stops=stops, targets=columns, values=stored, static=pd.DataFrame(index=ids), utc_offset=utc_offset_of(about),
+        texts=about["texts"],
+    )  # fmt: skip
 
 
 def check_fits_memory(panel: Panel) -> None:
@@ -104,18 +108,41 @@ def _read_description(file: Path) -> dict[str, Any]:
         raise DataError(f"{file.name}: utc_offset is neither a whole number of minutes nor null")
     if not is_zone(about.get("timezone")):
         raise DataError(f"{file.name}: timezone is neither a time zone nor null")
-    columns, ranges, missing = about["columns"], [about["minimum"], about["maximum"]], about["missing"]
-    if not all(isinstance(name, str) for name in columns) or len(set(columns)) < len(columns):
-        raise DataError(f"{file.name} has columns without a name of their own")
-    numbers = all(type(number) is float and np.isfinite(number) for numbers in ranges for number in numbers)
-    counts = all(type(count) is int and 0 <= count < about["rows"] for count in missing)
-    lengths = {len(part) for part in (*ranges, missing)}
     for name, texts in about["texts"].items():
-        if name not in columns or type(texts) is not list or not all(isinstance(text, str) for text in texts):
+        if name not in about["columns"] or not _are_texts(texts):
             raise DataError(f"{file.name} has texts that belong to no column, or that are no texts")
-    if about["rows"] < 1 or not columns or not numbers or not counts or lengths != {len(columns)}:
+    if not (_describes_columns(about) and _describes_series(about)):
         raise DataError(f"{file.name}: its columns, ranges and counts do not match")
     return about
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _describes_columns(about: dict[str, Any]) -> bool:
+    """Whether the names, ranges and numbers of missing values are possible and belong together."""
+    columns, missing, ranges = about["columns"], about["missing"], [*about["minimum"], *about["maximum"]]
+    lengths = {len(about[key]) for key in ("minimum", "maximum", "missing", "columns")}
+    return (
+        _are_texts(columns)
+        and len(lengths) == 1
+        and 0 < len(columns) == len(set(columns))
+        and all(type(number) is float and np.isfinite(number) for number in ranges)
+        and all(type(count) is int and count >= 0 for count in missing)
+    )
+
+
+def _describes_series(about: dict[str, Any]) -> bool:
+    """Whether the ids, lengths and first dates are possible and belong together."""
+    ids, lengths, dates = about["ids"], about["lengths"], about["first_dates"]
+    return (
+        _are_texts([*ids, *dates])
+        and 0 < len(ids) == len(set(ids)) == len(lengths) == len(dates)
+        and all(type(length) is int and 0 < length <= about["dates"] for length in lengths)
+        and type(about.get("id_column")) in (str, type(None))
+        and max(about["missing"]) < sum(lengths)
+    )
 
 
 def _map(file: Path, shape: tuple[int, ...], dtypes: tuple[str, ...]) -> np.ndarray:
@@ -140,84 +167,20 @@ def _map(file: Path, shape: tuple[int, ...], dtypes: tuple[str, ...]) -> np.ndar
     return np.asarray(np.memmap(file, dtype, "r", begin, shape))
 
 
-def _check_grid(dates: pd.DatetimeIndex, about: dict[str, Any]) -> None:
-    """Raise DataError unless the first dates and the last one are those of the description."""
-    first, last = dates[0], dates[-1]
-    if (str(first), str(last)) != (about["first_date"], about["last_date"]):
-        expected = f"{about['first_date']} to {about['last_date']}"
-        raise DataError(f"{DATES} runs from {first} to {last}, and {DESCRIPTION} says {expected}")
+def _check_grid(dates: pd.DatetimeIndex, about: dict[str, Any], lengths: PerSeries) -> PerSeries:
+    """The position of the first date of each series. Raises DataError unless all dates of the series are there."""
     try:
-        begin = pd.date_range(first, periods=min(3, len(dates)), freq=parse_frequency(about["freq"]))
+        begin = pd.date_range(dates[0], periods=min(3, len(dates)), freq=parse_frequency(about["freq"]))
     except (ForecastError, ValueError, OverflowError):
         begin = None
-    if begin is None or not begin.equals(dates[: len(begin)]):
+    if begin is None or not begin.equals(dates[: len(begin)].rename(None)):
         raise DataError(f"{DATES} has no dates with the step {quote(about['freq'])}")
-
-
-class StoreWriter:
-    """Writes a store: `append` adds rows to its arrays, and `finish` adds the description."""
-
-    def __init__(self, folder: Path, columns: list[str], dtype: str, unit: str, rows: int) -> None:
-        """Open the arrays in `folder` with their first `rows` rows; later rows are removed.
-
-        Args:
-            dtype: of the values.
-            unit: of the dates.
-        """
-        self.folder, self.columns, self.rows = folder, columns, rows
-        self.unit: Any = unit
-        self._arrays = [
-            _GrowingArray(folder / VALUES, np.dtype(dtype), (len(columns),), rows),
-            _GrowingArray(folder / DATES, np.dtype(f"<M8[{unit}]"), (), rows),
-        ]
-
-    def append(self, table: Panel) -> None:
-        """Append these rows, and flush them to disk."""
-        values, dates = np.asarray(table.values), table.grid.as_unit(self.unit).to_numpy()
-        for array, rows in zip(self._arrays, (values, dates), strict=True):
-            array.append(rows)
-        self.rows += len(table.grid)
-
-    def drop_last(self, rows: int) -> None:
-        """Remove the last rows when the store is finished."""
-        self.rows -= rows
-        for array in self._arrays:
-            array.rows -= rows
-
-    def finish(self, **about: Any) -> None:
-        """Write the length of the arrays into their headers, and the description `about` the store."""
-        for array in self._arrays:
-            array.close()
-        description = {"kind": KIND, "version": VERSION, "rows": self.rows, "columns": self.columns, **about}
-        write_json(self.folder / DESCRIPTION, description)
-
-
-class _GrowingArray:
-    """An .npy file to which rows are appended. The header of NumPy has room for a larger number of rows."""
-
-    def __init__(self, path: Path, dtype: np.dtype, row: tuple[int, ...], rows: int) -> None:
-        self._dtype, self._row, self.rows = dtype, row, rows
-        path.touch()
-        self._file = path.open("r+b")
-        self._write_header()
-        self._file.truncate(self._file.tell() + rows * dtype.itemsize * int(np.prod(row)))
-        self._file.seek(0, os.SEEK_END)
-
-    def _write_header(self) -> None:
-        header = {"descr": self._dtype.str, "fortran_order": False, "shape": (self.rows, *self._row)}
-        self._file.seek(0)
-        npy.write_array_header_1_0(self._file, header)
-
-    def append(self, rows: np.ndarray) -> None:
-        with np.errstate(over="ignore"):
-            self._file.write(rows.astype(self._dtype).tobytes())
-        self.rows += len(rows)
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        self._write_header()
-        self._file.truncate(self._file.tell() + self.rows * self._dtype.itemsize * int(np.prod(self._row)))
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+    try:
+        firsts = pd.DatetimeIndex(pd.to_datetime(about["first_dates"], format="ISO8601")).as_unit(dates.unit)
+    except (ValueError, OverflowError):
+        raise DataError(f"{DESCRIPTION}: first_dates has texts that are no dates") from None
+    places = np.searchsorted(dates.to_numpy(), firsts.to_numpy()).astype(np.int64)
+    found = dates.to_numpy()[places.clip(max=len(dates) - 1)] == firsts.to_numpy()
+    if not found.all() or places.min() > 0 or (places + lengths).max() != len(dates):
+        raise DataError(f"{DATES} has other dates than the series of {DESCRIPTION}")
+    return places

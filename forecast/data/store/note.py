@@ -8,6 +8,8 @@ from typing import Any
 
 from forecast.data.store.column_kinds import ColumnKinds
 from forecast.data.store.ranges import Ranges
+from forecast.data.store.series_progress import SeriesProgress
+from forecast.data.store.writer import Unit
 from forecast.system.files import write_json
 
 NOTE = "progress.json"
@@ -19,18 +21,14 @@ class Note:
 
     identity: dict[str, Any]  # of the file and the options
     dtype: str = "<f4"
-    unit: str = "us"
+    unit: Unit = "us"
     position: dict[str, Any] | None = None  # of the next chunk
     columns: list[str] = field(default_factory=list)
+    date_column: str = ""
     freq: str | None = None
     utc_offset: int | None = None
     timezone: str | None = None
-    first_date: str = ""
-    last_date: str = ""  # of the rows read so far, then of the store
-    last_value_date: str = ""
-    empty_begin: int = 0  # rows before the first value, which are left out
-    empty_end: int = 0  # rows after the last value so far
-    empty_end_missing: list[int] = field(default_factory=list)  # missing values of each column in these rows
+    series: SeriesProgress = field(default_factory=SeriesProgress)
     ranges: Ranges = field(default_factory=Ranges)
     kinds: ColumnKinds = field(default_factory=ColumnKinds)
 
@@ -44,7 +42,11 @@ def read_note(partial: Path, identity: dict[str, Any]) -> Note:
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         saved = json.loads((partial / NOTE).read_text())
         if saved["identity"] == identity:
-            parts = {"ranges": Ranges.from_json(saved["ranges"]), "kinds": ColumnKinds(**saved["kinds"])}
+            parts = {
+                "ranges": Ranges.from_json(saved["ranges"]),
+                "kinds": ColumnKinds(**saved["kinds"]),
+                "series": SeriesProgress(**saved["series"]),
+            }
             return Note(**{**saved, **parts})
     (partial / NOTE).unlink(missing_ok=True)
     return Note(identity)

@@ -1,7 +1,7 @@
 """A Parquet file of any size as chunks of rows."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow.parquet
 from forecast.data.files.arrow import is_text
 from forecast.data.files.cells import Cells, quote
 from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import has_one_offset, is_days
 from forecast.data.store.chunks import Chunk, Chunks
 from forecast.data.store.column_kinds import strip
@@ -60,6 +61,12 @@ class ParquetChunks(Chunks):
         if not at["anchors"]:
             raise DataError(f"{self.path}: no rows")
 
+    def sort_command(self, rows: TableRows, columns: Sequence[str]) -> str | None:
+        """See `Chunks.sort_command`."""
+        names = (name.replace('"', '""') for name in columns)
+        file, keys = str(self.path).replace("'", "''"), ", ".join(f'"{name}"' for name in names)
+        return f"DuckDB's COPY (FROM '{file}' ORDER BY {keys}) TO 'sorted.parquet'"
+
     def _has_offsets(self, column: str) -> bool:
         """Return whether the UTC offset of the dates changes in the file, reading only their column."""
         kind = self._file.schema_arrow.field(column).type
@@ -100,6 +107,8 @@ class ParquetChunks(Chunks):
         for name in roles.values:
             if isinstance(frame[name].dtype, pd.StringDtype) or frame[name].dtype == object:
                 frame[name] = strip(frame[name], self.options.na_texts)
+        if roles.id is not None:
+            frame[roles.id] = frame[roles.id].astype("string")
         cells = Cells(self.path, frame, first_line=at["row"] + 1, unit="row")
         dates = self._dates(cells, roles.date, at["anchors"])
         anchors = self._anchors(cells, roles.date, dates[0], at["anchors"])

@@ -6,26 +6,32 @@ from pathlib import Path
 
 import numpy as np
 
-from forecast.data.files.cells import quote
+from forecast.data.files.align import warn_of_rows_left_out
 from forecast.data.files.column_roles import ColumnRoles, check_as_of
-from forecast.data.measured import last_measured
+from forecast.data.files.table_source import check_list, find_series
+from forecast.data.files.text import quote
+from forecast.data.measured import first_measured, last_measured
 from forecast.data.panel import Panel
+from forecast.data.row_ranges import PerSeries
 from forecast.data.source import Source
 from forecast.data.store.format import open_store
+from forecast.data.store.static_columns import read_static
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError, DataError, TextColumns
 
 
 class StoreSource(Source):
-    """The store in the folder `path`.
+    """The store in the folder `path`, of one series or many.
 
     Args:
         columns: the targets, in this order. None: all columns that have no other role.
         past_covariates: columns that are read and not forecast.
-        future_covariates: columns that are known beyond the end too. The series then ends with the last value of a
+        future_covariates: columns that are known beyond the end too. A series then ends with the last value of a
             target, and the rows after it give future covariates.
         as_of: by future covariate, the column of its values as they were known in advance.
+        static_covariates: columns that do not change within a series.
         drop: columns that are not read.
+        ids: the series to use; None: all.
     """
 
     path: Path
@@ -38,22 +44,24 @@ class StoreSource(Source):
         past_covariates: Sequence[str] = (),
         future_covariates: Sequence[str] = (),
         as_of: Mapping[str, str] | None = None,
+        static_covariates: Sequence[str] = (),
         drop: Sequence[str] = (),
+        ids: Sequence[str] | None = None,
     ) -> None:
         if path is None:
             raise ConfigError("data=store needs data.path=FOLDER, which python -m forecast.convert makes")
-        self.path = Path(path).expanduser()
-        if columns is not None and not columns:
-            raise ConfigError("data.columns=[] must name columns, each once")
-        targets = None if columns is None else tuple(map(str, columns))
+        self.path, self.ids = Path(path).expanduser(), ids
+        check_list("columns", columns)
+        check_list("ids", ids)
         pairs = check_as_of(as_of, future_covariates)
         self.roles = ColumnRoles(
             id=None,
             date="",
-            targets=targets,
+            targets=None if columns is None else tuple(map(str, columns)),
             past=tuple(map(str, past_covariates)),
             future=(*map(str, future_covariates), *pairs.values()),
             as_of=pairs,
+            static=tuple(map(str, static_covariates)),
             drop=tuple(map(str, drop)),
         )
         self.roles.check()
@@ -63,34 +71,66 @@ class StoreSource(Source):
         assert isinstance(whole.values, StoredValues)
         roles = self.roles.resolve(str(self.path), whole.columns)
         _refuse_text(self.path, whole, roles)
-        index = [whole.columns.index(name) for name in roles.values]
+        values, future = (
+            whole.values.select([whole.columns.index(name) for name in names])
+            for names in (roles.values, roles.future)
+        )
         panel = replace(
-            whole,
+            self._choose_series(whole),
             targets=roles.targets,
             past_covariates=roles.past,
             future_covariates=roles.future_covariates,
             as_of=roles.as_of,
-            values=whole.values.select(index),
+            values=values,
+            future=future if roles.future else None,
             texts={name: texts for name, texts in whole.texts.items() if name in roles.covariates},
         )
-        return self._with_future(panel, whole.values, whole.columns) if roles.future else panel
+        panel = self._cut_to_targets(panel)
+        return replace(panel, static=read_static(str(self.path), panel, whole, roles.static))
 
-    def _with_future(self, panel: Panel, values: StoredValues, columns: Sequence[str]) -> Panel:
-        """The panel with future covariates, which ends at the last value of a target."""
-        future = values.select([columns.index(name) for name in panel.future_columns])
-        return replace(panel, future=future, ends=np.array([self._find_end(panel)]))
+    def _choose_series(self, panel: Panel) -> Panel:
+        """The series `ids`. Raises ConfigError for a series that is not there."""
+        if self.ids is None:
+            return panel
+        if not panel.has_ids:
+            raise ConfigError(f"data.ids names series, and {self.path} holds one table")
+        chosen = np.flatnonzero(find_series(self.ids, panel.ids, str(self.path)))
+        names = ("ids", "grid_starts", "starts", "ends", "stops")
+        return replace(panel, **{name: getattr(panel, name)[chosen] for name in names})
 
-    def _find_end(self, panel: Panel) -> int:
-        """The row after the last value of a target."""
-        values = panel.values
-        assert isinstance(values, StoredValues)
-        targets = values.select(range(len(panel.targets)))
-        last = int(last_measured(targets, panel.starts, panel.stops, of_any=True)[0, 0])
-        if last < 0:
+    def _cut_to_targets(self, panel: Panel) -> Panel:
+        """Leave out the rows of each series before its first value of a target and after the last one, with warnings.
+
+        Rows after the last value stay if there are future covariates. See `forecast.data.files.align`.
+        """
+        firsts, ends = self._find_targets(panel)
+        stops = panel.stops if panel.future is not None else ends
+        warn_of_rows_left_out(str(self.path), firsts - panel.starts, panel.stops - stops)
+        grid_starts = panel.grid_starts + firsts - panel.starts
+        begin, end = int(grid_starts.min()), int((grid_starts + stops - firsts).max())
+        return replace(
+            panel,
+            grid=panel.grid[begin:end],
+            grid_starts=grid_starts - begin,
+            starts=firsts,
+            ends=ends,
+            stops=stops,
+        )
+
+    def _find_targets(self, panel: Panel) -> tuple[PerSeries, PerSeries]:
+        """The first row with a value of a target of each series, and the row after the last one."""
+        assert isinstance(panel.values, StoredValues)
+        targets = panel.values.select(range(len(panel.targets)))
+        if not any(targets.missing):
+            return panel.starts, panel.stops
+        firsts = first_measured(targets, panel.starts, panel.stops)
+        empty = firsts == panel.stops
+        if empty.any():
+            series = f" of series {quote(panel.ids[int(empty.argmax())])}" if panel.has_ids else ""
             raise DataError(
-                f"{self.path}: no value of {', '.join(panel.targets[:20])}: choose others (data.columns)"
+                f"{self.path}: no value{series} of {', '.join(panel.targets[:20])}: choose others (data.columns)"
             )
-        return last + 1
+        return firsts, last_measured(targets, panel.starts, panel.stops, of_any=True)[:, 0] + 1
 
 
 def _refuse_text(path: Path, store: Panel, roles: ColumnRoles) -> None:

@@ -11,6 +11,7 @@ from forecast import __version__
 from forecast.data.holidays import NAMES as HOLIDAYS
 from forecast.data.holidays import split_code
 from forecast.data.time_features import time_feature_names
+from forecast.inference.data_config import name_keys
 from forecast.inference.model import TrainedModel
 
 PANDAS = {
@@ -126,7 +127,7 @@ def describe_series(trained: TrainedModel) -> dict[str, Any]:
     if trained.scaler.domain.has_transforms:
         transforms = {part: state["scaler"][part].tolist() for part in ("location", "shape")}
     return {
-        "id_column": trained.config["data"].get("id_column"),
+        "id_column": name_keys(trained.config["data"], state)["id_column"],
         "future_covariates": state["future_covariates"],
         "as_of": state.get("as_of", {}),
         "known_steps": known_steps(trained),

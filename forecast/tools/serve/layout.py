@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from forecast.data.categories import columns_of_indicators
+from forecast.inference.data_config import name_keys
 from forecast.inference.model import TrainedModel
 
 
@@ -31,7 +32,7 @@ def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
 
 def id_column(model: TrainedModel) -> str | None:
     """The name of the column that holds the ids of the series; None: a single series without an id."""
-    return model.config["data"].get("id_column") if model.has_ids else None
+    return name_keys(model.config["data"], model.data_state)["id_column"]
 
 
 def date_column(model: TrainedModel) -> str:

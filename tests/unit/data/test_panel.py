@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from forecast.data import Panel, read_table
-from forecast.data.store.format import StoreWriter, open_store
+from forecast.data.store.format import open_store
 from tests.support.csv_files import numbers
 from tests.support.long_files import LENGTHS, long_frame, long_frame_data
+from tests.support.stores import write_store
 
 FUTURE = 3
 
@@ -61,16 +62,8 @@ def test_taken_rows_keep_their_dates_values_and_covariates(frame: pd.DataFrame) 
 
 def test_rows_taken_from_a_store_are_in_memory(tmp_path: Path) -> None:
     numbers(100).to_csv(tmp_path / "a.csv", index=False)
-    table, folder = read_table(tmp_path / "a.csv"), tmp_path / "a.store"
-    folder.mkdir()
-    writer = StoreWriter(folder, list(table.columns), "<f8", "us", 0)
-    writer.append(table)
-    writer.finish(
-        freq=table.freq, first_date=str(table.grid[0]), last_date=str(table.grid[-1]),
-        minimum=table.values[:].min(0).tolist(), maximum=table.values[:].max(0).tolist(),
-        missing=[0] * len(table.columns), texts={},
-    )  # fmt: skip
-    store, one = open_store(folder), np.array([0])
+    table = read_table(tmp_path / "a.csv")
+    store, one = open_store(write_store(tmp_path / "a.store", table)), np.array([0])
     assert store.is_on_disk
     part = store.take_rows(one, one + 20, one + 50, one + 45)
     assert not part.is_on_disk

@@ -21,8 +21,9 @@ def settings_of(name: str, **values: Any) -> dict[str, Any]:
     return {**config, **values}
 
 
-def choose(saved: dict[str, Any], **given: Any) -> dict[str, Any]:
-    return choose_data_config(Path("best.ckpt"), saved, ["load", "heat"], given)
+def choose(saved: dict[str, Any], id_column: str | None = None, **given: Any) -> dict[str, Any]:
+    state = {"id_column": id_column, "date_column": "day"}
+    return choose_data_config(Path("best.ckpt"), saved, ["load", "heat"], given, state)
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_a_model_of_every_set_reads_another_file(name: str, store: str) -> None:
     """With options that the source of the file takes, and with the rows of the file as test rows."""
     for path in ("new.csv", store):
         chosen = choose(settings_of(name), path=path)
-        assert chosen["_target_"] == (LONG if name == "long" else STORE if path == store else TABLE)
+        assert chosen["_target_"] == (STORE if path == store else LONG if name == "long" else TABLE)
         assert chosen.keys() - option_names(FILES[chosen["_target_"]]) == {"_target_", "_convert_"}
         assert (chosen["path"], chosen["name"], chosen["split"]) == (path, Path(path).name, "test")
 
@@ -64,6 +65,16 @@ def test_the_stride_of_a_store_is_not_that_of_a_table(store: str) -> None:
     assert choose(settings_of("csv", path="old.csv", eval_stride=5), path=store)["eval_stride"] is None
     assert choose(settings_of("csv", path="old.csv", eval_stride=5), path="new.csv")["eval_stride"] == 5
     assert choose(settings_of("store", path="old.store"), path="new.csv")["eval_stride"] == 1
+
+
+def test_a_model_of_a_store_of_many_series_reads_long_files(store: str) -> None:
+    saved = settings_of("store", path="old.store", past_covariates=["heat"])
+    long = choose(saved, id_column="shop", path="new.csv")
+    assert long["_target_"] == LONG
+    assert long.keys() - option_names(FILES[LONG]) == {"_target_", "_convert_"}
+    assert (long["id_column"], long["date_column"], long["eval_stride"]) == ("shop", "day", 1)
+    assert (long["columns"], long["past_covariates"]) == (["load"], ["heat"])
+    assert choose(saved, id_column="shop", path=store)["_target_"] == STORE
 
 
 def test_another_set_is_read_with_the_settings_of_the_model() -> None:

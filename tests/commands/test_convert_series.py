@@ -1,0 +1,211 @@
+"""python -m forecast.convert of long files: the store has the series of the file, whatever the chunks."""
+
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data import Panel
+from forecast.data.files.file_source import LongSource
+from forecast.data.store.format import PARTS, open_store
+from tests.commands.test_convert import offset
+from tests.support.commands import answer, finish, start
+
+KEYS = ("data.id_column=unique_id", "data.date_column=ds")
+LENGTHS = {"b": 70, "001": 3, "a c": 150, "é": 2, "z": 41}
+CHUNKS = (150, 700, 2_000, 10_000_000)
+
+Convert = Callable[..., str]
+
+
+@pytest.fixture
+def convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Convert:
+    """Convert a.csv in `tmp_path` to a.store, unless told otherwise; give the output, or the one line of the error."""
+
+    def run(*overrides: str, status: int = 0) -> str:
+        given = [] if any(o.startswith("data.path=") for o in overrides) else ["data.path=a.csv"]
+        code = answer(monkeypatch, "convert", tmp_path, *given, *KEYS, "output=a.store", *overrides)
+        said = capsys.readouterr()
+        assert code == status, said
+        if status == 0:
+            return said.out
+        (line,) = [line for line in said.err.splitlines() if line.startswith("error: ")]
+        return line.removeprefix("error: ")
+
+    return run
+
+
+def long_table() -> pd.DataFrame:
+    """Hourly series of several lengths and first dates, with texts, missing values, missing rows and empty ends."""
+    random, parts = np.random.default_rng(1), []
+    for number, (name, length) in enumerate(LENGTHS.items()):
+        dates = pd.date_range("2024-01-05", periods=length, freq="h") + pd.Timedelta(hours=37 * (-number % 3))
+        frame = pd.DataFrame({
+            "unique_id": name, "ds": dates, "y": random.normal(size=length), "price": random.uniform(1, 9, length),
+            "promo": random.choice(["none", "sale", ""], length),
+        })  # fmt: skip
+        if length > 40:
+            empty = ["y", "price", "promo"]
+            frame.loc[[*range(4), *range(20, 29), *range(length - 5, length)], empty] = np.nan
+            frame = frame.drop(index=[12, 13, 24])
+            frame.loc[33, "y"] = np.nan
+        parts.append(frame)
+    return pd.concat(parts, ignore_index=True)
+
+
+def check_same(store: Path, table: Panel) -> None:
+    found = open_store(store)
+    assert (found.ids.tolist(), found.ids.name) == (table.ids.tolist(), table.ids.name)
+    assert (found.freq, found.grid.name, found.texts) == (table.freq, table.grid.name, table.texts)
+    assert found.grid.equals(table.grid)
+    for name in ("grid_starts", "starts", "ends", "stops"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(table, name))
+    values = found.select_columns(table.columns).values[:]
+    np.testing.assert_array_equal(values, np.asarray(table.values).astype(np.float32))
+    assert found.select_columns(table.columns).missing.tolist() == table.missing.tolist()
+
+
+def read(path: Path, **options: object) -> Panel:
+    """The panel of the file; a row with any value counts, as in a store."""
+    columns = {"columns": ["y", "price"], "past_covariates": ["promo"]}
+    return LongSource(path=path, **columns | options).read()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_store_has_the_series_of_the_file(tmp_path: Path, convert: Convert, kind: str, chunk: int) -> None:
+    frame = long_table()
+    if kind == "csv":
+        frame.to_csv(tmp_path / "a.csv", index=False)
+    else:
+        frame.to_parquet(tmp_path / "a.parquet", row_group_size=31)
+    said = convert(f"data.path=a.{kind}", f"chunk={chunk}", "data.freq=h")
+    assert "12 rows before the first value and 15 rows after the last one are left out" in said
+    with pytest.warns(UserWarning, match="left out"):
+        table = read(tmp_path / f"a.{kind}", freq="h")
+    assert f"{len(table.values):,} rows × 3 columns of 5 series" in said
+    check_same(tmp_path / "a.store", table)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_repeated_dates_are_merged_within_a_series(tmp_path: Path, convert: Convert, chunk: int) -> None:
+    frame = long_table().drop(columns="promo").dropna()
+    frame = pd.concat([frame, frame[::7].assign(y=3.0)]).sort_index(kind="stable")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    convert(f"chunk={chunk}", "data.freq=h", "data.duplicates=last")
+    table = read(tmp_path / "a.csv", freq="h", duplicates="last", past_covariates=())
+    check_same(tmp_path / "a.store", table)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_clocks_that_go_back_in_every_series(tmp_path: Path, convert: Convert, chunk: int) -> None:
+    dates = pd.date_range("2024-10-26", periods=60, freq="h", tz="Europe/Berlin").tz_localize(None)
+    parts = [pd.DataFrame({"unique_id": name, "ds": dates, "y": np.arange(60.0)}) for name in "abc"]
+    pd.concat(parts).to_csv(tmp_path / "a.csv", index=False)
+    convert(f"chunk={chunk}", "data.timezone=Europe/Berlin", "data.freq=h")
+    check_same(
+        tmp_path / "a.store", LongSource(path=tmp_path / "a.csv", timezone="Europe/Berlin", freq="h").read()
+    )
+
+
+def test_weeks_begin_on_the_same_day_in_every_series(tmp_path: Path, convert: Convert) -> None:
+    parts = [
+        pd.DataFrame(
+            {"unique_id": name, "ds": pd.date_range(begin, periods=30, freq="14D"), "y": 1.0 + np.arange(30)}
+        )
+        for name, begin in {"a": "2024-01-01", "b": "2023-12-18"}.items()
+    ]
+    pd.concat(parts).to_csv(tmp_path / "a.csv", index=False)
+    convert("chunk=300")
+    check_same(tmp_path / "a.store", LongSource(path=tmp_path / "a.csv").read())
+    parts[1]["ds"] += pd.Timedelta(days=7)
+    pd.concat(parts).to_csv(tmp_path / "a.csv", index=False)
+    for chunk in (300, 10_000_000):
+        refused = convert(f"chunk={chunk}", "overwrite=true", status=2)
+        assert "not on the other series' grid of dates" in refused
+
+
+@pytest.mark.parametrize("chunk", [300, 10_000_000])
+@pytest.mark.parametrize("how", ["by date", "out of order"])
+def test_rows_in_another_order_are_refused_with_a_command_that_sorts_them(
+    tmp_path: Path, convert: Convert, how: str, chunk: int
+) -> None:
+    frame = long_table().dropna(subset="y").drop(columns="promo")
+    mixed = (
+        frame.sort_values("ds", kind="stable") if how == "by date" else frame.sort_values(["unique_id", "y"])
+    )
+    mixed.to_csv(tmp_path / "a.csv", index=False)
+    refused = convert(f"chunk={chunk}", "data.freq=h", status=2)
+    what = "rows of other series lie between" if how == "by date" else "comes after"
+    found = re.fullmatch(
+        rf"a.csv, line \d+, column .*{what}.* first, with (.*), or train in memory \(data=long\)", refused
+    )
+    assert found, refused
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+    subprocess.run(found[1], shell=True, check=True, cwd=tmp_path)
+    convert("data.path=sorted.csv", "data.freq=h")
+    check_same(tmp_path / "a.store", read(tmp_path / "sorted.csv", freq="h", past_covariates=()))
+
+
+def test_a_parquet_file_by_date_is_refused_with_a_query_that_sorts_it(
+    tmp_path: Path, convert: Convert
+) -> None:
+    long_table().sort_values("ds").to_parquet(tmp_path / "a.parquet", index=False)
+    refused = convert("data.path=a.parquet", "data.freq=h", status=2)
+    query = """DuckDB's COPY (FROM 'a.parquet' ORDER BY "unique_id", "ds") TO 'sorted.parquet'"""
+    assert f"sort the file by unique_id and ds first, with {query}, or train in memory (data=long)" in refused
+
+
+@pytest.mark.parametrize("chunk", [300, 10_000_000])
+@pytest.mark.parametrize("place", [0, 2, 4])
+def test_a_series_without_a_value_is_refused(
+    tmp_path: Path, convert: Convert, place: int, chunk: int
+) -> None:
+    frame, name = long_table(), list(LENGTHS)[place]
+    frame.loc[frame["unique_id"] == name, ["y", "price", "promo"]] = np.nan
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    assert (
+        convert(f"chunk={chunk}", "data.freq=h", status=2)
+        == f"a.csv: series {name!r} has no value: leave it out"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_a_long_file_without_its_id_column_is_refused(tmp_path: Path, convert: Convert) -> None:
+    frame = long_table().query("unique_id == 'z'")
+    pd.concat([frame.assign(unique_id=name) for name in "abc"]).to_csv(tmp_path / "a.csv", index=False)
+    refused = convert("data.id_column=null", status=2)
+    assert refused.endswith("one series for each 'unique_id': set data.id_column=unique_id")
+    for chunk in (400, 10_000_000):
+        assert "no column 'shop'" in convert("data.id_column=shop", f"chunk={chunk}", status=2)
+
+
+def test_a_killed_conversion_of_series_goes_on_and_ends_with_the_same_bytes(
+    tmp_path: Path, convert: Convert
+) -> None:
+    frame = pd.concat(
+        [long_table().assign(unique_id=lambda f, n=n: f["unique_id"] + str(n)) for n in range(12)]
+    )
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    settings = ("data.path=a.csv", *KEYS, "output=b.store", "chunk=700", "data.freq=h")
+    note = tmp_path / ".b.store.partial" / "progress.json"
+    for seen in (8_000, 30_000):
+        process = start(tmp_path, program=("-m", "forecast.convert"), settings=settings)
+        while process.poll() is None and not offset(note) >= seen:
+            time.sleep(0.01)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    result = finish(start(tmp_path, program=("-m", "forecast.convert"), settings=settings))
+    assert result.returncode == 0, result.stderr
+    assert "resumes at row" in result.stdout
+    convert("chunk=700", "data.freq=h")
+    for name in PARTS:
+        assert (tmp_path / "b.store" / name).read_bytes() == (tmp_path / "a.store" / name).read_bytes()
+    assert len(open_store(tmp_path / "a.store")) == 60

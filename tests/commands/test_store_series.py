@@ -1,0 +1,207 @@
+"""The commands on a store of many series: what they do on the long file that it was made from."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast import load
+from forecast.cli.main import main_with_run_folder
+from forecast.commands.backtest import backtest
+from tests.support.commands import TINY, answer, only, train_here
+from tests.support.long_files import long_frame
+
+DATA, AHEAD = ("long", "store"), 10
+KEYS = ("data.id_column=shop", "data.date_column=day")
+ROLES = ("data.columns=[y]", "data.past_covariates=[sky]", "data.future_covariates=[price]")
+
+
+def table() -> pd.DataFrame:
+    """Four daily series with different first and last dates; their prices are known for `AHEAD` more days."""
+    frame, random = long_frame(future=AHEAD), np.random.default_rng(2)
+    frame["sky"] = random.choice(["sun", "rain", "snow"], len(frame))
+    frame["y"] += 3 * frame["price"]
+    return frame.drop(columns=["region", "size", "temperature"]).rename(
+        columns={"unique_id": "shop", "ds": "day"}
+    )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with sales and their history, as long files and stores, the prices ahead, and a run on each of DATA."""
+    folder, frame = tmp_path_factory.mktemp("store"), table()
+    known = frame["y"].notna()
+    frame.to_csv(folder / "sales.long", index=False)
+    frame[known].to_csv(folder / "history.long", index=False)
+    frame.loc[~known, ["shop", "day", "price"]].to_csv(folder / "ahead.csv", index=False)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("sales", "history"):
+            assert answer(patch, "convert", folder, f"data.path={name}.long", *KEYS, "chunk=900") == 0
+        for data in DATA:
+            given = (f"data={data}", f"data.path=sales.{data}", "data.name=sales", *ROLES, "logger=[]")
+            more = (
+                "data.split=[0.5,0.3,0.2]",
+                "trainer.max_epochs=2",
+                "pictures=false",
+                f"output_root={data}",
+            )
+            keys = KEYS if data == "long" else ()
+            assert train_here(patch, folder, *given, *more, *keys) == 0
+            (folder / "runs").mkdir(exist_ok=True)
+            only(folder, f"{data}/*").rename(folder / "runs" / data)
+    return folder
+
+
+def scores(content: dict) -> dict[str, float]:
+    kept = {key: content[key] for key in ("test", "baselines", "skill")}
+    return pd.json_normalize(kept).iloc[0].dropna().to_dict()
+
+
+def test_training_gives_the_same_windows_and_scores(place: Path) -> None:
+    long, store = (json.loads((place / f"runs/{data}" / "metrics.json").read_text()) for data in DATA)
+    assert store["n_windows"] == long["n_windows"]
+    assert store["inputs_used"] == long["inputs_used"]
+    assert scores(store) == pytest.approx(scores(long), rel=1e-3, abs=1e-4)
+    for name in ("errors_by_window", "errors_by_series"):
+        one, other = (pd.read_parquet(place / f"runs/{data}" / f"{name}.parquet") for data in DATA)
+        pd.testing.assert_frame_equal(one, other, rtol=0.01, atol=1e-3)
+    assert len(other) == 4
+
+
+@pytest.mark.parametrize("run", DATA)
+def test_evaluation_takes_either(place: Path, monkeypatch: pytest.MonkeyPatch, run: str) -> None:
+    found = []
+    for data in DATA:
+        given = (f"checkpoint=runs/{run}", f"data.path=history.{data}", f"output={run}_{data}.json")
+        assert answer(monkeypatch, "evaluate", place, *given) == 0
+        found.append(json.loads((place / f"{run}_{data}.json").read_text()))
+    assert found[1]["n_windows"] == found[0]["n_windows"] > 100
+    assert scores(found[1]) == pytest.approx(scores(found[0]), rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("run", DATA)
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("data.path=sales.{}",),
+        ("data.path=history.{}", "future=ahead.csv"),
+        ("data.path=sales.{}", "start=2024-02-10", "levels=[80]"),
+        ("data.path=sales.{}", "baseline=seasonal_naive"),
+    ],
+    ids=lambda more: more[-1],
+)
+def test_forecasts_from_either(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str, more: tuple[str, ...]
+) -> None:
+    frames = []
+    for data in DATA:
+        given = [text.format(data) for text in more]
+        output = f"output={tmp_path}/{data}.csv"
+        assert answer(monkeypatch, "predict", place, f"checkpoint=runs/{run}", output, *given) == 0
+        frames.append(pd.read_csv(tmp_path / f"{data}.csv", index_col=["shop", "day"]))
+    assert len(frames[0]) >= 3 * 5
+    pd.testing.assert_frame_equal(*frames, rtol=0, atol=1e-3)
+
+
+def test_prices_of_the_horizon_are_of_their_series(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead = pd.read_csv(place / "ahead.csv")
+    changed = ahead.assign(price=ahead["price"].where(ahead["shop"] != "é", 50.0))
+    changed.to_csv(place / "changed.csv", index=False)
+    found = []
+    for name in ("ahead", "changed"):
+        given = (
+            "checkpoint=runs/store",
+            "data.path=history.store",
+            f"future={name}.csv",
+            f"output=with_{name}.csv",
+        )
+        assert answer(monkeypatch, "predict", place, *given) == 0
+        found.append(pd.read_csv(place / f"with_{name}.csv").groupby("shop", sort=False)["y"].apply(list))
+    assert [series for series in found[0].index if found[0][series] != found[1][series]] == ["é"]
+
+
+def test_prices_that_are_not_known_are_named(place: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    for data in DATA:
+        given = ("checkpoint=runs/store", f"data.path=history.{data}", "output=never.csv")
+        assert answer(monkeypatch, "predict", place, *given) == 2
+        assert "price is not known for" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("refit", [(), pytest.param(("refit_every=5", "trainer.max_epochs=1"))])
+def test_a_backtest_is_that_of_the_long_file(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refit: tuple[str, ...]
+) -> None:
+    found = []
+    for data in DATA:
+        start = (f"checkpoint={place}/runs/store",)
+        if refit:
+            start = (*TINY, f"data={data}", *ROLES, *(KEYS if data == "long" else ()), "data.name=sales")
+        given = (
+            *start,
+            f"data.path={place}/history.{data}",
+            "steps=10",
+            f"output_root={tmp_path}/{data}",
+            *refit,
+        )
+        monkeypatch.chdir(place)
+        monkeypatch.setattr(sys, "argv", ["backtest", *given])
+        main_with_run_folder("backtest", backtest)
+        found.append(pd.read_parquet(only(tmp_path, f"{data}/*/forecasts.parquet")))
+    assert len(found[0]) == 4 * 10
+    pd.testing.assert_frame_equal(*found, rtol=0.01, atol=1e-2)
+
+
+def test_a_check_finds_the_same(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for data in DATA:
+        keys = KEYS if data == "long" else ()
+        given = (f"data={data}", f"data.path=history.{data}", *ROLES, *keys, f"output={tmp_path}/{data}.png")
+        assert answer(monkeypatch, "check", place, *given) == 0
+        found.append(json.loads((tmp_path / f"{data}.json").read_text()))
+    for key in ("rows", "freq", "first", "last", "gaps", "split", "suggested", "why", "series"):
+        assert found[1][key] == found[0][key], key
+
+
+def test_runs_on_either_are_compared(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "page.html"
+    assert answer(monkeypatch, "compare", place, "runs=[runs]", f"output={output}") == 0
+    page = pd.read_csv(output.with_suffix(".csv")).set_index("name")
+    one, other = (page.loc[f"data={data}_data"] for data in DATA)
+    assert one["task"] == other["task"]
+    assert one["mse"] == pytest.approx(other["mse"], rel=1e-2)
+
+
+def test_explanations_are_those_of_the_long_file(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for data in DATA:
+        given = (
+            "checkpoint=runs/store",
+            f"data.path=history.{data}",
+            "window=3",
+            f"output={tmp_path}/{data}",
+        )
+        assert answer(monkeypatch, "explain", place, *given) == 0
+        found.append(pd.read_csv(tmp_path / data / "numbers.csv"))
+    assert len(found[0]) > 10
+    pd.testing.assert_frame_equal(*found, rtol=1e-3, atol=1e-5)
+
+
+def test_a_frame_in_python_and_an_exported_file_have_the_names_of_the_store(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(place)
+    model, given = load("runs/store"), f"output={tmp_path}/f.csv"
+    found = model.predict(table(), levels=[]).reset_index()
+    assert answer(monkeypatch, "predict", place, "checkpoint=runs/store", given, "levels=[]") == 0
+    expected = pd.read_csv(tmp_path / "f.csv", parse_dates=["day"])
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False, atol=1e-3)
+    capsys.readouterr()
+    export = ("format=torch_export", f"output={tmp_path}/m.pt2", "check_windows=5")
+    assert answer(monkeypatch, "export", place, "checkpoint=runs/store", *export) == 0
+    assert json.loads((tmp_path / "m.pt2.json").read_text())["id_column"] == "shop"
+    assert "table = table[table['shop'] == series]" in capsys.readouterr().out

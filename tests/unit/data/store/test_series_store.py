@@ -1,0 +1,149 @@
+"""A store of many series on disk has the windows of the long file that it was made from."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from forecast.data import DataModule, long_data, store_data
+from forecast.data.files.file_source import LongSource
+from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.system.errors import ForecastError
+from tests.support.long_files import long_frame
+from tests.support.stores import write_store
+
+SIZES = {"name": "mine", "seq_len": 6, "pred_len": 3, "split": [0.7, 0.1, 0.2]}
+NUMBERS = ["y", "temperature", "price"]
+
+
+def frame_of(future: int = 0, gaps: bool = False) -> pd.DataFrame:
+    """Series with a text column; with gaps, values are missing, also at the ends of the target."""
+    frame, random = long_frame(future), np.random.default_rng(2)
+    frame["sky"] = random.choice(["sun", "rain", "snow"], len(frame))
+    if gaps:
+        frame[NUMBERS] = frame[NUMBERS].mask(random.random((len(frame), 3)) < 0.15)
+        begins = frame.groupby("unique_id").cumcount()
+        frame["y"] = frame["y"].mask(begins < 2)
+    return frame
+
+
+def both(folder: Path, frame: pd.DataFrame, **options: Any) -> tuple[DataModule, DataModule]:
+    """The data modules of the long file and of its store."""
+    file, store = folder / "a.csv", folder / "a.store"
+    frame.to_csv(file, index=False)
+    with warnings.catch_warnings(action="ignore"):
+        texts = ["region", "sky"]
+        whole = LongSource(path=file, columns=[*NUMBERS, "size"], past_covariates=texts, freq="D").read()
+        write_store(store, whole)
+        options = {"columns": ["y"], **SIZES, **options}
+        made = long_data(path=file, freq="D", **options), store_data(path=store, **options)
+        for data in made:
+            data.setup()
+    return made
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"columns": ["y", "temperature"], "features": "MS", "target": "y"},
+    {"past_covariates": ["temperature", "sky"]},
+    {"future_covariates": ["price"], "past_covariates": ["temperature"]},
+    {"future_covariates": ["price", "sky"], "known_steps": {"price": 2}},
+    {"future_covariates": ["price"], "as_of": {"price": "temperature"}},
+    {"split": ["2024-02-05", "2024-02-15"], "eval_stride": 2},
+    {"scale_by": "all"},
+    {"static_covariates": ["region", "size"]},
+    {"ids": ["é", "002"], "future_covariates": ["price"], "static_covariates": ["region"]},
+    {"scaler": "minmax"},
+    {"scaler": "robust"},
+    {"scaler": "none"},
+    {"transform": "asinh", "lower": -1000},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("gaps", [False, True])
+def test_windows_are_those_of_the_long_file(tmp_path: Path, options: dict[str, Any], gaps: bool) -> None:
+    memory, disk = both(tmp_path, frame_of(3 if "future_covariates" in options else 0, gaps), **options)
+    assert disk.panel.is_on_disk
+    assert (disk.n_windows, disk.freq, disk.season) == (memory.n_windows, memory.freq, memory.season)
+    assert disk.panel.ids.equals(memory.panel.ids)
+    assert disk.panel.grid.equals(memory.panel.grid)
+    assert disk.panel.missing.tolist() == memory.panel.missing.tolist()
+    for name in ("grid_starts", "lengths"):
+        np.testing.assert_array_equal(getattr(disk.panel, name), getattr(memory.panel, name))
+    for one, other in zip(disk.scaler.tensors, memory.scaler.tensors, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+    states = [data.state_dict() for data in (disk, memory)]
+    for key in (
+        "ids",
+        "has_scale",
+        "categories",
+        "trained_until",
+        "validated_until",
+        "id_column",
+        "date_column",
+    ):
+        assert states[0][key] == states[1][key]
+    disk.load_state_dict(memory.state_dict())  # now the scalers are one to the bit
+    for split, windows in memory.windows.items():
+        index = torch.randperm(len(windows))
+        for mine, its in zip(disk.windows[split].gather(index), windows.gather(index), strict=True):
+            torch.testing.assert_close(mine, its, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", ["standard", "minmax", "robust"])
+@pytest.mark.parametrize("size", [1, 400, 3000, 1 << 23])
+def test_what_is_taken_from_the_training_rows_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, kind: str
+) -> None:
+    """Of series that are longer and shorter than a part."""
+    monkeypatch.setattr("forecast.data.stored_values.BYTES_AT_ONCE", size)
+    memory, disk = both(tmp_path, frame_of(gaps=True), scaler=kind, past_covariates=["temperature", "size"])
+    torch.testing.assert_close(disk.scaler.center, memory.scaler.center, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(disk.scaler.scale, memory.scaler.scale, rtol=1e-9, atol=1e-9)
+    mine, its = FittedBaselines.fit(disk), FittedBaselines.fit(memory)
+    torch.testing.assert_close(mine.naive_mae, its.naive_mae, equal_nan=True)
+    torch.testing.assert_close(mine.linear.own, its.linear.own, rtol=0, atol=1e-5)
+
+
+def test_rows_are_scaled_as_their_series(tmp_path: Path) -> None:
+    memory, disk = both(tmp_path, frame_of())
+    disk.load_state_dict(memory.state_dict())
+    rows = torch.tensor([[3, 45], [200, 0]])
+    mine, its = disk.windows["val"], memory.windows["val"]
+    assert torch.equal(mine.values[rows], its.values[rows])
+    assert torch.equal(mine.values[30:130:7], its.values[30:130:7])
+    assert torch.equal(mine.targets(rows), its.targets(rows))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ids": ["x"]}, r"data.ids: there is no series 'x' in .*a.store"),
+        ({"ids": []}, r"data.ids=\[\]: name a series"),
+        ({"columns": []}, r"data.columns=\[\]: name a column"),
+        (
+            {"static_covariates": ["sky"]},
+            r"a.store: series 'a', 2024-01-\d\d .*: column 'sky' differs from the first row of the series: a static",
+        ),
+        (
+            {"columns": ["empty"]},
+            r"a.store: no value of series '002' of empty: choose others \(data.columns\)",
+        ),
+        (
+            {"columns": ["size"], "static_covariates": ["empty"]},
+            r"a.store: series '002', .*: column 'empty' is empty: a static column has one value in a series",
+        ),
+    ],
+)
+def test_what_cannot_be_read_as_asked(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    frame = frame_of().assign(empty=lambda f: f["y"].where(f["unique_id"] != "002"))
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    columns: dict[str, Any] = {"columns": ["y", "size", "empty"], "past_covariates": ["sky"]}
+    write_store(tmp_path / "a.store", LongSource(path=tmp_path / "a.csv", **columns).read())
+    with pytest.raises(ForecastError, match=message):
+        store_data(path=tmp_path / "a.store", **{**SIZES, "columns": ["y"], **options}).setup()
