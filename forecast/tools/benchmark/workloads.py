@@ -119,7 +119,7 @@ def get_attention_factory(config: DictConfig, attention: str, role: str | None =
     return instantiate(OmegaConf.create({**attention_options(config), "slot": slot}).slot)
 
 
-def load_slot(slot: str, attention: str) -> DictConfig:
+def load_slot(slot: str, attention: str) -> Any:
     """Return the class and the options of an attention type in a slot: encoder, decoder or cross."""
     return OmegaConf.load(CONF / slot / f"{attention}.yaml")[slot]
 
