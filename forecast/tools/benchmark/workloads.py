@@ -121,7 +121,8 @@ def get_attention_factory(config: DictConfig, attention: str, role: str | None =
 
 def load_slot(slot: str, attention: str) -> Any:
     """Return the class and the options of an attention type in a slot: encoder, decoder or cross."""
-    return OmegaConf.load(CONF / slot / f"{attention}.yaml")[slot]
+    content: Any = OmegaConf.load(CONF / slot / f"{attention}.yaml")
+    return content[slot]
 
 
 def attention_options(config: DictConfig) -> dict[str, Any]:
