@@ -1,7 +1,7 @@
 """Windows of a panel, gathered a batch at a time."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -115,41 +115,29 @@ class Windows:
 
     def with_starts(self, starts: Sequence[range], *, pred_len: int | None = None) -> "Windows":
         """Windows of the same rows that begin at other rows; `pred_len` may be longer or shorter."""
-        return self._like(self.values, self.time, starts, pred_len or self.pred_len)
+        return self._like(starts=starts, pred_len=pred_len or self.pred_len)
 
     def to(self, device: torch.device | str) -> "Windows":
         """The same windows of a copy of the rows on another device."""
-        return self._like(self.values.to(device), self.time.to(device), self.starts, self.pred_len)
+        return self._like(values=self.values.to(device), time=self.time.to(device))
 
     def with_rows(self, values: Rows, time: StepFeatures) -> "Windows":
         """The same windows of a copy of the rows."""
-        return self._like(values, time, self.starts, self.pred_len)
+        return self._like(values=values, time=time)
 
     def of_targets(self, targets: Sequence[int]) -> "Windows":
         """Windows of some of the targets alone, by their positions; the rows must be in memory."""
         columns = [self.target_index[target] for target in targets]
-        return Windows(
-            TensorRows(self.values[:][:, columns]),
-            self.time,
-            starts=self.starts,
-            first_rows=self.first_rows,
-            seq_len=self.seq_len,
-            pred_len=self.pred_len,
+        return self._like(
+            values=TensorRows(self.values[:][:, columns]),
             target_index=list(range(len(columns))),
             fill=self.fill and self.fill.select(columns),
         )
 
-    def _like(self, values: Rows, time: StepFeatures, starts: Sequence[range], pred_len: int) -> "Windows":
-        return Windows(
-            values,
-            time,
-            starts=starts,
-            first_rows=self.first_rows,
-            seq_len=self.seq_len,
-            pred_len=pred_len,
-            target_index=self.target_index,
-            fill=self.fill,
-        )
+    def _like(self, **changes: Any) -> "Windows":
+        """The same windows with other arguments of the constructor."""
+        names = ("values", "time", "starts", "first_rows", "seq_len", "pred_len", "target_index", "fill")
+        return Windows(**{name: getattr(self, name) for name in names} | changes)
 
 
 def read_past(

@@ -3,7 +3,10 @@
 Linear models, and their squared errors on other windows, are computed from these sums alone.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 import torch
 from jaxtyping import Float64
@@ -89,12 +92,20 @@ def window_gram(windows: Windows, parts: int = 1) -> Gram:
         parts: divides the limit of the windows that are read one by one.
     """
     windows, steps = make_dense(windows), find_covariate_steps(windows)
-    grams = []
-    for chosen in choose_windows(windows, steps, parts):
-        grams += [run_gram(windows, steps, chosen.targets, run) for run in chosen.runs]
-        if len(chosen.numbers):
-            grams.append(sampled_gram(windows, steps, chosen) * chosen.weight)
-    return sum(grams[1:], start=grams[0]).as_if_complete()
+    grams = (
+        gram
+        for chosen in choose_windows(windows, steps, parts)
+        for gram in partial_grams(windows, steps, chosen)
+    )
+    return reduce(add, grams).as_if_complete()
+
+
+def partial_grams(windows: Windows, steps: CovariateSteps, chosen: WindowChoice) -> Iterator[Gram]:
+    """Yield the sums over each run of windows, and those over the other windows."""
+    for run in chosen.runs:
+        yield run_gram(windows, steps, chosen.targets, run)
+    if len(chosen.numbers):
+        yield sampled_gram(windows, steps, chosen) * chosen.weight
 
 
 def run_gram(windows: Windows, steps: CovariateSteps, targets: list[int], starts: range) -> Gram:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from forecast.data import Windows
 from forecast.data.even_spacing import spread
+from forecast.data.row_ranges import ranges
 from forecast.data.rows import TensorRows
 from forecast.linear.covariate_steps import CovariateSteps, find_covariate_steps
 
@@ -29,6 +30,9 @@ MAX_SAMPLE_PRODUCTS = 1 << 36
 """Largest product of the windows of a sample and the squared number of covariate values: a few seconds."""
 
 
+PerSegment = Int64[np.ndarray, " segments"]
+
+
 class WindowChoice(NamedTuple):
     """The windows of some targets over which sums are computed.
 
@@ -45,6 +49,22 @@ class WindowChoice(NamedTuple):
     weight: float
 
 
+class Segments(NamedTuple):
+    """Consecutive windows of one series, which all have missing values or all have none.
+
+    Attributes:
+        rows: first row of the first window of each segment.
+        numbers: number of this window.
+        lengths: number of windows.
+        is_complete: whether no value is missing.
+    """
+
+    rows: PerSegment
+    numbers: PerSegment
+    lengths: PerSegment
+    is_complete: Bool[np.ndarray, " segments"]
+
+
 def choose_windows(windows: Windows, steps: CovariateSteps, parts: int = 1) -> list[WindowChoice]:
     """Choose all windows in long runs without missing values, and an evenly spaced sample of the others.
 
@@ -57,17 +77,14 @@ def choose_windows(windows: Windows, steps: CovariateSteps, parts: int = 1) -> l
         steps: the covariates that are read.
         parts: divides the limit of the sample.
     """
-    everything = list(range(len(windows.target_index)))
-    if not can_slide(windows, steps):
-        numbers = spread(len(windows), limit_of_sample(len(everything), steps, parts))
-        weight = len(windows) / len(numbers)
-        return [WindowChoice(everything, [], torch.from_numpy(numbers).to(windows.device), weight)]
-    first = windows.origins(torch.arange(len(windows), device=windows.device)) - windows.seq_len
+    slides, everything = can_slide(windows, steps), list(range(len(windows.target_index)))
     choices = []
-    for targets, missing in find_missing_rows(windows, steps):
-        runs, others = find_runs(windows, first.cpu().numpy(), missing, len(targets))
-        numbers = others[spread(len(others), limit_of_sample(len(targets), steps, parts))]
-        weight = len(others) / max(1, len(numbers))
+    for targets, missing in find_missing_rows(windows, steps) if slides else [(everything, None)]:
+        limit = limit_of_sample(len(targets), steps, parts)
+        segments = find_segments(windows, missing)
+        is_run = slides & find_runs(segments, limit, len(targets) * (windows.seq_len + windows.pred_len))
+        numbers, weight = sample_evenly(Segments(*(part[~is_run] for part in segments)), limit)
+        runs = split_runs(Segments(*(part[is_run] for part in segments)))
         choices.append(WindowChoice(targets, runs, torch.from_numpy(numbers).to(windows.device), weight))
     return choices
 
@@ -119,31 +136,54 @@ def find_missing_rows(
     return [(targets, missing[:, windows.target_index[targets[0]]]) for targets in groups.values()]
 
 
-def find_runs(
-    windows: Windows,
-    first: Int64[np.ndarray, " windows"],
-    missing: Bool[np.ndarray, " rows"] | None,
-    n_targets: int,
-) -> tuple[list[range], Int64[np.ndarray, " others"]]:
-    """Find the first rows of the windows in long runs without missing values, and the numbers of the other windows.
+def find_segments(windows: Windows, missing: Bool[np.ndarray, " rows"] | None) -> Segments:
+    """Divide windows with stride 1 into segments.
 
     Args:
         windows: windows with stride 1.
-        first: the first row of each window.
-        missing: whether a row has a missing value.
-        n_targets: number of targets whose sums are computed.
+        missing: whether a row has a missing value; None: no row has one.
     """
-    width = windows.seq_len + windows.pred_len
-    complete = np.ones(len(first), dtype=bool)
-    if missing is not None:
-        before = np.r_[0, np.cumsum(missing)]  # missing rows before each row
-        complete = before[first + width] == before[first]
-    follows = np.r_[False, complete[1:] & complete[:-1] & (np.diff(first) == 1)]
-    begins, ends = np.flatnonzero(~follows), np.r_[np.flatnonzero(~follows)[1:], len(first)]
-    is_run = complete[begins] & ((ends - begins) * width * n_targets >= MIN_RUN)
-    runs, is_other = [], np.ones(len(first), dtype=bool)
-    for begin, end in zip(begins[is_run].tolist(), ends[is_run].tolist(), strict=True):
-        is_other[begin:end] = False
-        row, stop = int(first[begin]), int(first[end - 1]) + 1
-        runs += [range(start, min(start + MAX_RUN, stop)) for start in range(row, stop, MAX_RUN)]
-    return runs, np.flatnonzero(is_other)
+    lengths = np.array([len(starts) for starts in windows.starts])
+    rows = np.array([starts.start for starts in windows.starts])[lengths > 0]
+    lengths = lengths[lengths > 0]
+    numbers = lengths.cumsum() - lengths
+    if missing is None:
+        return Segments(rows, numbers, lengths, np.ones(len(rows), dtype=bool))
+    first = ranges(rows, rows + lengths)  # of each window
+    before = np.r_[0, np.cumsum(missing)]  # missing rows before each row
+    complete = before[first + windows.seq_len + windows.pred_len] == before[first]
+    begins = np.r_[True, complete[1:] != complete[:-1]]
+    begins[numbers] = True
+    numbers = np.flatnonzero(begins)
+    return Segments(first[numbers], numbers, np.diff(numbers, append=len(first)), complete[numbers])
+
+
+def find_runs(segments: Segments, limit: int, cost: int) -> Bool[np.ndarray, " segments"]:
+    """Whether the sums over each segment are computed by sliding.
+
+    Args:
+        segments: the segments.
+        limit: largest number of windows of a sample. It costs less than sliding over many runs; then nothing slides.
+        cost: product of the targets and the steps of a window.
+    """
+    is_run = segments.is_complete & (segments.lengths * cost >= MIN_RUN)
+    return is_run & (is_run.sum() * MIN_RUN <= min(limit, int(segments.lengths.sum())) * cost)
+
+
+def split_runs(runs: Segments) -> list[range]:
+    """The rows at which the windows of each run begin, `MAX_RUN` windows at most."""
+    stops = (runs.rows + runs.lengths).tolist()
+    return [
+        range(row, min(row + MAX_RUN, stop))
+        for begin, stop in zip(runs.rows.tolist(), stops, strict=True)
+        for row in range(begin, stop, MAX_RUN)
+    ]
+
+
+def sample_evenly(segments: Segments, limit: int) -> tuple[Int64[np.ndarray, " sampled"], float]:
+    """The numbers of at most `limit` windows of these segments, and how many windows each stands for."""
+    ends = segments.lengths.cumsum()
+    count = int(ends[-1]) if len(ends) else 0
+    places = spread(count, limit)
+    of = np.searchsorted(ends, places, side="right")
+    return places + (segments.numbers - ends + segments.lengths)[of], count / max(1, len(places))
