@@ -159,6 +159,6 @@ def window_errors(
     """
     error = prediction.float() - target
     errors = [error.square(), error.abs(), *([] if crps is None else [crps])]
-    missing = target.isnan()
-    of_windows = [torch.where(missing, 0.0, each).flatten(1).cpu().double().mean(1) for each in errors]
+    missing = target.isnan().cpu()
+    of_windows = [torch.where(missing, 0.0, each.cpu()).flatten(1).double().mean(1) for each in errors]
     return torch.stack(of_windows, dim=1)

@@ -11,16 +11,20 @@ from forecast.data import Batch, DataModule
 from forecast.evaluation.conformal import Calibration, calibrated_levels
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.names import MODEL
-from forecast.evaluation.quantiles import DECILES, QUANTILE, Level, crps
+from forecast.evaluation.quantiles import DECILES, QUANTILE, Level, crps, pinball
 
 MAX_SCORED = 1 << 24
 """Number of quantiles that are scored at once: 64 MiB of float32, a few times over."""
 
-Point = Float[Tensor, "batch pred_len n_targets"]
+Values = Float[Tensor, "batch pred_len n_targets"]
+Scores = Float64[Tensor, "batch pred_len n_targets"]
 
 
 class IntervalScorer:
-    """Scores quantiles that are trained (`loss=quantile`), and quantiles that a calibration puts around a forecast.
+    """Scores the intervals and the CRPS of a test.
+
+    The quantiles of the model are trained (`loss=quantile`), or a calibration puts them around its point forecast. Those
+    of a baseline come from its calibration.
 
     Args:
         calibrations: of the model and of each baseline, by name.
@@ -38,7 +42,7 @@ class IntervalScorer:
         data: DataModule,
         device: torch.device,
     ) -> None:
-        self.calibration, self.trained, self.data = calibrations[MODEL], trained, data
+        self.calibration, self.data, self.device = calibrations[MODEL], data, device
         self.deciles = {name: calibration.deciles() for name, calibration in calibrations.items()}
         methods = {"conformal": self.calibration.quantiles, QUANTILE: trained}
         usable, scaler = calibrated_levels(self.calibration, levels), data.target_scaler
@@ -49,29 +53,29 @@ class IntervalScorer:
         }
 
     def update(
-        self, point: Point, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch
-    ) -> None:
-        """Add the intervals of a batch: point forecasts, and the output of the model, both within the bounds."""
-        parts = (point, forecast, batch.future, batch.series)
+        self, point: Values, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch
+    ) -> Scores:
+        """Add the intervals of a batch: point forecasts, and the output of the model, both within the bounds.
+
+        Returns:
+            The CRPS of each value, of the trained quantiles if there are any.
+        """
+        found, parts = [], (point, forecast, batch.future, batch.series)
         for points, quantiles, future, series in split(parts, len(self.calibration.quantiles)):
             around = self.data.clip_targets(self.calibration.around(points.float()), series)
-            self.sums["conformal"].update(around, future, series)
-            if self.trained:
-                self.sums[QUANTILE].update(quantiles, future, series)
+            scores = self.sums["conformal"].update(around, future, series)
+            if QUANTILE in self.sums:
+                scores = self.sums[QUANTILE].update(quantiles, future, series)
+            found.append(scores)
+        return torch.cat(found)
 
-    def crps(
-        self, name: str, point: Point, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch
-    ) -> Float64[Tensor, "batch pred_len n_targets"]:
-        """Compute the CRPS of each value: of the trained quantiles of the model, else of calibrated deciles."""
+    def crps(self, baseline: str, point: Values, batch: Batch) -> Scores:
+        """Compute the CRPS of each value of a baseline, from calibrated deciles."""
         found = []
-        for points, quantiles, future, series in split(
-            (point, forecast, batch.future, batch.series), len(DECILES)
-        ):
-            if name == MODEL and self.trained:
-                found.append(crps(quantiles.float(), future.float(), self.trained))
-            else:
-                around = self.data.clip_targets(self.deciles[name].around(points.float()), series)
-                found.append(crps(around, future.float(), DECILES))
+        for points, future, series in split((point, batch.future, batch.series), len(DECILES)):
+            around = self.data.clip_targets(self.deciles[baseline].around(points.float()), series)
+            losses = pinball(around.to(self.device), future.to(self.device).float(), DECILES)
+            found.append(crps(losses, DECILES))
         return torch.cat(found)
 
     def compute(self) -> dict[str, Any]:

@@ -15,11 +15,11 @@ forecast the approximation is 5% too large.
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data.scaler import Scaler
-from forecast.evaluation.quantiles import DECILES, Level, bounds, crps_weights, pinball
+from forecast.evaluation.quantiles import DECILES, Level, bounds, crps, pinball
 from forecast.evaluation.running_sums import RunningSums
 
 
@@ -48,13 +48,17 @@ class IntervalSums(RunningSums):
         quantiles: Float[Tensor, "batch pred_len n_targets quantiles"],
         target: Float[Tensor, "batch pred_len n_targets"],
         series: Int64[Tensor, " batch"],
-    ) -> None:
-        """Add a batch of scaled quantile forecasts and truths (NaN: missing); `series[i]` is the series of window i."""
+    ) -> Float64[Tensor, "batch pred_len n_targets"]:
+        """Add a batch of scaled quantile forecasts and truths (NaN: missing); `series[i]` is the series of window i.
+
+        Returns:
+            The CRPS of each value; NaN where it is missing, and for a target without calibration.
+        """
         quantiles, target = quantiles.to(self.device).float(), target.to(self.device).float()
         series, self.scaler, sums = series.to(self.device), self.scaler.to(self.device), self.sums
         measured = ~target.isnan() & ~quantiles.isnan().all(-1)  # a target may have no calibration
-        losses = torch.where(measured[..., None], pinball(quantiles, target, self.at), 0.0)
-        sums["losses"] += losses.sum((0, 1, 2), dtype=torch.float64)
+        losses = pinball(quantiles, target, self.at)
+        sums["losses"] += torch.where(measured[..., None], losses, 0.0).sum((0, 1, 2), dtype=torch.float64)
         for i, level in enumerate(self.levels):
             low, high = (quantiles[..., self.at.index(p)] for p in bounds(level))
             sums["inside"][i] += ((low <= target) & (target <= high)).double().sum((0, 1))
@@ -62,6 +66,7 @@ class IntervalSums(RunningSums):
             in_units = self.scaler.inverse(high, series) - self.scaler.inverse(low, series)
             sums["width_raw"][i] += torch.where(measured, in_units, 0.0).sum((0, 1))
         sums["count"] += measured.sum((0, 1))
+        return crps(losses, self.at)
 
     def compute(self) -> dict[str, dict[str, float] | float]:
         """Scores averaged over the variables: by level and overall.
@@ -82,5 +87,5 @@ class IntervalSums(RunningSums):
                 **means,
                 "score": sides.sum().item() * 2 / (1 - level / 100),
             }
-        each = losses[[self.at.index(p) for p in DECILES]]
-        return scores | {"pinball": each.mean().item(), "crps": (each @ crps_weights(DECILES)).item()}
+        pinball_of_deciles = losses[[self.at.index(p) for p in DECILES]].mean()
+        return scores | {"pinball": pinball_of_deciles.item(), "crps": crps(losses, self.at).item()}

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from forecast.system.errors import ConfigError
@@ -59,13 +59,10 @@ def pinball(
     return torch.maximum(tau * error, (tau - 1) * error)
 
 
-def crps(
-    quantiles: Float[Tensor, "*shape quantiles"], target: Float[Tensor, "*shape"], at: Sequence[float]
-) -> Float[Tensor, "*shape"]:
-    """Continuous ranked probability score, approximated from the deciles among the quantiles (see `crps_weights`)."""
-    deciles = [at.index(p) for p in DECILES]
-    losses = pinball(quantiles[..., deciles], target, DECILES)
-    return (losses * crps_weights(DECILES).to(losses)).sum(-1, dtype=torch.float64)
+def crps(losses: Float[Tensor, "*shape quantiles"], at: Sequence[float]) -> Float64[Tensor, "*shape"]:
+    """Approximate the CRPS (see `crps_weights`) from the pinball losses of the deciles among quantiles."""
+    of_deciles = losses[..., [at.index(p) for p in DECILES]]
+    return (of_deciles * crps_weights(DECILES).to(losses)).sum(-1, dtype=torch.float64)
 
 
 def crps_weights(at: Sequence[float]) -> Float[Tensor, " quantiles"]:

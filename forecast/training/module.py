@@ -167,11 +167,11 @@ class Forecaster(L.LightningModule):
         clip = self.data.clip_targets
         point = self.point(forecast := clip(self(batch), batch.series))
         predictions = self._forecast_baselines(self.data.tested_split, batch)
+        crps = {MODEL: self._intervals.update(point, forecast, batch)}
+        crps |= {name: self._intervals.crps(name, each, batch) for name, each in predictions.items()}
         for name, prediction in {MODEL: point, **predictions}.items():
-            crps = self._intervals.crps(name, prediction, forecast, batch)
-            self._sums[name].update(prediction, batch.future, batch.series, crps)
-            self._test_windows[name][batch.index.cpu()] = window_errors(prediction, batch.future, crps)
-        self._intervals.update(point, forecast, batch)
+            self._sums[name].update(prediction, batch.future, batch.series, crps[name])
+            self._test_windows[name][batch.index.cpu()] = window_errors(prediction, batch.future, crps[name])
 
     def on_test_epoch_end(self) -> None:
         self._compute_errors()

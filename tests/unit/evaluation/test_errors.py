@@ -11,7 +11,7 @@ from forecast.data.scaler import Scaler
 from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import SCORES, Errors, window_errors
 from forecast.evaluation.names import SCALED_SCORES
-from forecast.evaluation.quantiles import DECILES, crps
+from forecast.evaluation.quantiles import DECILES, crps, pinball
 
 WINDOWS, STEPS, VARIABLES = 11, 5, 3
 CENTER = torch.tensor([[10.0, -4.0, 0.5]], dtype=torch.float64)
@@ -26,7 +26,7 @@ def quantiles_around(prediction: torch.Tensor) -> torch.Tensor:
 
 def add(sums: ErrorSums, prediction: torch.Tensor, target: torch.Tensor) -> None:
     """Add windows of the first series."""
-    of_values = crps(quantiles_around(prediction), target, DECILES)
+    of_values = crps(pinball(quantiles_around(prediction), target, DECILES), DECILES)
     sums.update(prediction, target, torch.zeros(len(target), dtype=torch.int64), of_values)
 
 
@@ -110,7 +110,9 @@ def test_smape_of_zero_against_zero_is_zero() -> None:
 
 def test_window_errors_average_to_the_scores() -> None:
     prediction, target = forecasts()
-    each = window_errors(prediction, target, crps(quantiles_around(prediction), target, DECILES))
+    each = window_errors(
+        prediction, target, crps(pinball(quantiles_around(prediction), target, DECILES), DECILES)
+    )
     scores = summed([WINDOWS]).scores()
     assert each.mean(0).tolist() == pytest.approx([scores[name] for name in SCALED_SCORES], rel=1e-6)
 
