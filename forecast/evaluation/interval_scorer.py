@@ -23,8 +23,8 @@ Scores = Float64[Tensor, "batch pred_len n_targets"]
 class IntervalScorer:
     """Scores the intervals and the CRPS of a test.
 
-    The quantiles of the model are trained (`loss=quantile`), or a calibration puts them around its point forecast. Those
-    of a baseline come from its calibration.
+    The quantiles of the model are trained (`loss=quantile`), or a calibration puts them around its point forecast.
+    Those of a baseline come from its calibration.
 
     Args:
         calibrations: of the model and of each baseline, by name.

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,6 @@ import pytest
 import torch
 
 from forecast import load
-from forecast.cli.main import main_with_run_folder
-from forecast.commands.backtest import backtest as task
 from forecast.evaluation.adaptive import adapt
 from forecast.evaluation.significance import diebold_mariano
 from tests.support.commands import SMALL, TINY, answer, finish, only, start, train_here, workplace
@@ -95,10 +92,7 @@ def test_a_model_trained_on_the_way_knows_no_later_row(tmp_path: Path) -> None:
 def backtest_here(folder: Path, *overrides: str) -> Path:
     """The same within this process; the folder of the backtest."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", ["backtest", *overrides])
-        patch.setenv("HYDRA_FULL_ERROR", "0")
-        main_with_run_folder("backtest", task)
+        assert answer(patch, "backtest", folder, *overrides) == 0
     return only(folder, "runs/*_backtest_*")
 
 

@@ -4,11 +4,8 @@ import gzip
 import json
 import os
 import re
-import signal
 import subprocess
-import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,34 +14,27 @@ import pytest
 from filelock import FileLock
 
 from forecast.data import Panel, read_table
-from forecast.data.store.format import PARTS, open_store
+from forecast.data.store.format import open_store
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ForecastError, RowOrderError
-from tests.support.commands import answer, finish, start
+from tests.support.conversions import (
+    Convert,
+    check_same_bytes,
+    converter,
+    kill_conversion,
+    resume_conversion,
+)
 from tests.support.csv_files import numbers, write
 from tests.support.selection import every_nth
 
 ROWS = 400
-
-Convert = Callable[..., str]
 
 
 @pytest.fixture
 def convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Convert:
     """Run the command on a.csv in `tmp_path`, unless told otherwise; give what it printed, or its one line of error."""
 
-    def run(*overrides: str, status: int = 0) -> str:
-        given = [] if any(o.startswith("data.path=") for o in overrides) else ["data.path=a.csv"]
-        code = answer(monkeypatch, "convert", tmp_path, *given, "output=a.store", *overrides)
-        said = capsys.readouterr()
-        assert code == status, said
-        if status == 0:
-            return said.out
-        lines = [line for line in said.err.splitlines() if line.startswith("error: ")]
-        assert len(lines) == 1, said
-        return lines[0].removeprefix("error: ")
-
-    return run
+    return converter(tmp_path, monkeypatch, capsys)
 
 
 def check_same(store: Path, table: Panel) -> None:
@@ -386,32 +376,16 @@ def test_a_killed_conversion_goes_on_and_ends_with_the_same_bytes(tmp_path: Path
     table.iloc[2500:, -1] = 1.5  # a column that is still empty where the conversion is killed
     table.to_csv(tmp_path / "a.csv", index=False)
     settings = ("data.path=a.csv", "output=b.store", "chunk=1500", "data.freq=h")
-    note, kills = tmp_path / ".b.store.partial" / "progress.json", 0
     for seen in (20_000, 90_000):
-        process = start(tmp_path, program=("-m", "forecast.convert"), settings=settings)
-        while process.poll() is None and not offset(note) >= seen:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        kills += process.returncode == -signal.SIGKILL
-        assert not (tmp_path / "b.store").exists()
+        kill_conversion(tmp_path, settings, seen)
         for part in ("values.npy", "dates.npy"):  # a row half written
-            with (note.parent / part).open("ab") as file:
+            with (tmp_path / ".b.store.partial" / part).open("ab") as file:
                 file.write(b"torn")
-    assert kills == 2
-    result = finish(start(tmp_path, program=("-m", "forecast.convert"), settings=settings))
-    assert result.returncode == 0, result.stderr
-    assert "resumes at row" in result.stdout
+    resume_conversion(tmp_path, settings)
     convert("chunk=1500", "data.freq=h")
-    for name in PARTS:
-        assert (tmp_path / "b.store" / name).read_bytes() == (tmp_path / "a.store" / name).read_bytes()
+    check_same_bytes(tmp_path)
     assert set(open_store(tmp_path / "b.store").texts) == {"sky", "late", "opens"}
     assert sorted(os.listdir(tmp_path)) == ["a.csv", "a.store", "b.store"]
-
-
-def offset(note: Path) -> int:
-    """How far into the file a conversion came."""
-    return json.loads(note.read_text())["position"]["offset"] if note.exists() else -1
 
 
 def test_a_changed_file_is_converted_anew(tmp_path: Path, convert: Convert):

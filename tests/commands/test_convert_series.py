@@ -1,10 +1,7 @@
 """python -m forecast.convert of long files: the store has the series of the file, whatever the chunks."""
 
 import re
-import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,32 +10,19 @@ import pytest
 
 from forecast.data import Panel
 from forecast.data.files.file_source import LongSource
-from forecast.data.store.format import PARTS, open_store
-from tests.commands.test_convert import offset
-from tests.support.commands import answer, finish, start
+from forecast.data.store.format import open_store
+from tests.support.conversions import Convert, check_same_bytes, converter, kill_conversion, resume_conversion
 
 KEYS = ("data.id_column=unique_id", "data.date_column=ds")
 LENGTHS = {"b": 70, "001": 3, "a c": 150, "é": 2, "z": 41}
 CHUNKS = (150, 700, 2_000, 10_000_000)
-
-Convert = Callable[..., str]
 
 
 @pytest.fixture
 def convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Convert:
     """Convert a.csv in `tmp_path` to a.store, unless told otherwise; give the output, or the one line of the error."""
 
-    def run(*overrides: str, status: int = 0) -> str:
-        given = [] if any(o.startswith("data.path=") for o in overrides) else ["data.path=a.csv"]
-        code = answer(monkeypatch, "convert", tmp_path, *given, *KEYS, "output=a.store", *overrides)
-        said = capsys.readouterr()
-        assert code == status, said
-        if status == 0:
-            return said.out
-        (line,) = [line for line in said.err.splitlines() if line.startswith("error: ")]
-        return line.removeprefix("error: ")
-
-    return run
+    return converter(tmp_path, monkeypatch, capsys, *KEYS)
 
 
 def long_table() -> pd.DataFrame:
@@ -194,18 +178,9 @@ def test_a_killed_conversion_of_series_goes_on_and_ends_with_the_same_bytes(
     )
     frame.to_csv(tmp_path / "a.csv", index=False)
     settings = ("data.path=a.csv", *KEYS, "output=b.store", "chunk=700", "data.freq=h")
-    note = tmp_path / ".b.store.partial" / "progress.json"
     for seen in (8_000, 30_000):
-        process = start(tmp_path, program=("-m", "forecast.convert"), settings=settings)
-        while process.poll() is None and not offset(note) >= seen:
-            time.sleep(0.01)
-        process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-    result = finish(start(tmp_path, program=("-m", "forecast.convert"), settings=settings))
-    assert result.returncode == 0, result.stderr
-    assert "resumes at row" in result.stdout
+        kill_conversion(tmp_path, settings, seen)
+    resume_conversion(tmp_path, settings)
     convert("chunk=700", "data.freq=h")
-    for name in PARTS:
-        assert (tmp_path / "b.store" / name).read_bytes() == (tmp_path / "a.store" / name).read_bytes()
+    check_same_bytes(tmp_path)
     assert len(open_store(tmp_path / "a.store")) == 60

@@ -2,7 +2,6 @@
 
 import io
 import json
-import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -11,8 +10,6 @@ import pandas as pd
 import pytest
 
 from forecast import load
-from forecast.cli.main import main_with_run_folder
-from forecast.commands.train import train as task
 from forecast.evaluation.significance import diebold_mariano
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.reports.compare.task import Entry, Task
@@ -30,10 +27,7 @@ SETTINGS = (
 def train(folder: Path, *overrides: str) -> str:
     """Run the command in `folder`, within this process; what it printed."""
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as printed:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", ["train", *SETTINGS, *overrides])
-        patch.setenv("HYDRA_FULL_ERROR", "0")
-        main_with_run_folder("train", task)
+        assert answer(patch, "train", folder, *SETTINGS, *overrides) == 0
     return printed.getvalue()
 
 
@@ -229,12 +223,12 @@ def test_a_comparison_counts_the_windows_of_one_date_once() -> None:
     assert alone.p_value < found.p_value  # as one chain, the windows would say more than they know
 
 
-def test_a_mistake_in_a_long_file_is_one_line_and_leaves_no_folder(tmp_path: Path, capsys) -> None:
+def test_a_mistake_in_a_long_file_is_one_line_and_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
     frame = long_frame()
     frame.loc[9, "y"] = np.inf
     frame.to_csv(tmp_path / "sales.csv", index=False)
-    with pytest.raises(SystemExit) as stopped:
-        train(tmp_path, "data.path=sales.csv")
-    assert stopped.value.code == 2
+    assert answer(monkeypatch, "train", tmp_path, *SETTINGS, "data.path=sales.csv") == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not (tmp_path / "runs").exists()

@@ -1,7 +1,6 @@
 """The commands on a store of many series: what they do on the long file that it was made from."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +8,6 @@ import pandas as pd
 import pytest
 
 from forecast import load
-from forecast.cli.main import main_with_run_folder
-from forecast.commands.backtest import backtest
 from tests.support.commands import TINY, answer, only, train_here
 from tests.support.long_files import long_frame
 
@@ -146,9 +143,7 @@ def test_a_backtest_is_that_of_the_long_file(
             f"output_root={tmp_path}/{data}",
             *refit,
         )
-        monkeypatch.chdir(place)
-        monkeypatch.setattr(sys, "argv", ["backtest", *given])
-        main_with_run_folder("backtest", backtest)
+        assert answer(monkeypatch, "backtest", place, *given) == 0
         found.append(pd.read_parquet(only(tmp_path, f"{data}/*/forecasts.parquet")))
     assert len(found[0]) == 4 * 10
     pd.testing.assert_frame_equal(*found, rtol=0.01, atol=1e-2)

@@ -1,14 +1,11 @@
 """The commands on a store with columns of text: what they do on the file that it was made from."""
 
 import json
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from forecast.cli.main import main_with_run_folder
-from forecast.commands.backtest import backtest
 from forecast.inference.model import load
 from tests.support.commands import TINY, answer, only
 from tests.support.covariate_file import COVARIATES, FUTURE, table
@@ -111,9 +108,7 @@ def test_a_backtest_is_that_of_the_file(place: Path, monkeypatch: pytest.MonkeyP
             "steps=40",
             f"output_root={folder}",
         )
-        monkeypatch.chdir(place)
-        monkeypatch.setattr(sys, "argv", ["backtest", *given])
-        main_with_run_folder("backtest", backtest)
+        assert answer(monkeypatch, "backtest", place, *given) == 0
         found.append(pd.read_parquet(only(place, f"back_{data}/*/forecasts.parquet")))
     assert len(found[0]) == 8 * 5
     pd.testing.assert_frame_equal(*found, rtol=0.01, atol=1e-2)

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from forecast.cli.main import main_with_run_folder, main_without_run_folder
-from forecast.commands.train import train as task
 from tests.support.csv_files import write_csv
 from tests.support.fork_server import start_python
 
@@ -20,6 +19,8 @@ TINY = (
     "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.batch_size=16",
 )  # fmt: skip
 """Overrides of a model that trains in seconds."""
+WITH_RUN_FOLDER = ("train", "backtest", "benchmark")
+"""Commands that write a run folder."""
 PLAIN = "pictures=false"
 """Override of a training run: drawing takes as long as training a tiny model does."""
 SMALL = (*TINY, "data=csv", "data.path=load.csv", "callbacks.progress.refresh_rate=0")
@@ -74,15 +75,8 @@ def trained_on_series(folder: Path, frame: pd.DataFrame) -> Path:
 
 
 def train_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
-    """Run the training command within this process, which is faster; return the exit status."""
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "argv", ["train", PLAIN, *SMALL, *overrides])
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
-    try:
-        main_with_run_folder("train", task)
-    except SystemExit as exit:
-        return exit.code
-    return 0
+    """Run the training command on a small model within this process, which is faster; return the exit status."""
+    return answer(monkeypatch, "train", folder, PLAIN, *SMALL, *overrides)
 
 
 def explain_and_export(monkeypatch: pytest.MonkeyPatch, folder: Path, run: Path, output: Path) -> None:
@@ -103,8 +97,9 @@ def answer(monkeypatch: pytest.MonkeyPatch, name: str, folder: Path, *overrides:
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", [name, *overrides])
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    run = main_with_run_folder if name in WITH_RUN_FOLDER else main_without_run_folder
     try:
-        main_without_run_folder(name, getattr(module, name))
+        run(name, getattr(module, name))
     except SystemExit as exit:
         return exit.code
     return 0
