@@ -57,14 +57,11 @@ def convert(config: DictConfig) -> None:
 
 def report(file: Path, output: Path, note: Note, id_column: str | None) -> None:
     """Print a summary of the store, and the command that trains on it."""
-    size, ids, texts = (
-        sum(path.stat().st_size for path in output.iterdir()),
-        note.series.ids,
-        note.kinds.texts,
-    )
-    many = f" of {plural(len(ids), 'series')}" if id_column else ""
+    size, texts = sum(path.stat().st_size for path in output.iterdir()), note.kinds.texts
+    shape = f"{note.ranges.rows:,} rows × {plural(len(note.columns), 'column')}"
+    many = f" of {plural(len(note.series.ids), 'series')}" if id_column else ""
     print(
-        f"data       {file}: {note.ranges.rows:,} rows × {len(note.columns)} columns{many}, every {note.freq}, "
+        f"data       {file}: {shape}{many}, every {note.freq}, "
         f"{min(note.series.first_dates)} to {note.series.last_date}"
     )
     if missing := sum(note.ranges.missing):

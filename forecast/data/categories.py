@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Num
+from jaxtyping import Bool, Num
 
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries
-from forecast.data.stored_values import StoredValues, Values, pieces_of, select_columns
+from forecast.data.stored_values import StoredValues, Values, indicators, pieces_of, select_columns
 from forecast.system.errors import ConfigError, DataError
 
 MAX_INDICATORS = 100
@@ -141,18 +141,10 @@ def _encode(where: str, panel: Panel, block: Values, names: Sequence[str], categ
         return block
     if isinstance(block, StoredValues):
         return block.select(index).with_indicators(codes)
-    return np.stack(
-        [
-            block[:, column] if code is None else _indicator(block[:, column], code)
-            for column, code in zip(index, codes, strict=True)
-        ],
-        axis=1,
-    )
-
-
-def _indicator(column: Float[np.ndarray, " rows"], code: float) -> Float[np.ndarray, " rows"]:
-    """1 where a column has a code, else 0; NaN where the row is missing."""
-    return np.where(np.isnan(column), np.nan, (column == code).astype(np.float64))
+    chosen = block[:, index]
+    columns = [i for i, code in enumerate(codes) if code is not None]
+    chosen[:, columns] = indicators(chosen[:, columns], np.array([codes[i] for i in columns]))
+    return chosen
 
 
 def _find_codes(texts: Sequence[str] | None, known: Sequence[str]) -> list[float]:

@@ -57,8 +57,8 @@ class StoredValues:
         chosen = part[..., list(self.index)]
         columns = [i for i, code in enumerate(self.codes) if code is not None]
         if columns:
-            codes, of = np.array([self.codes[i] for i in columns], dtype=part.dtype), chosen[..., columns]
-            chosen[..., columns] = np.where(np.isnan(of), np.nan, of == codes)
+            codes = np.array([self.codes[i] for i in columns], dtype=part.dtype)
+            chosen[..., columns] = indicators(chosen[..., columns], codes)
         return chosen
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -119,6 +119,13 @@ class StoredValues:
 
 
 Values = Float[np.ndarray, "_rows _columns"] | StoredValues
+
+
+def indicators(
+    values: Float[np.ndarray, "*some columns"], codes: Float[np.ndarray, " columns"]
+) -> Float[np.ndarray, "*some columns"]:
+    """1 where a column has its code, else 0; NaN where the row is missing."""
+    return np.where(np.isnan(values), np.nan, values == codes)
 
 
 def select_columns(values: Values, index: Sequence[int]) -> Values:

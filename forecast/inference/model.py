@@ -78,7 +78,10 @@ class TrainedModel:
         if not state:
             raise CheckpointError(f"{path}: it holds no scaler; train again")
         parts = dict.fromkeys(("freq", "trained_until", "n_time_features"), state)
-        for key, part in (parts | {"transforms": state["scaler"]}).items():
+        parts |= {"transforms": state["scaler"]}
+        if content.get("calibration"):  # the run was tested
+            parts["baseline_calibrations"] = content
+        for key, part in parts.items():
             if key not in part:
                 raise CheckpointError(f"{path}: written by an older version ({key} is missing); train again")
         self.data_state = state

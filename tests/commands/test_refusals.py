@@ -112,12 +112,12 @@ def two_names(model: Model) -> None:
     replace(found, columns=["load", "load-lo-80"]).frame()
 
 
-def hostile(change: Callable[[dict[str, Any]], object]) -> Callable[[Model], None]:
-    """Forecast with a changed configuration in the checkpoint."""
+def changed(change: Callable[[dict[str, Any]], object]) -> Callable[[Model], None]:
+    """Forecast with a changed checkpoint, hostile.ckpt."""
 
     def call(model: Model) -> None:
         content = torch.load(model.path, weights_only=True)
-        change(content["hyper_parameters"])
+        change(content)
         torch.save(content, "hostile.ckpt")
         try:
             load("hostile.ckpt").predict()
@@ -125,6 +125,11 @@ def hostile(change: Callable[[dict[str, Any]], object]) -> Callable[[Model], Non
             Path("hostile.ckpt").unlink()
 
     return call
+
+
+def hostile(change: Callable[[dict[str, Any]], object]) -> Callable[[Model], None]:
+    """Forecast with a changed configuration in the checkpoint."""
+    return changed(lambda content: change(content["hyper_parameters"]))
 
 
 FUNCTION = {"_target_": "pandas.read_pickle", "filepath_or_buffer": "evil.pickle"}
@@ -148,6 +153,7 @@ REFUSED = {
         Refusal("future rows without a DataFrame", "future holds the rows that follow a DataFrame: give the DataFrame too", ConfigError, lambda model: model.predict(future=hourly())),
         Refusal("another root", "data.root=other: …/best.ckpt was trained on a file of its own: give another by data.path", ConfigError, lambda model: model.data({"root": "other"})),
         Refusal("two columns of one name", "the forecast would have two columns 'load-lo-80', for the data have one of that name: rename it", ConfigError, two_names),
+        Refusal("a checkpoint without the calibrations of baselines", "hostile.ckpt: written by an older version (baseline_calibrations is missing); train again", CheckpointError, changed(lambda content: content.pop("baseline_calibrations"))),
         Refusal("a checkpoint that names a function", "hostile.ckpt: the checkpoint names pandas.read_pickle, which this project does not write into checkpoints; nothing was executed", CheckpointError, hostile(lambda c: c["model"].update(dropout=FUNCTION))),
         Refusal("a checkpoint that downloads", "precious: no such file: put it there by hand: the file itself, or its folder as data.root=FOLDER", DataError, hostile(lambda c: c["data"].update(DOWNLOAD))),
     ],
