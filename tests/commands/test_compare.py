@@ -57,6 +57,13 @@ def test_crps_ranks_where_it_is_the_score(pair: Path, tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     markdown = (tmp_path / "comparison.md").read_text()
     assert "| CRPS |" in markdown
+    headings = re.findall(r"<th[^>]*>.*?</th>", (tmp_path / "comparison.html").read_text(), flags=re.DOTALL)
+    names = [re.sub("<[^>]*>", "", heading).strip() for heading in headings]
+    assert [name.partition(" ")[0] for name in names[2:5]] == [
+        "seeds",
+        "CRPS",
+        "vs",
+    ]  # the test is of this score
     assert "lowest CRPS" in markdown
     windows = tmp_path / "runs" / "full-1" / "errors_by_window.parquet"
     pd.read_parquet(windows).drop(columns="model_crps").to_parquet(windows)

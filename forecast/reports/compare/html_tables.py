@@ -76,20 +76,20 @@ class HtmlTable:
 
 
 def make_score_table(task: Task) -> HtmlTable:
-    """Return the test scores, and the test against the reference. The verdict stands beside the name."""
+    """Return the test scores; the verdict stands beside the name, and the test beside the score that is tested."""
     meaning = f"{task.score_label} relative to that of {task.reference.name}"
     change = Column("change", name_reference(task), meaning, "neither")
-    columns = [VARIANT, VERDICT, SEEDS, SCORES[0], change, *TEST_RESULTS, *SCORES[1:]]
-    best = [find_best_mean(task, column) for column in SCORES]
+    tested, *rest = scores = sorted(SCORES, key=lambda column: column.key != task.best.score)
+    columns = [VARIANT, VERDICT, SEEDS, tested, change, *TEST_RESULTS, *rest]
+    best = [find_best_mean(task, column) for column in scores]
     rows = []
     for entry in task.entries:
-        mse, *others = (make_score_cell(task, entry, *pair) for pair in zip(SCORES, best, strict=True))
+        score, *others = (make_score_cell(task, entry, *pair) for pair in zip(scores, best, strict=True))
         name, seeds = make_name_cells(entry)
         verdict = make_verdict_cell(task, entry)
-        cells = [name, verdict, seeds, mse, *make_test_cells(task, entry), *others]
+        cells = [name, verdict, seeds, score, *make_test_cells(task, entry), *others]
         rows.append((get_row_style(task, entry), cells))
-    sorted_by = task.best.score
-    return HtmlTable("Test scores, mean ± standard deviation over seeds", columns, rows, sorted_by)
+    return HtmlTable("Test scores, mean ± standard deviation over seeds", columns, rows, tested.key)
 
 
 def make_cost_table(task: Task) -> HtmlTable:
