@@ -1,6 +1,9 @@
 """Facts about a training run that its checkpoint's content holds."""
 
+from pathlib import Path
 from typing import Any
+
+from forecast.system.errors import CheckpointError
 
 
 def completed_epochs(content: dict[str, Any]) -> int:
@@ -26,3 +29,21 @@ def run_seconds(content: dict[str, Any]) -> float:
 def data_state(content: dict[str, Any]) -> dict[str, Any]:
     """Return the state of the data module: columns, scaler, frequency; empty if there is none."""
     return next((s for s in content.values() if isinstance(s, dict) and "feature_columns" in s), {})
+
+
+def check_parts(path: Path, content: dict[str, Any]) -> None:
+    """Check that the checkpoint at `path` holds what inference needs.
+
+    Raises:
+        CheckpointError: it holds no scaler, or an older version wrote it.
+    """
+    state = data_state(content)
+    if not state:
+        raise CheckpointError(f"{path}: it holds no scaler; train again")
+    parts = dict.fromkeys(("freq", "trained_until", "n_time_features"), state)
+    parts |= {"transforms": state["scaler"]}
+    if content.get("calibration"):  # the run was tested
+        parts["baseline_calibrations"] = content
+    for key, part in parts.items():
+        if key not in part:
+            raise CheckpointError(f"{path}: written by an older version ({key} is missing); train again")

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from forecast.checkpoints.contents import data_state, is_untrained
+from forecast.checkpoints.contents import check_parts, data_state, is_untrained
 from forecast.checkpoints.file import load_checkpoint
 from forecast.checkpoints.find import find_checkpoint, find_run
 from forecast.checkpoints.settings import check_settings
@@ -74,17 +74,8 @@ class TrainedModel:
         self.config: dict[str, Any] = content["hyper_parameters"]
         check_settings(path, self.config, None)
         check_settings(path, {key: self.config["data"][key] for key in ("_target_", "name")})
-        state = data_state(content)
-        if not state:
-            raise CheckpointError(f"{path}: it holds no scaler; train again")
-        parts = dict.fromkeys(("freq", "trained_until", "n_time_features"), state)
-        parts |= {"transforms": state["scaler"]}
-        if content.get("calibration"):  # the run was tested
-            parts["baseline_calibrations"] = content
-        for key, part in parts.items():
-            if key not in part:
-                raise CheckpointError(f"{path}: written by an older version ({key} is missing); train again")
-        self.data_state = state
+        check_parts(path, content)
+        self.data_state = state = data_state(content)
         self.feature_columns: list[str] = state["feature_columns"]
         self.target_columns: list[str] = state["target_columns"]
         self.categories: Categories = state.get("categories", {})
