@@ -13,6 +13,7 @@ from forecast.linear.covariate_steps import Kind
 from forecast.linear.gram import Gram, window_gram
 from forecast.linear.least_squares import Covariates, Weight, solve, squared_error
 from forecast.models.linear_model import LinearWeights, own_past
+from forecast.system.progress import bar
 
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
 MAX_DEPTH = 3
@@ -110,10 +111,11 @@ def choose(grams: Iterable[tuple[Gram, Gram]], *, covariates: bool = True) -> Ch
     covariates, and the one with the smallest mean error over the pairs is returned. The mean is used there because
     plain least squares, with the many weights of covariates, is no safe default.
     """
-    pairs = [
-        _errors(fitted_on.fewer_steps(COMPARED_STEPS), tested_on.fewer_steps(COMPARED_STEPS), covariates)
-        for fitted_on, tested_on in grams
-    ]
+    pairs = []
+    with bar(INNER_ORIGINS + 1, "choosing the linear model", " origins") as shown:
+        for fitted_on, tested_on in grams:
+            pairs.append(_errors(fitted_on, tested_on, covariates))
+            shown.update()
     plain = next(iter(pairs[0]))
 
     def relative(choice: Choice) -> list[float]:
@@ -125,7 +127,8 @@ def choose(grams: Iterable[tuple[Gram, Gram]], *, covariates: bool = True) -> Ch
 
 
 def _errors(fitted_on: Gram, tested_on: Gram, covariates: bool) -> dict[Choice, float]:
-    """Compute the squared error of every choice, the default choice first."""
+    """Compute the squared error of every choice at some steps of the horizon, the default choice first."""
+    fitted_on, tested_on = fitted_on.fewer_steps(COMPARED_STEPS), tested_on.fewer_steps(COMPARED_STEPS)
     errors, kinds = {}, fitted_on.steps.kinds if covariates else ()
     for read in [kinds[:count] for count in range(len(kinds) + 1)]:
         for ridge in RIDGES:
