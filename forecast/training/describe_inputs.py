@@ -28,7 +28,7 @@ def describe_inputs(data: DataModule) -> list[str]:
     if data.windows_per_epoch < min(len(panel), len(train)):
         lines.append(
             f"note: an epoch of {data.windows_per_epoch:,} windows misses many of {len(panel):,} series: "
-            f"data.windows_per_epoch={4 * len(panel)} draws about four of each"
+            f"windows_per_epoch={4 * len(panel)} draws about four of each"
         )
     if (fitted := count_fitted_windows(train)) < len(train):
         lines.append(f"linear model fitted to {fitted:,} of {len(train):,} training windows, evenly spaced")

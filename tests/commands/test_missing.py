@@ -80,7 +80,7 @@ def test_a_store_of_it_gives_the_same_scores(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert answer(monkeypatch, "convert", place, "data.path=load.csv", "output=load.store") == 0
-    stored = ("data=store", "data.path=load.store", "data.windows_per_epoch=null", "loss=quantile")
+    stored = ("data=store", "data.path=load.store", "loss=quantile")
     options = [text for text in (*TINY, PLAIN) if not text.startswith("data")]
     capsys.readouterr()
     given = ("trainer.max_epochs=1", "logger=[]", "output_root=stored", "data.batch_size=16", *stored)

@@ -469,9 +469,7 @@ def test_two_thousand_series_are_read_without_a_loop_over_windows() -> None:
     assert data.n_windows == {"train": count * (140 - SEQ_LEN - PRED_LEN + 1), "val": count, "test": count}
     assert sum(len(batch.index) for batch in data.loader("train")) == 64
     (note,) = (line for line in describe_inputs(data) if line.startswith("note"))
-    assert (
-        "64 windows misses many of 2,000 series: data.windows_per_epoch=8000 draws about four of each" in note
-    )
+    assert "64 windows misses many of 2,000 series: windows_per_epoch=8000 draws about four of each" in note
     picked = data.windows["train"].gather(torch.tensor([0, data.n_windows["train"] - 1]))
     of = data.panel.ids[picked.series.numpy()]
     for i, name in enumerate(of):
