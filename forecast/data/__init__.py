@@ -1,21 +1,25 @@
 """Data: from a file, a DataFrame or a generated set to scaled windows."""
 
-from forecast.data.files.file_source import read_table
-from forecast.data.files.frame_source import read_frame
-from forecast.data.loader import WindowLoader
-from forecast.data.module import DataModule
-from forecast.data.panel import Panel
-from forecast.data.sources import (
-    csv_data,
-    downloaded_data,
-    frame_data,
-    load_data,
-    long_data,
-    recall_data,
-    sample_data,
-    store_data,
-)
-from forecast.data.windows import Batch, Windows
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from forecast.data.files.file_source import read_table
+    from forecast.data.files.frame_source import read_frame
+    from forecast.data.loader import WindowLoader
+    from forecast.data.module import DataModule
+    from forecast.data.panel import Panel
+    from forecast.data.sources import (
+        csv_data,
+        downloaded_data,
+        frame_data,
+        load_data,
+        long_data,
+        recall_data,
+        sample_data,
+        store_data,
+    )
+    from forecast.data.windows import Batch, Windows
 
 __all__ = [
     "Batch",
@@ -34,3 +38,21 @@ __all__ = [
     "sample_data",
     "store_data",
 ]
+
+ELSEWHERE = {
+    "Batch": "windows",
+    "DataModule": "module",
+    "Panel": "panel",
+    "WindowLoader": "loader",
+    "Windows": "windows",
+    "read_frame": "files.frame_source",
+    "read_table": "files.file_source",
+}
+"""The modules of the names that `sources` does not define."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name on first access, so that files are read without importing PyTorch."""
+    if name not in __all__:
+        raise AttributeError(f"module 'forecast.data' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"forecast.data.{ELSEWHERE.get(name, 'sources')}"), name)

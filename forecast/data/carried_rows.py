@@ -17,7 +17,7 @@ BLOCK_ROWS = 1 << 10
 class CarriedRows:
     """Scaled rows on disk, filled forward within each series (0 before the first value), and masks.
 
-    A mask is 1 where the value of its column was measured. In memory, `forecast.data.missing.carry_forward` does the
+    A mask is 1 where the value of its column was measured. In memory, `forecast.data.fill.carry_forward` does the
     same.
     """
 

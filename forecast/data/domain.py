@@ -10,8 +10,12 @@ from jaxtyping import Bool, Float
 from forecast.data.columns import by_column
 from forecast.data.panel import Panel
 from forecast.data.stored_values import StoredValues, pieces_of
-from forecast.data.transforms import ABOVE, BOXCOX, LOG1P, NONE, TRANSFORMS
 from forecast.system.errors import ConfigError, DataError
+
+NONE, LOG1P, BOXCOX, ASINH = TRANSFORMS = ("none", "log1p", "boxcox", "asinh")
+
+ABOVE = {LOG1P: -1.0, BOXCOX: 0.0}
+"""The number that all values must exceed, of the transforms that do not take every number."""
 
 BoundSetting = int | float | Mapping[str, int | float]
 TransformSetting = str | Mapping[str, str]

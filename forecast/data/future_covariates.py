@@ -1,8 +1,7 @@
 """Future covariates as a model reads them: measured up to a forecast origin, known in advance after it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -10,15 +9,12 @@ from jaxtyping import Bool, Float32, Int64
 from torch import Tensor
 
 from forecast.data.carried_rows import CarriedRows
+from forecast.data.fill import carry_forward
 from forecast.data.measured import last_measured
-from forecast.data.missing import carry_forward
 from forecast.data.panel import Panel
 from forecast.data.rows import DiskRows, Rows, TensorRows
 from forecast.data.scaler import Scaler
 from forecast.data.stored_values import StoredValues
-from forecast.system.errors import ConfigError, DataError
-
-KnownSteps = int | Mapping[str, int]
 
 ALL = 1 << 40
 """Number of known steps of a covariate that is known over any horizon."""
@@ -26,7 +22,7 @@ ALL = 1 << 40
 
 @dataclass(frozen=True)
 class FutureCovariates:
-    """Columns of the future covariates among the time features of a window; `feature_names` names them.
+    """Columns of the future covariates among the time features of a window; `known_steps.feature_names` names them.
 
     A covariate with a limit in `known_steps` has a mask, which is 1 where its value is known and 0 elsewhere. After
     its last known step it repeats the value of that step. A missing value is read as the one before it.
@@ -105,75 +101,6 @@ def _scaled_columns(panel: Panel, index: list[int], scaler: Scaler, masked: list
     scaled = scaler.transform_panel(panel.future[:, index], panel.starts, panel.stops)
     masks = (~scaled[:, masked].isnan()).float()
     return TensorRows(torch.cat([carry_forward(scaled, panel.starts, panel.stops), masks], dim=1))
-
-
-def feature_names(covariates: Sequence[str], known_steps: Sequence[int | None]) -> list[str]:
-    """Names of the columns of `FutureCovariates`: covariates, then masks. They follow the calendar features."""
-    masked = [name for name, steps in zip(covariates, known_steps, strict=True) if steps is not None]
-    return [*covariates, *(f"{name} known" for name in masked)]
-
-
-def describe_known(
-    covariates: Sequence[str], as_of: Mapping[str, str], known_steps: Sequence[int | None]
-) -> list[str]:
-    """Each future covariate, with the column and the number of steps that are known after a forecast origin."""
-    described = []
-    for name, steps in zip(covariates, known_steps, strict=True):
-        limits = [as_of[name]] if name in as_of else []
-        limits += [f"{steps} steps"] if steps is not None else []
-        described.append(name + (f" (horizon: {', '.join(limits)})" if limits else ""))
-    return described
-
-
-def resolve_known_steps(known_steps: KnownSteps | None, panel: Panel) -> list[int | None]:
-    """The steps of each future covariate by `data.known_steps`; None: known over the whole horizon.
-
-    Raises:
-        ConfigError: a name that is no future covariate, or no future covariate at all.
-    """
-    columns = [panel.indicators.get(name, name) for name in panel.future_covariates]
-    if not isinstance(known_steps, Mapping):
-        if known_steps is not None and not columns:
-            raise ConfigError(
-                f"data.known_steps={known_steps} limits data.future_covariates, and there are none"
-            )
-        return [known_steps] * len(columns)
-    for name in known_steps:
-        if name not in columns:
-            there = ", ".join(list(dict.fromkeys(columns))[:20]) or "none"
-            raise ConfigError(
-                f"data.known_steps names {name}, which is no future covariate: there are {there}"
-            )
-    return [known_steps.get(name) for name in columns]
-
-
-def check_known_steps(known_steps: KnownSteps | None) -> None:
-    """Raise ConfigError unless `data.known_steps` is null or positive whole numbers."""
-    for steps in known_steps.values() if isinstance(known_steps, Mapping) else [known_steps]:
-        if steps is not None and (type(steps) is not int or steps < 1):
-            raise ConfigError(
-                f"data.known_steps={steps} must be a whole number of steps, at least 1; a covariate whose future is "
-                "not known is one of data.past_covariates"
-            )
-
-
-def check_known_as_trained(
-    name: str, panel: Panel, known_steps: list[int | None], state: dict[str, Any]
-) -> None:
-    """Raise DataError for other future covariates than the checkpoint's, or if they are known for other steps."""
-    both = (
-        describe_known(panel.future_covariates, panel.as_of, known_steps),
-        describe_known(
-            state["future_covariates"],
-            state.get("as_of", {}),
-            state.get("known_steps", [None] * len(state["future_covariates"])),
-        ),
-    )
-    if both[0] != both[1]:
-        mine, theirs = (", ".join(names) or "none" for names in both)
-        raise DataError(
-            f"{name}: future covariates {mine}, where the checkpoint was trained on {theirs}: choose the same"
-        )
 
 
 def carry_into(

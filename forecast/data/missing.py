@@ -1,16 +1,9 @@
-"""Completion of the past of a window, in which values may be missing, for models that need every number.
-
-Only values of the window itself are used, so nothing after the forecast origin is read. Missing values stay missing in
-the truth: they are never scored.
-"""
+"""Missing values of a panel: the methods that complete them, and their shares in words. Imports no torch."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Int64
-from torch import Tensor
+from jaxtyping import Bool
 
 from forecast.data.columns import by_column
 from forecast.data.panel import Panel
@@ -20,122 +13,10 @@ from forecast.system.errors import ConfigError
 
 FILLS = ("auto", "linear", "previous", "seasonal", "zero", "none")
 
-SEASONS_BACK = 7
-"""Number of earlier seasons in which `seasonal` looks for a value of the same phase."""
-
 MAX_DESCRIBED = 3
 """Largest number of columns of each role whose missing values are described."""
 
 FillSetting = str | Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Fill:
-    """How missing values in the past of a window are completed.
-
-    auto      linear across gaps of at most a quarter of a season, seasonal in longer ones
-    linear    on the line between the values before and after a gap
-    previous  the last value before the gap
-    seasonal  the last value of the same phase of the season
-    zero      zero, in the units of the data
-    none      the mean of the window
-
-    A value that the method does not give, such as one after the last measured value of the window for `linear`, is
-    taken from `previous`, and one before the first measured value from `none`. The mean of a window without any value
-    is 0 after scaling, the center of its series.
-
-    Attributes:
-        methods: of each column of the window.
-        season: rows of a season.
-        limit: rows after the last measured value from which on the mean of the window is used. None: no limit.
-        zero: zero in scaled units (series, columns).
-    """
-
-    methods: tuple[str, ...]
-    season: int
-    limit: int | None
-    zero: Float[Tensor, "series columns"]
-
-    def to(self, device: torch.device | str) -> "Fill":
-        return Fill(self.methods, self.season, self.limit, self.zero.to(device))
-
-    def select(self, columns: Sequence[int]) -> "Fill":
-        """The same for some columns."""
-        methods = tuple(self.methods[column] for column in columns)
-        return Fill(methods, self.season, self.limit, self.zero[:, columns])
-
-    def complete(
-        self, past: Float[Tensor, "batch length columns"], series: Int64[Tensor, " batch"]
-    ) -> Float[Tensor, "batch length columns"]:
-        """Replace NaN in scaled windows; `series[i]` is the series of window i."""
-        missing = past.isnan()
-        if not missing.any():
-            return past
-        mean = past.nanmean(1, keepdim=True).nan_to_num(0.0)
-        completed = torch.where(missing, mean, past)
-        window, column = missing.any(1).nonzero(as_tuple=True)  # the pairs with a gap, read one by one
-        for method in dict.fromkeys(self.methods):
-            if method == "none":
-                continue
-            is_method = torch.tensor([name == method for name in self.methods], device=past.device)[column]
-            windows, columns = window[is_method], column[is_method]
-            if not len(windows):
-                continue
-            values = past[windows, :, columns][..., None]  # (pairs, length, 1)
-            if method == "zero":
-                found = self.zero[series[windows], columns][:, None, None].to(past).expand_as(values)
-            else:
-                found = self._interpolate(values, method)
-            usable = (values.isnan() & ~found.isnan())[..., 0]
-            completed[windows, :, columns] = torch.where(
-                usable, found[..., 0], completed[windows, :, columns]
-            )
-        return completed
-
-    def _interpolate(
-        self, past: Float[Tensor, "batch length columns"], method: str
-    ) -> Float[Tensor, "batch length columns"]:
-        """The values that a method gives at each step; NaN where it gives none."""
-        length, missing = past.shape[1], past.isnan()
-        step = torch.arange(length, device=past.device)[None, :, None]
-        before = torch.where(missing, -1, step).cummax(1).values  # the last measured step, −1: none
-        after = torch.where(missing, length, step).flip(1).cummin(1).values.flip(1)
-        previous = past.gather(1, before.clamp(min=0))
-        if method == "previous":
-            found = previous
-        else:
-            following = past.gather(1, after.clamp(max=length - 1))
-            weight = (step - before).to(past) / (after - before).clamp(min=1)
-            line = previous + (following - previous) * weight
-            found = line if method == "linear" else self._same_phase(past)
-            if method == "auto":
-                is_short = after - before - 1 <= self.season // 4
-                found = torch.where(is_short & ~line.isnan(), line, found)
-            found = torch.where(found.isnan(), previous, found)
-        if self.limit is not None:
-            found = torch.where(step - before > self.limit, torch.nan, found)
-        return found
-
-    def _same_phase(
-        self, past: Float[Tensor, "batch length columns"]
-    ) -> Float[Tensor, "batch length columns"]:
-        """The last measured value a whole number of seasons before each step; NaN if there is none."""
-        found = torch.full_like(past, torch.nan)
-        for back in range(self.season, min(SEASONS_BACK * self.season, past.shape[1] - 1) + 1, self.season):
-            earlier = torch.full_like(past, torch.nan)
-            earlier[:, back:] = past[:, :-back]
-            found = torch.where(found.isnan(), earlier, found)
-        return found
-
-
-def keep_measured(
-    forecast: Float[Tensor, "batch pred_len n_targets ..."], target: Float[Tensor, "batch pred_len n_targets"]
-) -> tuple[Float[Tensor, "values ..."], Float[Tensor, " values"]]:
-    """Select the forecasts whose true value was measured, and these values; one zero of each if there is none."""
-    measured = ~target.isnan()
-    if not measured.any():
-        return 0 * forecast.flatten(0, 2)[:1], torch.zeros_like(target.flatten()[:1])
-    return forecast[measured], target[measured]
 
 
 def check_fill(fill: FillSetting | None, limit: int | None) -> None:
@@ -199,15 +80,3 @@ def has_values(values: Values, first: PerSeries, last: PerSeries) -> Bool[np.nda
         begins = np.flatnonzero(np.diff(series, prepend=-1))
         found[series[begins]] |= np.logical_or.reduceat(np.isfinite(values[rows]), begins, axis=0)
     return np.asarray(found.all(axis=1) & (last > first))
-
-
-def carry_forward(
-    values: Float[Tensor, "rows columns"], starts: PerSeries, stops: PerSeries, *, start: float = 0.0
-) -> Float[Tensor, "rows columns"]:
-    """Replace NaN by the value above it in its series, or by `start`, by default the center after scaling."""
-    missing = values.isnan().numpy()
-    if not missing.any():
-        return values
-    own = np.repeat(starts, stops - starts)[:, None]
-    source = np.maximum.accumulate(np.where(missing, own, np.arange(len(values))[:, None]), axis=0)
-    return values.gather(0, torch.from_numpy(source)).nan_to_num(start)

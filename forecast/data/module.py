@@ -3,33 +3,32 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
-
-import torch
-from jaxtyping import Float, Float64, Int64
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from forecast.data.categories import Categories, encode_categories, fit_categories
 from forecast.data.columns import check_columns, choose_columns
-from forecast.data.holidays import warn_of_utc_holidays
-from forecast.data.loader import WindowLoader
-from forecast.data.options import DataOptions, choose_batch_size, count_windows_per_epoch
+from forecast.data.options import choose_batch_size, count_windows_per_epoch
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import RowRanges
-from forecast.data.scaled_panel import ScaledPanel
-from forecast.data.scales import Scales
 from forecast.data.source import Source
-from forecast.data.split import Split, split_panel
+from forecast.data.split import Split
+from forecast.data.split_data import SplitData
 from forecast.data.time_features import season_candidates
-from forecast.data.utc_offset import UtcOffset, utc_offset_of
-from forecast.data.window_starts import check_season, choose_eval_stride, find_window_starts
-from forecast.data.windows import Windows
+from forecast.data.window_starts import find_window_starts
 from forecast.system.errors import ConfigError
-from forecast.system.keys import FILE_SOURCES
+
+if TYPE_CHECKING:
+    import torch
+    from jaxtyping import Float, Float64, Int64
+    from torch import Tensor
+
+    from forecast.data.loader import WindowLoader
+    from forecast.data.scales import Scales
+    from forecast.data.windows import Windows
 
 
-class DataModule:
-    """A panel and its windows; `setup()` reads, splits, scales and cuts, once.
+class DataModule(SplitData):
+    """A panel and its windows; `read()` reads and splits, `setup()` also scales and cuts, each once.
 
     `training.lightning_data` serves its windows to a Lightning trainer.
 
@@ -51,28 +50,10 @@ class DataModule:
     """
 
     def __init__(self, source: Source, **options: Any) -> None:
-        self.source, self.options = source, DataOptions(**options)
-        self.seq_len, self.pred_len = self.options.seq_len, self.options.pred_len
+        super().__init__(source, **options)
         self.tested_split = "test"  # the split that a test scores
         self._is_set_up = False
-        self._panel: Panel | None = None  # as the source gives it
         self.categories: Categories | None = None
-        self._saved_state: dict[str, Any] | None = None
-
-    @property
-    def name(self) -> str:
-        return self.options.name
-
-    @property
-    def title(self) -> str:
-        """The name in tables and figures: the file's name where `name` only says what kind of source it is."""
-        path = self.source.path
-        return path.name if path and self.name in FILE_SOURCES else self.name
-
-    @property
-    def location(self) -> str:
-        """The path or the URL in messages; the name of data without one."""
-        return str(self.source.path or self.name)
 
     @property
     def windows_per_epoch(self) -> int:
@@ -85,27 +66,10 @@ class DataModule:
         """Windows of a batch of validation and test, over all processes."""
         return self.options.eval_batch_size or self.batch_size
 
-    def prepare_data(self) -> None:
-        self.source.prepare()
-
     def setup(self) -> None:
         if self._is_set_up:
             return
-        panel = self._panel if self._panel is not None else self.source.read()
-        panel = panel.at_utc_offset(utc_offset_of(self._saved_state))
-        # refuses a target that is not there before anything is computed
-        choose_columns(self.title, panel, self.options.features, self.options.target)
-        self._panel, self.freq = panel, panel.freq
-        self.season = self.options.season or panel.season
-        season = (self._saved_state or {}).get("seasonal_naive_season", self.season)
-        self.rows = split_panel(panel, self.options.split, seq_len=self.seq_len, season=season)
-        key = "data.season" if self.options.season else f"the season of {self.freq} data"
-        check_season(self.title, self.season, key, self.rows, self.seq_len + self.pred_len)
-        self.eval_stride = self.options.eval_stride or choose_eval_stride(
-            self.rows, self.pred_len, self.season
-        )
-        if self.options.holidays and panel.utc_offset == UtcOffset(0, "UTC"):
-            warn_of_utc_holidays(self.title, self.options.holidays, has_file=self.source.path is not None)
+        self.read()
         self._scale()
         self._is_set_up = True
 
@@ -120,6 +84,8 @@ class DataModule:
 
     def _scale(self) -> None:
         """Scale by the training rows or by a checkpoint, and cut every split into windows."""
+        from forecast.data.scaled_panel import ScaledPanel
+
         if self._saved_state is None and "train" not in self.rows:
             raise ConfigError("data.split=test has no training rows to fit a scaler on: use a checkpoint's")
         self.panel, self.categories = self._encode()
@@ -151,8 +117,10 @@ class DataModule:
             categories = fit_categories(self.location, self._panel, *self.rows["train"])
         return encode_categories(self.location, self._panel, categories), categories
 
-    def _make_scales(self, panel: Panel) -> Scales:
+    def _make_scales(self, panel: Panel) -> "Scales":
         """The scales of these columns, fitted to the training rows or restored from a checkpoint."""
+        from forecast.data.scales import Scales
+
         state = self._saved_state
         if state is None:
             return Scales.fit(self.location, panel, self.rows["train"], self.options, self.target_columns)
@@ -161,21 +129,21 @@ class DataModule:
         rows = self.rows.get("train") or RowRanges(panel.starts, self.rows["test"].first)
         return Scales.restore(self.location, panel, state, rows, self.options)
 
-    def windows_from(self, starts: Sequence[range]) -> Windows:
+    def windows_from(self, starts: Sequence[range]) -> "Windows":
         """Windows over the scaled panel; of each series, their pasts begin at these rows."""
         return self.scaled.windows(
             starts, seq_len=self.seq_len, pred_len=self.pred_len, target_index=self.target_index
         )
 
     def unscale_targets(
-        self, values: Float[Tensor, "batch steps n_targets"], series: Int64[Tensor, " batch"]
-    ) -> Float64[Tensor, "batch steps n_targets"]:
+        self, values: "Float[Tensor, 'batch steps n_targets']", series: "Int64[Tensor, ' batch']"
+    ) -> "Float64[Tensor, 'batch steps n_targets']":
         """Scaled forecasts or truths of these series in the units of the data."""
         return self.target_scaler.inverse(values, series)
 
     def clip_targets(
-        self, values: Float[Tensor, "batch steps n_targets ..."], series: Int64[Tensor, " batch"]
-    ) -> Float[Tensor, "batch steps n_targets ..."]:
+        self, values: "Float[Tensor, 'batch steps n_targets ...']", series: "Int64[Tensor, ' batch']"
+    ) -> "Float[Tensor, 'batch steps n_targets ...']":
         """Scaled forecasts of these series, or their quantiles, within the bounds (`data.lower`, `data.upper`)."""
         return self.target_scaler.clip(values, series)
 
@@ -188,14 +156,15 @@ class DataModule:
         """The same panel split in another way, with a scaler of its own, and categories of its own or the same."""
         other = copy.copy(self)
         other.options = replace(self.options, split=split)
-        other._is_set_up, other._saved_state = False, None
+        other._is_split = other._is_set_up = False
+        other._saved_state = None
         other.categories = self.categories if keep_categories else None
         other.setup()
         return other
 
     def loader(
-        self, split: str, *, rank: int = 0, world_size: int = 1, device: torch.device | None = None
-    ) -> WindowLoader:
+        self, split: str, *, rank: int = 0, world_size: int = 1, device: "torch.device | None" = None
+    ) -> "WindowLoader":
         """The windows of a split in batches; training windows are drawn at random, `windows_per_epoch` an epoch.
 
         Args:
@@ -203,6 +172,8 @@ class DataModule:
             rank, world_size: this process, and the number of processes that share the windows.
             device: gathers batches there if it is a CUDA device; the panel is copied to it once.
         """
+        from forecast.data.loader import WindowLoader
+
         windows, train, options = self.windows[split], split == "train", self.options
         if device is not None and device.type == "cuda":
             windows = self._on_device(split, device)
@@ -210,7 +181,7 @@ class DataModule:
         per_epoch = self.windows_per_epoch if train else None
         return WindowLoader(windows, batch_size, train, options.seed, rank, world_size, per_epoch)
 
-    def _on_device(self, split: str, device: torch.device) -> Windows:
+    def _on_device(self, split: str, device: "torch.device") -> "Windows":
         """The windows of a split over one copy of the panel on the device, which all splits share."""
         copies = self._device_windows
         if copies and next(iter(copies.values())).device != device:

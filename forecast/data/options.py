@@ -5,13 +5,14 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from forecast.data.domain import BoundSetting, TransformSetting, check_domain
-from forecast.data.future_covariates import KnownSteps, check_known_steps
+from forecast.data.known_steps import KnownSteps, check_known_steps
 from forecast.data.missing import FillSetting, check_fill
-from forecast.data.scaling import SCALE_BY, SCALERS
 from forecast.data.split import Split
 from forecast.system.errors import ConfigError
 
 FEATURES = ("M", "S", "MS")
+SCALERS = ("standard", "minmax", "robust", "none")
+SCALE_BY = ("series", "all")
 AUTO = "auto"
 
 
@@ -22,7 +23,7 @@ class ScalingOptions:
     Attributes:
         scaler, scale_by: see `forecast.data.scaling.fit_scaler`.
         holidays: country whose public holidays are a calendar feature.
-        fill, fill_limit: how missing values in the past of a window are completed, see `forecast.data.missing`.
+        fill, fill_limit: how missing values in the past of a window are completed, see `forecast.data.fill`.
         known_steps: steps for which future covariates are known after a forecast origin, one number or by column; None:
             over the whole horizon.
         lower, upper, transform: bounds of the forecasts and transforms before scaling, see `forecast.data.domain`. A

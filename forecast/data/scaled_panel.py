@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from forecast.data.fill import Fill
 from forecast.data.future_covariates import FutureCovariates
-from forecast.data.missing import Fill, choose_methods
+from forecast.data.missing import choose_methods
 from forecast.data.options import ScalingOptions
 from forecast.data.panel import Panel
 from forecast.data.rows import DiskRows, Rows, TensorRows

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from forecast.data.domain import Domain, check_not_transformed, check_values, choose_domain
-from forecast.data.future_covariates import check_known_as_trained, resolve_known_steps
+from forecast.data.known_steps import check_known_as_trained, resolve_known_steps
 from forecast.data.missing import has_values
 from forecast.data.options import ScalingOptions
 from forecast.data.panel import Panel

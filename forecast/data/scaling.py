@@ -10,6 +10,7 @@ from torch import Tensor
 
 from forecast.data import transforms
 from forecast.data.domain import Domain
+from forecast.data.options import SCALERS
 from forecast.data.row_ranges import PerSeries, RowRanges, ranges, series_slices
 from forecast.data.scaler import Scaler
 from forecast.data.statistics import (
@@ -21,9 +22,6 @@ from forecast.data.statistics import (
 )
 from forecast.data.stored_values import StoredValues, Values, rows_at_once
 from forecast.system.errors import ConfigError
-
-SCALERS = ("standard", "minmax", "robust", "none")
-SCALE_BY = ("series", "all")
 
 
 def fit_scaler(

@@ -16,10 +16,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-NONE, LOG1P, BOXCOX, ASINH = TRANSFORMS = ("none", "log1p", "boxcox", "asinh")
-
-ABOVE = {LOG1P: -1.0, BOXCOX: 0.0}
-"""The number that all values must exceed, of the transforms that do not take every number."""
+from forecast.data.domain import ASINH, BOXCOX, LOG1P, TRANSFORMS
 
 POWERS = np.arange(1, 21) / 20
 """The values of λ that are compared: 0.05, close to the logarithm, to 1. With λ > 0, zero is mapped to a number."""

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from forecast.data.missing import Fill
+from forecast.data.fill import Fill
 from forecast.data.rows import Rows, TensorRows
 from forecast.data.step_features import StepFeatures
 

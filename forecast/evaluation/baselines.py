@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from forecast.data import Batch, Windows
-from forecast.data.missing import SEASONS_BACK
+from forecast.data.fill import SEASONS_BACK
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.linear.covariate_steps import covariates_of_linear
 from forecast.models.linear_model import LinearWeights

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from forecast.data import Batch, Windows
 from forecast.data.categories import columns_of_indicators
-from forecast.data.future_covariates import feature_names
+from forecast.data.known_steps import feature_names
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import Baseline

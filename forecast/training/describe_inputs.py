@@ -1,7 +1,7 @@
 """The inputs of a run in words: covariates, missing values, and the training windows in use."""
 
 from forecast.data import DataModule
-from forecast.data.future_covariates import describe_known
+from forecast.data.known_steps import describe_known
 from forecast.data.missing import describe_missing
 from forecast.linear.window_choice import count_fitted_windows
 

@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from forecast import __version__
 from forecast.data import Batch, DataModule
-from forecast.data.missing import keep_measured
+from forecast.data.fill import keep_measured
 from forecast.evaluation.conformal import Calibration, window_stride
 from forecast.evaluation.error_sums import ErrorSums, new_error_sums
 from forecast.evaluation.errors import Errors, window_errors

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from forecast.data import DataModule, long_data
-from forecast.data.future_covariates import FutureCovariates, describe_known, feature_names
+from forecast.data.future_covariates import FutureCovariates
+from forecast.data.known_steps import describe_known, feature_names
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, long_frame, long_frame_data
 
 CALENDAR = 3

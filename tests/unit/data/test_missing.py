@@ -11,7 +11,8 @@ from torch import Tensor
 
 from forecast.api import frame_data
 from forecast.data import DataModule
-from forecast.data.missing import FILLS, SEASONS_BACK, Fill, choose_methods, describe_missing, missing_shares
+from forecast.data.fill import SEASONS_BACK, Fill
+from forecast.data.missing import FILLS, choose_methods, describe_missing, missing_shares
 from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.error_sums import ErrorSums
