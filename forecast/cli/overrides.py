@@ -6,8 +6,10 @@ Imports no torch: this module runs before every command.
 import difflib
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -139,16 +141,35 @@ def unknown_key(key: str, known: dict[str, Any]) -> str:
     top = {name.split(".")[0] for name in known}
     groups = {path.name for path in CONF.iterdir() if path.is_dir()} if "model" in top else set()
     by_last = {name.rsplit(".", 1)[-1]: name for name in known if not name.startswith("hydra.")}
-    last = key.rsplit(".", 1)[-1]
+    group, _, last = key.rpartition(".")
+    if group in groups and (options := options_with_key(group, last)):
+        there = ", ".join(f"{group}={name}" for name in options)
+        return f"{key}: the chosen {group} has no such key; these options have it: {there}"
     matches = [by_last[last]] if last in by_last else []
     if last == key:
         matches += difflib.get_close_matches(key, top | groups, n=2, cutoff=0.75)
     if last != key or not matches:
         matches += difflib.get_close_matches(key, known, n=2, cutoff=0.75)
-        matches += [by_last[m] for m in difflib.get_close_matches(last, by_last, n=2)]
+    if not matches:
+        matches = [by_last[m] for m in difflib.get_close_matches(last, by_last, n=2)]
     matches = list(dict.fromkeys(matches))
     hint = f"; did you mean {' or '.join(matches[:3])}?" if matches else ""
     return f"{key}: there is no such key{hint} (--cfg job lists them all)"
+
+
+def options_with_key(group: str, key: str) -> list[str]:
+    """The options of a group of Hydra, in the folder conf/, whose file sets this key itself or by its defaults."""
+    return [path.stem for path in sorted((CONF / group).glob("*.yaml")) if key in keys_of_file(path)]
+
+
+def keys_of_file(path: Path) -> set[str]:
+    """The keys of a group that a YAML file of the group sets, itself or by its defaults."""
+    content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    of_group = content.get(path.parent.name)  # of a file whose package is _global_
+    keys = {*content, *of_group} if isinstance(of_group, dict) else {*content}
+    entries = [entry for entry in content.get("defaults", []) if isinstance(entry, str)]
+    included = [path.parent / f"{entry.removesuffix('@_here_')}.yaml" for entry in entries]
+    return keys.union(*(keys_of_file(file) for file in included if file.is_file()))
 
 
 # ---- sweeps

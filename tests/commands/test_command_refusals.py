@@ -56,7 +56,7 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("data.path=texts.csv data.target=load", "texts.csv, line 2, column 'load': 'much' is not a number: leave the column out (data.drop), or read it as a covariate (data.future_covariates, past_covariates or static_covariates)"),
         Case("data.path=texts.csv data.columns=[load]", "texts.csv, line 2, column 'load': 'much' is not a number: leave the column out (data.drop), or read it as a covariate (data.future_covariates, past_covariates or static_covariates)"),
         Case("data.path=four.csv", "4 rows leave none for the test part: give more rows, or another data.split"),
-        Case("data.path=load.csv data.target=lod", "data.target=lod is not a column: there are load, temperature"),
+        Case("data.path=load.csv data.target=lod", "load.csv: no column 'lod'; there are 'load', 'temperature'; did you mean 'load'? (data.columns or data.target)"),
         Case("data.path=load.csv features=MS", "features=MS needs data.target, one of: load, temperature"),
         Case("data.path=load.csv output=check.doc", "output=check.doc: the picture must end in .png, .svg, .pdf"),
         Case("data.path=load.csv data.split=test", "data.split=test is one part: leave it out, or give all three"),

@@ -23,6 +23,7 @@ class ColumnRoles:
         static: static covariates.
         drop: columns that are not read.
         optional: columns with numbers, or with categories, that may be absent: then all their values are missing.
+        target: a column that must be there where `targets` is None; None: no such column.
     """
 
     id: str | None
@@ -34,6 +35,7 @@ class ColumnRoles:
     static: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     optional: frozenset[str] = frozenset()
+    target: str | None = None
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -86,7 +88,10 @@ class ColumnRoles:
 
         Raises DataError, beginning with `where`, for a column that is missing, and if no column is left to forecast.
         """
-        for name in (*self.all, *self.drop):
+        wanted = [*self.all, *self.drop]
+        if self.targets is None and self.target is not None:
+            wanted.append(self.target)
+        for name in wanted:
             if name not in present and name not in self.optional:
                 problem = (
                     f"{where}: no column {quote(name)}{_hint(name, [c for c in present if c != self.date])}"
@@ -109,7 +114,7 @@ class ColumnRoles:
         if name in self.static:
             return DataError(f"{problem}; data.static_path names a file of static columns")
         keys = {
-            "columns or data.target": self.targets or (),
+            "columns or data.target": self.targets or (self.target,),
             "past_covariates": self.past,
             "future_covariates": self.future_covariates,
             "as_of": self.future,

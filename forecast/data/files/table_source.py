@@ -91,6 +91,7 @@ class TableSource(Source):
             as_of=as_of,
             static=self._static_in_table(),
             drop=tuple(map(str, self.drop)),
+            target=self.target,
         )
         self.roles.check()
 

@@ -157,7 +157,7 @@ OPTIONS = [
     option("data.path=null: data=csv and data=long need a file (data.path=FILE)", path=None),
     option("features=S needs data.target, one of: load, price, wind", features="S"),
     option("features=MS needs data.target, one of: load, price, wind", features="MS"),
-    option("data.target=laod is not a column of mine: load, price, wind", target="laod"),
+    option("data.target=price is not a column of mine: load", columns=["load"], target="price"),
     option("mine: the train split needs 351 rows (seq_len=345, pred_len=6), and there are 350: give more rows, shorter windows or another data.split", DataError, seq_len=345),
     option("mine: the val split needs 51 rows (seq_len=20, pred_len=51), and there are 50: give more rows, shorter windows or another data.split", DataError, pred_len=51),
     option("mine: the test split needs 26 rows (seq_len=20, pred_len=26), and there are 25: give more rows, shorter windows or another data.split", DataError, split=[0.8, 0.15, 0.05], pred_len=26),

@@ -155,6 +155,7 @@ FILES = [
     bad("open quote", changed(1, f'{HOURS[1]},"1,2'), "table.csv, line 3: a quote is opened and never closed"),
     bad("ten million columns", b"date" + b"," * 10_000_000, "table.csv, line 1: 10,000,001 columns; at most 100,000 are read"),
     bad("no such column", GOOD, "table.csv: no column 'lod'; there are 'load', 'price'; did you mean 'load'? (data.columns or data.target)", columns=["lod"]),
+    bad("no such target, beside text", lines(*(f"{hour},1,NE" for hour in HOURS), header="date,load,wind"), "table.csv: no column 'lod'; there are 'load', 'wind'; did you mean 'load'? (data.columns or data.target)", target="lod"),
 ]  # fmt: skip
 PLACES = [
     badly_named("cut.csv.gz", gzip.compress(GOOD.encode())[:-12], "cannot be read: Compressed file ended before the end-of-stream marker was reached"),
