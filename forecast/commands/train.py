@@ -1,51 +1,18 @@
-"""Body of `python -m forecast.train`: train a forecaster, test it beside baselines, save the results."""
+"""Body of `python -m forecast.train`: read the data, then train a forecaster, test it and save the results."""
 
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+import time
+from typing import TYPE_CHECKING
 
-import lightning as L
 from omegaconf import DictConfig
 
-from forecast.checkpoints.contents import completed_epochs, is_untrained
-from forecast.checkpoints.file import load_checkpoint, save_checkpoint
-from forecast.checkpoints.find import find_checkpoint
-from forecast.data import DataModule
-from forecast.data.missing import missing_shares
-from forecast.evaluation.fitted_baselines import FittedBaselines, describe_season
-from forecast.evaluation.names import MODEL
-from forecast.reports.series import tabulate_series
-from forecast.system import signals
 from forecast.system.memory import PeakMemory, keep_freed_memory
-from forecast.training import lightning_warnings, loggers, report
-from forecast.training.attention_slots import summarize_attention
-from forecast.training.build import (
-    batches_before_training,
-    find_callback,
-    make_data,
-    make_forecaster,
-    make_model,
-    make_trainer,
-    resolved_settings,
-)
-from forecast.training.checkpointing import reuse_checkpoint
-from forecast.training.compile import compile_where_possible
-from forecast.training.examples import forecast_examples
-from forecast.training.fsdp import is_sharded, load_whole
-from forecast.training.inputs_used import list_inputs
-from forecast.training.lightning_data import LightningData
-from forecast.training.module import Forecaster
-from forecast.training.precision import resolve_auto
-from forecast.training.rank_consistency import RankConsistency
-from forecast.training.refit import check_refit, refit
-from forecast.training.report import RunReport
-from forecast.training.run_start import RunStart, open_run
-from forecast.training.throughput import RunTime, Throughput
-from forecast.training.trainer_checks import check_trainer
+from forecast.training.read_data import read_data
+
+if TYPE_CHECKING:
+    from forecast.data import DataModule
 
 
-def train(config: DictConfig, data: DataModule | None = None) -> float:
+def train(config: DictConfig, data: "DataModule | None" = None) -> float:
     """Train, test and save one model, as the configuration describes.
 
     Args:
@@ -55,161 +22,10 @@ def train(config: DictConfig, data: DataModule | None = None) -> float:
     Returns:
         The MSE of the tested model on scaled validation windows, which a sweep minimises.
     """
-    lightning_warnings.filter_messages()
-    check_refit(config)
     keep_freed_memory()
-    memory, folder = PeakMemory(), Path(config.output_dir)
-    start = open_run(config)
-    run_time = RunTime(start.seconds)
-    resolve_auto(config, start.content)
-    L.seed_everything(config.seed, workers=True, verbose=False)
+    memory, began = PeakMemory(), time.perf_counter()
+    data = read_data(config) if data is None else data
+    seconds = time.perf_counter() - began
+    from forecast.training.run import train_on  # imports Lightning: a file is refused before
 
-    data, baselines = prepare_data(config, data)
-    forecaster = make_forecaster(config, data, baselines)
-    trainer = make_run_trainer(config, forecaster, start, run_time)
-    check_trainer(config, trainer, data)
-    start.check(resolved_settings(config), data)
-    if config.compile:
-        compile_where_possible(forecaster.model, trainer.strategy.root_device)
-    if trainer.is_global_zero:
-        start.copy_best_epoch(folder, resolved_settings(config), data)
-        report.print_setup(config, data, forecaster.model, trainer)
-        print(f"season     {describe_season(data, baselines.seasonal_naive_season)}")
-
-    saved: RunReport | None = None
-    with loggers.running(trainer.loggers):
-        start.fit(trainer, forecaster, data)
-        best = calibrate_and_test(config, trainer, forecaster, data, baselines)
-        if trainer.is_global_zero:
-            saved = save_results(config, trainer, forecaster, data, baselines, best, memory)
-    if saved is not None:
-        saved.write_metrics()  # not before the loggers are closed: it marks the run as finished
-    refitted = refit(config, data, baselines, best.path, best.content) if config.refit else None
-    if saved is not None:
-        saved.write_metrics(refitted)
-        report.show(saved)
-    return best.validation_mse
-
-
-@dataclass(frozen=True)
-class Best:
-    """The tested checkpoint: the best epoch's weights, with calibration and baselines in its content."""
-
-    path: Path
-    content: dict[str, Any]
-    validation_mse: float
-
-
-def prepare_data(config: DictConfig, data: DataModule | None) -> tuple[DataModule, FittedBaselines]:
-    """Read the data, unless a data module is given, and fit the baselines on its training rows."""
-    signals.exit_if_received(" before it read data")
-    data = make_data(config) if data is None else data
-    signals.exit_if_received(" before it fitted baselines")
-    baselines = FittedBaselines.fit(data)
-    signals.exit_if_received(" before training started")
-    return data, baselines
-
-
-def make_run_trainer(
-    config: DictConfig, forecaster: Forecaster, start: RunStart, run_time: RunTime
-) -> L.Trainer:
-    """Create the trainer of a run, with all callbacks and loggers."""
-    return make_trainer(
-        config,
-        run_time,
-        RankConsistency(),
-        logger=loggers.make(config.logger),
-        num_sanity_val_steps=batches_before_training(forecaster.model) if start.mode == "new" else 0,
-    )
-
-
-def calibrate_and_test(
-    config: DictConfig,
-    trainer: L.Trainer,
-    forecaster: Forecaster,
-    data: DataModule,
-    baselines: FittedBaselines,
-) -> Best:
-    """Restore the best epoch, calibrate its intervals on the validation windows, then test it."""
-    path = find_checkpoint(config.output_dir)
-    content = load_checkpoint(path)
-    forecaster.is_untrained = is_untrained(content)
-    # the data module has the state that the checkpoint has of it, and need not scale its panel again
-    to_restore = {key: value for key, value in content.items() if key != LightningData.__qualname__}
-    restored, served = reuse_checkpoint(trainer, path, to_restore), LightningData(data)
-    trainer.validate(forecaster, datamodule=served, ckpt_path=restored, weights_only=True, verbose=False)
-    validation_mse = forecaster.errors[MODEL].scores()["mse"]
-    trainer.test(forecaster, datamodule=served, verbose=False)
-    assert forecaster.calibration is not None
-    content["calibration"] = forecaster.calibration.state_dict()
-    content["baselines"] = baselines.state_dict()
-    content["baseline_calibrations"] = {
-        name: calibration.state_dict() for name, calibration in forecaster.baseline_calibrations.items()
-    }
-    content["test"] = forecaster.results.content()
-    # the checkpoint may be a copy of that of the run that is continued, with the settings of that run
-    content["hyper_parameters"] = resolved_settings(config)
-    return Best(path, content, validation_mse)
-
-
-def save_results(
-    config: DictConfig,
-    trainer: L.Trainer,
-    forecaster: Forecaster,
-    data: DataModule,
-    baselines: FittedBaselines,
-    best: Best,
-    memory: PeakMemory,
-) -> RunReport:
-    """Write the tested checkpoint, tables and figures to the run folder, and log the final scores."""
-    if is_sharded(forecaster.model):  # from here on this process works alone
-        forecaster.model = load_whole(make_model(config, data), best.content)
-    save_checkpoint(best.content, best.path)
-    results = forecaster.results
-    signals.exit_if_received(" after the test")
-    facts = {
-        **describe_run(config, trainer, forecaster, data, best, memory),
-        "season": baselines.seasonal_naive_season,
-    }
-    metrics = {**results.content(), "n_windows": data.n_windows, **facts}
-    examples, by_series = forecast_examples(forecaster, data, results), tabulate_series(data, results)
-    untrained = forecaster.model.warm_start_name
-    saved = RunReport(Path(config.output_dir), data, metrics, results, by_series, examples, untrained)
-    images = report.save_pictures(saved) if config.pictures else {}
-    loggers.log_results(trainer.loggers, metrics, results, images, trainer.global_step)
-    report.save_tables(saved)
-    return saved
-
-
-def describe_run(
-    config: DictConfig,
-    trainer: L.Trainer,
-    forecaster: Forecaster,
-    data: DataModule,
-    best: Best,
-    memory: PeakMemory,
-) -> dict[str, Any]:
-    """Return the facts of a run that metrics.json holds beside the scores: cost, settings, epochs."""
-    throughput = find_callback(trainer, Throughput)
-    return {
-        "n_parameters": sum(p.numel() for p in forecaster.model.parameters()),
-        "seconds": find_callback(trainer, RunTime).seconds,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "windows_per_second": throughput.windows_per_second,
-        "ms_per_window": throughput.ms_per_window,
-        "peak_memory_mb": memory.megabytes(),
-        "attention": config.model.attention.name,
-        "attention_slots": {
-            name: asdict(slot) for name, slot in summarize_attention(forecaster.model).items()
-        },
-        "data": config.data.name,
-        "eval_stride": data.eval_stride,
-        "missing": missing_shares(data.panel, data.feature_columns, data.target_columns),
-        "validation_mse": best.validation_mse,
-        **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
-        "epochs": trainer.current_epoch,
-        "best_epoch": completed_epochs(best.content),
-        "inputs_used": list_inputs(forecaster.model, data, untrained=is_untrained(best.content)),
-        "shrinkage_weight": 0.0 if is_untrained(best.content) else forecaster.model.shrinkage_weight,
-        "precision": config.trainer.precision,
-    }
+    return train_on(config, data, memory, seconds)

@@ -29,10 +29,9 @@ class PeakMemory:
     """
 
     def __init__(self) -> None:
-        import torch
-
         release_unused()
-        if torch.cuda.is_available():
+        torch = sys.modules.get("torch")  # before it is imported, CUDA is not in use
+        if torch is not None and torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
         try:
             reset_peak()

@@ -12,11 +12,11 @@ from forecast.data import DataModule
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.quantiles import parse_levels, trained_quantiles
 from forecast.models import ForecastModel
-from forecast.system.errors import ConfigError
 from forecast.training.checkpointing import CheckpointFiles
 from forecast.training.create_model import create_model
 from forecast.training.memory_estimate import check_memory
 from forecast.training.module import Forecaster
+from forecast.training.read_data import read_data
 from forecast.training.safe_points import SafePoints
 from forecast.training.warm_start_data import WarmStartData
 
@@ -29,17 +29,8 @@ def resolved_settings(config: DictConfig) -> dict[str, Any]:
 
 
 def make_data(config: DictConfig) -> DataModule:
-    """Create the data module of `config.data` and set it up.
-
-    Raises:
-        ConfigError: `data.split` names one split, which leaves no rows for the others.
-    """
-    if isinstance(config.data.split, str):
-        raise ConfigError(
-            f"data.split={config.data.split} leaves no rows for the other splits; give three parts or two dates"
-        )
-    data = instantiate(config.data)
-    data.prepare_data()
+    """Create the data module of `config.data` and set it up; see `read_data`."""
+    data = read_data(config)
     data.setup()
     return data
 

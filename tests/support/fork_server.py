@@ -27,6 +27,7 @@ PRELOADED = (
     "matplotlib.figure",
     "forecast.api",
     "forecast.commands.train",
+    "forecast.training.run",
     "forecast.commands.check",
 )
 READ_AT_IMPORT = ("FORECAST_", "OMP_", "MKL_", "PYTHON", "TORCH", "LD_", "KMP_", "ATEN", "MPL")

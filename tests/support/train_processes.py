@@ -13,7 +13,7 @@ CRASH_POINTS = ("replace", "link", "fsync")
 """Functions of `os` before which a process can be killed: they name files and flush them to disk."""
 
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["forecast.commands.train", "forecast.cli.main"])
+processes.set_forkserver_preload(["forecast.training.run", "forecast.cli.main"])
 
 
 def start(
