@@ -4,10 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import pooch
-import requests
 from filelock import FileLock
-from pooch.hashes import hash_matches
 
 from forecast.data.files.file_source import FileSource
 from forecast.data.panel import Panel
@@ -53,6 +50,8 @@ class DownloadedSource(FileSource):
     def prepare(self) -> None:
         if self._is_right():
             return
+        import pooch
+
         if self.url is None:
             found = "not the published file (wrong hash)" if self.path.exists() else "no such file"
             raise DataError(f"{self.path}: {found}: put it there by hand: {self.by_hand}")
@@ -66,7 +65,7 @@ class DownloadedSource(FileSource):
                     path=self.path.parent,
                     downloader=pooch.HTTPDownloader(timeout=_TIMEOUT),  # pyright: ignore[reportArgumentType]
                 )
-        except (OSError, ValueError, requests.RequestException) as error:
+        except (OSError, ValueError) as error:  # an error of the connection is an OSError
             reason = " ".join(str(error).split())
             raise DataError(
                 f"{self.path}: cannot be downloaded ({reason}): put it there by hand: {self.by_hand}"
@@ -79,4 +78,8 @@ class DownloadedSource(FileSource):
     def _is_right(self) -> bool:
         if not self.path.is_file():
             return False
-        return self.hash is None or hash_matches(str(self.path), self.hash)
+        if self.hash is None:
+            return True
+        from pooch.hashes import hash_matches
+
+        return hash_matches(str(self.path), self.hash)

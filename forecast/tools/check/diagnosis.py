@@ -20,7 +20,7 @@ from forecast.tools.check.series import (
     training_rows,
 )
 from forecast.tools.check.settings import Choices, Setting
-from forecast.tools.check.windows import BaselineScores, SplitPart, cut_windows, score_baselines, split_parts
+from forecast.tools.check.windows import BaselineScores, SplitPart, split_parts
 
 STAGES = ("reading", "columns", "seasons", "baselines")
 
@@ -148,6 +148,8 @@ def measure(
     panel: Panel, data: DataModule, settings: list[Setting], choices: Choices
 ) -> tuple[BaselineScores, int]:
     """Score the baselines with these settings; also the number of training windows."""
+    from forecast.tools.check.baselines import cut_windows, score_baselines  # imports PyTorch
+
     values = {setting.key: setting.value for setting in settings}
     options = {
         **{key: values[key] for key in ("seq_len", "pred_len", "features")},
