@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from forecast.checkpoints.archive import check_written_here
 from forecast.checkpoints.safe_load import safe_load
 from forecast.system.errors import CheckpointError
 from forecast.system.files import atomic_file
@@ -17,10 +18,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: the file is damaged, unsafe, or was not written by this project.
     """
-    content = safe_load(path)
-    if not isinstance(content, dict) or "forecast_version" not in content:
-        raise CheckpointError(f"{path}: this checkpoint was not written by forecast.train")
-    return content
+    return check_written_here(path, safe_load(path))
 
 
 def load_newest(folder: Path, name: str = "last") -> tuple[Path, dict[str, Any]] | None:

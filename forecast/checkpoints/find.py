@@ -45,6 +45,17 @@ def find_checkpoint(path: str | Path, prefer: str = "best") -> Path:
     return path
 
 
+def find_trained(path: str | Path) -> Path:
+    """Return the checkpoint that forecasts: that of the model refitted on all rows if a run folder has one, else best.
+
+    Raises:
+        CheckpointError: there is no such file.
+    """
+    found = find_run(path)
+    refit = found / "checkpoints" / "refit.ckpt"
+    return refit if refit.is_file() else find_checkpoint(found)
+
+
 def check_exists(path: Path) -> None:
     """Raise CheckpointError unless `path` is a file or a folder."""
     if not (path.is_file() or path.is_dir()):
