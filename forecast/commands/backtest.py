@@ -2,23 +2,22 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.checkpoints.settings import TRAINING_TARGETS, check_settings
 from forecast.cli.overrides import typed_overrides
-from forecast.evaluation.backtest import Backtest
-from forecast.inference.backtest import backtest_model, backtest_with_refits, interval_methods
-from forecast.inference.forecasters import find_unread_columns, list_forecasters
-from forecast.inference.model import TrainedModel, load_tested
-from forecast.reports.backtest import print_backtest, save_backtest
+from forecast.data import DataModule
+from forecast.inference.model_data import read_model_data
 from forecast.system.errors import ConfigError
 from forecast.system.memory import keep_freed_memory
 from forecast.training import lightning_warnings
-from forecast.training.build import make_data
-from forecast.training.precision import keep_precision, resolve_auto
-from forecast.training.trainer_checks import check_callbacks
+from forecast.training.read_data import read_data
+
+if TYPE_CHECKING:
+    from forecast.evaluation.backtest import Backtest
+    from forecast.inference.model import TrainedModel
 
 KEYS_ALLOWED_WITH_CHECKPOINT = (
     "checkpoint", "steps", "stride", "refit_every", "levels", "intervals", "data", "trainer", "output_root", "hydra",
@@ -36,40 +35,58 @@ def backtest(config: DictConfig) -> None:
     for key in ("refit", "resume"):
         if config[key] is not None:
             raise ConfigError(f"{key}={config[key]}: a backtest has no {key}: leave it out")
+    data = read_data_of_checkpoint(config) if config.checkpoint else read_data(config)
+    from forecast.inference.backtest import backtest_with_refits, interval_methods  # imports Lightning
+    from forecast.reports.backtest import print_backtest, save_backtest
+    from forecast.training.precision import resolve_auto
+    from forecast.training.trainer_checks import check_callbacks
+
     interval_methods(config)
     check_callbacks(config, "checkpoint")
     if config.checkpoint:
-        found = backtest_checkpoint(config)
+        found = backtest_checkpoint(config, data)
     else:
         resolve_auto(config, None)
-        found = backtest_with_refits(make_data(config), config)
+        data.setup()
+        found = backtest_with_refits(data, config)
     folder = Path(config.output_dir)
     save_backtest(folder, found)
     print_backtest(folder, found)
 
 
-def backtest_checkpoint(config: DictConfig) -> Backtest:
-    """Backtest the model of a checkpoint; with `refit_every`, models that are trained with its settings."""
+def read_data_of_checkpoint(config: DictConfig) -> DataModule:
+    """Read the data for the model of a checkpoint. Raises ConfigError for settings that come from the checkpoint."""
     typed = typed_overrides()
     for key, argument in typed.items():
         if key.split(".")[0] not in KEYS_ALLOWED_WITH_CHECKPOINT:
             raise ConfigError(
                 f"{argument}: with checkpoint=, this setting comes from the checkpoint: leave out one of them"
             )
+    return read_model_data(config.checkpoint, tested=True).read_data(data_given(config, typed))
+
+
+def backtest_checkpoint(config: DictConfig, data: DataModule) -> "Backtest":
+    """Backtest the model of a checkpoint; with `refit_every`, models that are trained with its settings."""
+    from forecast.inference.backtest import backtest_model, backtest_with_refits
+    from forecast.inference.forecasters import find_unread_columns, list_forecasters
+    from forecast.inference.model import load_tested
+
     model = load_tested(config.checkpoint)
-    settings, given = merge_settings(model, config, typed), data_given(config, typed)
+    settings = merge_settings(model, config, typed_overrides())
     if config.refit_every is None:
         unread = find_unread_columns(list_forecasters(model))
-        return backtest_model(model, model.data(given, unread), settings)
-    return backtest_with_refits(model.data(given), settings)
+        return backtest_model(model, model.data(data, unread), settings)
+    return backtest_with_refits(model.data(data), settings)
 
 
-def merge_settings(model: TrainedModel, config: DictConfig, keys: Collection[str]) -> DictConfig:
+def merge_settings(model: "TrainedModel", config: DictConfig, keys: Collection[str]) -> DictConfig:
     """Merge the configuration of the checkpoint with that of the command, in which `keys` were typed.
 
     Callbacks and trainer come from the command, because the checkpoint may come from other hardware, and because they
     name classes that are instantiated. The limits of training come from the checkpoint unless they are typed.
     """
+    from forecast.training.precision import keep_precision
+
     check_settings(model.path, [model.config["optimizer"], model.config["schedule"]], TRAINING_TARGETS)
     settings = OmegaConf.create(model.config)
     for key in (*KEYS_FROM_COMMAND, *(["levels"] if "levels" in keys else [])):

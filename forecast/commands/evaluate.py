@@ -1,21 +1,20 @@
 """Body of `python -m forecast.evaluate`: score a trained model again, or on other data."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
-from forecast.inference.evaluate import evaluate as evaluate_model
-from forecast.inference.forecasters import find_unread_columns, list_forecasters
-from forecast.inference.model import TrainedModel, load_tested
-from forecast.inference.trained_rows import note_on_test
-from forecast.reports.series import describe_series, tabulate_series
-from forecast.reports.terminal import print_scores, which_windows
+from forecast.inference.model_data import read_model_data
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.training import lightning_warnings
+
+if TYPE_CHECKING:
+    from forecast.inference.model import TrainedModel
 
 
 def evaluate(config: DictConfig) -> None:
@@ -27,8 +26,15 @@ def evaluate(config: DictConfig) -> None:
             raise ConfigError(f"output={config.output}: give a name that ends in .json")
         check_output_files(file, by_series_file(file), overwrite=config.overwrite)
     lightning_warnings.filter_messages()
+    data = read_model_data(config.checkpoint, tested=True).read_data(config.data)
+    from forecast.inference.evaluate import evaluate as evaluate_model  # imports Lightning
+    from forecast.inference.forecasters import find_unread_columns, list_forecasters
+    from forecast.inference.model import load_tested
+    from forecast.reports.series import describe_series, tabulate_series
+    from forecast.reports.terminal import print_scores, which_windows
+
     model = load_tested(config.checkpoint)
-    data = model.data(config.data, find_unread_columns(list_forecasters(model)))
+    model.data(data, find_unread_columns(list_forecasters(model)))
     content, results = evaluate_model(model, data, config.split)
     title = f"{config.split}: {data.title}, {which_windows(data, config.split)}"
     print_scores(title, model.config["model"]["attention"]["name"], results)
@@ -56,8 +62,10 @@ def save_by_series(path: Path, table: pd.DataFrame) -> None:
     print(f"saved {path}")
 
 
-def describe_overlap(model: TrainedModel, data: DataModule, split: str) -> list[str]:
+def describe_overlap(model: "TrainedModel", data: DataModule, split: str) -> list[str]:
     """Notes where scored rows were used in training, or where the split is not the split of the training run."""
+    from forecast.inference.trained_rows import note_on_test
+
     notes = []
     if split == "test" and (note := note_on_test(model, data)):
         notes.append(note)

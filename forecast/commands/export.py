@@ -3,27 +3,18 @@
 import warnings
 from pathlib import Path
 
-import torch
 from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.data.even_spacing import spread
 from forecast.data.files.looks import DEFAULT_NAMES
 from forecast.inference.data_config import keep_date_order, name_keys
-from forecast.inference.model import load
+from forecast.inference.model_data import read_model_data
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.progress import status, track
-from forecast.tools.export import onnx_file, torch_file
-from forecast.tools.export.difference import (
-    check_result,
-    compare_with_pytorch,
-    count_allowed_exceptions,
-    prepare_test_data,
-)
-from forecast.tools.export.graph import ForecastGraph, trace_forecast
 from forecast.tools.export.metadata import describe_model, metadata_path
-from forecast.tools.export.report import print_report
+from forecast.tools.export.test_data import read_test_data
 
 SUFFIX = {"onnx": ".onnx", "torch_export": ".pt2"}
 
@@ -35,10 +26,23 @@ def export(config: DictConfig) -> None:
     beside = metadata_path(path)
     check_output_files(path, beside, overwrite=config.overwrite)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
+    data = read_test_data(read_model_data(config.checkpoint), config.data)
+    import torch  # a file is refused before
+
+    from forecast.inference.model import load
+    from forecast.tools.export import onnx_file, torch_file
+    from forecast.tools.export.difference import (
+        check_result,
+        compare_with_pytorch,
+        count_allowed_exceptions,
+    )
+    from forecast.tools.export.graph import ForecastGraph, trace_forecast
+    from forecast.tools.export.report import print_report
+
     file = onnx_file if config.format == "onnx" else torch_file
     file.check_installed()
     trained = load(config.checkpoint)
-    data = prepare_test_data(trained, config.data)
+    trained.data(data)
     count = len(data.windows["test"])
     chosen = torch.from_numpy(spread(count, config.check_windows or count))
     about = describe_model(trained)

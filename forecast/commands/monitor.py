@@ -1,25 +1,20 @@
 """Body of `python -m forecast.monitor`: errors of a model on newer rows beside those of its test."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
-from forecast.evaluation.results import ReportedScores
-from forecast.inference.evaluate import evaluate
-from forecast.inference.forecasters import find_unread_columns, list_forecasters
-from forecast.inference.model import TrainedModel, load
-from forecast.reports import figures
-from forecast.reports.series import tabulate_windows
+from forecast.inference.model_data import read_model_data
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_output_files, write_json
-from forecast.tools.monitor.drift import measure_drift
-from forecast.tools.monitor.report import Findings, describe, draw
-from forecast.tools.monitor.verdict import judge
-from forecast.tools.monitor.windows import Period, find_end, keep_windows_after, read_test
 from forecast.training import lightning_warnings
+
+if TYPE_CHECKING:
+    from forecast.inference.model import TrainedModel
+    from forecast.tools.monitor.report import Findings
 
 
 def monitor(config: DictConfig) -> None:
@@ -32,7 +27,13 @@ def monitor(config: DictConfig) -> None:
     if not config.data.get("path"):
         raise ConfigError("data.path=null: name the file with the newer rows")
     lightning_warnings.filter_messages()
-    found = examine(load(config.checkpoint), OmegaConf.to_container(config.data))  # type: ignore[arg-type]
+    given: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
+    data = read_model_data(config.checkpoint).read_data({**given, "split": "test"})
+    from forecast.inference.model import load  # imports PyTorch
+    from forecast.reports import figures
+    from forecast.tools.monitor.report import describe, draw
+
+    found = examine(load(config.checkpoint), data)
     figure = draw(found)  # before a file is written
     print(*describe(found), sep="\n")
     write_json(file, found.content())
@@ -40,10 +41,19 @@ def monitor(config: DictConfig) -> None:
     print(f"saved      {file}, {file.with_suffix('.png')}")
 
 
-def examine(model: TrainedModel, given: dict[str, Any]) -> Findings:
+def examine(model: "TrainedModel", data: DataModule) -> "Findings":
     """Score the forecasts of the rows after the test, and compare them with the test."""
+    from forecast.evaluation.results import ReportedScores
+    from forecast.inference.evaluate import evaluate  # imports Lightning
+    from forecast.inference.forecasters import find_unread_columns, list_forecasters
+    from forecast.reports.series import tabulate_windows
+    from forecast.tools.monitor.drift import measure_drift
+    from forecast.tools.monitor.report import Findings
+    from forecast.tools.monitor.verdict import judge
+    from forecast.tools.monitor.windows import Period, find_end, keep_windows_after, read_test
+
     test = read_test(model)
-    data: DataModule = model.data({**given, "split": "test"}, find_unread_columns(list_forecasters(model)))
+    model.data(data, find_unread_columns(list_forecasters(model)))
     keep_windows_after(data, find_end(model, test, data.panel))
     content, results = evaluate(model, data)
     newer = Period.of_windows(tabulate_windows(data, results), data.windows["test"].overlap)

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
@@ -12,15 +12,13 @@ from rich.console import Console
 from forecast.cli.compose import check_checkpoint
 from forecast.data.files.cells import date_name
 from forecast.data.files.date_columns import split_dates
-from forecast.inference.forecast import Forecast, describe_forecast
-from forecast.inference.forecasters import choose_forecaster, find_unread_columns
-from forecast.inference.model import TrainedModel, load
-from forecast.inference.predict import predict as predict_panel
+from forecast.inference.model_data import ModelData, read_model_data
 from forecast.inference.store_future import is_of_store, read_ahead
-from forecast.inference.tested import describe_test
-from forecast.reports import figures
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files
+
+if TYPE_CHECKING:
+    from forecast.inference.forecast import Forecast
 
 
 def predict(config: DictConfig) -> None:
@@ -34,8 +32,12 @@ def predict(config: DictConfig) -> None:
             raise ConfigError(f"output={config.output}: give a name that ends in .csv, or -")
         check_output_files(file, picture, overwrite=config.overwrite)
     console = Console(stderr=to_screen, soft_wrap=True, highlight=False, markup=False)
-    model = load(config.checkpoint)
+    model = read_model_data(config.checkpoint)
     found = make_forecast(model, config)
+    from forecast.inference.forecast import describe_forecast
+    from forecast.inference.tested import describe_test
+    from forecast.reports import figures  # imports Matplotlib
+
     for line in [*describe_forecast(found), *describe_test(found)]:
         console.print(line)
     table = tabulate(found, config.data.date_column or model.config["data"].get("date_column"))
@@ -49,7 +51,7 @@ def predict(config: DictConfig) -> None:
     console.print(f"saved      {file}, {picture}")
 
 
-def tabulate(found: Forecast, date_column: str | Sequence[str] | None) -> pd.DataFrame:
+def tabulate(found: "Forecast", date_column: str | Sequence[str] | None) -> pd.DataFrame:
     """The table of forecast.csv; dates that the file has in several columns are in columns of the same names."""
     table = found.rounded().frame().reset_index()
     if date_column is None or isinstance(date_column, str) or date_name(date_column) not in table:
@@ -59,32 +61,39 @@ def tabulate(found: Forecast, date_column: str | Sequence[str] | None) -> pd.Dat
     return pd.concat([table.iloc[:, :place], split_dates(dates, date_column), table.iloc[:, place:]], axis=1)
 
 
-def name_data(model: TrainedModel, config: DictConfig) -> str:
+def name_data(model: ModelData, config: DictConfig) -> str:
     """The name of the file that is forecast, or of the data set."""
     settings = model.config["data"]
     path = config.data.get("path") or settings.get("path")
     return Path(path).name if path else str(settings["name"])
 
 
-def make_forecast(model: TrainedModel, config: DictConfig) -> Forecast:
+def make_forecast(model: ModelData, config: DictConfig) -> "Forecast":
     """Read the data and forecast them, as the configuration says.
 
     Raises:
         ConfigError: a setting that this model cannot use.
     """
-    forecaster = choose_forecaster(model, config.baseline)
-    data: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
+    given: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
     ahead = None
     if config.future:
         if not model.data_state["future_covariates"]:
             raise ConfigError(f"future={config.future}: this model reads no future covariates")
-        if is_of_store(model, data):
-            ahead = read_ahead(model, config.future, data)
+        if is_of_store(model, given):
+            ahead = read_ahead(model, config.future, given)
         else:
-            data["future_path"] = config.future
+            given["future_path"] = config.future
+    data = model.open_data(given)
+    panel = model.read_source(data)
+    from forecast.inference.forecasters import choose_forecaster, find_unread_columns  # imports PyTorch
+    from forecast.inference.model import load
+    from forecast.inference.predict import predict as predict_panel
+
+    forecaster = choose_forecaster(load(model.path), config.baseline)
+    model.refuse_absent(data, find_unread_columns([forecaster]))
     return predict_panel(
         forecaster,
-        model.read_panel(data, find_unread_columns([forecaster])),
+        panel,
         horizon=config.horizon,
         start=config.start,
         levels=model.config["levels"] if config.levels is None else config.levels,

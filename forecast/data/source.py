@@ -11,9 +11,11 @@ class Source:
 
     Attributes:
         path: the file or folder; None for generated data and DataFrames.
+        absent: the columns of `with_optional` that the last `read` did not find.
     """
 
     path: Location | None
+    absent: frozenset[str] = frozenset()
 
     def prepare(self) -> None:
         """Download what is missing, in one process; nothing by default."""

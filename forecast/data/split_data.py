@@ -59,12 +59,17 @@ class SplitData:
     def prepare_data(self) -> None:
         self.source.prepare()
 
+    def read_panel(self) -> Panel:
+        """The panel of the source, at the UTC offset of a checkpoint's data; read once."""
+        if self._panel is None:
+            self._panel = self.source.read()
+        return self._panel.at_utc_offset(utc_offset_of(self._saved_state))
+
     def read(self) -> None:
         """Read the panel and split its rows; later calls do nothing."""
         if self._is_split:
             return
-        panel = self._panel if self._panel is not None else self.source.read()
-        panel = panel.at_utc_offset(utc_offset_of(self._saved_state))
+        panel = self.read_panel()
         # refuses a target that is not there before anything is computed
         choose_columns(self.title, panel, self.options.features, self.options.target)
         self._panel, self.freq = panel, panel.freq

@@ -9,7 +9,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from forecast.data import Batch, Windows
-from forecast.data.categories import columns_of_indicators
 from forecast.data.known_steps import feature_names
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
@@ -171,13 +170,9 @@ def find_unread_columns(forecasters: Sequence[PointForecaster]) -> frozenset[str
     """The columns of a file that none of these forecasters of one model reads; none without forecasters."""
     if not forecasters:
         return frozenset()
-    model = forecasters[0].model
-    categories = columns_of_indicators(model.categories)
-    covariates, as_of = model.data_state["future_covariates"], model.data_state.get("as_of", {})
-    read = {*model.target_columns}.union(*(forecaster.columns_read() for forecaster in forecasters))
-    columns = {categories.get(name, name) for name in (*model.feature_columns, *covariates)}
-    unread = columns - {categories.get(name, name) for name in read}
-    return frozenset(unread | {as_of[name] for name in unread & set(as_of)})
+    return forecasters[0].model.columns_beside(
+        set().union(*(forecaster.columns_read() for forecaster in forecasters))
+    )
 
 
 def list_forecasters(model: TrainedModel) -> list[PointForecaster]:

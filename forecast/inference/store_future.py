@@ -22,16 +22,16 @@ from forecast.data.row_ranges import ranges
 from forecast.data.sources import STORE
 from forecast.data.utc_offset import utc_offset_of
 from forecast.inference.data_config import known_columns, name_keys
-from forecast.inference.model import TrainedModel
+from forecast.inference.model_data import ModelData
 from forecast.system.location import locate
 
 
-def is_of_store(model: TrainedModel, given: Mapping[str, Any]) -> bool:
+def is_of_store(model: ModelData, given: Mapping[str, Any]) -> bool:
     """Whether the data of a model with these settings are a store."""
     return model.data_config(given)["_target_"] == STORE
 
 
-def read_ahead(model: TrainedModel, path: str, given: Mapping[str, Any]) -> Panel:
+def read_ahead(model: ModelData, path: str, given: Mapping[str, Any]) -> Panel:
     """Read the future covariates of a model from a file, as they are known in advance, at the UTC offset of training.
 
     Args:

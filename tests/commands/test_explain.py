@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 
 from forecast.attention import FastformerAttention, NystromAttention
 from forecast.attention.depthwise_convolution import depthwise_convolution
-from forecast.commands.explain import adds_nothing, describe_layers
 from forecast.inference.model import load
 from forecast.tools.explain import layer as layers
+from forecast.tools.explain.explanation import adds_nothing, describe_layers
 from forecast.tools.explain.implied import fastformer_poolings, implied_map
 from forecast.tools.explain.layer import Picture
 from forecast.tools.explain.page import write_page

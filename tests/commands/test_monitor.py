@@ -70,7 +70,8 @@ def test_dates_of_many_series_are_counted_once(
         pd.concat(series).to_csv(tmp_path / name, index=False)
     options = ("trainer.max_epochs=1", "logger=[]", "hydra.run.dir=run", "data=long", "data.path=long.csv")
     assert train_here(monkeypatch, tmp_path, *options, "data.eval_stride=2") == 0
-    found = examine(load(tmp_path / "run"), {"path": str(tmp_path / "newer.csv")})
+    model = load(tmp_path / "run")
+    found = examine(model, model.read_data({"path": str(tmp_path / "newer.csv"), "split": "test"}))
     assert str(found.newer.dates[0]) == FIRST_NEWER
     assert (np.diff(found.newer.dates.to_numpy()) == np.timedelta64(1, "h")).all()
     assert len(found.newer.dates) == 300 - 5 + 1

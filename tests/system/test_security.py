@@ -7,6 +7,7 @@ import sys
 import zipfile
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from forecast import load
-from forecast.checkpoints.safe_load import SAFE_NAMES, safe_load
+from forecast.checkpoints.archive import SAFE_NAMES, read_plain
+from forecast.checkpoints.safe_load import safe_load
 from forecast.cli import allowed_targets, compose, overrides, secrets_check
 from forecast.cli.compose import compose_command
 from forecast.cli.main import main_with_run_folder
+from forecast.inference.model_data import read_model_data
 from forecast.system import hydra_internals, targets
-from forecast.system.errors import CheckpointError, ConfigError
+from forecast.system.errors import CheckpointError, ConfigError, ForecastError
 from tests.support import hostile_checkpoints as hostile
 from tests.support.commands import answer, train_here
 
@@ -69,6 +72,9 @@ def test_a_hostile_checkpoint_is_refused_in_a_line(best: Content, tmp_path: Path
     path, ran = tmp_path / "hostile.ckpt", tmp_path / "ran"
     hostile.ALL[name](best, path, ran)
     before = psutil.Process().memory_info().rss
+    with suppress(ForecastError):  # without its tensors, some may be read
+        read_model_data(path).read_data({})
+    assert not ran.exists()
     with pytest.raises(CheckpointError) as refused:
         load(path).read_panel()
     assert str(refused.value).startswith(f"{path}: ")
@@ -85,6 +91,20 @@ def test_the_names_in_a_checkpoint_of_ours_are_the_safe_ones(run: Path, quantile
         found |= set(torch.serialization.get_unsafe_globals_in_checkpoint(path))
     assert found == set()  # PyTorch's own list, which is longer, has all of them
     assert len([name for name in SAFE_NAMES if not name.endswith("Storage")]) == 2
+
+
+def test_the_plain_values_are_those_beside_the_tensors(run: Path) -> None:
+    def without_tensors(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: without_tensors(part) for key, part in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(map(without_tensors, value))
+        return None if isinstance(value, torch.Tensor) else value
+
+    for path in run.glob("checkpoints/*.ckpt"):
+        plain = read_plain(path)
+        assert plain == without_tensors(safe_load(path))
+        assert plain["hyper_parameters"]["pred_len"] == 5
 
 
 def test_names_in_an_archive_lead_nowhere(best: Content, tmp_path: Path) -> None:

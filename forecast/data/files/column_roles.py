@@ -24,6 +24,7 @@ class ColumnRoles:
         drop: columns that are not read.
         optional: columns with numbers, or with categories, that may be absent: then all their values are missing.
         target: a column that must be there where `targets` is None; None: no such column.
+        absent: the columns of `optional` that the table does not have.
     """
 
     id: str | None
@@ -36,6 +37,7 @@ class ColumnRoles:
     drop: tuple[str, ...] = ()
     optional: frozenset[str] = frozenset()
     target: str | None = None
+    absent: frozenset[str] = frozenset()
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -97,15 +99,16 @@ class ColumnRoles:
                     f"{where}: no column {quote(name)}{_hint(name, [c for c in present if c != self.date])}"
                 )
                 raise DataError(problem) if where == str(FRAME) else self._with_key(problem, name)
+        absent = self.optional & {*self.all} - {*present}
         if self.targets is not None:
-            return self
+            return replace(self, absent=absent)
         others = {*self.all, *self.drop}
         targets = tuple(name for name in present if name not in others)
         if not targets:
             raise DataError(
                 f"{where}: no column beside {', '.join(map(quote, others))}: there is nothing to forecast"
             )
-        return replace(self, targets=targets)
+        return replace(self, targets=targets, absent=absent)
 
     def _with_key(self, problem: str, name: str) -> DataError:
         """The error of a column that is missing, with the key that names the column."""

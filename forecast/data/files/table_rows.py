@@ -112,6 +112,7 @@ class TableRows:
         }
         return replace(
             self,
+            roles=replace(self.roles, absent=self.roles.absent | other.roles.absent),
             ids=ids,
             codes=np.concatenate([self.codes, ids.get_indexer(other.ids)[other.codes].astype(np.int32)]),
             dates=np.concatenate([self.dates, other.dates]),

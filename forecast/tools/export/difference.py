@@ -1,7 +1,7 @@
 """Differences between the forecasts of an exported file and those of PyTorch on test windows."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from forecast.data.time_features import time_features
 from forecast.data.utc_offset import utc_offset_of
 from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.model import TrainedModel
-from forecast.system.errors import ConfigError, DataError
+from forecast.system.errors import ConfigError
 
 WINDOWS_PER_EXCEPTION = 1_000
 """With ProbSparse, one window in this number may differ by more than the tolerance."""
@@ -117,26 +117,6 @@ def check_result(
             f"{difference.windows:,} windows by more than tolerance={tolerance:g}: nothing is written"
         )
     return {**result, "tolerance": tolerance}
-
-
-def prepare_test_data(trained: TrainedModel, given: Mapping[str, Any]) -> DataModule:
-    """The data to compare on: those of the training run, or those that are given instead.
-
-    Raises:
-        ConfigError, DataError: there are no test windows.
-    """
-    try:
-        data = trained.data(given)
-    except (DataError, OSError) as error:
-        if given["path"] is not None:
-            raise
-        raise DataError(
-            f"{error}: before it is written, the file is compared with PyTorch on test windows: "
-            "name the data with data.path=FILE"
-        ) from None
-    if "test" not in data.windows:
-        raise ConfigError(f"data.split={given['split']}: there are no test windows to compare on")
-    return data
 
 
 def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:

@@ -3,16 +3,18 @@
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
 
 from forecast import __version__
 from forecast.data.holidays import NAMES as HOLIDAYS
 from forecast.data.holidays import split_code
 from forecast.data.time_features import time_feature_names
 from forecast.inference.data_config import name_keys
-from forecast.inference.model import TrainedModel
+
+if TYPE_CHECKING:
+    from forecast.inference.model import TrainedModel
 
 PANDAS = {
     "second": "dates.second / 59 - 0.5",
@@ -35,7 +37,7 @@ def metadata_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def describe_model(trained: TrainedModel) -> dict[str, Any]:
+def describe_model(trained: "TrainedModel") -> dict[str, Any]:
     """The metadata of an exported file, in values that JSON can hold. They are saved in the file and next to it."""
     quantiles, source = trained.quantiles, "trained for"
     if quantiles is None and trained.calibration is not None:
@@ -76,7 +78,7 @@ def describe_model(trained: TrainedModel) -> dict[str, Any]:
     }
 
 
-def describe_domain(trained: TrainedModel) -> dict[str, Any]:
+def describe_domain(trained: "TrainedModel") -> dict[str, Any]:
     """The transforms and the bounds that are part of the graph, if there are any."""
     found, domain = {}, trained.scaler.domain
     if domain.has_transforms:
@@ -91,7 +93,7 @@ def describe_domain(trained: TrainedModel) -> dict[str, Any]:
     return found
 
 
-def series_inputs(trained: TrainedModel) -> dict[str, list[int | str]]:
+def series_inputs(trained: "TrainedModel") -> dict[str, list[int | str]]:
     """The shapes of the inputs beside the windows: the scale of their series, covariates and static features."""
     state = trained.data_state
     n_future, n_static = len(state["future_covariates"]), len(state["static_features"])
@@ -109,18 +111,18 @@ def series_inputs(trained: TrainedModel) -> dict[str, list[int | str]]:
     return shapes
 
 
-def known_steps(trained: TrainedModel) -> dict[str, int]:
+def known_steps(trained: "TrainedModel") -> dict[str, int]:
     """The number of known steps of each future covariate that has a mask, in the order of the masks."""
     state = trained.data_state
     steps = state.get("known_steps", [None] * len(state["future_covariates"]))
     return {name: n for name, n in zip(state["future_covariates"], steps, strict=True) if n is not None}
 
 
-def describe_series(trained: TrainedModel) -> dict[str, Any]:
+def describe_series(trained: "TrainedModel") -> dict[str, Any]:
     """The columns beside those of the windows, and the scale of each trained series by its id ("" for a table)."""
     state = trained.data_state
     center, scale = (
-        torch.cat([state["scaler"][part], state["future_scaler"][part]], dim=1).tolist()
+        np.concatenate([state["scaler"][part], state["future_scaler"][part]], axis=1).tolist()
         for part in ("center", "scale")
     )
     transforms = {}

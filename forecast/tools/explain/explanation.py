@@ -1,0 +1,187 @@
+"""An explanation: the inputs of the forecasts are measured, and the attention layers drawn on one window."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+from rich.console import Console
+
+from forecast.data import DataModule
+from forecast.inference.model import TrainedModel
+from forecast.inference.trained_rows import note_on_test
+from forecast.models.base import FULL_WEIGHT
+from forecast.system.errors import ConfigError
+from forecast.system.files import atomic_folder
+from forecast.system.formatting import plural
+from forecast.system.progress import track
+from forecast.tools.explain.attention_types import explain_layer
+from forecast.tools.explain.input_report import InputStudy
+from forecast.tools.explain.layer import Explanation, Layer
+from forecast.tools.explain.page import write_page
+from forecast.tools.explain.record import Call, record_calls
+from forecast.tools.explain.timeline import timelines
+from forecast.tools.explain.wandb_run import log_folder
+from forecast.tools.explain.window import Window, choose_window, draw_window
+from forecast.training.attention_slots import summarize_attention
+
+
+def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, output: Path) -> None:
+    """Explain a model on its data in the folder `output`, as the configuration of `forecast.explain` says."""
+    window = choose_window(data, config.split, config.window)
+    batch = window.batch
+    forecast, calls = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)
+    variable = choose_variable(trained)
+    if variable is not None:
+        calls = [call.select_sequence(variable) for call in calls]
+    notes = [*describe_layers(trained), *warn_of_trained_windows(trained, data, window.split)]
+    layers = [] if adds_nothing(trained) else choose_layers(config, trained, data, window, calls)
+    explained = [explain_layer(layer) for layer in track(layers, "Drawing")]
+    inputs = study_inputs(config, trained, data, window)
+    of_series = f", series {window.series}" if window.series else ""
+    title = f"Explanation of {window.name} of {data.title}, {window.split}{of_series}"
+    facts = [*notes, *describe_window(trained, data, window, variable if layers else None)]
+    with atomic_folder(output) as folder:
+        write_page(folder, title, facts, draw_window(trained, data, window, forecast), inputs, explained)
+        if config.wandb:
+            log_folder(folder, title, config.wandb, trained.config)
+        files = sorted(path.name for path in folder.iterdir())
+    print_numbers(title, notes, inputs, explained)
+    print(f"saved in {output}: {describe_files(files)}")
+
+
+def warn_of_trained_windows(trained: TrainedModel, data: DataModule, split: str) -> list[str]:
+    """Say that test windows were trained on, as after a refit: their errors are lower than those of a test."""
+    note = note_on_test(trained, data) if split == "test" else ""
+    return [f"{note}; the run's best.ckpt was trained on earlier rows only"] if note else []
+
+
+def study_inputs(
+    config: DictConfig, trained: TrainedModel, data: DataModule, window: Window
+) -> InputStudy | None:
+    """Measure the inputs; None with importance_windows=0, or if the split has one window and so none to permute."""
+    if not config.importance_windows or len(data.windows[window.split]) < 2:
+        return None
+    return InputStudy.of_window(
+        trained.forecast_batch,
+        data,
+        window,
+        most=config.importance_windows,
+        repeats=config.repeats,
+        drawn=main_target(trained),
+    )
+
+
+def choose_layers(
+    config: DictConfig, trained: TrainedModel, data: DataModule, window: Window, calls: list[Call]
+) -> list[Layer]:
+    """Select the layers and heads given by slot, layer and head. Raises ConfigError for one that does not exist."""
+    network = trained.network
+    query_lens = {call.name: call.q.shape[2] for call in calls}
+    times = timelines(network, window.dates, data.seq_len, query_lens, trained.feature_columns)
+    places = {place.name: place for place in network.attention_layers()}
+    layers = [
+        Layer(
+            call,
+            places[call.name],
+            *times[call.name],
+            heads=choose_numbers("head", config.head, call.q.shape[1]),
+            recent=data.season,
+            series=window.series,
+            horizon_input=network.horizon_input,
+        )
+        for call in calls
+        if call.name in places
+    ]
+    if not layers:
+        return []
+    layers = [layer for layer in layers if config.slot in ("all", layer.slot)]
+    numbers = choose_numbers("layer", config.layer, max(layer.number for layer in layers) + 1)
+    return [layer for layer in layers if layer.number in numbers]
+
+
+def choose_variable(trained: TrainedModel) -> int | None:
+    """The number of the target whose layers are shown, in a model that forecasts each variable independently.
+
+    None in other models.
+    """
+    return main_target(trained) if trained.network.tokens == "independent" else None
+
+
+def main_target(trained: TrainedModel) -> int:
+    """The number of the target that is drawn: data.target if it is a target, else the last one."""
+    columns, wanted = trained.target_columns, trained.config["data"]["target"]
+    return columns.index(wanted) if wanted in columns else len(columns) - 1
+
+
+def choose_numbers(what: str, wanted: str | int, count: int) -> list[int]:
+    """All numbers below `count` if `wanted` is "all", else the number `wanted`."""
+    if wanted == "all":
+        return list(range(count))
+    if not isinstance(wanted, int) or isinstance(wanted, bool) or not 0 <= wanted < count:
+        raise ConfigError(f"{what}={wanted}: there are {what}s 0 to {count - 1}; give one, or all")
+    return [wanted]
+
+
+def describe_window(
+    trained: TrainedModel, data: DataModule, window: Window, variable: int | None
+) -> list[str]:
+    """The facts at the top of the page."""
+    facts = [f"checkpoint {trained.path}"]
+    if window.series:
+        facts.append(f"series {window.series}")
+    facts.append(
+        f"forecast from {window.origin} to {window.dates[-1]}, {data.panel.describe_step()}, from the "
+        f"{data.seq_len} steps since {window.dates[0]}"
+    )
+    if variable is not None:
+        facts.append(f"each variable is forecast independently: this is {trained.target_columns[variable]}")
+    return facts
+
+
+def adds_nothing(trained: TrainedModel) -> bool:
+    """Whether the attention layers do not change the forecast."""
+    return trained.is_untrained or trained.network.shrinkage_weight == 0
+
+
+def describe_layers(trained: TrainedModel) -> list[str]:
+    """Say which part the attention layers have in the forecast."""
+    network = trained.network
+    if not network.attention_layers():
+        return [f"{type(network).__name__} names no attention layers, so none are drawn"]
+    if adds_nothing(trained):
+        return [
+            f"this model is the {network.warm_start_name} alone: its attention layers are untrained, do not change "
+            "the forecast and are not drawn"
+        ]
+    notes = [f"attention {trained.config['model']['attention']['name']}"]
+    if cross := summarize_attention(network).get("cross"):
+        notes[0] += f"; cross-attention {cross.type.lower()}"
+    if network.shrinkage_weight < FULL_WEIGHT:
+        notes.insert(
+            0, f"shrinkage weight of the attention layers in the forecast: {network.shrinkage_weight:.0%}"
+        )
+    return notes
+
+
+def describe_files(files: Sequence[str]) -> str:
+    """Name the page and the tables, and count the pictures."""
+    pictures = sum(name.endswith(".png") for name in files)
+    return (
+        f"{', '.join(name for name in files if not name.endswith('.png'))} and {plural(pictures, 'picture')}"
+    )
+
+
+def print_numbers(
+    title: str, notes: Sequence[str], inputs: InputStudy | None, explained: Sequence[Explanation]
+) -> None:
+    """Print what the attention layers add, the most important inputs, and the numbers of each layer."""
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console.print(title, style="bold")
+    for note in notes:
+        console.print(note)
+    sections = [] if inputs is None else [(inputs.title, list(inputs.lines()))]
+    sections += [(explanation.layer.title, explanation.numbers) for explanation in explained]
+    for heading, lines in sections:
+        console.print(heading)
+        for line in lines:
+            console.print(f"  {line}")
