@@ -12,7 +12,6 @@ from forecast.reports.compare.csv_table import format_csv
 from forecast.reports.compare.factors import find_factor
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.markup import LATEX, MARKDOWN
-from forecast.reports.compare.page import render_page
 from forecast.reports.compare.paper_tables import format_tables
 from forecast.reports.compare.run_folders import (
     ExcludedRun,
@@ -58,6 +57,8 @@ def compare(config: DictConfig) -> None:
     reference = None if config.reference == BEST else str(config.reference)
     tasks = group_into_tasks(runs, config.score, reference)
     factor = find_factor(tasks, str(config.by), required=config.by != ATTENTION) if config.by else None
+
+    from forecast.reports.compare.page import render_page  # imports Jinja and Plotly
 
     contents = [
         render_page(str(config.title), tasks, excluded, factor),

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,8 @@ class LossDifference:
     @property
     def p_value(self) -> float:
         """Two-sided p-value of Student's t; NaN where there are too few windows."""
+        from scipy.special import stdtr  # imported where a test is asked for
+
         return float(2 * stdtr(self.degrees_of_freedom, -abs(self.statistic)))
 
     @property
@@ -47,6 +48,8 @@ class LossDifference:
         """
         if not self.degrees_of_freedom:
             return math.nan, math.nan
+        from scipy.special import stdtrit
+
         quantile = stdtrit(self.degrees_of_freedom, 1 - (1 - level) / (2 * self.comparisons))
         half = float(quantile) * math.sqrt(self.variance)
         return self.mean - half, self.mean + half

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtr
 
 BOOTSTRAP_DRAWS = 2000
 
@@ -43,6 +42,8 @@ def studentized_range(q: float, levels: int) -> float:
 
     It is k ∫ φ(z) (Φ(z) − Φ(z − q))^(k−1) dz. `scipy.stats` has the same function; its import takes a second.
     """
+    from scipy.special import ndtr  # imported where ranks are compared
+
     z, step = np.linspace(-9, 9, 4001, retstep=True)
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
     return float(levels * np.sum(density * (ndtr(z) - ndtr(z - q)) ** (levels - 1)) * step)

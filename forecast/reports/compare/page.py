@@ -48,7 +48,7 @@ def render_page(
         nonce=secrets.token_urlsafe(16),  # the browser runs only scripts with this nonce
         style=(HERE / "page.css").read_text(),
         script="\n".join((HERE / name).read_text() for name in SCRIPTS),
-        plotly=base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode(),
+        plotly=base64.b64encode(gzip.compress(get_plotlyjs().encode(), compresslevel=6, mtime=0)).decode(),
         loader=(HERE / "loader.js").read_text(),
         colours={"light": LIGHT, "dark": DARK},
         data=[make_chart_data(task, len(tasks)) | {"scaling": make_scaling_charts(task)} for task in tasks],
