@@ -26,7 +26,6 @@ from forecast.runs.folder import write_config
 from forecast.system.arguments import write_value
 from forecast.system.errors import CheckpointError, ConfigError
 from forecast.system.targets import known_targets
-from forecast.training import lightning_warnings
 
 
 class Model(TrainedModel):
@@ -87,7 +86,6 @@ class Model(TrainedModel):
                 f"{self.path}: refitted on all rows, so none are left to score it on: load checkpoints/best.ckpt of "
                 "the run"
             )
-        lightning_warnings.filter_messages()
         data = self.data() if frame is None else self.data_of_frame(frame)
         content, _ = evaluate_model(self, data, split, progress=False)
         return content

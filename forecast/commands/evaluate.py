@@ -11,7 +11,6 @@ from forecast.data import DataModule
 from forecast.inference.model_data import read_model_data
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
-from forecast.training import lightning_warnings
 
 if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel
@@ -25,9 +24,8 @@ def evaluate(config: DictConfig) -> None:
         if file.suffix != ".json":
             raise ConfigError(f"output={config.output}: give a name that ends in .json")
         check_output_files(file, by_series_file(file), overwrite=config.overwrite)
-    lightning_warnings.filter_messages()
     data = read_model_data(config.checkpoint, tested=True).read_data(config.data)
-    from forecast.inference.evaluate import evaluate as evaluate_model  # imports Lightning
+    from forecast.inference.evaluate import evaluate as evaluate_model  # imports PyTorch
     from forecast.inference.forecasters import find_unread_columns, list_forecasters
     from forecast.inference.model import load_tested
     from forecast.reports.series import describe_series, tabulate_series

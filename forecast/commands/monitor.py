@@ -10,7 +10,6 @@ from forecast.data import DataModule
 from forecast.inference.model_data import read_model_data
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_output_files, write_json
-from forecast.training import lightning_warnings
 
 if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel
@@ -26,7 +25,6 @@ def monitor(config: DictConfig) -> None:
     check_output_files(file, file.with_suffix(".png"), overwrite=config.overwrite)
     if not config.data.get("path"):
         raise ConfigError("data.path=null: name the file with the newer rows")
-    lightning_warnings.filter_messages()
     given: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
     data = read_model_data(config.checkpoint).read_data({**given, "split": "test"})
     from forecast.inference.model import load  # imports PyTorch
@@ -44,7 +42,7 @@ def monitor(config: DictConfig) -> None:
 def examine(model: "TrainedModel", data: DataModule) -> "Findings":
     """Score the forecasts of the rows after the test, and compare them with the test."""
     from forecast.evaluation.results import ReportedScores
-    from forecast.inference.evaluate import evaluate  # imports Lightning
+    from forecast.inference.evaluate import evaluate
     from forecast.inference.forecasters import find_unread_columns, list_forecasters
     from forecast.reports.series import tabulate_windows
     from forecast.tools.monitor.drift import measure_drift

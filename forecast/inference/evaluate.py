@@ -1,21 +1,24 @@
 """Evaluation of a trained model on one split, as in the test of its run."""
 
 import copy
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-import lightning as L
+import torch
+from torch import Tensor
 
-from forecast.data import DataModule
+from forecast.data import Batch, DataModule
 from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.names import MODEL
+from forecast.evaluation.measurement import TestScores, ValidationErrors
+from forecast.evaluation.quantiles import parse_levels
 from forecast.evaluation.results import Results
 from forecast.inference.model import TrainedModel
+from forecast.models import ForecastModel
+from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import CheckpointError, ConfigError
-from forecast.training.callbacks import ProgressBar
-from forecast.training.lightning_data import LightningData
-from forecast.training.module import Forecaster
-from forecast.training.precision import has_gpu, keep_precision
-from forecast.training.safe_points import SafePoints
+from forecast.system.progress import track
+from forecast.training.precision import computing, has_gpu, keep_precision
 
 
 def evaluate(
@@ -34,24 +37,25 @@ def evaluate(
     """
     if split not in data.windows:
         raise ConfigError(f"split={split} is not one of {', '.join(data.windows)}")
-    fitted = baselines_for(model, data)
-    forecaster = Forecaster(
-        # With gradients as in the run's test: without them, kernels round differently.
-        copy.deepcopy(model.network).requires_grad_(True),
-        loss=model.loss,
-        levels=model.config["levels"],
-        fitted=fitted,
-        config=model.config,
-    )
-    forecaster.calibration = model.calibration
-    forecaster.baseline_calibrations = {n: c for n, c in model.calibrations.items() if n != MODEL}
+    fitted, device = baselines_for(model, data), torch.device("cuda" if has_gpu() else "cpu")
+    # with gradients as in the run's test: without them, kernels round differently
+    network = copy.deepcopy(model.network).requires_grad_(True)
     data.tested_split = split
-    trainer = make_test_trainer(model, progress=progress)
-    served = LightningData(data)
-    if forecaster.calibration is None:
-        trainer.validate(forecaster, datamodule=served, verbose=False)  # calibrates
-    trainer.test(forecaster, datamodule=served, verbose=False)
-    results = forecaster.results
+    levels, calibrations = parse_levels(model.config["levels"]), model.calibrations
+    precision = keep_precision(model.config["trainer"]["precision"])
+    with computing(network, precision, device) as dtype:
+        forecast = partial(
+            forecast_windows, model, network, data, dtype=dtype, device=device, progress=progress
+        )
+        if model.calibration is None:
+            validation = ValidationErrors(data, fitted, levels, device)
+            for batch, output in forecast("val", "validation"):
+                validation.update(model.point(output), batch)
+            calibrations = validation.calibrate()
+        test = TestScores(data, fitted, calibrations, model.quantiles, levels, device)
+        for batch, output in forecast(split, "test"):
+            test.update(model.point(output), output, batch)
+    results = test.compute()
     facts = {
         "checkpoint": str(model.path),
         "data": data.name,
@@ -61,19 +65,30 @@ def evaluate(
     return {**facts, **results.content()}, results
 
 
-def make_test_trainer(model: TrainedModel, *, progress: bool) -> L.Trainer:
-    """Create a trainer on the best available device, in the precision of training, that only measures."""
-    return L.Trainer(
-        accelerator="gpu" if has_gpu() else "cpu",
-        devices=1,
-        precision=keep_precision(model.config["trainer"]["precision"]),
-        callbacks=[SafePoints(), *([ProgressBar()] if progress else [])],
-        enable_progress_bar=progress,
-        logger=False,
-        enable_checkpointing=False,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-    )
+def forecast_windows(
+    model: TrainedModel,
+    network: ForecastModel,
+    data: DataModule,
+    split: str,
+    what: str,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    progress: bool,
+) -> Iterator[tuple[Batch, Tensor]]:
+    """Yield each batch of a split, with the output of the network (see `TrainedModel.forecast`) within the bounds.
+
+    Args:
+        what: the name of the progress bar.
+        dtype: type of the numbers that the network reads.
+    """
+    loader = data.loader(split, device=device)
+    for batch in track(loader, what) if progress else loader:
+        batch = Batch(*(part.to(dtype) if part.is_floating_point() else part for part in batch))
+        output = network(batch.past, batch.past_time, batch.future_time)
+        if model.quantiles is not None:
+            output = arrange_quantiles(output, data.n_targets)
+        yield batch, data.clip_targets(output, batch.series)
 
 
 def baselines_for(model: TrainedModel, data: DataModule) -> FittedBaselines:

@@ -14,12 +14,11 @@ from torch.optim.lr_scheduler import LambdaLR
 from forecast import __version__
 from forecast.data import Batch, DataModule
 from forecast.data.fill import keep_measured
-from forecast.evaluation.conformal import Calibration, window_stride
-from forecast.evaluation.error_sums import ErrorSums, new_error_sums
+from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.errors import Errors, window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.interval_scorer import IntervalScorer
-from forecast.evaluation.names import MODEL, SCALED_SCORES
+from forecast.evaluation.measurement import TestScores, ValidationErrors, new_sums
+from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import Level, parse_levels, trained_quantiles
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
@@ -103,13 +102,9 @@ class Forecaster(L.LightningModule):
         return self.loss(forecast, target)
 
     def on_validation_epoch_start(self) -> None:
-        self._sums = {MODEL: self._new_sums()}
+        self._sums = new_sums(self.fitted, self.data, self.device)
         if self._is_calibrating:
-            data, n_windows = self.data, self.data.n_windows["val"]
-            self._baselines = self.fitted.baselines()
-            self._stride = window_stride(n_windows, errors_per_window=data.pred_len * data.n_targets)
-            shape = -(-n_windows // self._stride), data.pred_len, data.n_targets
-            self._validation_errors = {name: torch.zeros(shape) for name in (MODEL, *self._baselines)}
+            self._validation = ValidationErrors(self.data, self.fitted, self.levels, self.device)
         elif self.model.shrinkage is not None:
             self.validation_window_mse = torch.zeros(self.data.n_windows["val"])
 
@@ -118,30 +113,23 @@ class Forecaster(L.LightningModule):
         point = self.model.forecast_untrained(*inputs) if self.trainer.sanity_checking else None
         point = self.point(self(batch)) if point is None else point
         prediction = self.data.clip_targets(point, batch.series)
-        self._sums[MODEL].update(prediction, batch.future, batch.series)
+        self._sums.update(prediction, batch.future, batch.series)
         if self._is_calibrating:
-            index = batch.index.cpu()
-            kept = index % self._stride == 0
-            for name, found in {MODEL: prediction, **self._forecast_baselines("val", batch)}.items():
-                error = (batch.future - found).float().cpu()
-                self._validation_errors[name][index[kept] // self._stride] = error[kept]
+            self._validation.update(prediction, batch)
         elif self.model.shrinkage is not None:
             self.validation_window_mse[batch.index.cpu()] = window_errors(prediction, batch.future)[
                 :, 0
             ].float()
 
     def on_validation_epoch_end(self) -> None:
-        self._compute_errors()
+        self.errors = {MODEL: self._sums.compute()}
         if self._is_calibrating:
-            found = {
-                name: Calibration.fit(self._sum_over_processes(errors), self.levels)
-                for name, errors in self._validation_errors.items()
-            }
+            found = self._validation.calibrate()
             self.calibration, self.baseline_calibrations = found.pop(MODEL), found
-            del self._validation_errors
+            del self._validation
         else:
             if self.model.shrinkage is not None:
-                windows = self._sum_over_processes(self.validation_window_mse)
+                windows = sum_over_processes(self.validation_window_mse.to(self.device)).cpu()
                 self.validation_window_mse = windows / self.errors[MODEL].observed_fraction
             scores = self.errors[MODEL].scores()
             self._log_scores("val", {name: scores[name] for name in ("mse", "mae")})
@@ -151,65 +139,27 @@ class Forecaster(L.LightningModule):
         return self.trainer.state.fn == TrainerFn.VALIDATING
 
     def on_test_epoch_start(self) -> None:
-        data = self.data
-        self._baselines = self.fitted.baselines()
-        names = (MODEL, *self._baselines)
-        self._sums = {name: self._new_sums() for name in names}
-        n_windows = data.n_windows[data.tested_split]
-        shape = n_windows, len(SCALED_SCORES)
-        self._test_windows = {name: torch.zeros(shape, dtype=torch.float64) for name in names}
         assert self.calibration is not None, "trainer.validate calibrates, and comes before trainer.test"
         calibrations = {MODEL: self.calibration, **self.baseline_calibrations}
         trained = None if self.is_untrained else self.quantiles
-        self._intervals = IntervalScorer(calibrations, trained, self.levels, data, self._sums_device)
+        self._test = TestScores(self.data, self.fitted, calibrations, trained, self.levels, self.device)
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
-        clip = self.data.clip_targets
-        point = self.point(forecast := clip(self(batch), batch.series))
-        predictions = self._forecast_baselines(self.data.tested_split, batch)
-        crps = {MODEL: self._intervals.update(point, forecast, batch)}
-        crps |= {name: self._intervals.crps(name, each, batch) for name, each in predictions.items()}
-        for name, prediction in {MODEL: point, **predictions}.items():
-            self._sums[name].update(prediction, batch.future, batch.series, crps[name])
-            self._test_windows[name][batch.index.cpu()] = window_errors(prediction, batch.future, crps[name])
+        forecast = self.data.clip_targets(self(batch), batch.series)
+        self._test.update(self.point(forecast), forecast, batch)
 
     def on_test_epoch_end(self) -> None:
-        self._compute_errors()
-        observed, each = self.errors[MODEL].observed_fraction, self._test_windows.items()
-        windows = {name: self._sum_over_processes(errors) / observed for name, errors in each}
-        self.results = Results(self.errors, windows, self._intervals.compute(), self._baselines)
+        self.results = self._test.compute()
+        self.errors = self.results.errors
         self._log_scores("test", self.results.scores[MODEL])
-
-    def _forecast_baselines(self, split: str, batch: Batch) -> dict[str, Tensor]:
-        """Return the forecasts (batch, pred_len, n_targets) of the baselines, by name."""
-        windows, clip = self.data.windows[split], self.data.clip_targets
-        with torch.autocast(self.device.type, enabled=False):
-            found = {name: baseline(windows, batch) for name, baseline in self._baselines.items()}
-        return {name: clip(prediction, batch.series) for name, prediction in found.items()}
 
     @property
     def data(self) -> DataModule:
         return data_of(self.trainer)
 
-    @property
-    def _sums_device(self) -> torch.device:
-        """The device on which errors are summed: the model's if it supports float64, otherwise the CPU."""
-        return torch.device("cpu") if self.device.type == "mps" else self.device
-
-    def _new_sums(self) -> ErrorSums:
-        return new_error_sums(self.fitted, self.data).to(self._sums_device)
-
-    def _compute_errors(self) -> None:
-        self.errors = {name: sums.compute() for name, sums in self._sums.items()}
-
     def _log_scores(self, split: str, scores: Mapping[str, float]) -> None:
         for name, score in scores.items():
             self.log(f"{split}/{name}", score, rank_zero_only=False, prog_bar=split == "val")
-
-    def _sum_over_processes(self, tensor: Tensor) -> Tensor:
-        if self.trainer.world_size == 1:
-            return tensor.cpu()
-        return sum_over_processes(tensor.to(self.device)).cpu()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         state = checkpoint.get("calibration")

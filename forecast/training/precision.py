@@ -1,12 +1,15 @@
 """Settings that depend on the hardware (`auto`): the precision, and the fused form of the optimizer."""
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from hydra.utils import get_class
 from omegaconf import DictConfig
+from torch import nn
 
 from forecast.system.errors import ConfigError
 from forecast.training.create_model import model_class
@@ -42,6 +45,29 @@ def resolve_auto(config: DictConfig, checkpoint: dict[str, Any] | None) -> None:
 
 def is_float16(precision: object) -> bool:
     return str(precision).startswith("16")
+
+
+@contextmanager
+def computing(network: nn.Module, precision: object, device: torch.device) -> Iterator[torch.dtype]:
+    """Move a network to a device and compute there in a precision, as Lightning's trainer does without training.
+
+    Yields the type of the numbers that the network reads.
+    """
+    mixed = {"bf16": torch.bfloat16, "16": torch.float16}.get(str(precision).partition("-")[0])
+    dtype, default = (
+        torch.float64 if str(precision).startswith("64") else torch.float32,
+        torch.get_default_dtype(),
+    )
+    network.to(device, dtype)
+    torch.set_default_dtype(dtype)
+    try:
+        with (
+            torch.inference_mode(),
+            torch.autocast(device.type, dtype=mixed, enabled=mixed is not None, cache_enabled=False),
+        ):
+            yield dtype
+    finally:
+        torch.set_default_dtype(default)
 
 
 def has_gpu(accelerator: str = AUTO) -> bool:

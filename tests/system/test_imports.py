@@ -67,9 +67,11 @@ def test_a_folder_without_runs_is_refused_before_libraries_are_imported(tmp_path
     assert "no finished run" in run(tmp_path, "compare", LIBRARIES, ".", status=2)
 
 
-def test_predict(run_of_default_model: Path) -> None:
-    folder = run_of_default_model.parents[1]
-    run(folder, "predict", HEAVY, f"checkpoint={run_of_default_model}", "output=-")
+@pytest.mark.parametrize("command", ["evaluate", "explain", "predict"])
+def test_a_trained_model(run_of_default_model: Path, tmp_path: Path, command: str) -> None:
+    output = () if command == "evaluate" else (f"output={'-' if command == 'predict' else 'explanation'}",)
+    given = (f"checkpoint={run_of_default_model}", f"data.path={run_of_default_model.parents[1]}/load.csv")
+    run(tmp_path, command, HEAVY, *given, *output)
 
 
 def test_check(tmp_path: Path) -> None:

@@ -1,0 +1,128 @@
+"""Measurement of a model and of the baselines a batch of windows at a time: the scores of a test, and calibrations."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from forecast.data import Batch, DataModule
+from forecast.evaluation.baselines import Baseline
+from forecast.evaluation.conformal import Calibration, window_stride
+from forecast.evaluation.error_sums import ErrorSums, new_error_sums
+from forecast.evaluation.errors import window_errors
+from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.interval_scorer import IntervalScorer
+from forecast.evaluation.names import MODEL, SCALED_SCORES
+from forecast.evaluation.quantiles import Level
+from forecast.evaluation.results import Results
+from forecast.models.norm import sum_over_processes
+
+Points = Float[Tensor, "batch pred_len n_targets"]
+
+
+class TestScores:
+    """The scores of the model and of the baselines on the windows of `data.tested_split`.
+
+    Args:
+        data: the data of the test.
+        fitted: the baselines, and the denominators of MASE.
+        calibrations: of the intervals of the model and of each baseline, by name.
+        trained: probabilities of the quantiles in the forecasts of the model; None without any.
+        levels: levels of the intervals, in percent.
+        device: the device of the batches.
+    """
+
+    __test__ = False  # pytest takes classes with this name for tests
+
+    def __init__(
+        self,
+        data: DataModule,
+        fitted: FittedBaselines,
+        calibrations: Mapping[str, Calibration],
+        trained: tuple[float, ...] | None,
+        levels: Sequence[Level],
+        device: torch.device,
+    ) -> None:
+        self.data, self.device, self.baselines = data, device, fitted.baselines()
+        self._sums = {name: new_sums(fitted, data, device) for name in (MODEL, *self.baselines)}
+        shape = data.n_windows[data.tested_split], len(SCALED_SCORES)
+        self._windows = {name: torch.zeros(shape, dtype=torch.float64) for name in self._sums}
+        self._intervals = IntervalScorer(calibrations, trained, levels, data, sums_device(device))
+
+    def update(
+        self, point: Points, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch
+    ) -> None:
+        """Add a batch: point forecasts, and the output of the model, both within the bounds."""
+        predictions = forecast_baselines(self.baselines, self.data, self.data.tested_split, batch)
+        crps = {MODEL: self._intervals.update(point, forecast, batch)}
+        crps |= {name: self._intervals.crps(name, each, batch) for name, each in predictions.items()}
+        for name, prediction in {MODEL: point, **predictions}.items():
+            self._sums[name].update(prediction, batch.future, batch.series, crps[name])
+            self._windows[name][batch.index.cpu()] = window_errors(prediction, batch.future, crps[name])
+
+    def compute(self) -> Results:
+        """The results over the batches of all processes. Every process must call this."""
+        errors = {name: sums.compute() for name, sums in self._sums.items()}
+        observed = errors[MODEL].observed_fraction
+        windows = {
+            name: sum_over_processes(each.to(self.device)).cpu() / observed
+            for name, each in self._windows.items()
+        }
+        return Results(errors, windows, self._intervals.compute(), self.baselines)
+
+
+class ValidationErrors:
+    """The errors of the model and of the baselines on validation windows, to which their intervals are calibrated.
+
+    Args:
+        data: the data, with validation windows.
+        fitted: the baselines.
+        levels: levels of the intervals, in percent.
+        device: the device of the batches.
+    """
+
+    def __init__(
+        self, data: DataModule, fitted: FittedBaselines, levels: Sequence[Level], device: torch.device
+    ) -> None:
+        self.data, self.levels, self.device, self.baselines = data, levels, device, fitted.baselines()
+        n_windows = data.n_windows["val"]
+        self._stride = window_stride(n_windows, errors_per_window=data.pred_len * data.n_targets)
+        shape = -(-n_windows // self._stride), data.pred_len, data.n_targets
+        self._errors = {name: torch.zeros(shape) for name in (MODEL, *self.baselines)}
+
+    def update(self, point: Points, batch: Batch) -> None:
+        """Add a batch of point forecasts within the bounds."""
+        index = batch.index.cpu()
+        kept = index % self._stride == 0
+        predictions = forecast_baselines(self.baselines, self.data, "val", batch)
+        for name, found in {MODEL: point, **predictions}.items():
+            error = (batch.future - found).float().cpu()
+            self._errors[name][index[kept] // self._stride] = error[kept]
+
+    def calibrate(self) -> dict[str, Calibration]:
+        """The calibration of the model and of each baseline, by name. Every process must call this."""
+        return {
+            name: Calibration.fit(sum_over_processes(errors.to(self.device)).cpu(), self.levels)
+            for name, errors in self._errors.items()
+        }
+
+
+def forecast_baselines(
+    baselines: Mapping[str, Baseline], data: DataModule, split: str, batch: Batch
+) -> dict[str, Points]:
+    """The scaled forecasts of the baselines within the bounds, by name."""
+    windows = data.windows[split]
+    with torch.autocast(batch.past.device.type, enabled=False):
+        found = {name: baseline(windows, batch) for name, baseline in baselines.items()}
+    return {name: data.clip_targets(prediction, batch.series) for name, prediction in found.items()}
+
+
+def new_sums(fitted: FittedBaselines, data: DataModule, device: torch.device) -> ErrorSums:
+    """Empty sums of the errors of batches on a device."""
+    return new_error_sums(fitted, data).to(sums_device(device))
+
+
+def sums_device(device: torch.device) -> torch.device:
+    """The device on which errors are summed: this one if it supports float64, otherwise the CPU."""
+    return torch.device("cpu") if device.type == "mps" else device
