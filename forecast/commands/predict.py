@@ -36,7 +36,6 @@ def predict(config: DictConfig) -> None:
     found = make_forecast(model, config)
     from forecast.inference.forecast import describe_forecast
     from forecast.inference.tested import describe_test
-    from forecast.reports import figures  # imports Matplotlib
 
     for line in [*describe_forecast(found), *describe_test(found)]:
         console.print(line)
@@ -44,6 +43,8 @@ def predict(config: DictConfig) -> None:
     if to_screen:
         table.to_csv(sys.stdout, float_format="%.12g", index=False)
         return
+    from forecast.reports import figures  # imports Matplotlib
+
     with atomic_file(file) as temporary:
         table.to_csv(temporary, float_format="%.12g", index=False)
     title = f"{name_data(model, config)}: {found.dates.shape[1]} steps by {found.forecaster.label}"

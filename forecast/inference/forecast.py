@@ -14,7 +14,7 @@ from forecast.evaluation.quantiles import Level
 from forecast.inference.forecasters import PointForecaster
 from forecast.inference.model import TrainedModel
 from forecast.inference.trained_rows import note_on_dates
-from forecast.reports.figures import PlottedForecast
+from forecast.reports.plotted_forecast import PlottedForecast
 from forecast.system.errors import ConfigError
 
 MAX_PLOTTED_SERIES, MAX_PLOTTED_VARIABLES = 4, 8

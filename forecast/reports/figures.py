@@ -1,19 +1,18 @@
 """Figures of runs, forecasts and backtests, and their common style."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib.dates as mdates
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from forecast.evaluation.names import BASELINES
 from forecast.reports.colours import attention_colour
+from forecast.reports.plotted_forecast import PlottedForecast
 from forecast.system.files import atomic_file
 
 MODEL_COLOUR = attention_colour("full")
@@ -96,20 +95,6 @@ def forecast_figure(
     figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)
     figure.tight_layout(rect=(0, 0.09 if len(variables) < 3 else 0.05, 1, 1))
     return figure
-
-
-@dataclass(frozen=True)
-class PlottedForecast:
-    """One variable of one series, in the units of the data: its history, forecast, bounds, and truth if known."""
-
-    label: str
-    history_dates: pd.DatetimeIndex
-    history: Float64[np.ndarray, " rows"]
-    dates: pd.DatetimeIndex
-    values: Float64[np.ndarray, " horizon"]
-    low: dict[int | float, Float64[np.ndarray, " horizon"]]
-    high: dict[int | float, Float64[np.ndarray, " horizon"]]
-    truth: Float64[np.ndarray, " horizon"]  # NaN where it is not known
 
 
 def prediction_figure(forecasts: Sequence[PlottedForecast], title: str) -> Figure:

@@ -6,13 +6,13 @@ import resource
 import sys
 from pathlib import Path
 
-import psutil
-
 _CONTAINER = Path("/sys/fs/cgroup")  # cgroup version 2
 
 
 def available() -> int:
     """Return the bytes that this process can still allocate, on the machine or within its container's limit."""
+    import psutil  # imported where memory is asked for: every command imports this module
+
     free = psutil.virtual_memory().available
     try:
         limit, used = ((_CONTAINER / f"memory.{name}").read_text().strip() for name in ("max", "current"))

@@ -1,0 +1,21 @@
+"""The numbers of a picture of a forecast. Imports no Matplotlib."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+
+
+@dataclass(frozen=True)
+class PlottedForecast:
+    """One variable of one series, in the units of the data: its history, forecast, bounds, and truth if known."""
+
+    label: str
+    history_dates: pd.DatetimeIndex
+    history: Float64[np.ndarray, " rows"]
+    dates: pd.DatetimeIndex
+    values: Float64[np.ndarray, " horizon"]
+    low: dict[int | float, Float64[np.ndarray, " horizon"]]
+    high: dict[int | float, Float64[np.ndarray, " horizon"]]
+    truth: Float64[np.ndarray, " horizon"]  # NaN where it is not known
