@@ -61,9 +61,9 @@ class Naive(Baseline):
 
 def last_measured(windows: Windows, batch: Batch) -> Float[Tensor, "batch n_targets"]:
     """The last measured value of each target in the past of each window."""
-    past = batch.past[..., windows.target_index]
     if windows.fill is None:
-        return past[:, -1]
+        return batch.past[:, -1][:, windows.target_index]
+    past = batch.past[..., windows.target_index]
     measured = windows.measured(batch.index.to(windows.device)).to(past.device)[..., windows.target_index]
     step = torch.arange(1, past.shape[1] + 1, device=past.device)[:, None]
     last = torch.where(measured, step, 0).amax(1)  # 0: none
