@@ -3,6 +3,7 @@
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -72,6 +73,7 @@ def files_of_command(command: str) -> Iterator[Path]:
             yield from files_of_command(name)
 
 
+@cache
 def read_comments(path: Path) -> dict[str, str]:
     """Read the comments beside the keys of a YAML file, by dotted key; a comment may continue in the lines below."""
     comments: dict[str, str] = {}
