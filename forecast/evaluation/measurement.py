@@ -44,11 +44,11 @@ class TestScores:
         levels: Sequence[Level],
         device: torch.device,
     ) -> None:
-        self.data, self.device, self.baselines = data, device, fitted.baselines()
+        self.data, self.device, self.baselines = data, sums_device(device), fitted.baselines()
         self._sums = {name: new_sums(fitted, data, device) for name in (MODEL, *self.baselines)}
         shape = data.n_windows[data.tested_split], len(SCALED_SCORES)
         self._windows = {name: torch.zeros(shape, dtype=torch.float64) for name in self._sums}
-        self._intervals = IntervalScorer(calibrations, trained, levels, data, sums_device(device))
+        self._intervals = IntervalScorer(calibrations, trained, levels, data, self.device)
 
     def update(
         self, point: Points, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch
