@@ -1,15 +1,15 @@
 """Progress on stderr for work that takes more than two seconds: bars on a terminal, plain lines elsewhere."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tqdm import tqdm
 
 from forecast.system import signals
 
-Item = TypeVar("Item")
+Item = TypeVar("Item", covariant=True)
 DELAY = 2.0
 """Seconds before work that may be short is shown."""
 BETWEEN_LINES = 30.0
@@ -59,7 +59,11 @@ def bar(
     )  # fmt: skip
 
 
-def track(items: Sequence[Item], what: str) -> Iterator[Item]:
+class SizedIterable(Sized, Iterable[Item], Protocol[Item]):
+    """Items whose number is known."""
+
+
+def track(items: SizedIterable[Item], what: str) -> Iterator[Item]:
     """Yield the items and show a progress bar. After each item, the run may stop on a signal (`system.signals`)."""
     with bar(len(items), what, "") as shown:
         for item in items:
