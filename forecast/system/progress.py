@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tqdm import tqdm
 
@@ -59,6 +59,7 @@ def bar(
     )  # fmt: skip
 
 
+@runtime_checkable
 class SizedIterable(Sized, Iterable[Item], Protocol[Item]):
     """Items whose number is known."""
 

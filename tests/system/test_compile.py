@@ -109,7 +109,8 @@ def test_one_graph_trains_to_the_same_loss(attention_type: str, monkeypatch: pyt
     trained = []
     for compiled in (False, True):
         torch.manual_seed(0)
-        model = Informer(attention=slots(attention_type), d_model=8, n_heads=2, d_ff=8, dropout=0.0, **SIZES)
+        # with heads of 4 numbers, PyTorch 2.13 compiles gradients of gated_delta that are NaN (docs/performance.md)
+        model = Informer(attention=slots(attention_type), d_model=16, n_heads=2, d_ff=8, dropout=0.0, **SIZES)
         torch._dynamo.reset()
         forward = torch.compile(model, fullgraph=True) if compiled else model
         trained.append(losses(model, forward))
