@@ -21,7 +21,7 @@ class CarriedRows:
     same.
     """
 
-    device = torch.device("cpu")
+    device, is_on_disk = torch.device("cpu"), True
 
     def __init__(self, rows: DiskRows, starts: PerSeries, masked: list[int]) -> None:
         """`starts` are the first rows of the series, `masked` the columns that have a mask."""

@@ -26,6 +26,9 @@ class Rows(Protocol):
     @property
     def n_columns(self) -> int: ...
 
+    @property
+    def is_on_disk(self) -> bool: ...
+
     def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
         """The rows with these numbers."""
         ...
@@ -43,6 +46,8 @@ class Rows(Protocol):
 
 class TensorRows:
     """Rows in a tensor."""
+
+    is_on_disk = False
 
     def __init__(self, tensor: Float32[Tensor, "rows columns"]) -> None:
         self.tensor = tensor
@@ -70,7 +75,7 @@ class TensorRows:
 class DiskRows:
     """Scaled rows of values on disk; read, scaled and converted when they are indexed."""
 
-    device = torch.device("cpu")
+    device, is_on_disk = torch.device("cpu"), True
 
     def __init__(self, values: StoredValues, scaler: Scaler, starts: PerSeries) -> None:
         """`starts` are the first rows of the series that the scaler scales."""
@@ -106,7 +111,7 @@ class DiskRows:
 class DatedRows:
     """Calendar features of dates, of their local time, computed when they are indexed."""
 
-    device = torch.device("cpu")
+    device, is_on_disk = torch.device("cpu"), False
 
     def __init__(
         self, grid: pd.DatetimeIndex, freq: str, holidays: str | None, utc_offset: UtcOffset

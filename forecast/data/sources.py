@@ -8,6 +8,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hydra.utils import get_method
+
 from forecast.data.files.file_source import FileSource, LongSource
 from forecast.data.files.frame_source import FrameSource
 from forecast.data.module import DataModule
@@ -62,14 +64,14 @@ load_data = make_factory("The generated national load.", GeneratedSource, load_t
 recall_data = make_factory("The generated set that needs a long memory.", GeneratedSource, recall_table)
 
 LONG, STORE, TABLE = "forecast.data.long_data", "forecast.data.store_data", "forecast.data.csv_data"
-FILES = {LONG: long_data, STORE: store_data, TABLE: csv_data}
-"""The data modules of a user's file, by target."""
+"""Targets of the data modules of a user's file."""
 
 
 def settings_of_file(path: str, trained: str, keys: Mapping[str, str | None]) -> dict[str, Any]:
     """The target that reads another file than that of training, and settings whose value changes with it.
 
-    A model trained on many series reads long files, every other model tables. Both read stores.
+    A source of another kind of file, which has the option `path`, reads such files. Otherwise, a model trained on many
+    series reads long files, every other model tables. All read stores.
 
     Args:
         path: the other file.
@@ -78,12 +80,15 @@ def settings_of_file(path: str, trained: str, keys: Mapping[str, str | None]) ->
     """
     if is_store(path):
         return {"_target_": STORE, "eval_stride": None}
+    options = option_names(trained)
+    if trained not in (LONG, STORE, TABLE) and "path" in options and "url" not in options:
+        return {"_target_": trained}
     stride = {"eval_stride": 1} if trained == STORE else {}
     if trained == LONG or keys.get("id_column") is None:
         return {"_target_": LONG if trained == LONG else TABLE, **stride}
     return {"_target_": LONG, **keys, **stride}
 
 
-def option_names(make: Callable[..., DataModule]) -> frozenset[str]:
-    """Names of the options of a data module, those of its source included."""
-    return frozenset(inspect.signature(make).parameters)
+def option_names(target: str) -> frozenset[str]:
+    """Names of the options of a data module with this target, those of its source included."""
+    return frozenset(inspect.signature(get_method(target)).parameters)

@@ -71,8 +71,8 @@ class ReportedScores:
 
     @classmethod
     def read(cls, content: dict[str, Any]) -> "ReportedScores":
-        """Read what `Results.content` returned."""
-        mse = {MODEL: content["test"], **{name: content["baselines"][name] for name in LABELS}}
+        """Read what `Results.content` returned; an older version may have had fewer baselines."""
+        mse = {MODEL: content["test"], **content["baselines"]}
         return cls(
             {name: float(scores["mse"]) for name, scores in mse.items()},
             {
@@ -86,4 +86,4 @@ class ReportedScores:
     @property
     def best_baseline(self) -> str:
         """The baseline with the lowest MSE."""
-        return min(LABELS, key=lambda name: self.mse[name])
+        return min((name for name in self.mse if name != MODEL), key=lambda name: self.mse[name])

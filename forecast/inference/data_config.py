@@ -13,7 +13,7 @@ from forecast.checkpoints.settings import replace_download_address
 from forecast.data import DataModule
 from forecast.data.calendars import choose_days
 from forecast.data.files.text import quote
-from forecast.data.sources import FILES, option_names, settings_of_file
+from forecast.data.sources import option_names, settings_of_file
 from forecast.system.errors import CheckpointError, ConfigError, DataError
 from forecast.system.keys import AS_TRAINED, DATA_KEYS
 from forecast.system.location import locate
@@ -109,7 +109,7 @@ def settings_for_other_file(
             name for name in feature_columns if name not in past
         ],  # the file may have others, or lack others
     }
-    options = option_names(FILES[file["_target_"]])
+    options = option_names(file["_target_"])
     kept = {key: value for key, value in saved.items() if key in options or key.startswith("_")}
     return {**_without(kept, ONE_FILE), **file}
 

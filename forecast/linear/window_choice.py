@@ -10,7 +10,6 @@ from torch import Tensor
 from forecast.data import Windows
 from forecast.data.even_spacing import spread
 from forecast.data.row_ranges import ranges
-from forecast.data.rows import TensorRows
 from forecast.linear.covariate_steps import CovariateSteps, find_covariate_steps
 
 MAX_SLIDING = 1 << 24
@@ -106,7 +105,7 @@ def can_slide(windows: Windows, steps: CovariateSteps) -> bool:
     """Whether sums over runs of windows can be computed without building the windows."""
     future = windows.time.future
     depends_on_origin = future is not None and future.depends_on_origin
-    has_unknown_gaps = windows.fill is not None and not isinstance(windows.values, TensorRows)
+    has_unknown_gaps = windows.fill is not None and windows.values.is_on_disk
     is_small = len(windows) * len(windows.target_index) <= MAX_SLIDING
     return is_small and not (depends_on_origin or has_unknown_gaps or steps.is_cut)
 

@@ -17,7 +17,14 @@ from forecast.reports.terminal import describe_interval
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import format_column
 
-SCORES = ("mse", "mae", "rmse_raw", "mae_raw", "mase")
+SCORES = {
+    "mse": "MSE\nscaled",
+    "mae": "MAE\nscaled",
+    "rmse_raw": "RMSE\nunits",
+    "mae_raw": "MAE\nunits",
+    "mase": "MASE",
+}
+"""The scores of a backtest, with their headings on the terminal."""
 
 
 def tabulate_scores(found: Backtest) -> dict[str, dict[str, float]]:
@@ -121,7 +128,7 @@ def print_backtest(folder: Path, found: Backtest) -> None:
     title = f"{found.title}, {count_origins(found)}, {found.zoned_dates.min()} to {found.zoned_dates.max()}"
     table = Table(title=f"backtest: {title}")
     table.add_column("attention,\nor baseline")
-    for heading in ("MSE\nscaled", "MAE\nscaled", "RMSE\nunits", "MAE\nunits", "MASE", "best at"):
+    for heading in (*SCORES.values(), "best at"):
         table.add_column(heading, justify="right")
     origins, scores = tabulate_origins(found), tabulate_scores(found)
     errors = origins[[f"{name}_mse" for name in scores]].to_numpy()

@@ -8,14 +8,15 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "forecast"
 QUESTIONS = re.compile(r"\b(has_ids|TABLE_ID|is_on_disk|STORE)\b|\blen\((self\.)?(data\.)?panel\) [=!<>]")
 CLASSES = re.compile(
-    r"\b(isinstance|issubclass)\([^:]*(Source|StoredValues)\b|\btype\([\w.]*source\)|\bcase \w+Source\b"
+    r"\b(isinstance|issubclass)\([^:]*(Source|StoredValues|Rows)\b|\btype\([\w.]*source\)|\bcase \w+Source\b"
 )
 
 REASONS = {
     "inference/forecast.py": "pictures show the variables of a table, and one variable of many series",
-    "inference/model.py": "states whether the series of the training data have ids",
+    "inference/model_data.py": "states whether the series of the training data have ids",
     "inference/store_future.py": "rows cannot be appended to a store",
     "inference/trained_rows.py": "the splits of several series may lie on different dates",
+    "linear/window_choice.py": "the gaps of rows on disk are not searched",
     "reports/series.py": "a table has no scores by series beside its own",
     "tools/check/diagnosis.py": "the report on a table describes no series",
 }
@@ -39,6 +40,7 @@ def test_no_module_asks_for_the_class_of_a_source() -> None:
         "if type(data.source) is StoreSource:",
         "case StoreSource():",
         "assert isinstance(panel.values, StoredValues)",
+        "if isinstance(windows.values, TensorRows):",
     ],
 )
 def test_questions_for_the_class_of_a_source_are_found(line: str) -> None:

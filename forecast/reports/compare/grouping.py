@@ -135,11 +135,15 @@ def merge_equal(variants: list[Entry]) -> list[Entry]:
 
 
 def make_baselines(runs: list[FinishedRun], score: str) -> list[Entry]:
-    """Return each baseline once, or once for each setting that it was fitted to, such as `seq_len`."""
+    """Return each baseline once, or once for each setting that it was fitted to, such as `seq_len`.
+
+    Runs of an older version may lack a baseline.
+    """
     found: dict[str, Entry] = {}
     with_forecasts_first = sorted(runs, key=lambda run: not run.has_forecasts)
     for column, (name, *_, setting) in BASELINES.items():
-        entries = (Entry(name, [run], column, score=score) for run in with_forecasts_first)
+        tested = (run for run in with_forecasts_first if column in run.metrics["baselines"])
+        entries = (Entry(name, [run], column, score=score) for run in tested)
         fits = group_by(entries, has_same_error)
         for first, *_ in fits:
             run = first.runs[0]

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from forecast.data.sources import FILES, LONG, STORE, TABLE, option_names
+from forecast.data import DataModule
+from forecast.data.sources import LONG, STORE, TABLE, option_names
 from forecast.data.store.format import DESCRIPTION
 from forecast.inference.data_config import choose_data_config
 from forecast.system.paths import CONF
@@ -39,7 +40,7 @@ def test_a_model_of_every_set_reads_another_file(name: str, store: str) -> None:
     for path in ("new.csv", store):
         chosen = choose(settings_of(name), path=path)
         assert chosen["_target_"] == (STORE if path == store else LONG if name == "long" else TABLE)
-        assert chosen.keys() - option_names(FILES[chosen["_target_"]]) == {"_target_", "_convert_"}
+        assert chosen.keys() - option_names(chosen["_target_"]) == {"_target_", "_convert_"}
         assert (chosen["path"], chosen["name"], chosen["split"]) == (path, Path(path).name, "test")
 
 
@@ -71,10 +72,27 @@ def test_a_model_of_a_store_of_many_series_reads_long_files(store: str) -> None:
     saved = settings_of("store", path="old.store", past_covariates=["heat"])
     long = choose(saved, id_column="shop", path="new.csv")
     assert long["_target_"] == LONG
-    assert long.keys() - option_names(FILES[LONG]) == {"_target_", "_convert_"}
+    assert long.keys() - option_names(LONG) == {"_target_", "_convert_"}
     assert (long["id_column"], long["date_column"], long["eval_stride"]) == ("shop", "day", 1)
     assert (long["columns"], long["past_covariates"]) == (["load"], ["heat"])
     assert choose(saved, id_column="shop", path=store)["_target_"] == STORE
+
+
+def json_data(*, path: str, indent: int = 0, **options: Any) -> DataModule:
+    """The data module of a source from outside the package."""
+    raise NotImplementedError
+
+
+def test_a_source_of_another_kind_of_file_reads_other_files(store: str) -> None:
+    saved = {**settings_of("sample"), "_target_": f"{__name__}.json_data", "path": "old.json", "indent": 2}
+    chosen = choose(saved, path="new.json")
+    assert (chosen["_target_"], chosen["path"], chosen["split"]) == (
+        f"{__name__}.json_data",
+        "new.json",
+        "test",
+    )
+    assert chosen["indent"] == 2
+    assert choose(saved, path=store)["_target_"] == STORE
 
 
 def test_another_set_is_read_with_the_settings_of_the_model() -> None:

@@ -1,5 +1,6 @@
 """Grouping of runs into tasks and variants."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -122,3 +123,18 @@ def test_files_with_other_training_rows_make_a_variant(tmp_path: Path) -> None:
         ("path=a.csv", 1),
         ("path=b.csv", 1),
     ]
+
+
+def test_a_run_without_a_baseline_is_compared(tmp_path: Path) -> None:
+    """As of an older version: the baseline is that of the other runs."""
+    for seed in (1, 2):
+        make_run(tmp_path / str(seed), with_seed(configuration("attention=full"), seed), mse=0.4)
+    path = tmp_path / "1" / "metrics.json"
+    metrics = json.loads(path.read_text())
+    del metrics["baselines"]["linear"]
+    path.write_text(json.dumps(metrics))
+    (task,) = compared(tmp_path)
+    runs = {entry.column: entry.runs[0].metrics["seed"] for entry in task.baselines}
+    assert len(task.best.runs) == 2
+    assert runs["linear"] == 2
+    assert set(runs) == {"naive", "seasonal_naive", "linear"}
