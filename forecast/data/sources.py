@@ -80,7 +80,7 @@ def settings_of_file(path: str, trained: str, keys: Mapping[str, str | None]) ->
     """
     if is_store(path):
         return {"_target_": STORE, "eval_stride": None}
-    options = option_names(trained)
+    options = option_names(get_method(trained))
     if trained not in (LONG, STORE, TABLE) and "path" in options and "url" not in options:
         return {"_target_": trained}
     stride = {"eval_stride": 1} if trained == STORE else {}
@@ -89,6 +89,6 @@ def settings_of_file(path: str, trained: str, keys: Mapping[str, str | None]) ->
     return {"_target_": LONG, **keys, **stride}
 
 
-def option_names(target: str) -> frozenset[str]:
-    """Names of the options of a data module with this target, those of its source included."""
-    return frozenset(inspect.signature(get_method(target)).parameters)
+def option_names(make: Callable[..., DataModule]) -> frozenset[str]:
+    """Names of the options of a data module, those of its source included."""
+    return frozenset(inspect.signature(make).parameters)

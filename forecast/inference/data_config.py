@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hydra.utils import get_method
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.checkpoints.settings import replace_download_address
@@ -109,7 +110,7 @@ def settings_for_other_file(
             name for name in feature_columns if name not in past
         ],  # the file may have others, or lack others
     }
-    options = option_names(file["_target_"])
+    options = option_names(get_method(file["_target_"]))
     kept = {key: value for key, value in saved.items() if key in options or key.startswith("_")}
     return {**_without(kept, ONE_FILE), **file}
 

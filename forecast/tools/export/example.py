@@ -163,13 +163,8 @@ def add_series_inputs(about: dict[str, Any]) -> str:
         for part in ("location", "shape")
         if part in about["inputs"]
     ]
-    if about["as_of"] or about["known_steps"]:
-        lines += add_known_covariates(about)
-    elif "future_covariates" in about["inputs"]:
-        lines += [
-            'known = table.loc[past.index.append(future), about["future_covariates"]]  # in data units',
-            'inputs["future_covariates"] = known.to_numpy("float64")[None]',
-        ]
+    if "future_covariates" in about["inputs"]:
+        lines += add_future_covariates(about)
     if "static" in about["inputs"]:
         features = ",\n    ".join(feature["pandas"] for feature in about["static_features"])
         lines += [
@@ -179,12 +174,13 @@ def add_series_inputs(about: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def add_known_covariates(about: dict[str, Any]) -> list[str]:
-    """The lines that add future covariates that are forecasts over the horizon, or known for some steps of it."""
+def add_future_covariates(about: dict[str, Any]) -> list[str]:
+    """The lines that add future covariates, which may be forecasts over the horizon, or known for some steps of it."""
     names = about["future_covariates"]
+    known = [about["as_of"].get(name, name) for name in names]
     lines = [
-        'before = table.loc[past.index, about["future_covariates"]].to_numpy("float64")  # in data units',
-        f'after = table.reindex(future)[{[about["as_of"].get(name, name) for name in names]!r}].to_numpy("float64")',
+        'before = table.reindex(index=past.index, columns=about["future_covariates"]).to_numpy("float64")',
+        f'after = table.reindex(index=future, columns={known!r}).to_numpy("float64")  # in data units',
     ]
     if about["known_steps"]:
         limits = [
@@ -197,4 +193,12 @@ def add_known_covariates(about: dict[str, Any]) -> list[str]:
             '    known[about["seq_len"] + steps :, mask] = 0',
             'inputs["known"] = known[None]',
         ]
-    return [*lines, 'inputs["future_covariates"] = np.concatenate([before, after])[None]']
+    lines.append("covariates = np.concatenate([before, after])")
+    if unread := [names.index(name) for name in about["unread_covariates"]]:
+        lines.append(f"covariates[:, {unread!r}] = 0  # the model does not read them")
+    return [
+        *lines,
+        "if np.isnan(covariates).any():",
+        '    raise SystemExit("a future covariate is missing: complete it, or use forecast.predict")',
+        'inputs["future_covariates"] = covariates[None]',
+    ]

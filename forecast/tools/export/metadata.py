@@ -118,6 +118,14 @@ def known_steps(trained: "TrainedModel") -> dict[str, int]:
     return {name: n for name, n in zip(state["future_covariates"], steps, strict=True) if n is not None}
 
 
+def unread_covariates(trained: "TrainedModel") -> list[str]:
+    """The future covariates that the model does not read: any number can stand for them."""
+    from forecast.inference.forecasters import ModelForecaster  # imports torch
+
+    read = ModelForecaster(trained).columns_read()
+    return [name for name in trained.data_state["future_covariates"] if name not in read]
+
+
 def describe_series(trained: "TrainedModel") -> dict[str, Any]:
     """The columns beside those of the windows, and the scale of each trained series by its id ("" for a table)."""
     state = trained.data_state
@@ -131,6 +139,7 @@ def describe_series(trained: "TrainedModel") -> dict[str, Any]:
     return {
         "id_column": name_keys(trained.config["data"], state)["id_column"],
         "future_covariates": state["future_covariates"],
+        "unread_covariates": unread_covariates(trained),
         "as_of": state.get("as_of", {}),
         "known_steps": known_steps(trained),
         "static_features": static_expressions(state["static"]),

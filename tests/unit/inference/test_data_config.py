@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.utils import get_method
 from omegaconf import OmegaConf
 
 from forecast.data import DataModule
@@ -40,7 +41,7 @@ def test_a_model_of_every_set_reads_another_file(name: str, store: str) -> None:
     for path in ("new.csv", store):
         chosen = choose(settings_of(name), path=path)
         assert chosen["_target_"] == (STORE if path == store else LONG if name == "long" else TABLE)
-        assert chosen.keys() - option_names(chosen["_target_"]) == {"_target_", "_convert_"}
+        assert chosen.keys() - option_names(get_method(chosen["_target_"])) == {"_target_", "_convert_"}
         assert (chosen["path"], chosen["name"], chosen["split"]) == (path, Path(path).name, "test")
 
 
@@ -72,7 +73,7 @@ def test_a_model_of_a_store_of_many_series_reads_long_files(store: str) -> None:
     saved = settings_of("store", path="old.store", past_covariates=["heat"])
     long = choose(saved, id_column="shop", path="new.csv")
     assert long["_target_"] == LONG
-    assert long.keys() - option_names(LONG) == {"_target_", "_convert_"}
+    assert long.keys() - option_names(get_method(LONG)) == {"_target_", "_convert_"}
     assert (long["id_column"], long["date_column"], long["eval_stride"]) == ("shop", "day", 1)
     assert (long["columns"], long["past_covariates"]) == (["load"], ["heat"])
     assert choose(saved, id_column="shop", path=store)["_target_"] == STORE
