@@ -1,5 +1,6 @@
 """Checks that training can resume or continue from a checkpoint with this run's settings and data."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,14 @@ def check_data_equal(path: Path, content: dict[str, Any], data: dict[str, Any]) 
             raise CheckpointError(
                 f"{path}: different {name}: {old} in the checkpoint, {new} in this run; use data of the same form"
             )
+
+
+def check_weights(path: Path, content: dict[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Check that the checkpoint has weights of these names and shapes. Raises CheckpointError otherwise."""
+    found = content.get("state_dict")
+    shapes = {name: weight.shape for name, weight in weights.items()}
+    if not isinstance(found, Mapping) or {name: weight.shape for name, weight in found.items()} != shapes:
+        raise CheckpointError(f"{path}: its weights do not fit this version, or not its settings")
 
 
 def check_epochs_left(path: Path, content: dict[str, Any], max_epochs: int) -> None:

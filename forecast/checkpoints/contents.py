@@ -31,6 +31,19 @@ def data_state(content: dict[str, Any]) -> dict[str, Any]:
     return next((s for s in content.values() if isinstance(s, dict) and "feature_columns" in s), {})
 
 
+def data_settings(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of the data that the checkpoint at `path` was trained on.
+
+    Raises:
+        CheckpointError: there are none.
+    """
+    settings = content.get("hyper_parameters")
+    data = settings.get("data") if isinstance(settings, dict) else None
+    if not isinstance(data, dict) or "name" not in data:
+        raise CheckpointError(f"{path}: it does not have the layout of a checkpoint of this program")
+    return data
+
+
 def check_parts(path: Path, content: dict[str, Any]) -> None:
     """Check that the checkpoint at `path` holds what inference needs.
 

@@ -38,10 +38,11 @@ class ProgressBar(LightningProgressBar):
         self.is_enabled = self.refresh_rate > 0
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        done = trainer.fit_loop.epoch_loop.batch_progress.current.completed
-        if 0 < done < self.total_train_batches:
-            # training resumes within an epoch, whose start Lightning does not announce again
-            self._start_epoch(done)
+        loop = trainer.fit_loop
+        if (
+            loop.restarted_mid_epoch or loop.restarted_on_epoch_end
+        ):  # Lightning announces no start of the epoch
+            self._start_epoch(loop.epoch_loop.batch_progress.current.completed)
 
     def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         self._start_epoch(0)

@@ -64,7 +64,7 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
     forecaster = make_forecaster(config, data, baselines)
     trainer = make_run_trainer(config, forecaster, start, run_time)
     check_trainer(config, trainer, data)
-    start.check(resolved_settings(config), data)
+    start.check(resolved_settings(config), data, forecaster)
     if config.compile:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
     if trainer.is_global_zero:

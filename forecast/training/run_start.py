@@ -13,9 +13,10 @@ from forecast.checkpoints.compatibility import (
     check_epochs_left,
     check_resumable,
     check_settings_equal,
+    check_weights,
     has_same_validation,
 )
-from forecast.checkpoints.contents import is_finished, run_seconds
+from forecast.checkpoints.contents import data_settings, is_finished, run_seconds
 from forecast.checkpoints.file import load_checkpoint, load_newest
 from forecast.checkpoints.find import find_checkpoint
 from forecast.cli.overrides import typed_overrides
@@ -49,17 +50,18 @@ class RunStart:
         """Seconds that the run took before it was interrupted."""
         return run_seconds(self.content) if self.mode == "resumed" and self.content is not None else 0.0
 
-    def check(self, settings: dict[str, Any], data: DataModule) -> None:
-        """Check that training with `settings` on `data` can start from the checkpoint.
+    def check(self, settings: dict[str, Any], data: DataModule, forecaster: L.LightningModule) -> None:
+        """Check that training of `forecaster` with `settings` on `data` can start from the checkpoint.
 
         Raises:
-            CheckpointError: the settings or the columns differ, or no epoch is left to continue with.
+            CheckpointError: the settings, the columns or the weights differ, or no epoch is left to continue with.
             DataError: the run was started with another table.
         """
         if self.checkpoint is None or self.content is None:
             return
         check_settings_equal(self.checkpoint, self.content, settings)
         check_data_equal(self.checkpoint, self.content, data.state_dict())
+        check_weights(self.checkpoint, self.content, forecaster.state_dict())
         if self.mode == "resumed":
             check_same_table(self.checkpoint, self.content, data)
         else:
@@ -122,7 +124,7 @@ def check_data_given(config: DictConfig, checkpoint: Path, content: dict[str, An
     if not HydraConfig.initialized():
         return
     given = typed_overrides().keys()
-    data, name = content["hyper_parameters"]["data"], config.data.name
+    data, name = data_settings(checkpoint, content), config.data.name
     if data["name"] != name and not given & SELECTS_DATA:
         path = f" ({data['path']})" if data.get("path") else ""
         raise ConfigError(
