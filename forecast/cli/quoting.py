@@ -4,7 +4,10 @@ import os
 import re
 from typing import Any
 
-from forecast.system.arguments import quote_text
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+
+from forecast.system.arguments import quote_text, read_mapping
 from forecast.system.keys import TABLE
 
 FREE_TEXT = re.compile(
@@ -20,7 +23,7 @@ def quote(argument: str, *, sweep: bool) -> str:
     """
     match = FREE_TEXT.match(argument)
     if match is None:
-        return argument
+        return quote_mapping(argument)
     key, text = match.groups()
     if key.endswith(("output", "output_root")) and text.startswith("~"):
         text = os.path.expanduser(text)
@@ -28,6 +31,19 @@ def quote(argument: str, *, sweep: bool) -> str:
         return argument
     values = text.split(",") if sweep and text != "," else [text]
     return f"{key}=" + ",".join(quote_value(value) for value in values)
+
+
+def quote_mapping(argument: str) -> str:
+    """Quote a mapping that Hydra's grammar cannot read, such as one with column names in quotes; see `read_mapping`."""
+    key, _, value = argument.partition("=")
+    if not isinstance(read_mapping(value), dict):
+        return argument
+    try:
+        OverridesParser.create().parse_overrides([argument])
+    except HydraException:
+        quoted = quote_text(value, "'")
+        return f"{key}={quoted}"
+    return argument
 
 
 def quote_value(value: str) -> str:

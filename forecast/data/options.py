@@ -8,6 +8,7 @@ from forecast.data.domain import BoundSetting, TransformSetting, check_domain
 from forecast.data.known_steps import KnownSteps, check_known_steps
 from forecast.data.missing import FillSetting, check_fill
 from forecast.data.split import Split
+from forecast.system.arguments import read_mapping
 from forecast.system.errors import ConfigError
 
 FEATURES = ("M", "S", "MS")
@@ -47,7 +48,11 @@ class ScalingOptions:
     def of_settings(cls, settings: Mapping[str, Any]) -> "ScalingOptions":
         """The scaling options among the settings of a data module."""
         return ScalingOptions(
-            **{one.name: settings[one.name] for one in fields(ScalingOptions) if one.name in settings}
+            **{
+                one.name: read_mapping(settings[one.name])
+                for one in fields(ScalingOptions)
+                if one.name in settings
+            }
         )
 
     def __post_init__(self) -> None:

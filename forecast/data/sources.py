@@ -21,6 +21,7 @@ from forecast.data.sets.recall import recall_table
 from forecast.data.sets.sample import sample_table
 from forecast.data.store.format import is_store
 from forecast.data.store.source import StoreSource
+from forecast.system.arguments import read_mapping
 
 MODULE_OPTIONS = inspect.signature(DataOptions).parameters
 
@@ -37,7 +38,8 @@ def make_factory(doc: str, source_class: type, *arguments: Any) -> Callable[...,
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
 
-    def make(*frame: Any, **options: Any) -> DataModule:
+    def make(*frame: Any, **given: Any) -> DataModule:
+        options = {name: read_mapping(value) for name, value in given.items()}
         of_module = {name: value for name, value in options.items() if name in MODULE_OPTIONS}
         of_source = {
             name: value

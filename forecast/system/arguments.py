@@ -1,8 +1,11 @@
 """Values and overrides as they are typed on the command line."""
 
+import json
 import re
 import shlex
 from typing import Any
+
+import yaml
 
 
 def write_value(value: Any) -> str:
@@ -21,6 +24,26 @@ def quote_text(text: str, sign: str) -> str:
     # Hydra reads \" as ", and right before a quote \\ as \
     escaped = re.sub(rf"(\\*)({sign}|$)", lambda m: m[1] * 2 + (f"\\{sign}" if m[2] else ""), text)
     return f"{sign}{escaped}{sign}"
+
+
+def write_mapping(name: str, value: Any) -> str:
+    """Write one value for a column of this name, as `read_mapping` reads it: {NAME: VALUE}."""
+    is_plain = re.fullmatch(r"\w[\w ./-]*", name) and yaml.safe_load(name) == name
+    return f"{{{name if is_plain else json.dumps(name, ensure_ascii=False)}: {value}}}"
+
+
+def read_mapping(value: Any) -> Any:
+    """Read a text such as `{wv (m/s): 0, "a, b": 1}` as a mapping in YAML. Other values do not change.
+
+    Hydra's grammar has no quotes for keys, so mappings with other keys than plain names reach the program as texts.
+    """
+    if not (isinstance(value, str) and value.startswith("{") and value.endswith("}")):
+        return value
+    try:
+        found = yaml.safe_load(value)
+    except yaml.YAMLError:
+        return value
+    return found if isinstance(found, dict) else value
 
 
 def quote_for_shell(argument: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Grid
 
-from forecast.system.arguments import write_value
+from forecast.system.arguments import quote_for_shell, write_mapping, write_value
 from forecast.tools.check.columns import Column
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.lines import (
@@ -74,7 +74,8 @@ def describe_options(found: Diagnosis, typed: Mapping[str, Any]) -> list[str]:
             )
         else:
             named = ", ".join(positive[:8]) + (", ..." if len(positive) > 8 else "")
-            lines.append(f"never negative: {named}; for one that cannot be: 'data.lower={{NAME: 0}}'")
+            example = quote_for_shell(f"data.lower={write_mapping(positive[0], 0)}")
+            lines.append(f"never negative: {named}; for one that cannot be: {example}")
     return lines
 
 

@@ -1,12 +1,16 @@
 """Overrides of the command line: quoting of free text, and messages for invalid overrides."""
 
+from typing import Any
+
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
 from forecast.cli.compose import compose_command
+from forecast.cli.overrides import parse
 from forecast.cli.quoting import quote
+from forecast.system.arguments import read_mapping, write_mapping
 
 pytestmark = pytest.mark.slow
 
@@ -92,3 +96,22 @@ def test_commas_separate_values_in_a_sweep() -> None:
 )
 def test_valid_overrides_are_accepted(arguments: list[str]) -> None:
     compose_command("train", arguments)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ('data.fill={"wv (m/s)": zero}', {"wv (m/s)": "zero"}),
+        ("data.fill={température: zero}", {"température": "zero"}),
+        ("data.lower={it's: 0, 'a, b': 1.5}", {"it's": 0, "a, b": 1.5}),
+        ("data.lower={Grid load: 0}", {"Grid load": 0}),  # Hydra reads it itself
+    ],
+)
+def test_mappings_take_any_column_name(typed: str, meant: dict[str, Any]) -> None:
+    (override,) = parse([quote(typed, sweep=False)])
+    assert read_mapping(override.value()) == meant
+
+
+@pytest.mark.parametrize("name", ["load", "Grid load", "wv (m/s)", "a: b", "température", "12", '"x"', "null"])
+def test_a_written_mapping_is_read_again(name: str) -> None:
+    assert read_mapping(write_mapping(name, 0)) == {name: 0}
