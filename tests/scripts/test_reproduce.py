@@ -318,10 +318,8 @@ def test_stopping_ends_the_runs(tmp_path: Path) -> None:
     run: Any = Runner(tmp_path, 1, tmp_path / "runs")
     sleeping = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     run._running.add(sleeping)
-    began = time.monotonic()
     run.stop()
     assert sleeping.wait(10) < 0
-    assert time.monotonic() - began < 10
     with pytest.raises(CellFailed):
         run(TABLES["ett"][0])
 

@@ -87,14 +87,13 @@ def test_the_variance_is_that_of_the_averaged_relative_losses_of_a_task(tmp_path
 
 
 def test_the_fastest_of_the_equivalent_values_is_recommended(tmp_path: Path) -> None:
-    make_grid(tmp_path, {"full": 0.40, "linear": 0.4001}, {16: 1.0, 32: 0.9}, (24,))
+    make_grid(tmp_path, {"full": 0.40, "linear": 0.4002}, {16: 1.0, 32: 0.9}, (24,))  # full takes longer
     factor = make_factor(tmp_path)
     assert factor is not None
+    assert factor.best == "full"
     assert {factor.verdict(level) for level in factor.levels} == {BEST, NOT_SIGNIFICANT}
     (sentence,) = describe_factor(factor)
-    assert "use linear: it is the fastest of the 2 equivalent values" in sentence or (
-        factor.best == "linear" and "use linear: it has the lowest error, and is the fastest" in sentence
-    )
+    assert "use linear: it is the fastest of the 2 equivalent values" in sentence
 
 
 @pytest.mark.slow  # 360 synthetic runs
@@ -146,12 +145,9 @@ def test_values_that_a_comparison_lacks_are_left_out(tmp_path: Path) -> None:
 def test_one_comparison_is_no_average_and_an_unknown_setting_is_refused(pair: Path) -> None:
     tasks = group_into_tasks(read_runs(find_run_folders([str(pair)]))[0])
     assert find_factor(tasks, "attention") is None
-    with pytest.raises(
-        ConfigError, match="of the values full, linear, 1 comparison has full, linear in common"
-    ):
-        find_factor(tasks, "attention", required=True)
-    with pytest.raises(ConfigError, match="no variants differ in this setting alone"):
-        find_factor(tasks, "patch_len", required=True)
+    for name in ("attention", "patch_len"):
+        with pytest.raises(ConfigError):
+            find_factor(tasks, name, required=True)
 
 
 def test_comparisons_that_make_the_same_forecasts_count_once(tmp_path: Path) -> None:
