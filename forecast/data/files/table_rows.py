@@ -52,8 +52,8 @@ class TableRows:
         return len(self.codes)
 
     def date(self, row: int) -> pd.Timestamp:
-        """Return the date of a row."""
-        return pd.DatetimeIndex(self.dates[row : row + 1]).to_list()[0]
+        """Return the date of a row, in the time zone of the source."""
+        return self.utc_offset.zoned(pd.DatetimeIndex(self.dates[row : row + 1])).to_list()[0]
 
     def subject(self, row: int) -> str:
         """Return the date of a row as the subject of a message, if `refuse` does not name it."""

@@ -112,6 +112,8 @@ def test_mappings_take_any_column_name(typed: str, meant: dict[str, Any]) -> Non
     assert read_mapping(override.value()) == meant
 
 
-@pytest.mark.parametrize("name", ["load", "Grid load", "wv (m/s)", "a: b", "température", "12", '"x"', "null"])
+@pytest.mark.parametrize(
+    "name", ["load", "Grid load", "wv (m/s)", "a: b", "température", "12", '"x"', "null"]
+)
 def test_a_written_mapping_is_read_again(name: str) -> None:
     assert read_mapping(write_mapping(name, 0)) == {name: 0}

@@ -144,6 +144,7 @@ FILES = [
     bad("twice", changed(3, f"{HOURS[2]},3,1"), "table.csv, line 5, column 'date': 2021-03-01 02:00:00 is in line 4 too: remove one, or set data.duplicates=first, last, mean or sum"),
     bad("twice, apart", changed(4, f"{HOURS[1]},3,1"), "table.csv, line 6, column 'date': 2021-03-01 01:00:00 is in line 3 too: remove one, or set data.duplicates=first, last, mean or sum"),
     bad("backwards", changed(4, "2021-02-28 23:00,3,1"), "table.csv, line 6, column 'date': 2021-02-28 23:00:00 comes after 2021-03-01 03:00:00: sort the rows by date, or set data.sort=true"),
+    bad("backwards, in a time zone", lines("2021-07-01 02:00+02:00,1,1", "2021-07-01 01:00+02:00,1,1", "2021-07-01 03:00+02:00,1,1"), "table.csv, line 3, column 'date': 2021-07-01 01:00:00+02:00 comes after 2021-07-01 02:00:00+02:00: sort the rows by date, or set data.sort=true"),
     bad("off the grid", changed(3, "2021-03-01 03:30,3,1"), "table.csv, line 5, column 'date': 2021-03-01 03:30:00 does not follow 2021-03-01 02:00:00 by the step h: correct the date, or set data.freq", freq="h"),
     Refusal("off the grid, far into the file", "table.csv, line 4323, column 'date': 2021-08-28 01:01:01 does not follow 2021-08-28 00:00:00 by the step h: correct the date, or set data.freq", DataError, date_off_the_grid),
     bad("off the step", GOOD, "table.csv, line 3, column 'date': 2021-03-01 01:00:00 does not follow 2021-03-01 00:00:00 by the step 2h: correct the date, or set data.freq", freq="2h"),
