@@ -41,7 +41,7 @@ def make_factory(doc: str, source_class: type, *arguments: Any) -> Callable[...,
     def make(*frame: Any, **given: Any) -> DataModule:
         options = {name: read_mapping(value) for name, value in given.items()}
         of_module = {name: value for name, value in options.items() if name in MODULE_OPTIONS}
-        of_source = {
+        of_source = {  # an unknown name too: the error of the source names it
             name: value
             for name, value in options.items()
             if name in source_options or name not in MODULE_OPTIONS

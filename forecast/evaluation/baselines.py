@@ -19,8 +19,8 @@ class Baseline(ABC):
 
     Attributes:
         name: key of the baseline in `forecast.evaluation.names.BASELINES`.
-        is_recursive: whether the steps beyond pred_len are forecast from forecasts. Otherwise the baseline
-            forecasts any number of steps.
+        is_recursive: whether the steps beyond the pred_len of training are forecast from forecasts. If not, the
+            `windows.pred_len` of a call may exceed it.
         weights: weights of the linear model; None: the baseline is not linear and reads the past of the targets only.
     """
 

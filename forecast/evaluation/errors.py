@@ -34,7 +34,10 @@ RATIO_SCORES = ("wape", "mase")
 
 
 class CellErrors(NamedTuple):
-    """Errors of values: three scaled, then in data units; symmetric percentage errors, and absolute true values."""
+    """Errors of values: three scaled, then in data units; symmetric percentage errors, and absolute true values.
+
+    `cell_errors` and the sums rely on the order of the fields.
+    """
 
     squared: Tensor
     absolute: Tensor
@@ -151,11 +154,13 @@ def window_errors(
     target: Float[Tensor, "batch pred_len n_targets"],
     crps: Float[Tensor, "batch pred_len n_targets"] | None = None,
 ) -> Float[Tensor, "batch scores"]:
-    """Scaled squared and absolute errors of each window, and the CRPS if it is given, averaged over all its values.
+    """The `SCALED_SCORES` of each window: Σ error / (pred_len · n_targets), with an error of 0 where y is missing.
 
-    In float64 on the CPU. A missing true value counts as an error of 0. Divided by the share of the values of all
-    windows that are known (`Errors.observed_fraction`), and not by the share of each window, the errors of the windows
-    have the mean of `SCALED_SCORES`: a window with few true values counts less.
+    The number of known values of a window is not in the denominator. The mean over the windows, divided by
+    `Errors.observed_fraction`, is therefore the score over all true values.
+
+    Returns:
+        In float64 on the CPU. The CRPS is left out if it is not given.
     """
     error = prediction.float() - target
     errors = [error.square(), error.abs(), *([] if crps is None else [crps])]

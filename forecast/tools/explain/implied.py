@@ -83,13 +83,16 @@ def _uniform(attention: UniformAttention, q: Tensor, k: Tensor) -> Tensor:
     return weights.expand(*q.shape[:2], -1, -1)
 
 
+@singledispatch
 def head_map(attention: Attention, head: int, q: Tensor, k: Tensor) -> Tensor:
-    """The `implied_map` of one head, from its q and k (batch, 1, length, head_dim)."""
-    if isinstance(attention, GatedDeltaAttention):
-        return _gated_delta_head(attention, head, q, k)
+    """The `implied_map` of one head, from its q and k (batch, 1, length, head_dim).
+
+    A type whose heads have parameters of their own that shape the map registers a function here too.
+    """
     return implied_map(attention, q, k)
 
 
+@head_map.register
 def _gated_delta_head(attention: GatedDeltaAttention, head: int, q: Tensor, k: Tensor) -> Tensor:
     log_decay, strength = attention.memory_gates(k.expand(-1, attention.n_heads, -1, -1))
     return maps.gated_delta_map(
