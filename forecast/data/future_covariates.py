@@ -13,7 +13,7 @@ from forecast.data.fill import carry_forward
 from forecast.data.measured import last_measured
 from forecast.data.panel import Panel
 from forecast.data.rows import DiskRows, Rows, TensorRows
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.data.stored_values import StoredValues
 
 ALL = 1 << 40

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from forecast.data.loader import WindowLoader
-    from forecast.data.scales import Scales
+    from forecast.data.scaling.scales import Scales
     from forecast.data.windows import Windows
 
 
@@ -119,7 +119,7 @@ class DataModule(SplitData):
 
     def _make_scales(self, panel: Panel) -> "Scales":
         """The scales of these columns, fitted to the training rows or restored from a checkpoint."""
-        from forecast.data.scales import Scales
+        from forecast.data.scaling.scales import Scales
 
         state = self._saved_state
         if state is None:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from forecast.data.domain import BoundSetting, TransformSetting, check_domain
 from forecast.data.known_steps import KnownSteps, check_known_steps
 from forecast.data.missing import FillSetting, check_fill
+from forecast.data.scaling.domain import BoundSetting, TransformSetting, check_domain
 from forecast.data.split import Split
 from forecast.system.arguments import read_mapping
 from forecast.system.errors import ConfigError
@@ -22,13 +22,13 @@ class ScalingOptions:
     """How a panel is scaled, and how its missing values are completed.
 
     Attributes:
-        scaler, scale_by: see `forecast.data.scaling.fit_scaler`.
+        scaler, scale_by: see `forecast.data.scaling.fit_scaler.fit_scaler`.
         holidays: country whose public holidays are a calendar feature.
         fill, fill_limit: how missing values in the past of a window are completed, see `forecast.data.fill`.
         known_steps: steps for which future covariates are known after a forecast origin, one number or by column; None:
             over the whole horizon.
-        lower, upper, transform: bounds of the forecasts and transforms before scaling, see `forecast.data.domain`. A
-            checkpoint has its own.
+        lower, upper, transform: bounds of the forecasts and transforms before scaling, see
+            `forecast.data.scaling.domain`. A checkpoint has its own.
 
     Raises:
         ConfigError: an option has a value that is not allowed.

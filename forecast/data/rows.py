@@ -10,7 +10,7 @@ from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
 from forecast.data.row_ranges import PerSeries
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.data.stored_values import StoredValues
 from forecast.data.time_features import time_feature_names, time_features
 from forecast.data.utc_offset import UtcOffset

@@ -15,8 +15,8 @@ from forecast.data.missing import choose_methods
 from forecast.data.options import ScalingOptions
 from forecast.data.panel import Panel
 from forecast.data.rows import DiskRows, Rows, TensorRows
-from forecast.data.scaler import Scaler
-from forecast.data.scales import Scales
+from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaling.scales import Scales
 from forecast.data.static_features import encode_static, feature_names
 from forecast.data.step_features import StepFeatures, calendar_rows
 from forecast.data.stored_values import StoredValues

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from forecast.data import Panel
 from forecast.data.row_ranges import PerSeries
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import Errors
 from forecast.evaluation.intervals import IntervalSums

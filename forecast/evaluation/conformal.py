@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from forecast.data import Batch, Windows
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.quantiles import DECILES, Level, bounds, probabilities
 
 PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)

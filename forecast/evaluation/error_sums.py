@@ -5,7 +5,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from forecast.data import DataModule
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.errors import N_SUMS, Errors, cell_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.running_sums import RunningSums

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.names import SCALED_SCORES
 
 SCORES = (*SCALED_SCORES, "rmse_raw", "mae_raw", "smape", "wape", "mase")

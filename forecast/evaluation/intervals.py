@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.quantiles import DECILES, Level, bounds, crps, pinball
 from forecast.evaluation.running_sums import RunningSums
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from forecast.data.row_ranges import RowRanges, ranges, series_slices
 from forecast.data.rows import Rows
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 
 ROWS_AT_ONCE = 1 << 20
 """Number of rows of a long series that are read at once."""

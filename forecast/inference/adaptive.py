@@ -9,7 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from forecast.data import Panel, Windows
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.adaptive import adapt
 from forecast.evaluation.conformal import Calibration, scale_ratio
 from forecast.inference.forecasters import PointForecaster

@@ -15,8 +15,8 @@ from forecast.checkpoints.file import load_checkpoint
 from forecast.data import Batch, DataModule, Windows
 from forecast.data.row_ranges import RowRanges
 from forecast.data.scaled_panel import ScaledPanel
-from forecast.data.scaler import Scaler
-from forecast.data.scales import Scales
+from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaling.scales import Scales
 from forecast.evaluation.adaptive import score_adaptive
 from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
 from forecast.evaluation.conformal import Calibration, calibrate, calibrated_levels

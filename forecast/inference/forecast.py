@@ -153,7 +153,9 @@ def describe_forecast(found: Forecast) -> list[str]:
     if found.panel.calendar is not None:
         lines.append("dates      steps are rows; data.calendar, such as business or XNYS, gives other dates")
     if model.config["data"].get("stamp") == "end":
-        lines.append("dates      beginnings of the steps, which the file dates by their ends (data.stamp=end)")
+        lines.append(
+            "dates      beginnings of the steps, which the file dates by their ends (data.stamp=end)"
+        )
     domain = model.target_scaler.domain
     if words := domain.describe(found.columns):
         note = "; a forecast is closer to the median than to the mean" if domain.has_transforms else ""

@@ -11,7 +11,7 @@ from torch import Tensor
 from forecast.data import Batch, Windows
 from forecast.data.known_steps import feature_names
 from forecast.data.scaled_panel import ScaledPanel
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.baselines import Baseline
 from forecast.evaluation.names import LABELS, MODEL
 from forecast.inference.model import TrainedModel

@@ -14,7 +14,7 @@ from forecast.checkpoints.file import load_checkpoint
 from forecast.checkpoints.find import find_checkpoint, find_trained
 from forecast.checkpoints.settings import check_settings
 from forecast.data import Batch, DataModule, Panel
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.names import MODEL

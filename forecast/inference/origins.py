@@ -15,7 +15,7 @@ from forecast.data.options import ScalingOptions
 from forecast.data.panel_labels import describe_longest
 from forecast.data.row_ranges import RowRanges, ranges
 from forecast.data.scaled_panel import ScaledPanel
-from forecast.data.scales import Scales
+from forecast.data.scaling.scales import Scales
 from forecast.inference.forecast import Values
 from forecast.inference.model import TrainedModel
 from forecast.inference.store_future import take_future_from

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from forecast.data import Panel, Windows
 from forecast.data.scaled_panel import ScaledPanel
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import calibrated_levels
 from forecast.evaluation.quantiles import Level, bounds, parse_levels
 from forecast.inference.adaptive import adapted_offsets

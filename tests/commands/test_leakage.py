@@ -27,8 +27,8 @@ from forecast.checkpoints.safe_load import safe_load
 from forecast.cli.compose import compose_config
 from forecast.data import Windows, module, panel_scaler
 from forecast.data.missing import FILLS
-from forecast.data.scaler import Scaler
-from forecast.data.scaling import fit_scaler
+from forecast.data.scaling.fit_scaler import fit_scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.data.window_starts import find_window_starts
 from forecast.evaluation.conformal import calibrate
 from forecast.evaluation.fitted_baselines import FittedBaselines

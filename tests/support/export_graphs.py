@@ -4,7 +4,7 @@ import torch
 from hydra.utils import instantiate
 
 from forecast.cli.compose import compose_config
-from forecast.data.domain import Domain
+from forecast.data.scaling.domain import Domain
 from forecast.models import ResidualInformer
 from forecast.tools.export.graph import ForecastGraph
 

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from forecast.data.categories import columns_of_indicators
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.data.time_features import parse_frequency
 from forecast.inference.model import TrainedModel
 from forecast.tools.serve.layout import date_column, id_column

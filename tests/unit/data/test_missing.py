@@ -13,7 +13,7 @@ from forecast.api import frame_data
 from forecast.data import DataModule
 from forecast.data.fill import SEASONS_BACK, Fill
 from forecast.data.missing import FILLS, choose_methods, describe_missing, missing_shares
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import window_errors

@@ -13,7 +13,7 @@ from forecast.data import DataModule, long_data
 from forecast.data.missing import describe_missing, missing_shares
 from forecast.data.row_ranges import RowRanges
 from forecast.data.rows import TensorRows
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import SeasonalNaive
 from forecast.evaluation.error_sums import ErrorSums, new_error_sums

@@ -9,9 +9,10 @@ import pytest
 import torch
 from scipy import stats
 
-from forecast.data import DataModule, csv_data, transforms
-from forecast.data.domain import Domain, choose_domain
-from forecast.data.scaler import Scaler
+from forecast.data import DataModule, csv_data
+from forecast.data.scaling import transforms
+from forecast.data.scaling.domain import Domain, choose_domain
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.fitted_baselines import FittedBaselines

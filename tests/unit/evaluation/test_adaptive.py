@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.adaptive import MAX_RATE, RATE, adapt, score_adaptive
 from forecast.evaluation.backtest import Origins
 from forecast.evaluation.conformal import Calibration

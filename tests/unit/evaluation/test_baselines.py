@@ -6,7 +6,7 @@ import torch
 from forecast.data import DataModule, Windows, frame_data
 from forecast.data.row_ranges import RowRanges
 from forecast.data.rows import TensorRows
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.baselines import Linear, Naive, SeasonalNaive
 from forecast.evaluation.error_sums import new_error_sums
 from forecast.evaluation.errors import window_errors

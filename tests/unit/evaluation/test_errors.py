@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import SCORES, Errors, window_errors
 from forecast.evaluation.names import SCALED_SCORES

@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn.metrics import mean_pinball_loss
 
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import PROBABILITIES
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.quantiles import DECILES, probabilities

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
-from forecast.data.domain import Domain, check_not_transformed, check_values, choose_domain
 from forecast.data.known_steps import check_known_as_trained, resolve_known_steps
 from forecast.data.missing import has_values
 from forecast.data.options import ScalingOptions
 from forecast.data.panel import Panel
-from forecast.data.panel_scaler import PanelScaling, find_places
 from forecast.data.row_ranges import PerSeries, RowRanges
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.domain import Domain, check_not_transformed, check_values, choose_domain
+from forecast.data.scaling.panel_scaler import PanelScaling, find_places
+from forecast.data.scaling.scaler import Scaler
 from forecast.data.static_features import Encoding, fit_static
 from forecast.data.stored_values import Values, select_columns
 

@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
-from forecast.data.domain import Domain
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, RowRanges
-from forecast.data.scaler import Scaler
-from forecast.data.scaling import fit_scaler
+from forecast.data.scaling.domain import Domain
+from forecast.data.scaling.fit_scaler import fit_scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.data.stored_values import Values, select_columns
 
 
@@ -32,7 +32,7 @@ class PanelScaling:
     Attributes:
         rows: the rows that the scale of each series is fitted to. A series without rows is not scaled.
         indicators: the columns that are indicators of categories, which are not scaled.
-        kind, by: see `forecast.data.scaling.fit_scaler`.
+        kind, by: see `forecast.data.scaling.fit_scaler.fit_scaler`.
     """
 
     rows: RowRanges

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
 from forecast.data.row_ranges import PerSeries, RowRanges
-from forecast.data.scaler import Scaler
+from forecast.data.scaling.scaler import Scaler
 from forecast.data.stored_values import StoredValues, pieces_of
 from forecast.system.errors import DataError
 

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from forecast.data.domain import ASINH, BOXCOX, LOG1P, TRANSFORMS
+from forecast.data.scaling.domain import ASINH, BOXCOX, LOG1P, TRANSFORMS
 
 POWERS = np.arange(1, 21) / 20
 """The values of λ that are compared: 0.05, close to the logarithm, to 1. With λ > 0, zero is mapped to a number."""

@@ -1,6 +1,6 @@
 """The map from the units of the data to scaled units, and back: x → (f(x) − center) / scale.
 
-f is a monotone transform (`forecast.data.transforms`), by default x itself.
+f is a monotone transform (`forecast.data.scaling.transforms`), by default x itself.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
 
-from forecast.data import transforms
-from forecast.data.domain import Domain
 from forecast.data.row_ranges import PerSeries, series_slices
+from forecast.data.scaling import transforms
+from forecast.data.scaling.domain import Domain
 
 Series = int | Int64[Tensor, " batch"] | None
 """One series, the series of each window, or None where window i is of series i or there is one series."""
@@ -25,7 +25,7 @@ class Scaler:
     Args:
         center, scale: (series, columns), float64; a scaled value is (f(x) − center) / scale.
         domain: the transform f of each column, and the bounds of its forecasts; None: neither.
-        location, shape: parameters of the transforms (series, columns), see `forecast.data.transforms.fit`.
+        location, shape: parameters of the transforms (series, columns), see `forecast.data.scaling.transforms.fit`.
     """
 
     def __init__(

@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from forecast.data import transforms
-from forecast.data.domain import Domain
 from forecast.data.options import SCALERS
 from forecast.data.row_ranges import PerSeries, RowRanges, ranges, series_slices
-from forecast.data.scaler import Scaler
-from forecast.data.statistics import (
+from forecast.data.scaling import transforms
+from forecast.data.scaling.domain import Domain
+from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaling.statistics import (
     PerColumn,
     center_and_scale,
     center_and_scale_by_series,

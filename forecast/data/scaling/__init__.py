@@ -1,0 +1,1 @@
+"""Scaling: transforms, bounds and the scalers of each series, fitted to training rows or restored from a checkpoint."""
