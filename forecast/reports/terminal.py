@@ -21,7 +21,7 @@ HEADINGS = {
 def which_windows(data: DataModule, split: str) -> str:
     """The number of scored windows of a split, as text."""
     count, stride = f"{data.n_windows[split]:,} windows", data.eval_stride
-    return f"{count}, stride 1" if stride == 1 or split == "train" else f"{count}, every {stride}th"
+    return f"{count}, stride 1" if stride == 1 or split == "train" else f"{count}, one in {stride}"
 
 
 def describe_skill(skill: float, baseline: str) -> str:

@@ -77,7 +77,7 @@ def print_setup(config: DictConfig, data: DataModule, model: ForecastModel, trai
     if data.windows_per_epoch < data.n_windows["train"]:
         windows += f"; {data.windows_per_epoch:,} training windows per epoch"
     if data.eval_stride > 1:
-        windows += f"; every {data.eval_stride}th window in validation and test"
+        windows += f"; one in {data.eval_stride} windows in validation and test"
     console.print(f"windows    {windows}; {data.seq_len} steps → {data.pred_len}")
     for line in describe_inputs(data):
         console.print(line)

@@ -188,7 +188,7 @@ def test_sampled_epochs_go_on_exactly_where_a_run_stopped(place: Path, tmp_path:
             if epochs != stops[0]:
                 more = (*more, f"checkpoint={only(tmp_path / name, 'runs/*')}")
             printed = train(tmp_path / name, *options, *more)
-            assert "64 training windows per epoch; every 7th window in validation and test" in printed
+            assert "64 training windows per epoch; one in 7 windows in validation and test" in printed
         newest = max((tmp_path / name).glob("runs/*"), key=lambda folder: folder.stat().st_mtime)
         scores.append(metrics(newest)["test"])
     assert scores[0] == scores[1]
