@@ -13,6 +13,7 @@ from forecast.data import DataModule
 from forecast.data.window_starts import spread_stride
 from forecast.evaluation.baselines import Baseline, Linear, Naive, SeasonalNaive
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
+from forecast.evaluation.names import BASELINES
 from forecast.linear.fit import Choice, choose, fit_and_test_grams, fit_choice, fit_least_squares
 from forecast.linear.gram import Gram, window_gram
 from forecast.models.linear_model import LinearWeights
@@ -83,9 +84,10 @@ class FittedBaselines:
         return fit_choice(gram, self.choices[reads])
 
     def baselines(self) -> dict[str, Baseline]:
-        """The baselines by name."""
+        """The baselines by name, in the order of `BASELINES`."""
         made = Naive(), SeasonalNaive(self.seasonal_naive_season), Linear(self.linear)
-        return {baseline.name: baseline for baseline in made}
+        by_name = {baseline.name: baseline for baseline in made}
+        return {name: by_name[name] for name in BASELINES}
 
     def naive_mae_of(self, ids: pd.Index) -> Float[Tensor, "series n_targets"]:
         """`naive_mae` of the series with these ids; NaN for a series without training rows."""

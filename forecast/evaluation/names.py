@@ -13,18 +13,20 @@ class BaselineFacts(NamedTuple):
         colour: of its lines, a grey: colours are those of attention types.
         dashes: of its lines, as Matplotlib names them.
         fitted_to: the setting or the entry of metrics.json that changes its forecast; None: nothing does.
+        has_parameters: whether it has weights, which later rows can make out of date.
     """
 
     label: str
     colour: str
     dashes: str
     fitted_to: str | None = None
+    has_parameters: bool = False
 
 
 BASELINES = {
     "naive": BaselineFacts("naive", "#8a96a3", ":"),
     "seasonal_naive": BaselineFacts("seasonal naive", "#6b7785", "-.", fitted_to="season"),
-    "linear": BaselineFacts("linear baseline", "#3d4854", "--", fitted_to="seq_len"),
+    "linear": BaselineFacts("linear baseline", "#3d4854", "--", fitted_to="seq_len", has_parameters=True),
 }
 """The baselines by name, in the order of tables; `forecast.evaluation.baselines` has their classes."""
 

@@ -8,11 +8,13 @@ import torch
 from cpu.published import published_probsparse
 from forecast.attention.probsparse import probsparse_attention
 from forecast.cli.compose import compose_config
+from forecast.reports.colours import ATTENTION_TYPES
 from forecast.tools.benchmark.measurement import fit_growth, measure_cases
 from forecast.tools.benchmark.timing import Work, time_in_turn
 
 Row = dict[str, Any]
-EFFICIENT = "attention_types=[probsparse,linear,nystrom,fastformer,gated_delta]"
+EFFICIENT_TYPES = [name for name in ATTENTION_TYPES if name not in ("full", "uniform", "none")]
+EFFICIENT = f"attention_types=[{','.join(EFFICIENT_TYPES)}]"
 HEADS, HEAD_DIM, TOKENS = 8, 64, 4096
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,8 +18,9 @@ import yaml
 from omegaconf import OmegaConf
 
 from forecast.cli.compose import compose_config
+from forecast.evaluation.errors import SCORES
+from forecast.evaluation.names import MODEL
 
-COLUMNS = ("model", "naive", "seasonal_naive", "linear")
 BASELINES = {"naive": 0.9, "seasonal_naive": 0.6, "linear": 0.5}  # their mean squared errors
 
 
@@ -34,6 +35,26 @@ def resolved(*overrides: str) -> dict[str, Any]:
     config.output_root = config.output_dir = ""
     made: Any = OmegaConf.to_container(config, resolve=True)
     return made
+
+
+class Means(NamedTuple):
+    """The mean errors of the forecasters of a run by name, the model first."""
+
+    mse: dict[str, float]
+    mae: dict[str, float]
+
+    def crps(self, name: str) -> float:
+        return 0.7 * self.mae[name]
+
+    def scores(self, name: str) -> dict[str, float]:
+        """All scores of a forecaster; those in the units of the data equal its MAE."""
+        return {**dict.fromkeys(SCORES, self.mae[name]), "mse": self.mse[name], "crps": self.crps(name)}
+
+    def vary(self, factors: np.ndarray) -> dict[str, np.ndarray]:
+        """Columns of errors that differ by these factors."""
+        columns = {f"{name}_mse": error * factors for name, error in self.mse.items()}
+        columns |= {f"{name}_mae": error * factors for name, error in self.mae.items()}
+        return columns | {f"{name}_crps": self.crps(name) * factors for name in self.mse}
 
 
 def make_run(
@@ -54,61 +75,74 @@ def make_run(
     All runs share the windows, the truth and the baselines.
     """
     folder.mkdir(parents=True)
-    pred_len, history = config["pred_len"], min(config["seq_len"], 3 * config["pred_len"])
-    shared, own = np.random.default_rng(7), np.random.default_rng([config["seed"], int(1e6 * mse)])
-    errors = {"model": mse, **baselines}
-    absolute = {name: float(np.sqrt(value)) for name, value in errors.items()}
-    absolute["model"] = absolute["model"] if mae is None else mae
+    pred_len = config["pred_len"]
+    own = np.random.default_rng([config["seed"], int(1e6 * mse)])
+    squared = {MODEL: mse, **baselines}
+    absolute = {name: float(np.sqrt(value)) for name, value in squared.items()}
+    means = Means(squared, absolute if mae is None else absolute | {MODEL: mae})
+    dates = pd.date_range("2024-01-01", periods=windows + pred_len + history(config), freq=freq)
 
     (folder / "config.yaml").write_text(yaml.safe_dump({**config, "output_dir": str(folder)}))
     (folder / "overrides.yaml").write_text("[]\n")
-    dates = pd.date_range("2024-01-01", periods=windows + pred_len + history, freq=freq)
-    difficulty = np.convolve(
-        shared.exponential(size=windows + pred_len - 1), np.ones(pred_len) / pred_len, "valid"
-    )
-    table: dict[str, Any] = {"forecast_start": dates[history : history + windows]}
-    for name in ("naive", "seasonal_naive", "linear", "model"):
-        noise = own if name == "model" else shared
-        losses = difficulty * (1 + 0.1 * noise.normal(size=windows))
-        table[f"{name}_mse"] = losses / losses.mean() * errors[name]
-        table[f"{name}_mae"] = losses / losses.mean() * absolute[name]
-        table[f"{name}_crps"] = 0.7 * table[f"{name}_mae"]
-    pd.DataFrame(table).to_parquet(folder / "errors_by_window.parquet", index=False)
-
-    def spread_out(factors: np.ndarray) -> dict[str, np.ndarray]:
-        squared = {f"{name}_mse": errors[name] * factors for name in COLUMNS}
-        absolutes = {f"{name}_mae": absolute[name] * factors for name in COLUMNS}
-        return squared | absolutes | {f"{name}_crps": 0.7 * absolute[name] * factors for name in COLUMNS}
-
-    growth, share = np.linspace(0.7, 1.3, pred_len), np.linspace(0.5, 1.5, len(variables))
-    steps = {"step": np.arange(1, pred_len + 1), **spread_out(growth)}
-    pd.DataFrame(steps).to_csv(folder / "errors_by_step.csv", index=False)
-    by_variable = {"variable": list(variables), **spread_out(share)}
+    starts = dates[history(config) : history(config) + windows]
+    by_window = pd.DataFrame({"forecast_start": starts, **window_errors(means, windows, pred_len, own)})
+    by_window.to_parquet(folder / "errors_by_window.parquet", index=False)
+    by_step = {"step": np.arange(1, pred_len + 1), **means.vary(np.linspace(0.7, 1.3, pred_len))}
+    pd.DataFrame(by_step).to_csv(folder / "errors_by_step.csv", index=False)
+    by_variable = {"variable": list(variables), **means.vary(np.linspace(0.5, 1.5, len(variables)))}
     pd.DataFrame(by_variable).to_csv(folder / "errors_by_variable.csv", index=False)
     epoch = np.arange(epochs)
     falling = mse * (1 + np.exp(-epoch / 3))
     pd.DataFrame({"epoch": epoch, "val/mse": falling, "train/loss": 0.9 * falling}).to_csv(
         folder / "metrics.csv", index=False
     )
-    forecasts(config, windows, variables, dates, own).to_parquet(folder / "forecasts.parquet", index=False)
+    names = list(squared)
+    forecasts(config, windows, variables, dates, own, names).to_parquet(
+        folder / "forecasts.parquet", index=False
+    )
+    content = results(config, means, windows) | {"epochs": epochs, **metrics}
+    (folder / "metrics.json").write_text(json.dumps(content))
+    return folder
 
-    def scores(name: str) -> dict[str, float]:
-        others = ("mae", "rmse_raw", "mae_raw", "smape", "wape", "mase")
-        return {"mse": errors[name], "crps": 0.7 * absolute[name], **dict.fromkeys(others, absolute[name])}
 
-    content = {
-        "test": scores("model"), "baselines": {name: scores(name) for name in baselines},
-        "skill": 1 - mse / min(baselines.values()), "best_baseline": min(baselines, key=lambda n: baselines[n]),
+def history(config: dict[str, Any]) -> int:
+    """Number of rows before the forecast in a picture."""
+    return min(config["seq_len"], 3 * config["pred_len"])
+
+
+def window_errors(
+    means: Means, windows: int, pred_len: int, own: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Columns of the errors of overlapping windows, which are as difficult in every run."""
+    shared = np.random.default_rng(7)
+    difficulty = np.convolve(
+        shared.exponential(size=windows + pred_len - 1), np.ones(pred_len) / pred_len, "valid"
+    )
+    table = {}
+    for name in means.mse:
+        losses = difficulty * (1 + 0.1 * (own if name == MODEL else shared).normal(size=windows))
+        table[f"{name}_mse"] = losses / losses.mean() * means.mse[name]
+        table[f"{name}_mae"] = losses / losses.mean() * means.mae[name]
+        table[f"{name}_crps"] = 0.7 * table[f"{name}_mae"]
+    return table
+
+
+def results(config: dict[str, Any], means: Means, windows: int) -> dict[str, Any]:
+    """The content of metrics.json."""
+    baselines = [name for name in means.mse if name != MODEL]
+    best = min(baselines, key=means.mse.__getitem__)
+    mse = means.mse[MODEL]
+    return {
+        "test": means.scores(MODEL), "baselines": {name: means.scores(name) for name in baselines},
+        "skill": 1 - mse / means.mse[best], "best_baseline": best,
         "n_windows": {"train": 1000, "val": windows, "test": windows},
         "n_parameters": 1000 * config["model"]["d_model"],
         "seconds": 60.0, "windows_per_second": 500.0, "ms_per_window": 0.1 / (mse or 1),
         "peak_memory_mb": 500.0 + 100 * mse,
         "attention": config["model"]["attention"]["name"], "data": config["data"]["name"],
         **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
-        "epochs": epochs, "precision": "32-true", **metrics,
+        "precision": "32-true",
     }  # fmt: skip
-    (folder / "metrics.json").write_text(json.dumps(content))
-    return folder
 
 
 def forecasts(
@@ -117,18 +151,20 @@ def forecasts(
     variables: Sequence[str],
     dates: pd.DatetimeIndex,
     noise: np.random.Generator,
+    names: Sequence[str],
 ) -> pd.DataFrame:
-    pred_len, history = config["pred_len"], min(config["seq_len"], 3 * config["pred_len"])
-    steps = np.arange(1 - history, pred_len + 1)
+    """The forecasts of these forecasters in three pictured windows."""
+    before = history(config)
+    steps = np.arange(1 - before, config["pred_len"] + 1)
     parts = []
     for window in (0, windows // 2, windows - 1):
         for variable in variables:
             truth = 10 * np.sin(2 * np.pi * (window + steps) / 24)
-            guesses = {n: np.where(steps > 0, truth + noise.normal(size=len(steps)), np.nan) for n in COLUMNS}
+            guesses = {n: np.where(steps > 0, truth + noise.normal(size=len(steps)), np.nan) for n in names}
             parts.append(
                 pd.DataFrame(
                     {
-                        "window": window, "forecast_start": dates[history + window],
+                        "window": window, "forecast_start": dates[before + window],
                         "date": dates[window : window + len(steps)], "step": steps, "variable": variable,
                         "truth": truth, **guesses,
                     }

@@ -62,6 +62,11 @@ class WandbServer(ThreadingHTTPServer):
                 project = {"id": "1", "name": given["projectName"], "entityName": given["entityName"]}
                 view |= {"id": f"view{len(self.views)}", "project": project, "updatedAt": WHEN}
                 return {"upsertView": {"view": view, "inserted": True}}
+        return self.answer_sweep(operation, given)
+
+    def answer_sweep(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a request on a sweep or by its agent."""
+        match operation:
             case "UpsertSweep":
                 self.sweep = given["config"]
                 sweep = {"name": SWEEP, "project": place(given["projectName"])}
@@ -76,6 +81,11 @@ class WandbServer(ThreadingHTTPServer):
                     arguments = {key: {"value": value} for key, value in self.to_start.pop().items()}
                     commands = [{"id": "1", "type": "run", "run_id": RUN, "program": "", "args": arguments}]
                 return {"agentHeartbeat": {"agent": {"id": "agent1"}, "commands": json.dumps(commands)}}
+        return self.answer_run(operation, given)
+
+    def answer_run(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a request of a run."""
+        match operation:
             case "RunResumeStatus":
                 return {"model": None}
             case "UpsertBucket":

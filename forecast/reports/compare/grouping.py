@@ -141,7 +141,8 @@ def make_baselines(runs: list[FinishedRun], score: str) -> list[Entry]:
     """
     found: dict[str, Entry] = {}
     with_forecasts_first = sorted(runs, key=lambda run: not run.has_forecasts)
-    for column, (name, *_, setting) in BASELINES.items():
+    for column, facts in BASELINES.items():
+        name, setting = facts.label, facts.fitted_to
         tested = (run for run in with_forecasts_first if column in run.metrics["baselines"])
         entries = (Entry(name, [run], column, score=score) for run in tested)
         fits = group_by(entries, has_same_error)

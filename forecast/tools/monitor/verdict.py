@@ -4,15 +4,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from forecast.evaluation.loss_difference import LossDifference
-from forecast.evaluation.names import MODEL
+from forecast.evaluation.names import BASELINES, MODEL
 from forecast.evaluation.significance import compare_periods
 from forecast.tools.monitor.windows import Period
 
 LEVEL = 0.05
 """Level of significance of both tests."""
-
-UNFITTED = ("naive", "seasonal_naive")
-"""The baselines without parameters."""
 
 
 class Advice(StrEnum):
@@ -60,7 +57,8 @@ def is_larger(change: LossDifference) -> bool:
 
 def choose_baseline(test: Period) -> str:
     """The baseline with the lowest MSE in the test, of those without parameters that could become out of date."""
-    return min(UNFITTED, key=lambda name: test.mse[name].mean())
+    lasting = [name for name, facts in BASELINES.items() if name in test.mse and not facts.has_parameters]
+    return min(lasting, key=lambda name: test.mse[name].mean())
 
 
 def judge(newer: Period, test: Period) -> Verdict:

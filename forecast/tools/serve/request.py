@@ -7,6 +7,7 @@ import pandas as pd
 import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
+from forecast.evaluation.names import BASELINES
 from forecast.system.errors import DataError
 
 OFFSET = re.compile(r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
@@ -52,7 +53,7 @@ class ForecastRequest(BaseModel):
         "auto", description="Method of the intervals."
     )
     baseline: str | None = Field(
-        None, description="naive, seasonal_naive or linear, which then forecasts in place of the model."
+        None, description=f"One of {', '.join(BASELINES)}, which then forecasts in place of the model."
     )
 
 

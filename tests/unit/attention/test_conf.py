@@ -6,37 +6,29 @@ import pytest
 import torch
 from hydra.utils import instantiate
 
-import forecast.attention
+from forecast.attention import FullAttention
 from forecast.cli.compose import compose_config
+from tests.support.models import ATTENTION_TYPES
 
 CONF = Path(__file__).parents[3] / "conf"
 SLOTS = ("encoder", "decoder", "cross")
-CLASSES = {
-    "full": ("FullAttention", "causal"),
-    "probsparse": ("ProbSparseAttention", "causal"),
-    "linear": ("LinearAttention", "causal"),
-    "nystrom": ("NystromAttention", "self"),
-    "fastformer": ("FastformerAttention", "causal"),
-    "gated_delta": ("GatedDeltaAttention", "causal"),
-    "none": ("NoneAttention", "causal"),
-    "uniform": ("UniformAttention", "causal"),
-}
 KNOBS = {"factor": 3, "sampling": "per_query", "num_landmarks": 7, "feature_map": "taylor"}
 
 
-def test_a_file_for_every_kind():
-    assert {path.stem for path in (CONF / "attention").glob("*.yaml")} == set(CLASSES)
+def test_every_attention_type_has_a_file():
+    assert {path.stem for path in (CONF / "attention").glob("*.yaml")} == set(ATTENTION_TYPES)
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", ATTENTION_TYPES)
 def test_three_slots(name):
     conf = compose_config(f"attention={name}", *(f"{key}={value}" for key, value in KNOBS.items()))
     slots = conf.model.attention
     assert slots.name == name
-    class_name, decoder_role = CLASSES[name]
+    attention_type = ATTENTION_TYPES[name]
+    decoder_role = "causal" if "causal" in attention_type.roles else "self"
     made = {slot: instantiate(slots[slot])(d_model=24, n_heads=4) for slot in SLOTS}
-    assert {type(made["encoder"]), type(made["decoder"])} == {getattr(forecast.attention, class_name)}
-    assert type(made["cross"]) is forecast.attention.FullAttention
+    assert {type(made["encoder"]), type(made["decoder"])} == {attention_type}
+    assert type(made["cross"]) is FullAttention
     assert [layer.role for layer in made.values()] == ["self", decoder_role, "cross"]
     for knob, value in KNOBS.items():
         for slot in ("encoder", "decoder"):
@@ -62,7 +54,7 @@ def test_a_slot_of_another_type(slot, name):
 
 
 def test_every_type_has_its_slots():
-    assert {path.stem for path in (CONF / "encoder").glob("*.yaml")} == set(CLASSES)
-    assert {path.stem for path in (CONF / "decoder").glob("*.yaml")} == set(CLASSES)
-    crossing = {n for n, (kind, _) in CLASSES.items() if "cross" in getattr(forecast.attention, kind).roles}
+    assert {path.stem for path in (CONF / "encoder").glob("*.yaml")} == set(ATTENTION_TYPES)
+    assert {path.stem for path in (CONF / "decoder").glob("*.yaml")} == set(ATTENTION_TYPES)
+    crossing = {name for name, attention_type in ATTENTION_TYPES.items() if "cross" in attention_type.roles}
     assert {path.stem for path in (CONF / "cross").glob("*.yaml")} == crossing

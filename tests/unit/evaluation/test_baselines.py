@@ -103,9 +103,12 @@ def test_linear_answers_flat_data_with_its_level() -> None:
     assert torch.allclose(fit_linear(flat)(flat, batch), torch.tensor(3.0))
 
 
-def test_the_table_of_names_lists_the_baselines_in_their_order() -> None:
+def test_the_table_of_names_lists_the_baselines() -> None:
     fitted = FittedBaselines(own_past(torch.zeros(SEQ_LEN, PRED_LEN)), torch.ones(1, COLUMNS), 4, [""])
-    assert [baseline.name for baseline in fitted.baselines().values()] == list(BASELINES)
+    made = fitted.baselines()
+    assert list(made) == [baseline.name for baseline in made.values()] == list(BASELINES)
+    for name, facts in BASELINES.items():
+        assert facts.has_parameters == (made[name].weights is not None)
 
 
 def test_mase_denominator() -> None:

@@ -1,0 +1,36 @@
+"""The pages and the settings that list all attention types, all scores or all baselines leave none out."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from forecast.evaluation.errors import SCORES
+from forecast.evaluation.names import BASELINES
+
+ROOT = Path(__file__).parents[2]
+TYPES = sorted(path.stem for path in ROOT.glob("conf/attention/*.yaml"))
+LISTS = [
+    ("README.md", r"^\| `NAME` \|", TYPES),
+    ("docs/comparing.md", r"^\| (`\w+`, )*`NAME`[ ,]", TYPES),
+    ("conf/benchmark.yaml", r"^attention_types: .*\bNAME\b", TYPES),
+    ("conf/explain.yaml", r"^ {8}(\w+, )*NAME\b", TYPES),
+    ("conf/experiment/compare_attention.yaml", r"^ +attention: .*\bNAME\b", TYPES),
+    ("forecast/reports/colours.py", r'^    "NAME",', TYPES),
+    ("scripts/wandb_sweep.yaml", r"^  attention: .*\bNAME\b", sorted({*TYPES} - {"none", "uniform"})),
+    ("README.md", r"^\| `metrics\.json` \|.*\bNAME\b", SCORES),
+    ("conf/predict.yaml", r"^baseline: .*\bNAME\b", [*BASELINES]),
+    ("docs/forecasting.md", r"forecast\.predict .*baseline=.*\bNAME\b", [*BASELINES]),
+    ("docs/serving.md", r"^\| `baseline` \|.*`NAME`", [*BASELINES]),
+    ("forecast/api.py", r"^ +baseline: .*\bNAME\b", [*BASELINES]),
+]
+"""File, pattern of a line, and the names that it must match in place of NAME."""
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern", "names"), LISTS, ids=lambda given: given if isinstance(given, str) else ""
+)
+def test_no_name_is_left_out(file: str, pattern: str, names: list[str]) -> None:
+    text = (ROOT / file).read_text()
+    assert names
+    assert [name for name in names if not re.search(pattern.replace("NAME", name), text, re.MULTILINE)] == []
