@@ -6,7 +6,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
-from forecast.data.even_spacing import spread
+from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.files.looks import DEFAULT_NAMES
 from forecast.inference.data_config import keep_date_order, name_keys
 from forecast.inference.model_data import read_model_data
@@ -44,7 +44,7 @@ def export(config: DictConfig) -> None:
     trained = load(config.checkpoint)
     trained.data(data)
     count = len(data.windows["test"])
-    chosen = torch.from_numpy(spread(count, config.check_windows or count))
+    chosen = torch.from_numpy(choose_evenly_spaced(count, config.check_windows or count))
     about = describe_model(trained)
     with atomic_file(beside) as temporary_beside, atomic_file(path) as temporary:
         with status("Tracing the forecast"):

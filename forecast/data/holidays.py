@@ -21,11 +21,11 @@ def holiday_features(dates: pd.DatetimeIndex, country: str) -> Float[np.ndarray,
     """
     days, place = np.unique(dates.normalize().to_numpy(), return_inverse=True)
     calendar = _calendar(country)
-    told = [
+    is_holiday = [
         [day.date() in calendar for day in pd.DatetimeIndex(days) + pd.Timedelta(days=ahead)]
         for ahead in NAMES.values()
     ]
-    return np.stack(told, axis=1)[place] - 0.5
+    return np.stack(is_holiday, axis=1)[place] - 0.5
 
 
 def warn_of_utc_holidays(title: str, country: str, *, has_file: bool) -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 from jaxtyping import Float64
 
 from forecast.data import Panel
-from forecast.data.even_spacing import spread
+from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.files.text import quote
 from forecast.data.panel_labels import describe_size, label_rows
 from forecast.evaluation.quantiles import Level
@@ -106,10 +106,14 @@ class Forecast:
         """
         if self.panel.has_ids:
             chosen = [
-                (int(s), 0, str(self.panel.ids[s])) for s in spread(len(self.panel), MAX_PLOTTED_SERIES)
+                (int(s), 0, str(self.panel.ids[s]))
+                for s in choose_evenly_spaced(len(self.panel), MAX_PLOTTED_SERIES)
             ]
         else:
-            chosen = [(0, int(v), self.columns[v]) for v in spread(len(self.columns), MAX_PLOTTED_VARIABLES)]
+            chosen = [
+                (0, int(v), self.columns[v])
+                for v in choose_evenly_spaced(len(self.columns), MAX_PLOTTED_VARIABLES)
+            ]
         return [self._plot(*which) for which in chosen]
 
     def _plot(self, s: int, v: int, label: str) -> PlottedForecast:

@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from forecast.data import Windows
-from forecast.data.even_spacing import spread
+from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.linear.covariate_steps import CovariateSteps, find_covariate_steps
 from forecast.linear.sliding_sums import sliding_covariates, sliding_gram
 from forecast.linear.window_choice import WindowChoice, choose_windows, make_dense
@@ -77,7 +77,7 @@ class Gram:
 
     def fewer_steps(self, count: int) -> "Gram":
         """The same sums for `count` steps of the horizon, evenly spaced."""
-        horizon = torch.from_numpy(spread(len(self.own) - self.seq_len, count))
+        horizon = torch.from_numpy(choose_evenly_spaced(len(self.own) - self.seq_len, count))
         kept = torch.cat([torch.arange(self.seq_len), self.seq_len + horizon]).to(self.own.device)
         return replace(
             self, own=self.own[kept][:, kept], cross=self.cross[..., kept], count=self.count[:, kept]

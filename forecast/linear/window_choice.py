@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from forecast.data import Windows
-from forecast.data.even_spacing import spread
+from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.row_ranges import ranges
 from forecast.linear.covariate_steps import CovariateSteps, find_covariate_steps
 
@@ -183,6 +183,6 @@ def sample_evenly(segments: Segments, limit: int) -> tuple[Int64[np.ndarray, " s
     """The numbers of at most `limit` windows of these segments, and how many windows each stands for."""
     ends = segments.lengths.cumsum()
     count = int(ends[-1]) if len(ends) else 0
-    places = spread(count, limit)
+    places = choose_evenly_spaced(count, limit)
     of = np.searchsorted(ends, places, side="right")
     return places + (segments.numbers - ends + segments.lengths)[of], count / max(1, len(places))

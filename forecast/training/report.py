@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from forecast.data import DataModule
-from forecast.data.even_spacing import spread
+from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import ID_COLUMN, describe_panel
 from forecast.evaluation.errors import SCORES
 from forecast.evaluation.names import BASELINES, MODEL, SCALED_SCORES, labels
@@ -111,7 +111,9 @@ def save_tables(run: RunReport) -> None:
         with atomic_file(folder / "errors_by_series.parquet") as temporary:
             run.by_series.to_parquet(temporary, index=False)
     with atomic_file(folder / "forecasts.parquet") as temporary:
-        table = run.examples.table(list(data.target_columns), spread(data.n_targets, MAX_TABLED).tolist())
+        table = run.examples.table(
+            list(data.target_columns), choose_evenly_spaced(data.n_targets, MAX_TABLED).tolist()
+        )
         table.to_parquet(temporary, index=False)
 
 
@@ -120,7 +122,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
     data, results, examples = run.data, run.results, run.examples
     attention = run.metrics["attention"]
     rival, names = results.best_baseline, labels(attention)
-    variables = spread(data.n_targets, MAX_PLOTTED).tolist()
+    variables = choose_evenly_spaced(data.n_targets, MAX_PLOTTED).tolist()
     drawn = {
         "forecasts": figures.forecast_figure(
             examples.dates,

@@ -8,7 +8,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from forecast.data import DataModule
-from forecast.data.even_spacing import spread
+from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.time_features import time_feature_names
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.models.base import LinearForecast, WarmStart
@@ -66,7 +66,7 @@ class WarmStartData(WarmStart):
             )
         windows = self.data.windows["train"]
         count = max(1, MAX_ERRORS // (windows.pred_len * len(windows.target_index)))
-        index = torch.from_numpy(spread(len(windows), count)).to(windows.device)
+        index = torch.from_numpy(choose_evenly_spaced(len(windows), count)).to(windows.device)
         errors = []
         for numbers in index.split(BATCH):
             batch = windows.gather(numbers)

@@ -21,7 +21,7 @@ from omegaconf import OmegaConf
 from forecast.checkpoints.file import load_checkpoint
 from forecast.cli.compose import compose_config
 from forecast.commands.train import train
-from forecast.data.even_spacing import spread
+from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.evaluation.errors import SCORES
 from forecast.reports.colours import attention_colour
 from forecast.runs import sweep
@@ -195,11 +195,11 @@ def test_the_pictured_windows_do_not_depend_on_the_history(run: tuple[Path, str]
 
 
 def test_only_a_few_of_many_variables_are_kept() -> None:
-    assert spread(7, 12).tolist() == list(range(7))
-    many = spread(321, 12).tolist()
+    assert choose_evenly_spaced(7, 12).tolist() == list(range(7))
+    many = choose_evenly_spaced(321, 12).tolist()
     assert len(set(many)) == 12
     assert (many[0], many[-1]) == (0, 320)
-    assert spread(1, 3).tolist() == [0]
+    assert choose_evenly_spaced(1, 3).tolist() == [0]
 
 
 def test_the_epoch_table_says_the_rate_that_each_epoch_began_with(workplace: Path) -> None:

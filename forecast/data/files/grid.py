@@ -86,7 +86,9 @@ class Places(NamedTuple):
         """The first row of each series."""
         return self.lengths.cumsum() - self.lengths
 
-    def spread(self, block: Float64[np.ndarray, "rows columns"]) -> Float64[np.ndarray, "more_rows columns"]:
+    def place_rows(
+        self, block: Float64[np.ndarray, "rows columns"]
+    ) -> Float64[np.ndarray, "more_rows columns"]:
         """The rows of a block at their new places, NaN elsewhere."""
         n_rows = int(self.lengths.sum())
         if n_rows == len(block):

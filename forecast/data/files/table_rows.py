@@ -29,7 +29,7 @@ class TableRows:
         utc_offset: UTC offset of the dates, and the time zone of their source.
         unit: resolution of the dates in the source, `us` or `ns`.
         order: position of each row in the file; None if rows are in the order of the file.
-        ahead: of a second file, whose rows follow the `own` rows of the first.
+        ahead: of a second file, whose rows follow the `n_history_rows` of the first.
         texts: categories of covariates that are text, whose columns hold their positions, −1 for an empty cell.
     """
 
@@ -45,7 +45,7 @@ class TableRows:
     unit: Literal["us", "ns"] = "us"
     order: Int64[np.ndarray, " rows"] | None = None
     ahead: Cells | None = None
-    own: int = 0
+    n_history_rows: int = 0
     texts: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -66,8 +66,8 @@ class TableRows:
     def place(self, row: int) -> tuple[Cells, int]:
         """Return the file of a row and its position there."""
         position = row if self.order is None else int(self.order[row])
-        if self.ahead is not None and position >= self.own:
-            return self.ahead, position - self.own
+        if self.ahead is not None and position >= self.n_history_rows:
+            return self.ahead, position - self.n_history_rows
         return self.cells, position
 
     def line(self, row: int) -> str:
@@ -100,14 +100,14 @@ class TableRows:
         last = np.full(len(ids), np.datetime64("NaT"), dtype=self.dates.dtype)
         np.fmax.at(last, self.codes, self.dates)
         kept = np.flatnonzero(~(other.dates <= last[ids.get_indexer(other.ids)][other.codes]))
-        rows, own = len(kept), len(self)
-        given = np.full((rows, self.future.shape[1]), np.nan)
+        n_rows, n_history_rows = len(kept), len(self)
+        given = np.full((n_rows, self.future.shape[1]), np.nan)
         given[:, [self.roles.future.index(name) for name in other.roles.future]] = other.future[kept]
         other = replace(other.take(kept), future=given)
         future, texts = self._join_categories(other)
-        nothing = np.full((rows, self.values.shape[1]), np.nan)
+        nothing = np.full((n_rows, self.values.shape[1]), np.nan)
         static = {
-            name: pd.concat([column, pd.Series([None] * rows, dtype=column.dtype)], ignore_index=True)
+            name: pd.concat([column, pd.Series([None] * n_rows, dtype=column.dtype)], ignore_index=True)
             for name, column in self.static.items()
         }
         return replace(
@@ -120,9 +120,9 @@ class TableRows:
             future=future,
             static=static,
             texts=texts,
-            order=np.concatenate([np.arange(own), own + kept]),
+            order=np.concatenate([np.arange(n_history_rows), n_history_rows + kept]),
             ahead=other.cells,
-            own=own,
+            n_history_rows=n_history_rows,
         )
 
     def _join_categories(

@@ -61,8 +61,8 @@ def lowest_possible_mse(origins: Int[np.ndarray, " windows"], pred_len: int) -> 
     level = table.values[:, 0] - _day(table.grid)
     rows, here = origins[:, None] + np.arange(pred_len), origins[:, None] // WEEK
     week = rows // WEEK
-    told = (np.where(week == here, plan.level[week], known * plan.last[week]) for known in (0, MEMORY))
-    short, long = (float(np.mean((level[rows] - forecast) ** 2)) for forecast in told)
+    forecasts = (np.where(week == here, plan.level[week], known * plan.last[week]) for known in (0, MEMORY))
+    short, long = (float(np.mean((level[rows] - forecast) ** 2)) for forecast in forecasts)
     return short, long
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from forecast.data.even_spacing import spread
+from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import describe_size
 from forecast.data.time_features import parse_frequency
 from forecast.reports.figures import TRUTH_COLOUR, format_dates, save, style_axis, subplots
@@ -107,7 +107,7 @@ def choose_curves(found: Diagnosis) -> list[tuple[int, str]]:
     if n_series * len(names) == 1:
         names = [*names, *(name for name in found.panel.columns if name != names[0])]
         return [(0, name) for name in names[:MAX_CURVES]]
-    chosen = spread(n_series * len(names), MAX_CURVES).tolist()
+    chosen = choose_evenly_spaced(n_series * len(names), MAX_CURVES).tolist()
     return [(i // len(names), names[i % len(names)]) for i in chosen]
 
 

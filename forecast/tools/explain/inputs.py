@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from forecast.data import Batch, DataModule
-from forecast.data.even_spacing import spread
+from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.static_features import feature_names
 from forecast.data.time_features import time_feature_names
 
@@ -98,7 +98,7 @@ def list_inputs(data: DataModule) -> list[InputGroup]:
     columns = columns_of(data.feature_columns, data)
     groups: list[InputGroup] = []
     for kind in (InputKind.HISTORY, InputKind.LEVEL):
-        shown = [list(columns.items())[i] for i in spread(len(columns), MAX_COLUMNS).tolist()]
+        shown = [list(columns.items())[i] for i in choose_evenly_spaced(len(columns), MAX_COLUMNS).tolist()]
         groups += [InputGroup(kind, name, places) for name, places in shown]
         if len(columns) > 1:
             groups.append(InputGroup(kind, name_together(data), tuple(range(data.n_features))))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 
 from forecast.data import DataModule
-from forecast.data.even_spacing import spread
+from forecast.data.even_spacing import choose_evenly_spaced
 
 MAX_WINDOWS = 512
 """Number of windows, evenly spaced, whose inputs are looked at."""
@@ -30,7 +30,7 @@ class Drift(NamedTuple):
 def measure_drift(data: DataModule) -> dict[str, Drift]:
     """The drift of each column over the measured values in the inputs of test windows; the largest first."""
     windows = data.windows["test"]
-    index = torch.from_numpy(spread(len(windows), MAX_WINDOWS))
+    index = torch.from_numpy(choose_evenly_spaced(len(windows), MAX_WINDOWS))
     measured = windows.measured(index)
     past = torch.where(measured, windows.gather_past(index).past, torch.nan).flatten(0, 1).double()
     found = {}
