@@ -177,13 +177,20 @@ def test_counters_errors_and_categories_are_named(monkeypatch, tmp_path: Path, c
     content, out = found(tmp_path), capsys.readouterr().out
     assert content["suggested"]["data.columns"] == ["load", "walk"]
     assert "counts the rows (data.drop=[row])" in out
-    assert "never negative: load; for one that cannot be: 'data.lower={NAME: 0}'" in out
+    assert "never negative: load; for one that cannot be: 'data.lower={load: 0}'" in out
     (error,) = content["columns"][1]["gross_errors"]
     assert (error["value"], error["date"]) == (983_100.5, frame["date"][400].isoformat())
     assert "errors    983,100.5 in walk at 2021-03-17 16:00, and all others from " in out
     assert "text, 2 values, most often 'sun' (67%); 2 missing" in out
     assert content["categories"] == [
-        {"name": "sky", "distinct": 2, "most_frequent": "sun", "fraction": 398 / 598, "missing": 2}
+        {
+            "name": "sky",
+            "distinct": 2,
+            "most_frequent": "sun",
+            "fraction": 398 / 598,
+            "missing": 2,
+            "filled": 598,
+        }
     ]
 
 
@@ -418,3 +425,27 @@ def test_text_columns_are_described_and_the_command_reads_or_drops_them(
     panel = instantiate(compose_config(*given).data).source.read()
     assert (panel.targets, panel.past_covariates) == (("load", "walk"), ("sky",))
     assert content["baselines"]["windows"] > 0
+
+
+@pytest.mark.parametrize("others", [0, 30])
+def test_the_suggested_command_leaves_copies_and_dates_as_text_out(
+    monkeypatch, tmp_path: Path, others: int
+) -> None:
+    """With many other columns, data.drop names the copies; else data.columns names the rest."""
+    random = np.random.default_rng(0)
+    frame = table(80, "MS", 12)
+    frame["tomorrow"] = frame["load"].shift(-1).ffill()
+    frame["again"] = frame["walk"] * 1_000
+    noise = {f"n{number}": random.normal(size=80) for number in range(others)}
+    frame = frame.assign(**noise, Month=[f"{1 + i // 12}-{1 + i % 12:02}" for i in range(80)])
+    frame.to_csv(tmp_path / "my.csv", index=False)
+    assert run(monkeypatch, tmp_path, "data.path=my.csv", "data.target=load", "seq_len=8", "pred_len=2") == 0
+    content = found(tmp_path)
+    dropped = ["again", "tomorrow", "Month"] if others else ["Month"]
+    assert content["suggested"]["data.drop"] == dropped
+    assert "Month (text that differs in most rows)" in content["why"]["data.drop"] or others
+    assert "data.past_covariates" not in content["suggested"]
+    reason = content["why"]["data.drop" if others else "data.columns"]
+    assert "again (repeats walk), tomorrow (holds load of 1 row later)" in reason
+    panel = instantiate(compose_config(*shlex.split(content["command"])[3:]).data).source.read()
+    assert panel.columns == ("load", "walk", *noise)

@@ -11,6 +11,7 @@ from forecast.data.options import AUTO, FEATURES, choose_batch_size, count_windo
 from forecast.system.errors import ConfigError
 from forecast.tools.check.categories import CategoryColumn
 from forecast.tools.check.columns import Column
+from forecast.tools.check.copies import Copy
 from forecast.tools.check.lengths import PATCH
 from forecast.tools.check.seasons import Season
 from forecast.tools.check.settings import Choices, Setting
@@ -19,6 +20,8 @@ FULL, NYSTROM = 512 * PATCH, 4_096 * PATCH
 """Longest windows for which attention=full and attention=nystrom are suggested."""
 MAX_LISTED = 20
 """Largest number of columns that a suggested command lists."""
+MOSTLY_DIFFERENT = 0.5
+"""A column of text with more different texts per filled cell is no category."""
 EPOCHS, STEPS = 5, 640
 """Default epochs of the trainer, and the fewest training steps that are suggested."""
 LESS_ERROR = 0.95
@@ -110,20 +113,54 @@ def suggest_features(panel: Panel, choices: Choices) -> Setting:
     return Setting("features", "M", "all columns from all; for one of them features=MS data.target=NAME")
 
 
-def suggest_columns(columns: Sequence[Column], choices: Choices) -> list[Setting]:
-    """Suggest data.columns without the targets that are useless, if a command can list the rest."""
-    left_out = {
+def suggest_columns(
+    columns: Sequence[Column], copies: Sequence[Copy], texts: Sequence[CategoryColumn], choices: Choices
+) -> list[Setting]:
+    """Suggest which columns to read: without useless targets and copies, and with texts as past covariates or dropped.
+
+    Args:
+        columns: the targets that the file offers.
+        copies: columns that repeat another one.
+        texts: columns of text without another role.
+    """
+    useless = {} if choices.columns_typed else _find_useless(columns, copies, choices.target)
+    rest = [column.name for column in columns if column.name not in useless]
+    settings, dropped = [], {}
+    if useless and rest:
+        if len(rest) <= MAX_LISTED:
+            named = [f"{name} ({reason})" for name, reason in useless.items()]
+            settings.append(Setting("data.columns", rest, f"without {_list_first(named)}"))
+        elif choices.steps is not None and len(useless) <= MAX_LISTED:  # a store has no data.drop
+            dropped = useless
+    read, left_out = _sort_texts(texts, choices)
+    if read:
+        values = _list_first([f"{text.name} has {text.distinct}" for text in read])
+        others = "data.future_covariates if known in advance, data.drop if not wanted"
+        names = [*choices.past_covariates, *(text.name for text in read)]
+        settings.append(
+            Setting("data.past_covariates", names, f"text is read as categories ({values}); {others}")
+        )
+    dropped |= left_out
+    if dropped:
+        named = _list_first([f"{name} ({reason})" for name, reason in dropped.items()])
+        settings.append(Setting("data.drop", [*choices.drop, *dropped], f"without {named}"))
+    return settings
+
+
+def _find_useless(columns: Sequence[Column], copies: Sequence[Copy], target: str | None) -> dict[str, str]:
+    """The targets to leave out, each with the reason; never `target`."""
+    useless = {
         column.name: reason
         for column in columns
-        if column.name != choices.target and (reason := _reason_to_leave_out(column))
+        if column.name != target and (reason := _reason_to_leave_out(column))
     }
-    rest = [column.name for column in columns if column.name not in left_out]
-    if choices.columns_typed or not left_out or not 0 < len(rest) <= MAX_LISTED:
-        return []
-    named = [f"{name} ({reason})" for name, reason in left_out.items()]
-    return [
-        Setting("data.columns", rest, f"without {', '.join(named[:3])}{', ...' if len(named) > 3 else ''}")
-    ]
+    offered = {column.name for column in columns}
+    repeated = {
+        copy.name: copy.relation
+        for copy in copies
+        if copy.name in offered and copy.name != target and copy.source not in useless
+    }
+    return repeated | useless
 
 
 def _reason_to_leave_out(column: Column) -> str:
@@ -136,26 +173,27 @@ def _reason_to_leave_out(column: Column) -> str:
     return "counts the rows" if column.counter else ""
 
 
-def suggest_texts(texts: Sequence[CategoryColumn], choices: Choices) -> list[Setting]:
-    """Suggest to read columns of text as past covariates; to leave out those with one value or too many."""
-    read = [t for t in texts if 2 <= t.distinct <= MAX_INDICATORS and choices.features != "S"]
-    rest = [text.name for text in texts if text not in read]
-    settings = []
-    if read:
-        values = ", ".join(f"{text.name} has {text.distinct}" for text in read[:3])
-        others = "data.future_covariates if known in advance, data.drop if not wanted"
-        why = f"text is read as categories ({values}{', ...' if len(read) > 3 else ''}); {others}"
-        settings = [
-            Setting("data.past_covariates", [*choices.past_covariates, *(text.name for text in read)], why)
-        ]
-    if rest:
-        why = (
-            "columns of text cannot be forecast"
-            if choices.features == "S"
-            else "text with one value or too many"
-        )
-        settings.append(Setting("data.drop", [*choices.drop, *rest], why))
-    return settings
+def _sort_texts(
+    texts: Sequence[CategoryColumn], choices: Choices
+) -> tuple[list[CategoryColumn], dict[str, str]]:
+    """The columns of text to read as categories, and the others, each with the reason to leave it out."""
+    read, left_out = [], {}
+    for text in texts:
+        if choices.features == "S":
+            left_out[text.name] = "text cannot be forecast"
+        elif text.distinct < 2:
+            left_out[text.name] = "text with one value or none"
+        elif text.distinct > MOSTLY_DIFFERENT * text.filled:
+            left_out[text.name] = "text that differs in most rows"
+        elif text.distinct > MAX_INDICATORS:
+            left_out[text.name] = f"text with more than {MAX_INDICATORS} values"
+        else:
+            read.append(text)
+    return read, left_out
+
+
+def _list_first(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 def suggest_na_values(columns: Sequence[Column], choices: Choices) -> list[Setting]:

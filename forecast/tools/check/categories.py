@@ -16,7 +16,7 @@ class CategoryColumn:
     Attributes:
         distinct: number of different texts.
         most_frequent: the text that comes most often, in this fraction of the cells with text; empty if there is none.
-        missing: empty cells.
+        missing, filled: empty cells and cells with text.
     """
 
     name: str
@@ -24,6 +24,7 @@ class CategoryColumn:
     most_frequent: str
     fraction: float
     missing: int
+    filled: int
 
     @property
     def note(self) -> str:
@@ -60,4 +61,5 @@ def _measure(name: str, texts: Sequence[str], codes: np.ndarray) -> CategoryColu
         most_frequent="" if most is None else texts[most],
         fraction=0.0 if most is None else float(counts[most] / counts.sum()),
         missing=int((codes < 0).sum()),
+        filled=int(counts.sum()),
     )

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
+from forecast.system.formatting import plural
+
 MAX_SHIFT = 48
 """Largest number of rows by which a copy is sought to be shifted."""
 MAX_ROWS, MAX_COLUMNS = 5_000, 100
@@ -24,9 +26,19 @@ class Copy:
     source: str
     shift: int
 
+    @property
+    def relation(self) -> str:
+        """What the column is to its source, in words."""
+        rows = plural(abs(self.shift), "row")
+        if self.shift < 0:
+            return f"holds {self.source} of {rows} later"
+        return f"repeats {self.source}" + (f" {rows} earlier" if self.shift else "")
 
-def find_copies(values: Float64[np.ndarray, "rows columns"], names: Sequence[str]) -> list[Copy]:
-    """The columns that repeat an earlier column of the table, each with the smallest shift.
+
+def find_copies(
+    values: Float64[np.ndarray, "rows columns"], names: Sequence[str], target: str | None = None
+) -> list[Copy]:
+    """The columns that repeat an earlier column of the table, or `target`, each with the smallest shift.
 
     Changes from row to row are compared, because levels of slow columns are alike at any small shift.
     """
@@ -45,6 +57,6 @@ def find_copies(values: Float64[np.ndarray, "rows columns"], names: Sequence[str
         norms = np.linalg.norm(later, axis=0)[:, None] * np.linalg.norm(earlier, axis=0)
         correlation = np.abs(later.T @ earlier) / np.where(norms > 0, norms, np.inf)
         for copy, source in np.argwhere(correlation > 1 - ROUND_OFF).tolist():
-            if source < copy:
+            if copy != source and (names[source] == target or (source < copy and names[copy] != target)):
                 found.setdefault(names[copy], Copy(names[copy], names[source], shift))
     return list(found.values())

@@ -91,23 +91,23 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
     gaps = find_gaps(file)
     features, codes = advice.suggest_features(file, choices), advice.suggest_na_values(columns, choices)
     categories = measure_categories(file)
-    useful = [
-        *advice.suggest_texts([c for c in categories if c.name in reading.texts], choices),
-        *advice.suggest_columns([c for c in columns if c.name in file.targets], choices),
-    ]
-    panel = choose_columns(file, useful)
-    interpolated = interpolate(panel)
+    whole, longest = interpolate(file), choose_longest(file)
+    newest = last_rows(whole, longest[:1], range(len(file.columns)))
+    copies = find_copies(newest, file.columns, choices.target)
+    offered = [column for column in columns if column.name in file.targets]
+    texts = [category for category in categories if category.name in reading.texts]
+    useful = advice.suggest_columns(offered, copies, texts, choices)
+    panel, interpolated = choose_columns(file, useful), choose_columns(whole, useful)
     targets = panel.targets if features.value == "M" else (choices.target or panel.targets[0],)
     stage("seasons")
-    index, longest = [panel.columns.index(name) for name in targets], choose_longest(panel)
+    index = [panel.columns.index(name) for name in targets]
     values = last_rows(interpolated, longest, index)
     seasons = find_seasons(values, panel.freq, panel.calendar)
     lengths = suggest_lengths(parts, seasons, panel.season, choices)
     baselines, settings = None, []
     if lengths:
-        season = advice.suggest_season(
-            training_rows(interpolated, longest, index, parts[0]), seasons, panel.season, choices
-        )
+        train = training_rows(interpolated, longest, index, parts[0])
+        season = advice.suggest_season(train, seasons, panel.season, choices)
         settings = [*reading.steps, *codes, *useful, features, *lengths, *season]
         stage("baselines")
         baselines, n_windows = measure(panel, data, settings, choices)
@@ -122,7 +122,7 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
         seeks_calendar=choices.steps is not None,
         columns=columns,
         categories=categories,
-        copies=find_copies(last_rows(interpolated, longest[:1], range(len(panel.columns))), panel.columns),
+        copies=copies,
         series=measure_series(file, gaps, by_series, parts, chosen),
         targets=tuple(targets),
         seasons=seasons,
@@ -139,8 +139,9 @@ def choose_columns(file: Panel, settings: Sequence[Setting]) -> Panel:
     """The columns of the file that a training with these settings reads."""
     values = {setting.key: setting.value for setting in settings}
     left_out = values.get("data.drop", ())
+    targets = values.get("data.columns", [name for name in file.targets if name not in left_out])
     past = [name for name in file.past_covariates if name not in left_out]
-    panel = file.select_columns([*values.get("data.columns", file.targets), *past])
+    panel = file.select_columns([*targets, *past])
     return replace(panel, texts={name: t for name, t in panel.texts.items() if name not in left_out})
 
 

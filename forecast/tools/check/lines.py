@@ -94,17 +94,8 @@ def describe_copies(found: Diagnosis) -> list[str]:
     """Name the columns that repeat another one: they add nothing to it, or hold what is not known yet."""
     lines = []
     for copy in found.copies[:MAX_COPIES]:
-        rows = plural(abs(copy.shift), "row")
-        if copy.shift < 0:
-            lines.append(
-                f"{copy.name} holds {copy.source} of {rows} later: if it is not known in advance, leave it out "
-                f"(data.drop=[{copy.name}])"
-            )
-        else:
-            when = f" {rows} earlier" if copy.shift else ""
-            lines.append(
-                f"{copy.name} repeats {copy.source}{when}: it adds nothing (data.drop=[{copy.name}])"
-            )
+        why = "if it is not known in advance, leave it out" if copy.shift < 0 else "it adds nothing"
+        lines.append(f"{copy.name} {copy.relation}: {why} (data.drop=[{copy.name}])")
     return lines
 
 

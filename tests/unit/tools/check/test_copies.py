@@ -30,3 +30,11 @@ def test_copies_are_found_with_their_shift_and_slow_columns_are_none() -> None:
 def test_a_copy_of_a_copy_names_the_first_column() -> None:
     values = np.random.default_rng(0).normal(size=100)
     assert find_copies(np.column_stack([values] * 3), list("abc")) == [Copy("b", "a", 0), Copy("c", "a", 0)]
+
+
+def test_the_target_is_never_the_copy() -> None:
+    values = np.random.default_rng(0).normal(size=1_001)
+    table = np.column_stack([values[1:], values[:-1], values[:-1]])
+    found = find_copies(table, ["tomorrow", "load", "again"], target="load")
+    assert set(found) == {Copy("tomorrow", "load", -1), Copy("again", "load", 0)}
+    assert {copy.relation for copy in found} == {"holds load of 1 row later", "repeats load"}

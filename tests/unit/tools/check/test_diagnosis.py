@@ -86,7 +86,7 @@ def test_a_column_without_values_in_a_split_is_left_out() -> None:
     columns, _ = measure_columns(panel, split_parts(panel, [0.7, 0.1, 0.2]))
     assert [column.empty_in for column in columns] == [(), ("validation", "test"), ("training", "validation")]
     assert columns[1].list_notes(100)[0] == "no value in validation and test"
-    (setting,) = advice.suggest_columns(columns, Choices())
+    (setting,) = advice.suggest_columns(columns, [], [], Choices())
     assert setting.value == ["a"]
 
 
