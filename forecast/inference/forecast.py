@@ -72,7 +72,12 @@ class Forecast:
         )
 
     def frame(self) -> pd.DataFrame:
-        """One row for each date of each series.
+        """The forecast as a DataFrame, see `table`."""
+        index, columns = self.table()
+        return pd.DataFrame(columns, index=index)
+
+    def table(self) -> tuple[pd.Index, "ForecastColumns"]:
+        """Index and columns of a table with one row for each date of each series.
 
         Each target has a column of its forecast, `-lo-80` and `-hi-80` for each level, and where the truth is known,
         `-true` and `-error` (forecast − truth). The index is the date, in the time zone of the data; with an id column,
@@ -91,7 +96,7 @@ class Forecast:
             if self.has_truth:
                 parts[f"{name}-true"] = self.truth[..., i].ravel()
                 parts[f"{name}-error"] = (self.values - self.truth)[..., i].ravel()
-        return pd.DataFrame(parts, index=index)
+        return index, parts
 
     def rounded(self) -> "Forecast":
         """The forecast with the digits that float32 holds, in which models compute: 12.3, not 12.300000190734863."""

@@ -179,6 +179,8 @@ def test_a_mistake_in_a_request_is_named_with_its_field(server: Server) -> None:
         (change(example, load=["a", *[1] * (n_rows - 1)]), "rows: load of row 0: 'a' is not a number"),
         (change(example, load=[[1]] * n_rows), "rows: load of row 0: [1] is not a number"),
         (change(example, load=[1]), "rows: the columns have different lengths"),
+        (change(example, date=["9999-01-01"] * n_rows), "rows: date has dates before 1678 or after 2261"),
+        (change(example, load=[10**400, *[1] * (n_rows - 1)]), "rows: load of row 0 is too large"),
         (change(example, date=["x"] * n_rows), "rows: date of row 0: 'x' is not a date in ISO 8601"),
         ({**example, "rows": {}}, "rows: write a list of objects"),
         ({"rows": [{"date": "2024-01-01"}] * 1001}, "rows: 1,001 rows are more than the 1,000"),

@@ -1,11 +1,17 @@
 """The columns of the rows that a model reads, by the names that its training data had."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from forecast.data.categories import columns_of_indicators
-from forecast.inference.data_config import name_keys
+from forecast.data.files.table_source import TableSource
+from forecast.inference.data_config import FRAME, name_keys
+from forecast.inference.forecasters import PointForecaster, find_unread_columns
 from forecast.inference.model import TrainedModel
+
+STATE = ("utc_offset", "timezone", "day_first", "categories")
+"""What reading needs of the state of the data module."""
 
 
 def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
@@ -44,3 +50,16 @@ def value_columns(model: TrainedModel, names: Sequence[str]) -> list[str]:
     """These columns of the model, with the column of each category instead of its indicators."""
     column_of = columns_of_indicators(model.categories)
     return list(dict.fromkeys(column_of.get(name, name) for name in names))
+
+
+def reading_settings(forecaster: PointForecaster) -> dict[str, Any]:
+    """How the rows of a request are read, in values that JSON can hold; see `RequestReader.of_settings`."""
+    model = forecaster.model
+    config = model.data_config({"path": FRAME})
+    options = {option.name: config[option.name] for option in fields(TableSource) if option.name in config}
+    return {
+        "options": {**options, "id_column": id_column(model), "date_column": date_column(model)},
+        "unread": sorted(find_unread_columns([forecaster])),
+        "state": {"categories": {}}
+        | {key: model.data_state[key] for key in STATE if key in model.data_state},
+    }

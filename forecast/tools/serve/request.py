@@ -1,9 +1,9 @@
-"""Requests for forecasts: the fields, and their rows as DataFrames."""
+"""Requests for forecasts: the fields, and their rows as columns. Imports no torch."""
 
 import re
+from collections.abc import Container
 from typing import Annotated, Any, Literal
 
-import pandas as pd
 import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
@@ -12,6 +12,8 @@ from forecast.system.errors import DataError
 
 OFFSET = re.compile(r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
 """The UTC offset of a date with a time in ISO 8601."""
+
+MAX_COLUMNS = 10_000
 
 CELL = {"anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")]}
 ROWS = WithJsonSchema(
@@ -76,31 +78,29 @@ def read_request(body: bytes) -> ForecastRequest:
         raise DataError(f"{field}: {first['msg']}") from None
 
 
-def read_rows(
-    field: str, given: Any, date_column: str, *, dates_are_index: bool, max_rows: int
-) -> pd.DataFrame:
-    """Make a DataFrame of the rows in a field of a request.
+def to_columns(field: str, given: Any, read: Container[str], max_rows: int) -> dict[str, list[Any]]:
+    """The columns of the rows in a field of a request. A cell that is not given is None.
 
     Args:
         field: name of the field, for messages.
         given: a list of objects, or an object of lists.
-        date_column: name of the dates.
-        dates_are_index: make the dates the index, as for a single series.
+        read: names of the columns that are read; the others have no cells.
         max_rows: largest number of rows.
 
     Raises:
-        DataError: the rows are laid out otherwise, are too many, or a date is not ISO 8601.
+        DataError: the rows are laid out otherwise, or are too many.
     """
     n_rows = count_rows(field, given)
     if n_rows > max_rows:
         raise DataError(f"{field}: {n_rows:,} rows are more than the {max_rows:,} that this server accepts")
-    frame = pd.DataFrame(given)
-    if date_column not in frame:
-        raise DataError(f"{field}: no {date_column!r}, which holds the dates; there are {list(frame)[:20]}")
-    for name in [column for column in frame if frame[column].dtype == object]:
-        check_cells(field, name, frame[name].tolist())
-    frame[date_column] = read_dates(field, date_column, frame[date_column].tolist())
-    return frame.set_index(date_column) if dates_are_index else frame
+    names = given if isinstance(given, dict) else dict.fromkeys(name for row in given for name in row)
+    if len(names) > MAX_COLUMNS:
+        raise DataError(
+            f"{field}: {len(names):,} columns are more than the {MAX_COLUMNS:,} that are accepted"
+        )
+    if isinstance(given, dict):
+        return given
+    return {name: [row.get(name) for row in given] if name in read else [] for name in names}
 
 
 def count_rows(field: str, given: Any) -> int:
@@ -116,29 +116,3 @@ def count_rows(field: str, given: Any) -> int:
     raise DataError(
         f'{field}: write a list of objects, as in [{{"date": "2026-01-01", "load": 1.5}}], or an object of lists'
     )
-
-
-def check_cells(field: str, column: str, given: list[Any]) -> None:
-    """Raise DataError for the first cell that is a list or an object, or a text in a column that has numbers too."""
-    has_numbers = any(isinstance(cell, int | float) for cell in given)
-    for row, cell in enumerate(given):
-        if isinstance(cell, dict | list) or (has_numbers and isinstance(cell, str)):
-            raise DataError(f"{field}: {column} of row {row}: {cell!r} is not a number")
-
-
-def read_dates(field: str, column: str, given: list[Any]) -> pd.DatetimeIndex:
-    """Parse ISO 8601 dates. Dates with different UTC offsets are converted to UTC.
-
-    Raises:
-        DataError: for the first text that is no date, or where some dates have a UTC offset and others have none.
-    """
-    texts = [date if isinstance(date, str) else "" for date in given]
-    has_offset = [OFFSET.search(text) is not None for text in texts]
-    if any(has_offset) and not all(has_offset):
-        row = has_offset.index(not has_offset[0])
-        raise DataError(f"{field}: {column} of row {row}: give all dates with a UTC offset, or none")
-    parsed = pd.to_datetime(pd.Index(texts), format="ISO8601", errors="coerce", utc=has_offset[0])
-    if parsed.hasnans:
-        row = int(parsed.isna().argmax())
-        raise DataError(f"{field}: {column} of row {row}: {given[row]!r} is not a date in ISO 8601")
-    return pd.DatetimeIndex(parsed)

@@ -1,19 +1,22 @@
-"""Requests for forecasts as DataFrames."""
+"""Requests for forecasts as rows of a table."""
 
+import numpy as np
 import pandas as pd
 
-from forecast.tools.serve.request import read_dates, read_request, read_rows
+from forecast.data.files.column_roles import ColumnRoles
+from forecast.tools.serve.request import read_request, to_columns
+from forecast.tools.serve.source import read_columns, read_dates
 
 
 def test_rows_as_objects_and_as_columns_are_the_same() -> None:
-    objects = [{"date": "2026-01-01T00:00", "load": 1}, {"date": "2026-01-01T01:00", "load": None}]
-    columns = {"date": [row["date"] for row in objects], "load": [row["load"] for row in objects]}
-    one, other = (
-        read_rows("rows", given, "date", dates_are_index=True, max_rows=2) for given in (objects, columns)
-    )
-    pd.testing.assert_frame_equal(one, other)
-    assert list(one.index) == [pd.Timestamp("2026-01-01T00:00"), pd.Timestamp("2026-01-01T01:00")]
-    assert one["load"].isna().tolist() == [False, True]
+    objects = [{"date": "2026-01-01T00:00", "load": 1}, {"date": "2026-01-01T01:00", "other": 2}]
+    found = to_columns("rows", objects, {"date", "load"}, max_rows=2)
+    assert found == {"date": ["2026-01-01T00:00", "2026-01-01T01:00"], "load": [1, None], "other": []}
+    columns = {"date": found["date"], "load": [1, None]}
+    assert to_columns("rows", columns, {"date", "load"}, max_rows=2) == columns
+    rows = read_columns("rows", columns, ColumnRoles(None, "date", ("load",)))
+    assert rows.dates.tolist() == pd.DatetimeIndex(columns["date"]).as_unit("ns").to_numpy().tolist()
+    assert np.isnan(rows.values[:, 0]).tolist() == [False, True]
 
 
 def test_dates_across_a_clock_change_are_the_same_instants() -> None:
@@ -24,8 +27,10 @@ def test_dates_across_a_clock_change_are_the_same_instants() -> None:
 
 
 def test_text_in_a_column_of_text_is_a_category() -> None:
-    rows = {"date": ["2026-01-01", "2026-01-02"], "weather": ["sun", None]}
-    assert read_rows("rows", rows, "date", dates_are_index=False, max_rows=9)["weather"].tolist()[0] == "sun"
+    rows = {"date": ["2026-01-01", "2026-01-02"], "load": [1, 2], "weather": ["sun", None]}
+    read = read_columns("rows", rows, ColumnRoles(None, "date", ("load",), past=("weather",)))
+    assert read.values[:, 1].tolist() == [0, -1]
+    assert read.texts == {"weather": ["sun"]}
 
 
 def test_levels_may_be_none() -> None:

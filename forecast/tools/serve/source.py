@@ -1,0 +1,182 @@
+"""The rows of a request as a source of a panel."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from jaxtyping import Float64, Int32
+
+from forecast.data.files.cells import FRAME, Cells
+from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.covariates import Texts, convert_texts
+from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.table_rows import TableRows
+from forecast.data.files.table_source import TableSource
+from forecast.data.files.timezone import without_zone
+from forecast.data.panel import TABLE_ID
+from forecast.data.utc_offset import UtcOffset
+from forecast.system.errors import ConfigError, DataError
+from forecast.tools.serve.request import OFFSET
+
+Columns = Mapping[str, list[Any]]
+"""Columns of equal length by name; a cell is a number, a text, true or false, or None where the value is missing."""
+
+YEARS = (1678, 2261)
+"""The years of the dates that nanoseconds in 64 bits reach."""
+
+NUMBERS, TEXTS = {int, float, bool, type(None)}, {str, type(None)}
+
+
+@dataclass(kw_only=True)
+class RequestSource(TableSource):
+    """The rows of a request, as columns; those of `future` follow those of `given`."""
+
+    given: Columns = field(default_factory=dict)
+    future: Columns | None = None
+    path: None = field(default=None, init=False)
+
+    def of(self, given: Columns, future: Columns | None) -> "RequestSource":
+        """The same source with the rows of another request; its options are not checked again."""
+        other = copy.copy(self)
+        other.given, other.future = given, future
+        return other
+
+    def read_rows(self) -> TableRows:
+        rows = read_columns("rows", self.given, self.roles)
+        if self.future is None:
+            return rows
+        if not self.roles.future:
+            raise ConfigError("future: this model reads no future covariates: leave it out")
+        return rows.followed_by(read_columns("future", self.future, self.roles.of_future_rows()))
+
+
+def read_columns(field: str, given: Columns, roles: ColumnRoles) -> TableRows:
+    """Read the columns that have a role.
+
+    Args:
+        field: name of the field of the request, for messages.
+        given: the columns.
+        roles: the columns to read.
+
+    Raises:
+        DataError: a column is missing, or a cell is not what its role needs.
+    """
+    roles = roles.resolve(str(FRAME), list(given))
+    n_rows = len(given[roles.date])
+    cells = Cells(FRAME, pd.DataFrame(), first_line=0, unit="row")
+    codes, ids = np.zeros(n_rows, dtype=np.int32), pd.Index([TABLE_ID])
+    if roles.id is not None:
+        codes, ids = read_ids(field, roles.id, given[roles.id])
+    dates = read_dates(field, roles.date, given[roles.date])
+    years = dates.year.to_numpy()
+    if years.min() < YEARS[0] or years.max() > YEARS[1]:
+        raise DataError(
+            f"{field}: {roles.date} has dates before {YEARS[0]} or after {YEARS[1]}: leave them out"
+        )
+    utc_offset = UtcOffset()
+    if dates.tz is not None:
+        dates, utc_offset = without_zone(dates)
+    texts: Texts = {}
+    values, future = (
+        read_numbers(field, cells, given, names, roles, texts) for names in (roles.values, roles.future)
+    )
+    return TableRows(
+        cells=cells,
+        roles=roles,
+        ids=ids,
+        codes=codes,
+        dates=dates.to_numpy("datetime64[ns]"),
+        values=values,
+        future=future,
+        static={name: read_static(field, name, given[name]) for name in roles.static},
+        utc_offset=utc_offset,
+        texts=texts,
+    )
+
+
+def read_ids(field: str, column: str, given: list[Any]) -> tuple[Int32[np.ndarray, " rows"], pd.Index]:
+    """The number of the series of each row, and the ids. Raises DataError for a row without an id."""
+    if set(map(type, given)) != {str}:
+        for row, cell in enumerate(given):
+            if not isinstance(cell, str | int | float):
+                raise DataError(f"{field}: {column} of row {row}: {cell!r} is not an id")
+        given = list(map(str, given))
+    codes, ids = pd.factorize(np.array(given, dtype=object))
+    return codes.astype(np.int32), pd.Index(ids, dtype=str)
+
+
+def read_numbers(
+    field: str, cells: Cells, given: Columns, names: Sequence[str], roles: ColumnRoles, texts: Texts
+) -> Float64[np.ndarray, "rows columns"]:
+    """Columns of numbers. Covariates may be text: then as codes, and `texts` receives their categories.
+
+    Raises DataError for the first cell that is neither.
+    """
+    read = np.full((len(given[roles.date]), len(names)), np.nan)
+    for i, name in enumerate(names):
+        if name not in given:
+            continue
+        kinds = set(map(type, given[name]))
+        if kinds <= NUMBERS:
+            read[:, i] = to_floats(field, name, given[name])
+        elif kinds <= TEXTS and name in roles.covariates:
+            codes, found = pd.factorize(np.array(given[name], dtype=object))
+            read[:, i] = convert_texts(cells, name, codes, pd.Index(found), ReadOptions(), texts)
+        else:
+            raise refuse_cell(field, name, given[name])
+    return read
+
+
+def to_floats(field: str, column: str, given: list[Any]) -> Float64[np.ndarray, " rows"]:
+    """Numbers in float64, NaN for None. Raises DataError for a whole number that float64 does not hold."""
+    try:
+        return np.array(given, dtype=np.float64)
+    except OverflowError:
+        row = next(row for row, cell in enumerate(given) if isinstance(cell, int) and abs(cell) > 1 << 1023)
+        raise DataError(f"{field}: {column} of row {row} is too large") from None
+
+
+def refuse_cell(field: str, column: str, given: list[Any]) -> DataError:
+    """The error of the first cell of a column that is not a number."""
+    row, cell = next((row, cell) for row, cell in enumerate(given) if type(cell) not in NUMBERS)
+    return DataError(f"{field}: {column} of row {row}: {cell!r} is not a number")
+
+
+def read_static(field: str, column: str, given: list[Any]) -> pd.Series:
+    """A static covariate: numbers or categories. Raises DataError for a cell that is neither."""
+    kinds = set(map(type, given))
+    if kinds <= TEXTS:
+        codes, found = pd.factorize(np.array(given, dtype=object))
+        return pd.Series(pd.Categorical.from_codes(codes, pd.Index(found, dtype=str)))
+    if kinds <= NUMBERS:
+        return pd.Series(to_floats(field, column, given))
+    raise refuse_cell(field, column, given)
+
+
+def read_dates(field: str, column: str, given: list[Any]) -> pd.DatetimeIndex:
+    """Parse ISO 8601 dates. Dates with different UTC offsets are converted to UTC.
+
+    Raises:
+        DataError: for the first text that is no date, or where some dates have a UTC offset and others have none.
+    """
+    for zone in (None, "UTC"):  # the usual layouts, all at once
+        try:
+            read = pa.array(given, pa.string()).cast(pa.timestamp("us", zone))
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            continue
+        if not read.null_count:
+            return pd.DatetimeIndex(read.to_numpy(zero_copy_only=False), tz=zone)
+    texts = [date if isinstance(date, str) else "" for date in given]
+    has_offset = [OFFSET.search(text) is not None for text in texts]
+    if any(has_offset) and not all(has_offset):
+        row = has_offset.index(not has_offset[0])
+        raise DataError(f"{field}: {column} of row {row}: give all dates with a UTC offset, or none")
+    parsed = pd.to_datetime(pd.Index(texts), format="ISO8601", errors="coerce", utc=has_offset[0])
+    if parsed.hasnans:
+        row = int(parsed.isna().argmax())
+        raise DataError(f"{field}: {column} of row {row}: {given[row]!r} is not a date in ISO 8601")
+    return pd.DatetimeIndex(parsed)
