@@ -12,10 +12,12 @@ class Source:
     Attributes:
         path: the file or folder; None for generated data and DataFrames.
         absent: the columns of `with_optional` that the last `read` did not find.
+        without_role: the columns of a table that the last `read` left out because no option names them.
     """
 
     path: Location | None
     absent: frozenset[str] = frozenset()
+    without_role: tuple[str, ...] = ()
 
     def prepare(self) -> None:
         """Download what is missing, in one process; nothing by default."""

@@ -449,3 +449,10 @@ def test_the_suggested_command_leaves_copies_and_dates_as_text_out(
     assert "again (repeats walk), tomorrow (holds load of 1 row later)" in reason
     panel = instantiate(compose_config(*shlex.split(content["command"])[3:]).data).source.read()
     assert panel.columns == ("load", "walk", *noise)
+
+
+def test_columns_of_a_long_file_that_no_option_names_are_named(monkeypatch, tmp_path: Path, capsys) -> None:
+    many_series().assign(rain=1.0, comment="none").to_csv(tmp_path / "long.csv", index=False)
+    assert run(monkeypatch, tmp_path, *LONG, "data.drop=[comment]") == 0
+    assert found(tmp_path)["not_read"] == ["rain"]
+    assert "not read  rain (name them in data.columns, " in capsys.readouterr().out

@@ -157,12 +157,15 @@ def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
     if name is None:
         return None
     numbers = [
-        other for other in cells.frame.columns if cells.frame[other].dtype.kind in "iuf" and other != name
+        str(other)
+        for other in cells.frame.columns
+        if cells.frame[other].dtype.kind in "iuf" and other not in (name, *roles.drop)
     ]
-    target = numbers[0] if len(numbers) == 1 else "COLUMN"
+    target, *others = numbers or ["COLUMN"]
+    choice = f" or another number: {', '.join(others[:8])}{', ...' * (len(others) > 8)}" if others else ""
     return (
         f"the file looks long, with one series for each {name!r}: set data=long data.id_column={name} "
-        f"data.date_column={roles.date} data.target={target}"
+        f"data.date_column={roles.date} data.target={target}{choice}"
     )
 
 

@@ -25,6 +25,7 @@ class ColumnRoles:
         optional: columns with numbers, or with categories, that may be absent: then all their values are missing.
         target: a column that must be there where `targets` is None; None: no such column.
         absent: the columns of `optional` that the table does not have.
+        without_role: the columns of the table that have no role.
     """
 
     id: str | None
@@ -38,6 +39,7 @@ class ColumnRoles:
     optional: frozenset[str] = frozenset()
     target: str | None = None
     absent: frozenset[str] = frozenset()
+    without_role: tuple[str, ...] = ()
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -100,15 +102,15 @@ class ColumnRoles:
                 )
                 raise DataError(problem) if where == str(FRAME) else self._with_key(problem, name)
         absent = self.optional & {*self.all} - {*present}
-        if self.targets is not None:
-            return replace(self, absent=absent)
         others = {*self.all, *self.drop}
-        targets = tuple(name for name in present if name not in others)
-        if not targets:
+        rest = tuple(name for name in present if name not in others)
+        if self.targets is not None:
+            return replace(self, absent=absent, without_role=rest)
+        if not rest:
             raise DataError(
                 f"{where}: no column beside {', '.join(map(quote, others))}: there is nothing to forecast"
             )
-        return replace(self, targets=targets, absent=absent)
+        return replace(self, targets=rest, absent=absent)
 
     def _with_key(self, problem: str, name: str) -> DataError:
         """The error of a column that is missing, with the key that names the column."""

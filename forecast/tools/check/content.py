@@ -27,6 +27,7 @@ def collect_findings(found: Diagnosis, typed: Mapping[str, Any]) -> dict[str, An
             "last": panel.last_date,
             **series_entry(panel, found.series),
             "gaps": gaps_to_dict(found.gaps),
+            "not_read": found.not_read,
             "columns": [to_dict(column) | {"notes": column.list_notes(longest)} for column in found.columns],
             "categories": found.categories,
             "copies": found.copies,

@@ -34,6 +34,7 @@ class Diagnosis:
         panel: the panel that the suggested training reads, without useless columns.
         interpolated: `panel` with lines across its gaps.
         seeks_calendar: whether the data can be read with rows as steps, where gaps follow a calendar.
+        not_read: columns of the file that no option names.
         columns: facts about the columns of numbers of the file.
         categories: facts about its columns of text.
         copies: columns that repeat another one, in the longest series.
@@ -51,6 +52,7 @@ class Diagnosis:
     interpolated: Panel
     gaps: Gaps
     seeks_calendar: bool
+    not_read: tuple[str, ...]
     columns: list[Column]
     categories: list[CategoryColumn]
     copies: list[Copy]
@@ -120,6 +122,7 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
         interpolated=interpolated,
         gaps=gaps,
         seeks_calendar=choices.steps is not None,
+        not_read=data.source.without_role,
         columns=columns,
         categories=categories,
         copies=copies,

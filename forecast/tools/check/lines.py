@@ -25,6 +25,14 @@ def describe_data(found: Diagnosis) -> str:
     )
 
 
+def describe_not_read(found: Diagnosis) -> list[str]:
+    """Name the columns of the file that no option names."""
+    if not found.not_read:
+        return []
+    named = abbreviate(", ".join(found.not_read[:8]), len(found.not_read), 8)
+    return [f"{named} (name them in data.columns, data.past_covariates or data.future_covariates)"]
+
+
 def describe_series(found: Diagnosis) -> list[str]:
     """Describe the lengths of the series, and count those with gaps or constant columns."""
     facts = found.series

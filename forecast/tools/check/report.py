@@ -16,6 +16,7 @@ from forecast.tools.check.lines import (
     describe_data,
     describe_gaps,
     describe_gross_errors,
+    describe_not_read,
     describe_seasons,
     describe_series,
     describe_split,
@@ -32,6 +33,7 @@ def print_report(found: Diagnosis, typed: Mapping[str, Any]) -> None:
     if not console.is_terminal:
         console.width = 140
     console.print(describe_data(found))
+    print_section(console, "not read", describe_not_read(found))
     if found.counts_series:
         print_section(console, "series", describe_series(found))
     print_section(console, "gaps", describe_gaps(found))
