@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from forecast.evaluation.loss_difference import LossDifference
+from forecast.evaluation.names import SAME_ERROR
 from forecast.evaluation.significance import ROUND_OFF, compare_to_reference, count_pairs, sum_losses_by_date
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.runs.summary import describe_linear_only, mean_and_std
@@ -181,17 +182,17 @@ class Task:
         return sum(not run.timed_alone for entry in self.unmerged_variants for run in entry.runs)
 
     def skill(self, entry: Entry) -> list[float]:
-        """Return 1 − error / the best baseline's error of each run: 0 for round-off, NaN if the latter is 0."""
+        """Return 1 − error / the best baseline's error of each run: 0 up to `SAME_ERROR`, NaN if the latter is 0."""
         least = self.best_baseline.error
         skills = [1 - error / least if least > 0 else math.nan for error in entry.values(entry.score)]
-        return [0.0 if abs(skill) < ROUND_OFF else skill for skill in skills]
+        return [0.0 if abs(skill) < SAME_ERROR else skill for skill in skills]
 
     def equals_best_baseline(self, entry: Entry) -> bool:
-        """Return whether the error equals the best baseline's up to round-off: the model is that baseline."""
-        return math.isclose(entry.error, self.best_baseline.error, rel_tol=ROUND_OFF)
+        """Return whether the error equals the best baseline's up to `SAME_ERROR`: the model is that baseline."""
+        return math.isclose(entry.error, self.best_baseline.error, rel_tol=SAME_ERROR)
 
     def beats_best_baseline(self, entry: Entry) -> bool:
-        """Return whether the error is lower than the best baseline's by more than round-off."""
+        """Return whether the error is lower than the best baseline's by more than `SAME_ERROR`."""
         return entry.error < self.best_baseline.error and not self.equals_best_baseline(entry)
 
     @property

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from forecast.evaluation.names import SAME_ERROR
 from forecast.evaluation.significance import diebold_mariano
 from forecast.reports.compare.answer import answer
 from forecast.reports.compare.csv_table import make_rows
@@ -77,9 +78,9 @@ def test_percentages_have_a_sign(change: float, text: str) -> None:
     assert format_percent(change) == text
 
 
-def test_a_model_that_equals_the_best_baseline_up_to_round_off_is_not_worse(tmp_path: Path) -> None:
-    make_run(tmp_path / "same", configuration("attention=full"), mse=0.5 * (1 + 1e-9))
-    make_run(tmp_path / "worse", configuration("attention=linear"), mse=0.5 * (1 + 1e-4))
+def test_a_model_that_equals_the_best_baseline_is_not_worse(tmp_path: Path) -> None:
+    make_run(tmp_path / "same", configuration("attention=full"), mse=0.5 * (1 + SAME_ERROR / 2))
+    make_run(tmp_path / "worse", configuration("attention=linear"), mse=0.5 * (1 + 2 * SAME_ERROR))
     (task,) = compared(tmp_path)
     flags = {row["name"]: row["worse_than_best_baseline"] for row in make_rows(task)}
     assert (flags["full"], flags["linear"]) == (False, True)
