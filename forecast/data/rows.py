@@ -104,8 +104,13 @@ class DiskRows:
         self, raw: Float[Tensor, "batch steps all_columns"], first: Int64[Tensor, " batch"]
     ) -> Float32[Tensor, "batch steps columns"]:
         """Scale windows that begin at these rows."""
-        series = torch.bucketize(first, self._starts, right=True) - 1
-        return self.scaler.transform(tensor_of(self.values.choose(raw.numpy())), series.clamp(min=0)).float()
+        series = (torch.bucketize(first, self._starts, right=True) - 1).clamp(min=0)
+        values = tensor_of(self.values.choose(raw.numpy()))
+        if len(series) and bool((series == series[0]).all()):
+            return self.scaler.transform(
+                values, int(series[0])
+            ).float()  # without a copy of the scale for each row
+        return self.scaler.transform(values, series).float()
 
 
 class DatedRows:

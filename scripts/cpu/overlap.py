@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,11 +26,12 @@ def overlaps(seq_len: int, data: list[str], batches: int) -> dict[str, Any]:
         said = [
             "model=informer", f"seq_len={seq_len}", f"label_len={min(48, seq_len)}", "pred_len=24", *data,
             "trainer.max_epochs=1",
-            f"+trainer.limit_train_batches={batches}", "data.eval_stride=24", "logger=[]", f"output_dir={folder}",
-            f"hydra.run.dir={folder}", f"factor={FACTOR}",
+            f"+trainer.limit_train_batches={batches}", "data.eval_stride=24", "logger=[]", f"output_root={folder}",
+            f"factor={FACTOR}",
         ]  # fmt: skip
         subprocess.run([sys.executable, "-m", "forecast.train", *said], check=True, stdout=subprocess.DEVNULL)
-        checkpoint = load_checkpoint(find_checkpoint(folder))
+        (run,) = Path(folder).iterdir()
+        checkpoint = load_checkpoint(find_checkpoint(run))
     config, state = OmegaConf.create(checkpoint["hyper_parameters"]), checkpoint["state_dict"]
     module = instantiate(config.data)
     module.prepare_data()

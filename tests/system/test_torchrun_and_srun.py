@@ -217,7 +217,7 @@ def test_a_slurm_job_that_is_signalled_is_queued_again_and_goes_on(tmp_path: Pat
     assert first.returncode in (75, 137), (
         out + err
     )  # 137: srun killed the second process, once the first had left
-    assert err.startswith("stopped by SIGUSR1 after step ")
+    assert err.startswith("stopped by SIGUSR1 after ")  # a step or an epoch
     assert err.count("stopped by") == 1
     assert (tmp_path / "scontrol.log").read_text() == "requeue 4242\n"
     folder = only(tmp_path, "runs/*")
