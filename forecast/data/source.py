@@ -1,6 +1,7 @@
 """The base class of data sources, from which `forecast.data.module` reads its panel."""
 
 from collections.abc import Set
+from typing import Self
 
 from forecast.data.panel import Panel
 from forecast.system.location import Location
@@ -26,6 +27,6 @@ class Source:
         """The panel, in the units of the data."""
         raise NotImplementedError
 
-    def with_optional(self, columns: Set[str]) -> "Source":
+    def with_optional(self, columns: Set[str]) -> Self:
         """The same source, in which these columns may be absent; by default no column may."""
         return self

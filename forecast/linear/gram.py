@@ -18,8 +18,8 @@ from forecast.linear.covariate_steps import CovariateSteps, find_covariate_steps
 from forecast.linear.sliding_sums import sliding_covariates, sliding_gram
 from forecast.linear.window_choice import WindowChoice, choose_windows, make_dense
 
-NUMBERS_AT_ONCE = 1 << 22
-"""Numbers that are copied at once, 32 MiB; about ten copies exist at a time."""
+NUMBERS_AT_ONCE = 1 << 20
+"""Numbers that are copied at once, 8 MiB; about ten copies exist at a time."""
 
 
 @dataclass(frozen=True)

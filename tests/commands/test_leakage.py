@@ -25,8 +25,9 @@ from forecast import load
 from forecast.attention import FullAttention
 from forecast.checkpoints.safe_load import safe_load
 from forecast.cli.compose import compose_config
-from forecast.data import Windows, module, panel_scaler
+from forecast.data import Windows, module
 from forecast.data.missing import FILLS
+from forecast.data.scaling import panel_scaler
 from forecast.data.scaling.fit_scaler import fit_scaler
 from forecast.data.scaling.scaler import Scaler
 from forecast.data.window_starts import find_window_starts

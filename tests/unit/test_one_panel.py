@@ -18,6 +18,7 @@ REASONS = {
     "inference/trained_rows.py": "the splits of several series may lie on different dates",
     "linear/window_choice.py": "the gaps of rows on disk are not searched",
     "reports/series.py": "a table has no scores by series beside its own",
+    "tools/serve/source.py": "rows without an id column are of one series",
     "tools/check/diagnosis.py": "the report on a table describes no series",
 }
 """Why a module asks."""

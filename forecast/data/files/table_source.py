@@ -4,6 +4,7 @@ import copy
 import difflib
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -95,7 +96,7 @@ class TableSource(Source):
         )
         self.roles.check()
 
-    def with_optional(self, columns: Set[str]) -> Source:
+    def with_optional(self, columns: Set[str]) -> Self:
         """The same source, in which these columns may be absent: then all their values are missing."""
         other = copy.copy(self)  # its other options are checked, and its paths complete
         other.roles = replace(self.roles, optional=frozenset(columns))

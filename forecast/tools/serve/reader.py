@@ -29,7 +29,6 @@ class RequestReader:
     def of_settings(cls, settings: Mapping[str, Any]) -> "RequestReader":
         """The reader with the options of a source, the columns that may be absent, and the state of training."""
         source = RequestSource(**settings["options"]).with_optional(frozenset(settings["unread"]))
-        assert isinstance(source, RequestSource)
         return cls(source, settings["state"])
 
     def read(self, request: ForecastRequest, max_rows: int) -> Panel:

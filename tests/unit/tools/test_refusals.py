@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from forecast.attention import Attention, FullAttention
+from forecast.data.files.column_roles import ColumnRoles
 from forecast.system.errors import ConfigError, DataError
 from forecast.tools.explain.implied import implied_map
 from forecast.tools.explain.window import choose_window
-from forecast.tools.serve.request import read_dates, read_request, read_rows
+from forecast.tools.serve.request import read_request
+from forecast.tools.serve.source import read_columns, read_dates
 from tests.support.attention_types import heads
 from tests.support.long_files import PRED_LEN, SEQ_LEN, long_frame, long_frame_data
 from tests.support.refusals import Refusal
@@ -21,7 +23,7 @@ def dates(what: str, says: str, *given: object) -> Refusal:
 
 def rows(what: str, says: str, **columns: list) -> Refusal:
     def call(folder: Path) -> None:
-        read_rows("rows", columns, "date", dates_are_index=False, max_rows=9)
+        read_columns("rows", columns, ColumnRoles(None, "date"))
 
     return Refusal(what, says, DataError, call)
 
