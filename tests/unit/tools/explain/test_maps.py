@@ -1,5 +1,7 @@
 """The maps against what the layers return: map · v is the mixing, of every attention type and role."""
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -18,7 +20,7 @@ SHORT = 7
 """Below the landmarks and the kept rows of the options: Nyström and ProbSparse are then exact."""
 
 
-def has_map(attention_type: type[Attention]) -> bool:
+def has_map(attention_type: Any) -> bool:
     return implied_map.dispatch(attention_type) is not implied_map.dispatch(Attention)
 
 
@@ -37,6 +39,7 @@ def mixed_by(attention: Attention, role: str, length: int = QUERY_LEN):
 )
 def test_the_poolings_give_the_layers_answer(attention_type, role, options, length: int) -> None:
     attention = build(attention_type, role, options)
+    assert isinstance(attention, FastformerAttention)
     q, k, v, mixed = mixed_by(attention, role, length)
     for head in range(HEADS):
         one = slice(head, head + 1)
