@@ -124,6 +124,7 @@ class Linear(Baseline):
         mean = batch.past.mean(1, keepdim=True)
         centred = batch.past - mean
         forecast = (
-            torch.einsum("blc,lp->bpc", centred[..., targets], weights.own.to(centred)) + mean[..., targets]
+            torch.einsum("blc,lp->bpc", centred[..., targets], weights.past_weight.to(centred))
+            + mean[..., targets]
         )
         return forecast + weights.of_covariates(centred, batch.past_time, batch.future_time)

@@ -58,7 +58,7 @@ class FittedBaselines:
         """
         train = data.windows["train"]
         gram = window_gram(train)
-        choices = {True: choose(fit_and_test_grams(data, gram))} if gram.steps.kinds else {}
+        choices = {True: choose(fit_and_test_grams(data, gram))} if gram.steps.roles else {}
         linear = fit_choice(gram, choices[True]) if choices else fit_least_squares(gram, RIDGE)
         values = TargetValues(train.values, train.target_index, data.target_scaler)
         naive_mae = seasonal_naive_mae(values, data.rows["train"], data.season)
@@ -77,7 +77,7 @@ class FittedBaselines:
             covariates: whether covariates may be read.
         """
         assert self.gram is not None, "baselines of a checkpoint fit no linear model"
-        reads = covariates and bool(self.gram.steps.kinds)
+        reads = covariates and bool(self.gram.steps.roles)
         if reads not in self.choices:
             self.choices[reads] = choose(fit_and_test_grams(chosen_on, self.gram), covariates=reads)
         gram = self.gram if data is chosen_on else window_gram(data.windows["train"])
@@ -99,9 +99,9 @@ class FittedBaselines:
     def state_dict(self) -> dict[str, Any]:
         """The content of a checkpoint. The ids of the series are in the state of the data module."""
         covariates = self.linear.tensors()
-        own = covariates.pop("own")
+        past_weight = covariates.pop("past_weight")
         return {
-            "linear": own,
+            "linear": past_weight,
             "covariates": covariates,
             "naive_mae": self.naive_mae,
             "season": self.seasonal_naive_season,
@@ -110,7 +110,7 @@ class FittedBaselines:
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any], ids: Sequence[str]) -> "FittedBaselines":
         """The baselines of a checkpoint."""
-        linear = LinearWeights.from_tensors({"own": state["linear"], **state.get("covariates", {})})
+        linear = LinearWeights.from_tensors({"past_weight": state["linear"], **state.get("covariates", {})})
         return cls(linear, state["naive_mae"], state["season"], ids)
 
 

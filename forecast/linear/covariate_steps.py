@@ -11,7 +11,7 @@ from forecast.data import Batch, Windows
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.models.linear_model import LinearWeights, read_covariates
 
-Kind = Literal["past", "future"]
+CovariateRole = Literal["past", "future"]
 
 MAX_READ = 2048
 """Largest number of covariate values that a linear model reads of a window; its normal equations have as many rows."""
@@ -40,13 +40,13 @@ class CovariateSteps:
     is_cut: bool
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of covariates that are read: future ones first, which are known at the steps to forecast."""
+    def roles(self) -> tuple[CovariateRole, ...]:
+        """Roles of the covariates that are read: future ones first, which are known at the steps to forecast."""
         return (*(["future"] if len(self.time_index) else []), *(["past"] if len(self.past_index) else []))
 
-    def of(self, kinds: tuple[Kind, ...], lookback: int) -> Int64[Tensor, " n_chosen"]:
-        """Numbers of the values of these kinds, from `lookback` steps before the forecast on."""
-        wanted = (self.is_future & ("future" in kinds)) | (~self.is_future & ("past" in kinds))
+    def of(self, roles: tuple[CovariateRole, ...], lookback: int) -> Int64[Tensor, " n_chosen"]:
+        """Numbers of the values of these roles, from `lookback` steps before the forecast on."""
+        wanted = (self.is_future & ("future" in roles)) | (~self.is_future & ("past" in roles))
         return torch.nonzero(wanted & (self.step >= -lookback))[:, 0]
 
     def read(self, batch: Batch) -> Float[Tensor, "batch n_read"]:

@@ -9,10 +9,10 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from forecast.data import DataModule, Windows
-from forecast.linear.covariate_steps import Kind
+from forecast.linear.covariate_steps import CovariateRole
 from forecast.linear.gram import Gram, window_gram
 from forecast.linear.least_squares import Covariates, Weight, solve, squared_error
-from forecast.models.linear_model import LinearWeights, own_past
+from forecast.models.linear_model import LinearWeights, without_covariates
 from forecast.system.progress import bar
 
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
@@ -33,21 +33,21 @@ class Choice:
     Attributes:
         ridge: penalty, see `solve`.
         depth: number of lookbacks that are averaged: the whole window, its last half, its last quarter.
-        kinds: the kinds of covariates that are read.
+        roles: roles of the covariates that are read.
     """
 
     ridge: float
     depth: int
-    kinds: tuple[Kind, ...] = ()
+    roles: tuple[CovariateRole, ...] = ()
 
 
 def fit_choice(gram: Gram, choice: Choice) -> LinearWeights:
     """Fit the linear model of a choice to the windows of a Gram matrix; float32 weights on the CPU."""
-    own, covariates = fit_lookbacks(gram, choice.depth, choice.ridge, choice.kinds)
-    steps, read = gram.steps, gram.steps.of(choice.kinds, gram.seq_len)
+    past_weight, covariates = fit_lookbacks(gram, choice.depth, choice.ridge, choice.roles)
+    steps, read = gram.steps, gram.steps.of(choice.roles, gram.seq_len)
     is_future = steps.is_future[read]
     return LinearWeights(
-        own.float().cpu(),
+        past_weight.float().cpu(),
         covariates[:, read].float().cpu(),
         steps.past_index[read[~is_future]],
         steps.time_index[read[is_future] - len(steps.past_index)],
@@ -57,12 +57,14 @@ def fit_choice(gram: Gram, choice: Choice) -> LinearWeights:
 def fit_least_squares(gram: Gram, ridge: float) -> LinearWeights:
     """Fit the linear model of the whole window, without covariates, to the windows of a Gram matrix."""
     weight, _ = solve_recent(gram, gram.seq_len, ridge, ())
-    return own_past(weight.float().cpu())
+    return without_covariates(weight.float().cpu())
 
 
-def fit_lookbacks(gram: Gram, depth: int, ridge: float, kinds: tuple[Kind, ...]) -> tuple[Weight, Covariates]:
+def fit_lookbacks(
+    gram: Gram, depth: int, ridge: float, roles: tuple[CovariateRole, ...]
+) -> tuple[Weight, Covariates]:
     """Fit a linear model that forecasts the mean of the linear models of `depth` lookbacks."""
-    fitted = [solve_recent(gram, n, ridge, kinds) for n in lookbacks(gram.seq_len, depth)]
+    fitted = [solve_recent(gram, n, ridge, roles) for n in lookbacks(gram.seq_len, depth)]
     return average(fitted)
 
 
@@ -121,16 +123,18 @@ def choose(grams: Iterable[tuple[Gram, Gram]], *, covariates: bool = True) -> Ch
     def relative(choice: Choice) -> list[float]:
         return [errors[choice] / max(errors[plain], torch.finfo(torch.float64).tiny) for errors in pairs]
 
-    own = min((choice for choice in pairs[0] if not choice.kinds), key=lambda choice: max(relative(choice)))
-    others = [choice for choice in pairs[0] if choice.kinds]
-    return min([own, *others], key=lambda choice: fmean(relative(choice)))
+    without = min(
+        (choice for choice in pairs[0] if not choice.roles), key=lambda choice: max(relative(choice))
+    )
+    others = [choice for choice in pairs[0] if choice.roles]
+    return min([without, *others], key=lambda choice: fmean(relative(choice)))
 
 
 def _errors(fitted_on: Gram, tested_on: Gram, covariates: bool) -> dict[Choice, float]:
     """Compute the squared error of every choice at some steps of the horizon, the default choice first."""
     fitted_on, tested_on = fitted_on.fewer_steps(COMPARED_STEPS), tested_on.fewer_steps(COMPARED_STEPS)
-    errors, kinds = {}, fitted_on.steps.kinds if covariates else ()
-    for read in [kinds[:count] for count in range(len(kinds) + 1)]:
+    errors, roles = {}, fitted_on.steps.roles if covariates else ()
+    for read in [roles[:count] for count in range(len(roles) + 1)]:
         for ridge in RIDGES:
             fitted = [
                 solve_recent(fitted_on, n, ridge, read) for n in lookbacks(fitted_on.seq_len, MAX_DEPTH)
@@ -146,15 +150,15 @@ def lookbacks(seq_len: int, depth: int) -> list[int]:
 
 
 def solve_recent(
-    gram: Gram, lookback: int, ridge: float, kinds: tuple[Kind, ...]
+    gram: Gram, lookback: int, ridge: float, roles: tuple[CovariateRole, ...]
 ) -> tuple[Float64[Tensor, "lookback pred_len"], Covariates]:
-    """Fit the linear model that reads the last `lookback` steps of the past, and covariates of these kinds.
+    """Fit the linear model that reads the last `lookback` steps of the past, and covariates of these roles.
 
     The mean of these steps is subtracted from all steps. Covariates that are not read have weights of zero.
     """
-    first, read = gram.seq_len - lookback, gram.steps.of(kinds, lookback)
+    first, read = gram.seq_len - lookback, gram.steps.of(roles, lookback)
     cross, covariates = gram.cross[:, read, first:], gram.covariates[read][:, read]
-    weight, of_read = solve(gram.own[first:, first:], cross, covariates, lookback, ridge)
+    weight, of_read = solve(gram.auto[first:, first:], cross, covariates, lookback, ridge)
     of_all = of_read.new_zeros(len(of_read), len(gram.covariates), of_read.shape[2])
     of_all[:, read] = of_read
     return weight, of_all

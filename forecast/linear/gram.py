@@ -30,7 +30,7 @@ class Gram:
     each window changes no linear model that maps constants to themselves.
 
     Attributes:
-        own: Σ over windows and targets of the outer product of each window of a target with itself.
+        auto: Σ over windows and targets of the outer product of each window of a target with itself.
         cross: Σ over windows of the products of the covariates with the window of each target.
         covariates: Σ over windows of the products of the covariates.
         count: number of windows that have a value, by target and step.
@@ -38,7 +38,7 @@ class Gram:
         seq_len: steps of the past of a window.
     """
 
-    own: Float64[Tensor, "width width"]
+    auto: Float64[Tensor, "width width"]
     cross: Float64[Tensor, "n_targets n_read width"]
     covariates: Float64[Tensor, "n_read n_read"]
     count: Float64[Tensor, "n_targets width"]
@@ -49,7 +49,7 @@ class Gram:
         """The sums over the windows of both, which have the same covariates."""
         return replace(
             self,
-            own=self.own + other.own,
+            auto=self.auto + other.auto,
             cross=self.cross + other.cross,
             covariates=self.covariates + other.covariates,
             count=self.count + other.count,
@@ -59,7 +59,7 @@ class Gram:
         """The sums if each window counted `weight` times."""
         return replace(
             self,
-            own=self.own * weight,
+            auto=self.auto * weight,
             cross=self.cross * weight,
             covariates=self.covariates * weight,
             count=self.count * weight,
@@ -69,18 +69,18 @@ class Gram:
         """The sums over each step of the horizon, multiplied by the inverse of the share of windows with a value."""
         of_all = self.count.sum(0)
         weight = of_all.amax() / of_all.clamp(min=1)
-        own = self.own * weight
-        own[self.seq_len :, : self.seq_len] *= weight[self.seq_len :, None]
+        auto = self.auto * weight
+        auto[self.seq_len :, : self.seq_len] *= weight[self.seq_len :, None]
         return replace(
-            self, own=own, cross=self.cross * (self.count.amax() / self.count.clamp(min=1))[:, None]
+            self, auto=auto, cross=self.cross * (self.count.amax() / self.count.clamp(min=1))[:, None]
         )
 
     def fewer_steps(self, count: int) -> "Gram":
         """The same sums for `count` steps of the horizon, evenly spaced."""
-        horizon = torch.from_numpy(choose_evenly_spaced(len(self.own) - self.seq_len, count))
-        kept = torch.cat([torch.arange(self.seq_len), self.seq_len + horizon]).to(self.own.device)
+        horizon = torch.from_numpy(choose_evenly_spaced(len(self.auto) - self.seq_len, count))
+        kept = torch.cat([torch.arange(self.seq_len), self.seq_len + horizon]).to(self.auto.device)
         return replace(
-            self, own=self.own[kept][:, kept], cross=self.cross[..., kept], count=self.count[:, kept]
+            self, auto=self.auto[kept][:, kept], cross=self.cross[..., kept], count=self.count[:, kept]
         )
 
 
@@ -114,14 +114,14 @@ def run_gram(windows: Windows, steps: CovariateSteps, targets: list[int], starts
     rows = slice(starts.start, starts.stop + width - 1)
     columns = windows.values[rows].double()
     columns = columns - columns.mean(0)  # a large level costs digits of the sums
-    own = sliding_gram(columns[:, [windows.target_index[target] for target in targets]], width)
+    auto = sliding_gram(columns[:, [windows.target_index[target] for target in targets]], width)
     cross, covariates = sliding_covariates(windows, steps, columns, rows)
-    own = own - own[: windows.seq_len].mean(0)  # of windows minus the mean of their past
-    own = own - own[:, : windows.seq_len].mean(1, keepdim=True)
+    auto = auto - auto[: windows.seq_len].mean(0)  # of windows minus the mean of their past
+    auto = auto - auto[:, : windows.seq_len].mean(1, keepdim=True)
     cross = cross - cross[..., : windows.seq_len].mean(2, keepdim=True)
-    count = own.new_zeros(len(windows.target_index), width)
+    count = auto.new_zeros(len(windows.target_index), width)
     count[targets] = len(starts)
-    return Gram(own, cross, covariates, count, steps, windows.seq_len)
+    return Gram(auto, cross, covariates, count, steps, windows.seq_len)
 
 
 def sampled_gram(windows: Windows, steps: CovariateSteps, chosen: WindowChoice) -> Gram:
@@ -139,7 +139,7 @@ def sampled_gram(windows: Windows, steps: CovariateSteps, chosen: WindowChoice) 
     if len(chosen.targets) < len(count):  # without covariates
         windows = windows.of_targets(chosen.targets)
     (n_targets, width), n_read = (len(chosen.targets), count.shape[1]), len(steps.step)
-    own, covariates = count.new_zeros(width, width), count.new_zeros(n_read, n_read)
+    auto, covariates = count.new_zeros(width, width), count.new_zeros(n_read, n_read)
     cross = count.new_zeros(n_read, len(count), width)
     at_once = max(1, NUMBERS_AT_ONCE // (width * n_targets + n_read))
     for batch in map(windows.gather, chosen.numbers.split(at_once)):
@@ -147,9 +147,9 @@ def sampled_gram(windows: Windows, steps: CovariateSteps, chosen: WindowChoice) 
         values = (values - values[:, : windows.seq_len].mean(1, keepdim=True)).transpose(1, 2)
         count[chosen.targets] += values.isfinite().sum(0)
         flat = values.flatten(0, 1).nan_to_num(0.0)
-        own += flat.T @ flat
+        auto += flat.T @ flat
         if n_read:
             read = steps.read(batch)
             covariates += read.T @ read
             cross += (read.T @ flat.reshape(len(read), -1)).view_as(cross)
-    return Gram(own, cross.transpose(0, 1), covariates, count, steps, windows.seq_len)
+    return Gram(auto, cross.transpose(0, 1), covariates, count, steps, windows.seq_len)

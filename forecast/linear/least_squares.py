@@ -15,7 +15,7 @@ Covariates = Float64[Tensor, "n_targets n_read pred_len"]
 
 
 def solve(
-    own: Float64[Tensor, "width width"],
+    auto: Float64[Tensor, "width width"],
     cross: Float64[Tensor, "n_targets n_read width"],
     covariates: Float64[Tensor, "n_read n_read"],
     seq_len: int,
@@ -24,16 +24,16 @@ def solve(
     """Fit the linear model from the past minus its mean, and covariates, to the horizon minus the same mean.
 
     The weights of the past are the same for every target, those of the covariates are not. Ridge regression: `ridge`
-    times the mean of the diagonal is added to the diagonals of `own` and `covariates`, so that constant data has a
+    times the mean of the diagonal is added to the diagonals of `auto` and `covariates`, so that constant data has a
     solution. The weights of the covariates are eliminated from the normal equations, so that many targets need no
     large system.
 
     Args:
-        own, cross, covariates: see `Gram`.
-        seq_len: steps of the past in `own` and `cross`.
+        auto, cross, covariates: see `Gram`.
+        seq_len: steps of the past in `auto` and `cross`.
         ridge: penalty.
     """
-    past, future = own[:seq_len, :seq_len], own[:seq_len, seq_len:]
+    past, future = auto[:seq_len, :seq_len], auto[:seq_len, seq_len:]
     future = future - past.mean(1, keepdim=True)
     future = future - future.mean(0)
     past = past - past.mean(0) - past.mean(1, keepdim=True) + past.mean()
@@ -57,8 +57,8 @@ def penalize(gram: Float64[Tensor, "n n"], ridge: float) -> Float64[Tensor, "n n
 
 def squared_error(gram: Gram, weight: Weight, covariates: Covariates) -> float:
     """Σ‖y − Wᵀx − Cᵀz‖² over windows and targets. The columns of W must sum to 1, so that constants are kept."""
-    own, cross, seq_len = gram.own, gram.cross, gram.seq_len
-    past, future, last = own[:seq_len, :seq_len], own[:seq_len, seq_len:], own[seq_len:, seq_len:]
+    auto, cross, seq_len = gram.auto, gram.cross, gram.seq_len
+    past, future, last = auto[:seq_len, :seq_len], auto[:seq_len, seq_len:], auto[seq_len:, seq_len:]
     error = float((weight * (past @ weight - 2 * future)).sum() + last.trace())
     if not cross.shape[1]:
         return error

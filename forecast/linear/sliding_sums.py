@@ -91,10 +91,10 @@ def covariate_blocks(
 ) -> list[CovariateBlock]:
     """The columns that are not forecast, over the past; the future covariates, over the past and the horizon."""
     blocks = []
-    if "past" in steps.kinds:
+    if "past" in steps.roles:
         others = [c for c in range(columns.shape[1]) if c not in set(windows.target_index)]
         blocks.append(CovariateBlock(columns[: len(columns) - windows.pred_len, others], windows.seq_len))
-    if "future" in steps.kinds:
+    if "future" in steps.roles:
         assert windows.time.future is not None
         known = windows.time.future.past[rows].double()
         blocks.append(CovariateBlock(known - known.mean(0), windows.seq_len + windows.pred_len))

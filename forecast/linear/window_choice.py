@@ -127,7 +127,7 @@ def find_missing_rows(
     if windows.fill is None:
         return [(everything, None)]
     missing = windows.values[:].isnan().cpu().numpy()
-    if steps.kinds:
+    if steps.roles:
         return [(everything, np.asarray(missing.any(1)))]
     groups: dict[bytes, list[int]] = {}
     for target, column in enumerate(windows.target_index):

@@ -17,12 +17,12 @@ class LinearWeights:
     same for every target, C is not.
 
     Attributes:
-        own: W (seq_len, pred_len).
+        past_weight: W (seq_len, pred_len).
         covariates: C (n_targets, n_read, pred_len); n_read is 0 where the model reads no covariates.
         past_index, time_index: the positions of the covariates, see `read_covariates`.
     """
 
-    own: Float[Tensor, "seq_len pred_len"]
+    past_weight: Float[Tensor, "seq_len pred_len"]
     covariates: Float[Tensor, "n_targets n_read pred_len"]
     past_index: Int64[Tensor, " n_past"]
     time_index: Int64[Tensor, " n_time"]
@@ -30,16 +30,16 @@ class LinearWeights:
     def tensors(self) -> dict[str, Tensor]:
         """The tensors of a checkpoint, by name: those of the covariates only where some are read."""
         read = {"covariates": self.covariates, "past_index": self.past_index, "time_index": self.time_index}
-        return {"own": self.own, **(read if self.covariates.shape[1] else {})}
+        return {"past_weight": self.past_weight, **(read if self.covariates.shape[1] else {})}
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "LinearWeights":
         """The weights that `tensors()` returned."""
-        return cls(**{**own_past(tensors["own"]).__dict__, **tensors})
+        return cls(**{**without_covariates(tensors["past_weight"]).__dict__, **tensors})
 
     def to(self, device: torch.device) -> "LinearWeights":
         """The weights on a device."""
-        tensors = self.own, self.covariates, self.past_index, self.time_index
+        tensors = self.past_weight, self.covariates, self.past_index, self.time_index
         return LinearWeights(*(tensor.to(device) for tensor in tensors))
 
     def time_features(self, n_time_features: int) -> dict[int, bool]:
@@ -47,7 +47,7 @@ class LinearWeights:
         found: dict[int, bool] = {}
         for position in self.time_index.tolist():
             step, feature = divmod(position, n_time_features)
-            found[feature] = found.get(feature, False) or step >= len(self.own)
+            found[feature] = found.get(feature, False) or step >= len(self.past_weight)
         return found
 
     def of_covariates(
@@ -61,10 +61,10 @@ class LinearWeights:
         return torch.einsum("br,trp->bpt", read, self.covariates.to(read))
 
 
-def own_past(own: Float[Tensor, "seq_len pred_len"]) -> LinearWeights:
+def without_covariates(past_weight: Float[Tensor, "seq_len pred_len"]) -> LinearWeights:
     """Weights of a linear model that reads the past of the target alone."""
     none = torch.zeros(0, dtype=torch.int64)
-    return LinearWeights(own, own.new_zeros(1, 0, own.shape[1]), none, none)
+    return LinearWeights(past_weight, past_weight.new_zeros(1, 0, past_weight.shape[1]), none, none)
 
 
 def read_covariates(
@@ -116,7 +116,7 @@ class LinearModel(nn.Module):
     def set_weights(self, weights: LinearWeights) -> None:
         """Copy fitted weights."""
         tensors = weights.tensors()
-        self.weight.copy_(tensors.pop("own"))
+        self.weight.copy_(tensors.pop("past_weight"))
         self._make_covariates({name: tensor.shape for name, tensor in tensors.items()})
         for name, tensor in tensors.items():
             self.get_buffer(name).copy_(tensor)
@@ -125,7 +125,7 @@ class LinearModel(nn.Module):
     def weights(self) -> LinearWeights:
         """The weights that were set."""
         if self.covariates is None or self.past_index is None or self.time_index is None:
-            return own_past(self.weight)
+            return without_covariates(self.weight)
         return LinearWeights(self.weight, self.covariates, self.past_index, self.time_index)
 
     def forward(

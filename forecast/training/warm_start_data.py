@@ -48,7 +48,7 @@ class WarmStartData(WarmStart):
         return time_feature_names(self.data.freq, self.data.options.holidays)
 
     def own_past_weight(self) -> Float[Tensor, "seq_len pred_len"]:
-        return self.fitted.fit_linear(self.data, self.chosen_on, covariates=False).own
+        return self.fitted.fit_linear(self.data, self.chosen_on, covariates=False).past_weight
 
     def linear_weights(self) -> LinearWeights:
         return self.fitted.fit_linear(self.data, self.chosen_on)

@@ -13,7 +13,7 @@ from forecast.data.rows import TensorRows
 from forecast.data.step_features import StepFeatures
 from forecast.data.time_features import time_features
 from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.models.linear_model import own_past
+from forecast.models.linear_model import without_covariates
 from forecast.training.build import make_forecaster
 
 
@@ -42,7 +42,9 @@ def measure(store: Path, rounds: int, steps: int, batch_size: int = 32) -> dict[
     data.setup()
     ways = {"store": data.windows["train"], "memory": in_memory(data)}
     naive = torch.ones(1, data.n_targets, dtype=torch.float64)
-    fitted = FittedBaselines(own_past(torch.zeros(96, 24)), naive, data.season, data.panel.ids.tolist())
+    fitted = FittedBaselines(
+        without_covariates(torch.zeros(96, 24)), naive, data.season, data.panel.ids.tolist()
+    )
     forecaster = make_forecaster(config, data, fitted)
     optimizer = torch.optim.AdamW(forecaster.parameters(), lr=1e-4, fused=True)
     order = torch.randint(len(ways["memory"]), (rounds * steps, batch_size))

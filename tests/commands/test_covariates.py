@@ -12,7 +12,7 @@ import pytest
 import forecast
 from forecast.inference.forecasters import choose_forecaster, find_unread_columns
 from forecast.inference.model import load
-from forecast.models.linear_model import own_past
+from forecast.models.linear_model import without_covariates
 from tests.support.commands import TINY, answer, only
 from tests.support.covariate_file import COVARIATES, FUTURE, PAST, UNKNOWN, table
 
@@ -115,10 +115,10 @@ def test_a_linear_model_of_the_target_alone_needs_no_other_column_and_reaches_an
     monkeypatch.chdir(place)
     model = forecast.load("run")
     assert model.baselines is not None
-    own = model.baselines.linear.own
-    model.baselines = replace(model.baselines, linear=own_past(own))
+    own = model.baselines.linear.past_weight
+    model.baselines = replace(model.baselines, linear=without_covariates(own))
     monkeypatch.setattr(model, "is_untrained", True)
-    monkeypatch.setattr(model.network, "linear_weights", lambda: own_past(own))
+    monkeypatch.setattr(model.network, "linear_weights", lambda: without_covariates(own))
     frame, horizon = table().iloc[:-8], 12
     load = (frame["load"].to_numpy() - model.scaler.center[0, 0].item()) / model.scaler.scale[0, 0].item()
     expected = load

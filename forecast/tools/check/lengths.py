@@ -86,8 +86,8 @@ def _choose_past(
     for season in seasons:
         if season.rows <= MAX_PAST:
             three = 3 * season.rows <= min(MAX_PAST, rows / ENOUGH)
-            times, said = (3, "three of the longest season") if three else (1, "the longest season")
-            candidates.append((times * season.rows, f"{said}, {_name(season)}"))
+            times, words = (3, "three of the longest season") if three else (1, "the longest season")
+            candidates.append((times * season.rows, f"{words}, {_name(season)}"))
     return max(candidates, key=lambda candidate: candidate[0])
 
 

@@ -20,7 +20,7 @@ from forecast.evaluation.error_sums import ErrorSums, new_error_sums
 from forecast.evaluation.errors import SCORES, window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
-from forecast.models.linear_model import own_past
+from forecast.models.linear_model import without_covariates
 from forecast.training.describe_inputs import describe_inputs
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
 
@@ -357,7 +357,7 @@ def test_a_checkpoint_keeps_the_scales_of_its_series_and_gives_new_ones_their_ow
     np.testing.assert_allclose([data.scaler.center[0, 0], data.scaler.scale[0, 0]], [seen.mean(), seen.std()])
     assert data.n_windows["test"] == sum(n - SEQ_LEN - PRED_LEN + 1 for n in LENGTHS.values())
     fitted = FittedBaselines(
-        own_past(torch.zeros(1, 1)), torch.tensor([[1.0], [2.0], [3.0]]), 7, list(LENGTHS)[1:]
+        without_covariates(torch.zeros(1, 1)), torch.tensor([[1.0], [2.0], [3.0]]), 7, list(LENGTHS)[1:]
     )
     naive_mae = fitted.naive_mae_of(data.panel.ids)
     assert naive_mae[:, 0].tolist()[1:] == [1, 2, 3]
@@ -404,7 +404,7 @@ def test_baselines_of_every_series() -> None:
     mean = past.mean(1, keepdim=True)
     x = (past - mean).transpose(1, 2).flatten(0, 1).numpy()
     y = (batch.future.double() - mean).transpose(1, 2).flatten(0, 1).numpy()
-    np.testing.assert_allclose(fitted.linear.own, np.linalg.lstsq(x, y, rcond=None)[0], atol=1e-3)
+    np.testing.assert_allclose(fitted.linear.past_weight, np.linalg.lstsq(x, y, rcond=None)[0], atol=1e-3)
 
 
 def test_a_series_without_a_season_behind_it_repeats_its_last_value() -> None:

@@ -15,7 +15,7 @@ from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.evaluation.names import BASELINES
 from forecast.linear.fit import fit_least_squares
 from forecast.linear.gram import window_gram
-from forecast.models.linear_model import own_past
+from forecast.models.linear_model import without_covariates
 from tests.support.windows import windows_over
 
 SEQ_LEN, PRED_LEN, ROWS, COLUMNS = 9, 5, 70, 3
@@ -93,7 +93,9 @@ def test_linear_does_not_depend_on_the_level_of_the_data() -> None:
     np.testing.assert_allclose(
         high - 1e4, low, atol=0.02
     )  # float32 holds three digits behind the point there
-    np.testing.assert_allclose(fit_linear(raised).weights.own, fit_linear(split).weights.own, atol=1e-3)
+    np.testing.assert_allclose(
+        fit_linear(raised).weights.past_weight, fit_linear(split).weights.past_weight, atol=1e-3
+    )
 
 
 def test_linear_answers_flat_data_with_its_level() -> None:
@@ -104,7 +106,9 @@ def test_linear_answers_flat_data_with_its_level() -> None:
 
 
 def test_the_table_of_names_lists_the_baselines() -> None:
-    fitted = FittedBaselines(own_past(torch.zeros(SEQ_LEN, PRED_LEN)), torch.ones(1, COLUMNS), 4, [""])
+    fitted = FittedBaselines(
+        without_covariates(torch.zeros(SEQ_LEN, PRED_LEN)), torch.ones(1, COLUMNS), 4, [""]
+    )
     made = fitted.baselines()
     assert list(made) == [baseline.name for baseline in made.values()] == list(BASELINES)
     for name, facts in BASELINES.items():

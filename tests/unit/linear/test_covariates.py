@@ -126,14 +126,14 @@ def test_the_baseline_forecasts_with_these_weights(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("kinds", [(), ("future",), ("past",), BOTH])
-def test_the_squared_error_is_that_of_every_window(case: str, kinds: tuple) -> None:
+@pytest.mark.parametrize("roles", [(), ("future",), ("past",), BOTH])
+def test_the_squared_error_is_that_of_every_window(case: str, roles: tuple) -> None:
     data = CASES[case]()
-    choice = Choice(RIDGE, 1, kinds)
+    choice = Choice(RIDGE, 1, roles)
     fitted = fit_choice(window_gram(data.windows["train"]), choice)
     batch = every(data, "val")
     by_hand = float((Linear(fitted)(data.windows["val"], batch) - batch.future).double().square().sum())
-    weight, covariates = solve_recent(window_gram(data.windows["train"]), SEQ_LEN, RIDGE, kinds)
+    weight, covariates = solve_recent(window_gram(data.windows["train"]), SEQ_LEN, RIDGE, roles)
     weight = weight + (1 - weight.sum(0)) / SEQ_LEN  # with the mean
     found = squared_error(window_gram(data.windows["val"]), weight, covariates)
     assert found == pytest.approx(by_hand, rel=1e-4)
@@ -189,7 +189,7 @@ def test_planted_covariates_are_read(case: str) -> None:
         return float((Linear(fitted)(data.windows["test"], batch) - batch.future).square().mean())
 
     fitted = FittedBaselines.fit(data)
-    assert fitted.choices[True].kinds == BOTH
+    assert fitted.choices[True].roles == BOTH
     own = fit_choice(window_gram(data.windows["train"]), Choice(1e-6, 1))
     assert error(fitted.linear) < 0.2 * error(own)
 
@@ -199,7 +199,7 @@ def test_without_covariates_nothing_is_chosen() -> None:
     fitted = FittedBaselines.fit(data)
     assert not fitted.choices
     expected = fit_least_squares(window_gram(data.windows["train"]), PLAIN)
-    assert torch.equal(fitted.linear.own, expected.own)
+    assert torch.equal(fitted.linear.past_weight, expected.past_weight)
 
 
 def test_covariates_that_do_not_help_are_dropped() -> None:
@@ -258,7 +258,7 @@ def test_what_is_read_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(2) == ([], [-2, -1])
     data = ready(planted())  # with this limit, all that follows the sums still works
     fitted = choose(fit_and_test_grams(data, window_gram(data.windows["train"])))
-    assert fitted.kinds in ((), ("past",))
+    assert fitted.roles in ((), ("past",))
 
 
 def test_a_model_takes_its_covariates_from_a_checkpoint() -> None:
@@ -317,5 +317,5 @@ def test_a_store_gives_the_linear_model_of_its_table(tmp_path: Path) -> None:
     ]
     assert choices[0] == choices[1]
     one, other = (fit_choice(window_gram(data.windows["train"]), choices[0]) for data in (table, store))
-    torch.testing.assert_close(one.own, other.own, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(one.past_weight, other.past_weight, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(one.covariates, other.covariates, rtol=1e-4, atol=1e-5)

@@ -83,7 +83,7 @@ def test_each_origin_is_tested_on_later_windows() -> None:
             windows = part.unfold(0, SEQ_LEN + PRED_LEN, 1).flatten(0, 1)
             windows = windows - windows.mean(1, keepdim=True)
             centre = torch.eye(SEQ_LEN + PRED_LEN, dtype=torch.float64) - 1 / (SEQ_LEN + PRED_LEN)
-            torch.testing.assert_close(centre @ gram.own @ centre, windows.T @ windows, rtol=1e-6, atol=1e-4)
+            torch.testing.assert_close(centre @ gram.auto @ centre, windows.T @ windows, rtol=1e-6, atol=1e-4)
 
 
 def test_the_choice_is_the_one_that_errs_least() -> None:
@@ -113,14 +113,14 @@ def test_another_data_sets_windows_may_choose() -> None:
     whole = made.resplit("train")
     chosen = choose(gram_pairs(made))
     fitted = FittedBaselines.fit(made)
-    found = fitted.fit_linear(whole, made).own
-    torch.testing.assert_close(found, fit_choice(window_gram(whole.windows["train"]), chosen).own)
-    assert not torch.allclose(found, fitted.fit_linear(made, made).own)
+    found = fitted.fit_linear(whole, made).past_weight
+    torch.testing.assert_close(found, fit_choice(window_gram(whole.windows["train"]), chosen).past_weight)
+    assert not torch.allclose(found, fitted.fit_linear(made, made).past_weight)
 
 
 def test_a_refit_does_not_choose_again(monkeypatch) -> None:
     made = data()
     fitted = FittedBaselines.fit(made)
-    first = fitted.fit_linear(made, made).own
+    first = fitted.fit_linear(made, made).past_weight
     monkeypatch.setattr(fitted_baselines, "choose", None)
-    assert torch.equal(fitted.fit_linear(made, made).own, first)
+    assert torch.equal(fitted.fit_linear(made, made).past_weight, first)

@@ -6,7 +6,7 @@ import torch
 
 from forecast.models import ResidualInformer
 from forecast.models.base import WarmStart
-from forecast.models.linear_model import LinearWeights, own_past
+from forecast.models.linear_model import LinearWeights, without_covariates
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.models.residual import ResidualModel
 from tests.support.models import ATTENTION_TYPES, slots, without_gradient
@@ -46,7 +46,7 @@ class FakeWarmStart(WarmStart):
         return self.weight
 
     def linear_weights(self) -> LinearWeights:
-        return own_past(self.weight)
+        return without_covariates(self.weight)
 
     def error_quantiles(self, forecast: Any) -> torch.Tensor:
         gap = torch.nn.functional.softplus(torch.tensor(-1.0))

@@ -8,7 +8,7 @@ import torch
 from forecast.data import DataModule, frame_data
 from forecast.linear.covariate_steps import covariates_of_linear
 from forecast.models import ResidualInformer
-from forecast.models.linear_model import LinearModel, LinearWeights, own_past
+from forecast.models.linear_model import LinearModel, LinearWeights, without_covariates
 from forecast.training.inputs_used import covariates_of_model, join_inputs, list_inputs
 from tests.support.models import slots
 
@@ -89,7 +89,7 @@ def test_which_future_covariates_are_read_after_the_origin(data: DataModule) -> 
     assert covariates_of_model(made, data.scaled, untrained=False) == both
     partly = model(data, tokens="independent", future_calendar=False)
     assert covariates_of_model(partly, data.scaled, untrained=False) == {0: True, 1: False}
-    assert covariates_of_linear(own_past(torch.zeros(SEQ_LEN, PRED_LEN)), data.scaled) == {}
+    assert covariates_of_linear(without_covariates(torch.zeros(SEQ_LEN, PRED_LEN)), data.scaled) == {}
 
 
 def test_masks_of_partly_known_covariates_are_no_inputs_of_their_own() -> None:

@@ -107,7 +107,7 @@ def test_what_is_taken_from_the_training_rows_in_parts(
     torch.testing.assert_close(disk.scaler.scale, memory.scaler.scale, rtol=1e-9, atol=1e-9)
     mine, its = FittedBaselines.fit(disk), FittedBaselines.fit(memory)
     torch.testing.assert_close(mine.naive_mae, its.naive_mae, equal_nan=True)
-    torch.testing.assert_close(mine.linear.own, its.linear.own, rtol=0, atol=1e-5)
+    torch.testing.assert_close(mine.linear.past_weight, its.linear.past_weight, rtol=0, atol=1e-5)
 
 
 def test_rows_are_scaled_as_their_series(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_what_is_taken_from_the_training_rows_in_parts(
     torch.testing.assert_close(disk.scaler.scale, memory.scaler.scale, rtol=1e-12, atol=1e-12)
     mine, its = FittedBaselines.fit(disk), FittedBaselines.fit(memory)
     torch.testing.assert_close(mine.naive_mae, its.naive_mae)
-    torch.testing.assert_close(mine.linear.own, its.linear.own, rtol=0, atol=1e-5)
+    torch.testing.assert_close(mine.linear.past_weight, its.linear.past_weight, rtol=0, atol=1e-5)
 
 
 def test_constant_columns_are_named_once(tmp_path: Path):
