@@ -1,10 +1,12 @@
 """The base class of data sources, from which `forecast.data.module` reads its panel."""
 
 from collections.abc import Set
-from typing import Self
+from typing import TypeVar
 
 from forecast.data.panel import Panel
 from forecast.system.location import Location
+
+AnySource = TypeVar("AnySource", bound="Source")
 
 
 class Source:
@@ -27,6 +29,6 @@ class Source:
         """The panel, in the units of the data."""
         raise NotImplementedError
 
-    def with_optional(self, columns: Set[str]) -> Self:
+    def with_optional(self: AnySource, columns: Set[str]) -> AnySource:
         """The same source, in which these columns may be absent; by default no column may."""
         return self

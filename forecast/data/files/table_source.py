@@ -4,7 +4,7 @@ import copy
 import difflib
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,8 @@ from forecast.data.source import Source
 from forecast.system.errors import ConfigError, DataError
 
 _EARLIEST, _LATEST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")
+
+AnyTable = TypeVar("AnyTable", bound="TableSource")
 
 
 @dataclass(kw_only=True)
@@ -96,7 +98,7 @@ class TableSource(Source):
         )
         self.roles.check()
 
-    def with_optional(self, columns: Set[str]) -> Self:
+    def with_optional(self: AnyTable, columns: Set[str]) -> AnyTable:
         """The same source, in which these columns may be absent: then all their values are missing."""
         other = copy.copy(self)  # its other options are checked, and its paths complete
         other.roles = replace(self.roles, optional=frozenset(columns))
