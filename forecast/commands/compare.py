@@ -8,7 +8,7 @@ from omegaconf import DictConfig
 
 from forecast.evaluation.names import SCALED_SCORES
 from forecast.reports.compare.answer import is_baseline_better
-from forecast.reports.compare.csv_table import format_csv
+from forecast.reports.compare.csv_table import format_csv, format_factor_csv
 from forecast.reports.compare.factors import find_factor
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.markup import LATEX, MARKDOWN
@@ -44,7 +44,8 @@ def compare(config: DictConfig) -> None:
     if config.score not in SCALED_SCORES:
         raise ConfigError(f"score={config.score} must be one of {', '.join(SCALED_SCORES)}")
     paths = [output, *(output.with_suffix(suffix) for suffix in TABLE_SUFFIXES)]
-    check_output_files(*paths, overwrite=config.overwrite)
+    factor_path = output.with_name(f"{output.stem}-by-{str(config.by).replace('/', '-')}.csv")
+    check_output_files(*paths, *([factor_path] if config.by else []), overwrite=config.overwrite)
 
     places = [config.runs] if isinstance(config.runs, str) else [str(place) for place in config.runs]
     if not places:
@@ -66,6 +67,9 @@ def compare(config: DictConfig) -> None:
         format_tables(MARKDOWN, tasks, factor),
         format_tables(LATEX, tasks, factor),
     ]
+    if factor:
+        paths.append(factor_path)
+        contents.append(format_factor_csv(factor))
     with ExitStack() as files:
         for path, content in zip(paths, contents, strict=True):
             files.enter_context(atomic_file(path)).write_text(content, encoding="utf-8")

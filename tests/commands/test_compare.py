@@ -119,6 +119,16 @@ def test_either_all_files_are_written_or_none(
     assert files(tmp_path) == FILES
 
 
+def test_an_effect_over_two_comparisons_has_a_file(tmp_path: Path) -> None:
+    for attention, mse in {"full": 0.4, "linear": 0.5}.items():
+        for width in (16, 32):
+            config = configuration(f"attention={attention}", f"model.d_model={width}")
+            make_run(tmp_path / "runs" / f"{attention}-{width}", config, mse=mse + width / 1000)
+    assert compare(tmp_path, "runs").returncode == 0
+    assert files(tmp_path) == ["comparison-by-attention.csv", *FILES]
+    assert list(pd.read_csv(tmp_path / "comparison-by-attention.csv")["attention"]) == ["full", "linear"]
+
+
 def test_the_csv_contains_scores_costs_and_tests(pair: Path, tmp_path: Path) -> None:
     compare(tmp_path, "runs")
     table = pd.read_csv(tmp_path / "comparison.csv").set_index("name")

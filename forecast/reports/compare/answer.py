@@ -16,8 +16,9 @@ def answer(task: Task) -> str:
 
     Among the best variant and those that are equivalent to it, the fastest is named. A variant is equivalent to the
     best one if the upper end of the 95% interval of its relative difference is at most `EQUIVALENCE_MARGIN`. A variant
-    whose difference is not significant and that is not equivalent is inconclusive. The answer is empty where variants
-    cannot be tested. It does not depend on the reference of the task.
+    whose difference is not significant and that is not equivalent is inconclusive; if only such variants are close to
+    the best one, none is recommended. The answer is empty where variants cannot be tested. It does not depend on the
+    reference of the task.
     """
     task = task.with_best_as_reference
     if task.is_linear_only:
@@ -31,15 +32,18 @@ def answer(task: Task) -> str:
     equivalent = [entry for entry in tied if task.relative_interval(entry)[1] <= EQUIVALENCE_MARGIN]
     inconclusive = [entry.name for entry in tied if entry not in equivalent]
     baseline = describe_unbeaten_baseline(task)
-    use = "Of the variants, use" if baseline else "Use"
-    parts = [baseline, f"{use} {recommend(task, equivalent)}", describe_inconclusive(inconclusive)]
-    return " ".join(part for part in parts if part)
+    if inconclusive and not equivalent:
+        name = fastest_name(task.best)
+        advice = f"{name} {describe_lowest(task)}{cost(task.best)}; no variant is known to be the best."
+    else:
+        use = "Of the variants, use" if baseline else "Use"
+        advice = f"{use} {recommend(task, equivalent)}"
+    return " ".join(part for part in (baseline, advice, describe_inconclusive(inconclusive)) if part)
 
 
 def recommend(task: Task, equivalent: list[Entry]) -> str:
     """Return the name of the fastest of the best variant and its equivalent ones, and why it is recommended."""
-    best, lowest = task.best, format_number(*task.best.mean_and_std(task.best.score))
-    has_lowest = f"has the lowest {task.score_label}, {lowest}"
+    best, has_lowest = task.best, describe_lowest(task)
     if len(task.variants) == 1:
         fastest = f", and it is the fastest{cost(best)}" if cost(best) else ""
         return f"{fastest_name(best)}: all variants make the same forecasts{fastest}."
@@ -56,6 +60,11 @@ def recommend(task: Task, equivalent: list[Entry]) -> str:
     change, interval = task.relative_difference(fastest), task.relative_interval(fastest)
     difference = f"the difference is {format_percent(change)} {format_interval(*interval)}"
     return f"{fastest_name(fastest)}: it is {why}. {best.name} {has_lowest}; {difference}."
+
+
+def describe_lowest(task: Task) -> str:
+    """Return the verb phrase with the error of the best variant."""
+    return f"has the lowest {task.score_label}, {format_number(*task.best.mean_and_std(task.best.score))}"
 
 
 def fastest_name(entry: Entry) -> str:

@@ -155,9 +155,10 @@ const charts = {
     const at = (entry) => [cost.values[entry.number], mean(entry.errors)];
     const shown = variants.map((entry) => at(entry)[0]);
     const middle = Math.sqrt(Math.min(...shown) * Math.max(...shown)); // of a logarithmic axis
+    const fits = variants.length <= 4 && variants.every((entry) => entry.name.length <= width / 24); // else the legend only
     const points = variants.map((entry) => ({
-      type: "scatter", mode: variants.length > 4 ? "markers" : "markers+text", x: [at(entry)[0]], y: [at(entry)[1]],
-      name: shortened(entry.name, 40), text: [shortened(entry.name, width < 450 ? 16 : 32)], textposition: at(entry)[0] > middle ? "top left" : "top right",
+      type: "scatter", mode: fits ? "markers+text" : "markers", x: [at(entry)[0]], y: [at(entry)[1]],
+      name: shortened(entry.name, 40), text: [entry.name], textposition: at(entry)[0] > middle ? "top left" : "top right",
       textfont: { size: 11 }, hoverlabel: { namelength: -1 }, hovertemplate: `%{x}, ${task.score} %{y}`, cliponaxis: false,
       marker: { size: 12, color: entry.style(colours).colour, symbol: entry.style(colours).symbol },
     }));

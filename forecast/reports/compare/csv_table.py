@@ -1,4 +1,4 @@
-"""The CSV table of a comparison: every score of every variant and baseline."""
+"""The CSV tables of a comparison: every score of every variant and baseline, and the effect of one setting."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.scores import (
     COSTS,
     SCORES,
@@ -21,6 +22,34 @@ from forecast.runs.summary import mean_and_std
 def format_csv(tasks: Iterable[Task]) -> str:
     """Return one row per variant and baseline as CSV."""
     rows = [row for task in tasks for row in make_rows(task)]
+    return pd.DataFrame(rows).map(escape_formula).to_csv(index=False)
+
+
+def format_factor_csv(factor: Factor) -> str:
+    """Return one row per value of the factor as CSV: its error relative to the best value's, skill, cost and ranks."""
+    rows = []
+    for level in factor.levels:
+        difference = factor.differences.get(level)
+        low, high = difference.interval() if difference else (math.nan, math.nan)
+        skill, skill_low, skill_high = factor.skill(level)
+        rows.append(
+            {
+                factor.name: level,
+                "verdict": factor.verdict(level),
+                "comparisons": len(factor.cells),
+                "tasks": len(factor.tasks),
+                "difference": difference.mean if difference else 0.0,
+                "difference_low": low,
+                "difference_high": high,
+                "p_adjusted": difference.adjusted_p_value if difference else math.nan,
+                "skill": skill,
+                "skill_low": skill_low,
+                "skill_high": skill_high,
+                "relative_time": factor.relative_cost(level),
+                "win_rate": factor.win_rate(level),
+                "average_rank": factor.average_rank(level),
+            }
+        )
     return pd.DataFrame(rows).map(escape_formula).to_csv(index=False)
 
 

@@ -77,6 +77,8 @@ def describe_factor(factor: Factor) -> list[str]:
     ]
     others = [level for level in tied if level not in equivalent]
     advice = recommend_level(factor, verdicts, equivalent)
+    if others and not equivalent:
+        advice = f"{factor.best} has the lowest error; no value is known to be the best."
     sentences = [f"By {factor.name}, {describe_extent(factor)}: {advice}"]
     if others:
         sentences.append(describe_inconclusive(others))

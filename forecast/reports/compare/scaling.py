@@ -87,36 +87,42 @@ def make_lines(lines: dict[str, list[Point]]) -> list[dict[str, Any]]:
 
 
 def describe_crossovers(lines: dict[str, list[Point]]) -> list[str]:
-    """Return from how many tokens each attention type is faster than softmax, in sentences; empty without softmax."""
-    softmax = lines.get(SOFTMAX)
-    if softmax is None:
-        return []
-    shortest, longest = softmax[0].tokens, softmax[-1].tokens
+    """Return from how many tokens on each attention type is faster than softmax; empty without softmax."""
+    softmax = {point.tokens: point for point in lines.get(SOFTMAX, ())}
     sentences = []
-    for name in lines.keys() - {SOFTMAX}:
-        tokens = find_crossover(lines[name], softmax)
-        if math.isinf(tokens):
-            where = f"slower than {SOFTMAX} at {longest:,} tokens"
-        elif tokens:
-            where = f"faster than {SOFTMAX} from about {tokens:,.0f} tokens on"
-        else:
-            where = f"faster than {SOFTMAX} from {shortest:,} tokens on"
-        sentences.append(f"{name}: {where}.")
-    return sorted(sentences)
+    for name in sorted(lines.keys() - {SOFTMAX}):
+        pairs = [(point, softmax[point.tokens]) for point in lines[name] if point.tokens in softmax]
+        if pairs:
+            sentences.append(f"{name}: {describe_crossover(pairs)}.")
+    return sentences
 
 
-def find_crossover(points: Sequence[Point], reference: Sequence[Point]) -> float:
-    """Return the tokens from which on a cost is below that of the reference, up to the longest measured length.
+def describe_crossover(pairs: Sequence[tuple[Point, Point]]) -> str:
+    """Return from how many tokens on a cost is below that of softmax.
 
-    Between two measured lengths, the logarithms of the costs are interpolated linearly in the logarithm of the length.
-    0: at every measured length; infinity: not at the longest.
+    Args:
+        pairs: the cost of the attention type and that of softmax at each length, the shortest first. A cost is lower if
+            its highest value is below the lowest value of the other.
     """
-    other = {point.tokens: point.mean for point in reference}
-    shared = [(p.tokens, math.log(p.mean / other[p.tokens])) for p in points if p.tokens in other]
-    if not shared or shared[-1][1] >= 0:
-        return math.inf
-    slower = [i for i, (_, ratio) in enumerate(shared) if ratio >= 0]
-    if not slower:
-        return 0.0
-    (n, above), (m, below) = shared[slower[-1]], shared[slower[-1] + 1]
-    return math.exp(math.log(n) + above / (above - below) * math.log(m / n))
+    longest = f"{pairs[-1][0].tokens:,}"
+    faster = [point.high < softmax.low for point, softmax in pairs]
+    if not faster[-1]:
+        point, softmax = pairs[-1]
+        is_slower = point.low > softmax.high
+        return f"{'slower than' if is_slower else 'no clear difference from'} {SOFTMAX} at {longest} tokens"
+    if all(faster):
+        return f"faster than {SOFTMAX} from {pairs[0][0].tokens:,} tokens on"
+    last = len(faster) - 1 - faster[::-1].index(False)
+    (before, softmax), (after, _) = pairs[last], pairs[last + 1]
+    if before.low > softmax.high:
+        tokens = interpolate_crossover(*pairs[last : last + 2])
+        bounds = f"slower at {before.tokens:,}, faster at {after.tokens:,}"
+        return f"faster than {SOFTMAX} from about {tokens:,.0f} tokens on ({bounds})"
+    return f"faster than {SOFTMAX} from {after.tokens:,} tokens on; no clear difference at {before.tokens:,}"
+
+
+def interpolate_crossover(before: tuple[Point, Point], after: tuple[Point, Point]) -> float:
+    """Return the tokens at which two mean costs are equal: their logarithms are linear in that of the tokens."""
+    above, below = (math.log(point.mean / softmax.mean) for point, softmax in (before, after))
+    n, m = before[0].tokens, after[0].tokens
+    return n * (m / n) ** (above / (above - below))

@@ -2,14 +2,17 @@
 
 import shutil
 from functools import partial
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from rich.console import Console
 
 from forecast.evaluation.significance import diebold_mariano
+from forecast.reports.compare.csv_table import format_factor_csv
 from forecast.reports.compare.factor_table import describe_factor, make_factor_table
 from forecast.reports.compare.factors import Factor, find_factor
 from forecast.reports.compare.grouping import group_into_tasks
@@ -186,6 +189,20 @@ def test_ranks_are_tested_from_three_tasks_on(tmp_path: Path) -> None:
     assert [cells[0].text for _, cells in table.rows] == factor.levels
     ranks = [column.key for column in table.columns].index("rank")
     assert [cells[ranks].text for _, cells in table.rows] == ["1.00", "2.00", "3.00"]
+
+
+def test_the_csv_has_the_effect_with_its_interval(tmp_path: Path) -> None:
+    make_grid(tmp_path, {"full": 0.40, "linear": 0.44, "nystrom": 0.42}, {16: 1.0}, (12, 24, 48), seeds=2)
+    factor = make_factor(tmp_path)
+    assert factor is not None
+    table = pd.read_csv(StringIO(format_factor_csv(factor))).set_index("attention")
+    assert list(table.index) == ["full", "nystrom", "linear"]
+    low, high = factor.differences["linear"].interval()
+    row = table.loc["linear"]
+    assert (row["difference_low"], row["difference_high"]) == pytest.approx((low, high))
+    assert low < row["difference"] < high
+    assert row["verdict"] == factor.verdict("linear")
+    assert (row["comparisons"], row["tasks"], row["average_rank"]) == (3, 3, 3.0)
 
 
 def test_a_narrow_terminal_leaves_out_columns(tmp_path: Path) -> None:

@@ -256,8 +256,9 @@ def test_a_baseline_that_is_equal_to_the_variants_is_named(tmp_path: Path) -> No
 def test_a_variant_that_may_be_much_worse_is_inconclusive(tmp_path: Path) -> None:
     task = two_variants(tmp_path, windows=1000, other=0.41, seeds=3, spread=0.06)
     assert get_verdict(task, task.variants[1]) == "no significant difference"
-    assert answer(task).startswith("Use full: it has the lowest MSE")
+    assert answer(task).startswith("full has the lowest MSE")
     assert answer(task).endswith(
+        "; no variant is known to be the best."
         " Inconclusive: linear may be worse by more than 5 %. More seeds or more test windows narrow the interval."
     )
 
@@ -270,7 +271,7 @@ def test_a_baseline_that_may_be_better_is_named_before_the_answer(tmp_path: Path
     findings = describe_results(compared(tmp_path))
     assert findings[0].startswith(
         "The best baseline, linear baseline (MSE 0.500), has a lower error than every variant (no significant "
-        "difference). Of the variants, use full: "
+        "difference). full has the lowest MSE, "
     )
     assert " ".join(findings).count("linear baseline") == 1
 

@@ -1,6 +1,5 @@
 """Error and cost against the tokens, and the crossover with softmax."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from forecast.reports.compare.scaling import (
     Point,
     describe_crossovers,
-    find_crossover,
     make_scaling_charts,
     measure_scaling,
 )
@@ -19,10 +17,6 @@ from forecast.reports.compare.task import Task
 from tests.support.synthetic_runs import configuration, make_run
 
 COST = {"full": lambda n: (n / 100) ** 2, "linear": lambda n: 2 * n / 100}
-
-
-def line(costs: dict[int, float]) -> list[Point]:
-    return [Point(tokens, cost, cost, cost) for tokens, cost in costs.items()]
 
 
 def compare_lengths(root: Path, lengths: tuple[int, ...], **metrics: Any) -> Task:
@@ -43,15 +37,26 @@ def compare_lengths(root: Path, lengths: tuple[int, ...], **metrics: Any) -> Tas
 @pytest.mark.parametrize(
     ("costs", "expected"),
     [
-        ({100: 2.0, 200: 4.0, 400: 8.0}, 200.0),  # 2 n / 100 meets (n / 100)² at n = 200
-        ({100: 3.0, 200: 6.0, 400: 12.0}, 300.0),
-        ({100: 0.5, 200: 1.0, 400: 2.0}, 0.0),
-        ({100: 5.0, 200: 10.0, 400: 20.0}, math.inf),
+        # 3 n / 100 meets (n / 100)² at n = 300
+        (
+            {100: 3.0, 200: 6.0, 400: 12.0},
+            "faster than full from about 300 tokens on (slower at 200, faster at 400)",
+        ),
+        ({100: 2.0, 200: 4.0, 400: 8.0}, "faster than full from 400 tokens on; no clear difference at 200"),
+        ({100: 0.5, 200: 1.0, 400: 2.0}, "faster than full from 100 tokens on"),
+        ({100: 5.0, 200: 10.0, 400: 20.0}, "slower than full at 400 tokens"),
+        ({100: 5.0, 200: 10.0, 400: 16.5}, "no clear difference from full at 400 tokens"),
+        ({800: 5.0}, None),
     ],
 )
-def test_a_linear_cost_meets_a_quadratic_one(costs: dict[int, float], expected: float) -> None:
-    softmax = line({100: 1.0, 200: 4.0, 400: 16.0})
-    assert find_crossover(line(costs), softmax) == pytest.approx(expected)
+def test_a_linear_cost_meets_a_quadratic_one(costs: dict[int, float], expected: str | None) -> None:
+    lines = {
+        "full": [
+            Point(n, (n / 100) ** 2, 0.95 * (n / 100) ** 2, 1.05 * (n / 100) ** 2) for n in (100, 200, 400)
+        ],
+        "linear": [Point(n, cost, cost, cost) for n, cost in costs.items()],
+    }
+    assert describe_crossovers(lines) == ([f"linear: {expected}."] if expected else [])
 
 
 def test_lines_are_means_over_seeds_at_each_number_of_tokens(tmp_path: Path) -> None:
@@ -60,7 +65,9 @@ def test_lines_are_means_over_seeds_at_each_number_of_tokens(tmp_path: Path) -> 
     assert [point.tokens for point in lines["full"]] == [96, 192, 384]
     last = lines["full"][-1]
     assert (last.mean, last.low, last.high) == pytest.approx((3.84**2, 0.95 * 3.84**2, 1.05 * 3.84**2))
-    assert describe_crossovers(lines) == ["linear: faster than full from about 200 tokens on."]
+    assert describe_crossovers(lines) == [
+        "linear: faster than full from 384 tokens on; no clear difference at 192."
+    ]
     charts = make_scaling_charts(task)
     assert [chart["is_cost"] for chart in charts] == [True, True, True, False]
     assert charts[-1]["heading"] == "MSE (scaled)"
