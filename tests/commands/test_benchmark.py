@@ -8,16 +8,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from torch.nn import functional
 
 from forecast.cli.compose import compose_config
 from forecast.tools.benchmark.timing import (
+    count_flops,
     find_crossover,
     fit_growth_exponent,
     measure_peak_memory,
     start_memory_process,
     time_in_turn,
 )
-from forecast.tools.benchmark.workloads import NO_MIXING, NoMixing, list_cases, make_work
+from forecast.tools.benchmark.workloads import NO_MIXING, Case, NoMixing, list_cases, make_work
 from tests.support.models import ATTENTION_TYPES
 
 SMALL = ("benchmark.lengths=[16,48]", "benchmark.tokens=96", "benchmark.n_heads=2", "benchmark.head_dim=4")
@@ -51,6 +53,21 @@ def test_functions_are_timed_in_turn_after_one_warm_up() -> None:
     spreads = time_in_turn([lambda: calls.append("a"), lambda: calls.append("b")], repeats=3)
     assert "".join(calls) == "ab" * 4
     assert all(0 < s.fastest <= s.median <= s.slowest for s in spreads)
+
+
+def test_products_of_matrices_are_counted_whether_fused_or_in_place() -> None:
+    q, sums = torch.randn(2, 3, 64, 8), torch.zeros(6, 64, 8)
+    attend = functional.scaled_dot_product_attention
+    assert count_flops(lambda: attend(q, q, q)) == 2 * 2 * (2 * 3) * 64 * 64 * 8
+    assert count_flops(lambda: sums.baddbmm_(torch.ones(6, 64, 5), torch.ones(6, 5, 8))) == 2 * 6 * 64 * 5 * 8
+    settings = compose_config(*SMALL, "benchmark.part=mixing", config_name="benchmark")
+    counts = {
+        (name, n): count_flops(make_work(settings, Case(name, str(n), backward=False), "cpu")) / batch
+        for name in ("full", "linear")
+        for n, batch in ((16, 6), (48, 2))
+    }
+    assert counts["full", 48] == 9 * counts["full", 16] == 2 * 2 * 48 * 48 * 8
+    assert counts["linear", 48] == 3 * counts["linear", 16] > 0
 
 
 def test_growth_and_crossing() -> None:
@@ -116,6 +133,7 @@ def test_the_command_leaves_a_table_and_a_picture(tmp_path: Path) -> None:
     assert len(rows) == len(content["rows"]) == 2 * 2 * 3  # passes, lengths, types with the lower bound
     assert set(rows["attention"]) == {"full", "linear", NO_MIXING}
     assert rows["batch"].tolist() == [6] * 6 + [2] * 6
+    assert (rows["flops"] > 0).tolist() == (~rows["backward"]).tolist()
     assert content["hardware"]["torch"] == torch.__version__
     assert (folder / "benchmark.png").stat().st_size > 10_000
     assert "linear: time grows as n^" in result.stdout

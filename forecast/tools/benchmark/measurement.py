@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.system.progress import bar
 from forecast.tools.benchmark.timing import (
+    count_flops,
     find_crossover,
     fit_growth_exponent,
     measure_peak_memory,
@@ -26,7 +27,7 @@ Row = dict[str, Any]
 
 
 def measure_cases(config: DictConfig, device: str) -> list[Row]:
-    """Return one row per case: seconds (median, fastest, slowest), peak MiB, windows or sequences in the batch."""
+    """Return one row per case: seconds (median, fastest, slowest), peak MiB, operations of a forward pass, batch."""
     cases = list_cases(config)
     measured = {case.attention for case in cases}
     if omitted := [attention for attention in config.attention_types if attention not in measured]:
@@ -52,17 +53,18 @@ def measure_cases(config: DictConfig, device: str) -> list[Row]:
 def measure_group(
     settings: DictConfig, group: Sequence[Case], device: str, process: ProcessPoolExecutor
 ) -> list[Row]:
-    """Time the cases of one length and direction in turn, and measure the peak memory of each."""
-    timings = time_in_turn([make_work(settings, case, device) for case in group], settings.repeats)
+    """Time the cases of one length and direction in turn, and measure the memory and the operations of each."""
+    works = [make_work(settings, case, device) for case in group]
+    timings = time_in_turn(works, settings.repeats)
     rows = []
-    for case, timing in zip(group, timings, strict=True):
+    for case, work, timing in zip(group, works, timings, strict=True):
         memory = math.nan
         if settings.memory and device == "cuda":
             memory = measure_memory(settings, case, device)
         elif settings.memory:
             memory = process.submit(measure_memory, settings, case, device).result()
-        batch = batch_size(settings, case)
-        rows.append({**asdict(case), "batch": batch, **asdict(timing), "peak_mib": memory})
+        measured = {"peak_mib": memory, "flops": math.nan if case.backward else count_flops(work)}
+        rows.append({**asdict(case), "batch": batch_size(settings, case), **asdict(timing), **measured})
     return rows
 
 

@@ -14,6 +14,8 @@ from forecast.tools.benchmark.measurement import REFERENCE, Row, describe_hardwa
 from forecast.tools.benchmark.workloads import NO_MIXING
 
 COLUMNS = ("length", "batch", "attention", "ms", "fastest – slowest", "× full", "peak MiB")
+FLOPS = "MFLOP"
+"""Heading of the operations of a forward pass, per sequence."""
 
 
 def save_results(folder: Path, config: DictConfig, rows: list[Row], device: str) -> None:
@@ -54,9 +56,10 @@ def print_results(folder: Path, config: DictConfig, rows: list[Row], device: str
 
 
 def make_table(title: str, rows: list[Row]) -> Table:
-    """Return milliseconds, speed relative to full attention and peak memory of the cases of one direction."""
+    """Return milliseconds, speed relative to full attention, memory and operations of the cases of one direction."""
     table = Table(title=title)
-    for name in COLUMNS:
+    has_flops = not rows[0]["backward"]
+    for name in (*COLUMNS, *([FLOPS] if has_flops else [])):
         table.add_column(
             "attention type" if name == "attention" else name,
             justify="left" if name == "attention" else "right",
@@ -67,6 +70,7 @@ def make_table(title: str, rows: list[Row]) -> Table:
         table.add_row(
             row["length"], str(row["batch"]), row["attention"], f"{1000 * row['median']:.1f}",
             f"{1000 * row['fastest']:.1f} – {1000 * row['slowest']:.1f}", f"{speed:.2f}", f"{row['peak_mib']:.0f}",
+            *([f"{row['flops'] / row['batch'] / 1e6:,.1f}"] if has_flops else []),
             end_section=i + 1 == len(rows) or rows[i + 1]["length"] != row["length"],
         )  # fmt: skip
     return table

@@ -1,4 +1,4 @@
-"""Time and peak memory of calls, measured so that attention types can be compared."""
+"""Time, peak memory and operations of calls, measured so that attention types can be compared."""
 
 import ctypes
 import math
@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from forecast.system.memory import read_status, release_unused, reset_peak
 
 Work = Callable[[], object]
+Shape = Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,23 @@ def measure_peak_memory(make_work: Callable[[], Work], *, cuda: bool) -> float:
     before = read_status("VmRSS")
     work()
     return max(0.0, (read_status("VmHWM") - before) / 1024)
+
+
+def count_flops(work: Work) -> int:
+    """Return the floating point operations in the matrix products and convolutions of a call without gradients.
+
+    A multiplication and an addition are two operations. Elementwise operations, such as exponentials, are not counted.
+    The fused softmax kernel of the CPU cannot be counted: its reference form runs in its place.
+    """
+    counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.baddbmm_: _count_added_product})
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
+        work()
+    return counter.get_total_flops()
+
+
+def _count_added_product(added: Shape, left: Shape, right: Shape, **_: object) -> int:
+    """Return the operations of a batch of matrix products that are added in place, from the shapes."""
+    return 2 * math.prod(left) * right[-1]
 
 
 def start_memory_process(threads: int) -> ProcessPoolExecutor:
