@@ -134,6 +134,7 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
     ],
     ("train", "bare"): [
         Case(f"{HOURLY} logger=tensorboard", "logger=tensorboard: a package is not installed: pip install -c constraints.txt -e '.[tensorboard]'"),
+        Case(f"{HOURLY} logger=mlflow", "logger=mlflow: a package is not installed: pip install -c constraints.txt -e '.[mlflow]'"),
         Case(f"{HOURLY} logger=[wandb,csv] logger.mode=online", "W&B cannot be reached (No API key configured. Use `wandb login` to log in.); set up an account with `wandb login`, or use logger.mode=offline, which needs neither account nor network"),
         Case(f"-m {HOURLY} search=informer seed=1,2", "hydra/sweeper=optuna: a package is not installed: pip install -c constraints.txt -e '.[optuna]'"),
         Case(f"-m {HOURLY} hydra/launcher=ray seed=1,2", "hydra/launcher=ray: a package is not installed: pip install -c constraints.txt -e '.[ray]'"),
@@ -176,6 +177,7 @@ def bare(
         monkeypatch.setattr(f"lightning.fabric.loggers.tensorboard._{package}_AVAILABLE", False)
     for package in ("submitit", "ray"):
         monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr("forecast.training.mlflow_logger.PACKAGES", ("no_such_package",))
     Plugins.instance()  # enters the sweepers in the store
     stored: Any = ConfigStore.instance().repo["hydra"]
     monkeypatch.delitem(stored["sweeper"], "optuna.yaml")

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from forecast.system.identity import variant_id
+from forecast.system.identity import flatten, variant_id
 from tests.support.commands import finish, only, start, train, train_here, workplace
 from tests.support.wandb_file import WandbRun
 
@@ -24,14 +24,14 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProces
     folder = workplace(tmp_path_factory.mktemp("loggers"))
     result = train(
         folder,
-        "logger=[wandb,csv,tensorboard]",
+        "logger=[wandb,csv,tensorboard,mlflow]",
         "pictures=true",
         "trainer.max_epochs=3",
         "seed=7",
         WANDB_API_KEY=SECRET,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    return only(folder, "runs/*"), result
+    return only(folder, "runs/*-s7_*"), result
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +156,70 @@ def test_tensorboard_has_the_same(ran, metrics: dict[str, Any]) -> None:
     curve = [event.value for event in events.Scalars("val/mse")]
     assert curve == pytest.approx(list(pd.read_csv(ran[0] / "metrics.csv")["val/mse"]), rel=1e-5)
     assert events.Scalars("skill")[-1].value == pytest.approx(metrics["skill"], rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def mlflow_run(ran) -> Any:
+    """The MLflow run, read from the database with MLflow."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{ran[0].parent / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("forecast")
+    assert experiment is not None
+    (run,) = client.search_runs([experiment.experiment_id])
+    return run, client
+
+
+def test_mlflow_has_the_settings_of_wandb(mlflow_run, wandb_run: WandbRun) -> None:
+    data = mlflow_run[0].data
+    logged = {key: str(value) for key, value in flatten(wandb_run.config)}
+    assert {key: data.params[key] for key in logged} == logged
+    assert data.tags == {
+        "mlflow.runName": "probsparse-csv-5-s7",
+        "attention": "probsparse",
+        "data": "csv",
+        "variant_id": wandb_run.config["variant_id"],
+    }
+
+
+def test_mlflow_has_the_results_of_wandb(mlflow_run, wandb_run: WandbRun) -> None:
+    expected = {
+        name: value
+        for name, value in wandb_run.summary.items()
+        if name.startswith(("test/", "baseline/", "intervals/", "tokens/")) or name in ("skill", "best_epoch")
+    }
+    assert len(expected) > 40
+    found = mlflow_run[0].data.metrics
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-6)
+
+
+def test_mlflow_has_the_curves(ran, mlflow_run) -> None:
+    run, client = mlflow_run
+    epochs = pd.read_csv(ran[0] / "metrics.csv")
+    for name in CURVES:
+        found = [point.value for point in client.get_metric_history(run.info.run_id, name)]
+        assert found[: len(epochs)] == pytest.approx(list(epochs[name]), rel=1e-6), name
+    by_step = pd.read_csv(ran[0] / "errors_by_step.csv")
+    found = {
+        point.step: point.value for point in client.get_metric_history(run.info.run_id, "horizon/model_mse")
+    }
+    assert found == pytest.approx(dict(zip(by_step["step"], by_step["model_mse"], strict=True)))
+
+
+def test_mlflow_has_the_metrics_and_the_pictures_as_files(ran, mlflow_run, metrics: dict[str, Any]) -> None:
+    run, _ = mlflow_run
+    assert run.info.status == "FINISHED"
+    files = Path(run.info.artifact_uri.removeprefix("file://"))
+    assert files.is_relative_to(ran[0].parent)
+    assert json.loads((files / "metrics.json").read_text()) == metrics
+    for picture in ("forecasts.png", "error_by_step.png"):
+        assert (files / "pictures" / picture).read_bytes() == (ran[0] / picture).read_bytes()
+
+
+def test_mlflow_says_one_line_and_how_to_view(ran, mlflow_run) -> None:
+    lines = [line for line in (ran[1].stdout + ran[1].stderr).splitlines() if "mlflow" in line.lower()]
+    view = "mlflow ui --backend-store-uri sqlite:///runs/mlflow.db"
+    assert lines == [f"MLflow: run {mlflow_run[0].info.run_id}; view it with: {view}"]
 
 
 @pytest.mark.parametrize("logger", ["[]", "csv"])
