@@ -6,19 +6,26 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import wandb
 from omegaconf import DictConfig
 from wandb.sdk.lib.service.service_connection import WandbApiFailedError
 
+from forecast.commands.compare import ATTENTION, read_places
+from forecast.reports.compare.factors import find_factor
+from forecast.reports.compare.grouping import group_into_tasks
 from forecast.system.errors import ConfigError, NotInstalled
-from forecast.system.files import check_output_files, write_json
+from forecast.system.files import atomic_file, check_output_files, write_json
+from forecast.system.formatting import plural
 from forecast.system.progress import status
+
+if TYPE_CHECKING:
+    from forecast.tools.dashboard.workspace import RunFilter
 
 
 def dashboard(config: DictConfig) -> None:
-    """Publish the workspace and the report if an account is set up, otherwise write their specification to a file."""
+    """Publish the workspace and the report if an account is set up, otherwise write their specification and a page."""
     if config.mode not in ("auto", "offline"):
         raise ConfigError(f"mode={config.mode} must be auto or offline")
     try:
@@ -33,17 +40,42 @@ def dashboard(config: DictConfig) -> None:
 
 
 def write_specification(config: DictConfig) -> None:
-    """Write the specification to a file, and print how to publish it."""
+    """Write the specification and the preview to files, and print how to publish.
+
+    Raises:
+        ConfigError: a file exists, or would be both.
+    """
     from forecast.tools.dashboard.workspace import RunFilter, make_specification
 
-    path = Path(config.output)
-    check_output_files(path, overwrite=config.overwrite)
-    write_json(path, make_specification(config.entity, config.project, RunFilter(**config.runs)))
+    path, page = Path(config.output), Path(config.output).with_suffix(".html")
+    if path == page:
+        raise ConfigError(f"output={path}: the specification is a JSON file; give a name that ends in .json")
+    check_output_files(path, *([page] if config.preview else []), overwrite=config.overwrite)
+    runs = RunFilter(**config.runs)
+    write_json(path, make_specification(config.entity, config.project, runs))
     print(f"nothing was sent; saved the specification of the workspace and the report in {path}")
+    if config.preview:
+        print(write_preview(str(config.preview), runs, config.project, page))
     print(
         "to publish: run wandb login, then wandb sync RUN/wandb/offline-run-* for each run, "
         "then this command with mode=auto"
     )
+
+
+def write_preview(place: str, selection: "RunFilter", project: str, path: Path) -> str:
+    """Write the comparison page of the selected runs in a folder; return a sentence that says what was written."""
+    found = read_places([place])[0] if Path(place).expanduser().exists() else []
+    runs = [run for run in found if selection.accepts(run)]
+    if not runs:
+        return f"no preview: {place} has no finished run that is selected; name another folder with preview="
+    tasks = group_into_tasks(runs)
+
+    from forecast.reports.compare.page import render_page  # imports Jinja and Plotly
+
+    page = render_page(f"W&B preview: {project}", tasks, [], find_factor(tasks, ATTENTION))
+    with atomic_file(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return f"saved a preview of {plural(len(runs), 'run')} in {path}, which needs no network"
 
 
 def publish_dashboard(config: DictConfig) -> None:

@@ -199,6 +199,7 @@ COMMAND_KEYS = (
     Key("runs.group", SOURCE, text=True),
     Key("runs.data", SOURCE, text=True),
     *(Key(f"runs.{name}", SOURCE) for name in ("features", "pred_len")),
+    Key("preview", SOURCE, text=True),
     Key("project", PLACE, text=True),
     Key("entity", PLACE, text=True),
     Key("mode", PLACE),

@@ -3,13 +3,14 @@
 # (wandb_workspaces.reports.v2 is the documented module, but does not mark its names as exported)
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 from wandb_workspaces import expr
 
+from forecast.reports.compare.run_folders import FinishedRun
 from forecast.tools.dashboard.panels import GROUPING, MAX_SHOWN, VARIANT, make_topics
 
 COLUMNS = ("test/mse", "test/mae", "skill", "ms_per_window", "peak_memory_mb", "n_parameters")
@@ -39,6 +40,11 @@ class RunFilter:
             (expr.Config("pred_len"), self.pred_len),
         ]
         return expr.And(*(key == value for key, value in conditions if value is not None))
+
+    def accepts(self, run: FinishedRun) -> bool:
+        """Return whether a run folder would be selected. A sweep's group is the name of its folder."""
+        values = {"group": run.folder.absolute().parent.name, **run.metrics}
+        return all(value is None or values.get(name) == value for name, value in asdict(self).items())
 
 
 def list_pinned_columns() -> list[str]:
