@@ -15,7 +15,7 @@ from forecast.cli.quoting import quote
 from forecast.commands.train import train
 from forecast.data import DataModule, frame_data
 from forecast.data.sources import MODULE_OPTIONS, option_names
-from forecast.evaluation.quantiles import Level
+from forecast.evaluation.levels import Level
 from forecast.inference.data_config import FRAME, allow_absent, known_columns
 from forecast.inference.evaluate import evaluate as evaluate_model
 from forecast.inference.forecasters import choose_forecaster, find_unread_columns, list_forecasters

@@ -41,7 +41,7 @@ def monitor(config: DictConfig) -> None:
 
 def examine(model: "TrainedModel", data: DataModule) -> "Findings":
     """Score the forecasts of the rows after the test, and compare them with the test."""
-    from forecast.evaluation.results import ReportedScores
+    from forecast.evaluation.reported_scores import ReportedScores
     from forecast.inference.evaluate import evaluate
     from forecast.inference.forecasters import find_unread_columns, list_forecasters
     from forecast.reports.series import tabulate_windows

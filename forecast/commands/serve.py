@@ -6,6 +6,8 @@ FastAPI, uvicorn and the client of Prometheus come with the extra `serve`. This 
 import signal
 import socket
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from types import FrameType
 
 from omegaconf import DictConfig
@@ -13,6 +15,9 @@ from omegaconf import DictConfig
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.system.progress import status
 from forecast.tools.serve.model_files import find_models
+from forecast.tools.serve.preparation import Preparation, check_packages
+
+AUTO, TORCH = RUNTIMES = ("auto", "torch")
 
 
 def serve(config: DictConfig) -> None:
@@ -25,9 +30,17 @@ def serve(config: DictConfig) -> None:
         raise NotInstalled("forecast.serve", "serve", error.name or "a package") from None
     from forecast.tools.serve.pool import WorkerPool
 
+    if config.runtime not in RUNTIMES:
+        raise ConfigError(f"runtime={config.runtime} must be one of {', '.join(RUNTIMES)}")
     models = find_models(list(config.models))
     listening = listen(config.host, config.port)
-    pool = WorkerPool(models, workers=config.workers, max_waiting=config.max_waiting)
+    preparation = prepare_graphs(models) if config.runtime == AUTO else None
+    pool = WorkerPool(
+        models,
+        workers=config.workers,
+        max_waiting=config.max_waiting,
+        use_graphs=preparation is not None,
+    )
     try:
         with status(f"Loading {len(models)} models in {config.workers} processes"):
             pool.wait_until_loaded()
@@ -42,8 +55,23 @@ def serve(config: DictConfig) -> None:
         print(f"address    http://{host}:{port}   Ctrl-C ends the server", flush=True)
         uvicorn.Server(settings).run(sockets=[listening])
     finally:
+        if preparation:
+            preparation.close()
         pool.close()
         listening.close()
+
+
+def prepare_graphs(models: Mapping[str, Path]) -> Preparation | None:
+    """Export the models for ONNX Runtime, now and whenever a checkpoint changes; None if it is not installed."""
+    if reason := check_packages():
+        print(f"PyTorch    answers: {reason}: pip install -c constraints.txt -e '.[serve]'")
+        return None
+    preparation = Preparation(models)
+    preparation.export_all()
+    for line in preparation.describe():
+        print(line)
+    preparation.watch()
+    return preparation
 
 
 def end(signum: int, frame: FrameType | None) -> None:

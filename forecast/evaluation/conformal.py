@@ -23,7 +23,7 @@ from torch import Tensor
 
 from forecast.data import Batch, Windows
 from forecast.data.scaling.scaler import Scaler
-from forecast.evaluation.quantiles import DECILES, Level, bounds, probabilities
+from forecast.evaluation.levels import DECILES, Level, bounds, probabilities
 
 PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)
 """Probabilities of every calibration, which give the levels 10, 20, ... 90, 95, 98 and 99."""

@@ -10,8 +10,9 @@ from torch import Tensor
 from forecast.data import Batch, DataModule
 from forecast.evaluation.conformal import Calibration, calibrated_levels
 from forecast.evaluation.intervals import IntervalSums
+from forecast.evaluation.levels import DECILES, QUANTILE, Level
 from forecast.evaluation.names import MODEL
-from forecast.evaluation.quantiles import DECILES, QUANTILE, Level, crps, pinball
+from forecast.evaluation.quantiles import crps, pinball
 
 MAX_SCORED = 1 << 24
 """Number of quantiles that are scored at once: 64 MiB of float32, a few times over."""

@@ -19,7 +19,8 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data.scaling.scaler import Scaler
-from forecast.evaluation.quantiles import DECILES, Level, bounds, crps, pinball
+from forecast.evaluation.levels import DECILES, Level, bounds
+from forecast.evaluation.quantiles import crps, pinball
 from forecast.evaluation.running_sums import RunningSums
 
 

@@ -13,8 +13,8 @@ from forecast.evaluation.error_sums import ErrorSums, new_error_sums
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.interval_scorer import IntervalScorer
+from forecast.evaluation.levels import Level
 from forecast.evaluation.names import MODEL, SCALED_SCORES
-from forecast.evaluation.quantiles import Level
 from forecast.evaluation.results import Results
 from forecast.models.norm import sum_over_processes
 

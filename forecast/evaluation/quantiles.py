@@ -1,43 +1,13 @@
-"""Probabilities of quantile forecasts and intervals, and the pinball loss."""
+"""Quantile forecasts: functions of quantiles, the pinball loss and the CRPS."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from forecast.system.errors import ConfigError
-
-Level = int | float  # nominal coverage of an interval, in percent
-QUANTILE = "quantile"  # the loss
-DECILES = tuple(n / 10 for n in range(1, 10))
-
-
-def parse_levels(levels: Any) -> tuple[Level, ...]:
-    """Sort interval levels, in percent, and remove duplicates. Raises ConfigError for an invalid level."""
-    if isinstance(levels, str) or not isinstance(levels, Sequence):
-        raise ConfigError(f"levels={levels}: write a list, such as levels=[80,95], or levels=[] for none")
-    for level in levels:
-        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 100:
-            raise ConfigError(f"levels={list(levels)}: {level} is not a percentage between 0 and 100")
-    return tuple(sorted(set(levels)))
-
-
-def bounds(level: Level) -> tuple[float, float]:
-    """Probabilities of the lower and the upper bound of a central interval: 80 → 0.1 and 0.9."""
-    return round(0.5 - level / 200, 6), round(0.5 + level / 200, 6)
-
-
-def probabilities(levels: Sequence[Level], others: Sequence[float] = DECILES) -> tuple[float, ...]:
-    """Sorted probabilities of the median, of the bounds of `levels`, and `others`."""
-    return tuple(sorted({0.5, *others, *(p for level in parse_levels(levels) for p in bounds(level))}))
-
-
-def trained_quantiles(loss: str, levels: Sequence[Level]) -> tuple[float, ...] | None:
-    """Return the probabilities of loss=quantile: deciles and the bounds of the levels; None for other losses."""
-    return probabilities(levels) if loss == QUANTILE else None
+from forecast.evaluation.levels import DECILES
 
 
 def map_quantiles(

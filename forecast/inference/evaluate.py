@@ -10,8 +10,8 @@ from torch import Tensor
 
 from forecast.data import Batch, DataModule
 from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.levels import parse_levels
 from forecast.evaluation.measurement import TestScores, ValidationErrors
-from forecast.evaluation.quantiles import parse_levels
 from forecast.evaluation.results import Results
 from forecast.inference.model import TrainedModel
 from forecast.models import ForecastModel

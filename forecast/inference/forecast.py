@@ -1,19 +1,17 @@
-"""Forecasts with bounds, as a table, as plots and in words."""
+"""Forecasts with bounds, as a table, as plots and in words. Imports no torch."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
-from forecast.data import Panel
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.files.text import quote
+from forecast.data.panel import Panel
 from forecast.data.panel_labels import describe_size, label_rows
-from forecast.evaluation.quantiles import Level
-from forecast.inference.forecasters import PointForecaster
-from forecast.inference.model import TrainedModel
-from forecast.inference.trained_rows import note_on_dates
+from forecast.evaluation.levels import Level
+from forecast.inference.forecaster_facts import ForecasterFacts, note_on_dates
 from forecast.reports.plotted_forecast import PlottedForecast
 from forecast.system.errors import ConfigError
 
@@ -27,7 +25,7 @@ class Forecast:
     """A forecast of each series, in the units of the data.
 
     Attributes:
-        forecaster: what forecast: the model or a baseline.
+        forecaster: facts on the model or baseline.
         panel: the rows before the forecasts, one series for each forecast.
         columns: names of the forecast variables.
         dates: dates of each forecast (series, horizon).
@@ -39,7 +37,7 @@ class Forecast:
         replayed: number of earlier forecasts whose errors moved adaptive bounds.
     """
 
-    forecaster: PointForecaster
+    forecaster: ForecasterFacts
     panel: Panel
     columns: list[str]
     dates: np.ndarray
@@ -135,6 +133,12 @@ class Forecast:
         )
 
 
+def dates_from(excerpt: Panel, rows: Int64[np.ndarray, " series"], horizon: int) -> np.ndarray:
+    """The dates from these rows on (series, horizon), at the UTC offset of the panel."""
+    places = (excerpt.grid_starts + rows - excerpt.starts)[:, None] + np.arange(horizon)
+    return excerpt.grid.to_numpy()[places]
+
+
 def float32_digits(values: Values) -> Values:
     """The shortest decimal numbers that are these values in float32."""
     return values.astype(np.float32).astype(str).astype(np.float64)
@@ -153,7 +157,7 @@ class ForecastColumns(dict[str, np.ndarray | pd.DatetimeIndex]):
 
 def describe_forecast(found: Forecast) -> list[str]:
     """Describe a forecast in lines for the terminal."""
-    forecaster, model = found.forecaster, found.forecaster.model
+    forecaster = found.forecaster
     n_series, horizon = found.dates.shape
     columns = ", ".join(found.columns[:8]) + (", ..." if len(found.columns) > 8 else "")
     size = describe_size(found.panel, f"{horizon} steps", of_each=" of each")
@@ -161,25 +165,24 @@ def describe_forecast(found: Forecast) -> list[str]:
     lines = [f"forecast   {columns}: {size}, {found.panel.describe_step()}, {first} to {last}"]
     if found.panel.calendar is not None:
         lines.append("dates      steps are rows; data.calendar, such as business or XNYS, gives other dates")
-    if model.config["data"].get("stamp") == "end":
+    if forecaster.is_dated_by_ends:
         lines.append(
             "dates      beginnings of the steps, which the file dates by their ends (data.stamp=end)"
         )
-    domain = model.target_scaler.domain
-    if words := domain.describe(found.columns):
-        note = "; a forecast is closer to the median than to the mean" if domain.has_transforms else ""
-        lines.append(f"values     {words}{note}")
-    lines += forecaster.describe()
+    if forecaster.domain:
+        note = "; a forecast is closer to the median than to the mean" if forecaster.has_transforms else ""
+        lines.append(f"values     {forecaster.domain}{note}")
+    lines += forecaster.description
     if found.new:
         lines.append(f"new        {found.new:,} series were not trained on: scaled by their own rows")
     if found.early:
         lines.append(f"ended      {found.early}")
     if found.known:
         lines.append(f"known      {', '.join(found.known)}")
-    if horizon > model.pred_len:
+    if horizon > forecaster.pred_len:
         how = "reads its own forecasts" if forecaster.is_recursive else "repeats the same values"
         lines.append(
-            f"recursive  beyond pred_len={model.pred_len} {forecaster.label} {how}; intervals are calibrated on "
+            f"recursive  beyond pred_len={forecaster.pred_len} {forecaster.label} {how}; intervals are calibrated on "
             "forecasts of as many steps on validation rows"
         )
     if found.low:
@@ -190,14 +193,14 @@ def describe_forecast(found: Forecast) -> list[str]:
             source += f", moved by the errors of {found.replayed:,} earlier forecasts"
         levels = ", ".join(f"{level:g}%" for level in found.low)
         lines.append(f"intervals  {levels}, {found.method}{source if found.method != 'quantile' else ''}")
-    return lines + describe_truth(model, found)
+    return lines + describe_truth(found)
 
 
-def describe_truth(model: TrainedModel, found: Forecast) -> list[str]:
+def describe_truth(found: Forecast) -> list[str]:
     """Describe the errors of the steps whose truth is known, in lines for the terminal."""
     if not found.has_truth:
         return []
-    note = note_on_dates(model, pd.DatetimeIndex(found.dates.ravel()))
+    note = note_on_dates(found.forecaster.trained_until, pd.DatetimeIndex(found.dates.ravel()))
     error, known = found.values - found.truth, np.isfinite(found.truth).any(axis=2)
     mae, rmse = np.nanmean(np.abs(error), axis=(0, 1)), np.sqrt(np.nanmean(error**2, axis=(0, 1)))
     return [

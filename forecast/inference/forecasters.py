@@ -14,6 +14,7 @@ from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.baselines import Baseline
 from forecast.evaluation.names import LABELS, MODEL
+from forecast.inference.forecaster_facts import ForecasterFacts
 from forecast.inference.model import TrainedModel
 from forecast.inference.recursive import forecast_recursively
 from forecast.linear.covariate_steps import find_covariates
@@ -70,6 +71,23 @@ class PointForecaster(ABC):
     @abstractmethod
     def tested(self) -> "PointForecaster":
         """The same forecaster before a refit on all rows."""
+
+    def facts(self) -> ForecasterFacts:
+        """What is said of it with each of its forecasts."""
+        model, domain = self.model, self.model.target_scaler.domain
+        return ForecasterFacts(
+            name=self.name,
+            label=self.label,
+            is_recursive=self.is_recursive,
+            is_refitted=self.is_refitted,
+            pred_len=model.pred_len,
+            description=self.describe(),
+            domain=domain.describe(model.target_columns),
+            has_transforms=domain.has_transforms,
+            is_dated_by_ends=model.config["data"].get("stamp") == "end",
+            trained_until=model.trained_until,
+            test=model.test,
+        )
 
     def points(self, windows: Windows, batch: Batch, scaler: Scaler) -> Points:
         """The point forecasts of `forecast` alone."""

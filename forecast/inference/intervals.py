@@ -8,8 +8,8 @@ import torch
 
 from forecast.data import DataModule
 from forecast.evaluation.conformal import Calibration, calibrate
+from forecast.evaluation.levels import Level, bounds
 from forecast.evaluation.names import MODEL
-from forecast.evaluation.quantiles import Level, bounds
 from forecast.inference.forecasters import PointForecaster
 from forecast.inference.model import BATCH_SIZE
 from forecast.inference.recursive import round_up_horizon

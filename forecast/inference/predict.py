@@ -14,9 +14,9 @@ from forecast.data import Panel, Windows
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import calibrated_levels
-from forecast.evaluation.quantiles import Level, bounds, parse_levels
+from forecast.evaluation.levels import Level, bounds, parse_levels
 from forecast.inference.adaptive import adapted_offsets
-from forecast.inference.forecast import Forecast, Values
+from forecast.inference.forecast import Forecast, Values, dates_from
 from forecast.inference.forecasters import PointForecaster
 from forecast.inference.intervals import calibration_for, choose_method
 from forecast.inference.known_steps import count_known, describe_known_steps, warn_of_unknown_steps
@@ -86,7 +86,7 @@ def predict(
         return scaler.inverse(values, series).numpy()
 
     return Forecast(
-        forecaster=forecaster,
+        forecaster=forecaster.facts(),
         panel=excerpt.take_rows(np.arange(len(excerpt)), excerpt.starts, rows, rows),
         columns=model.target_columns,
         dates=dates_from(excerpt, rows, horizon),
@@ -99,12 +99,6 @@ def predict(
         known=describe_known_steps(scaled, known, n_steps, is_read),
         replayed=replayed,
     )
-
-
-def dates_from(excerpt: Panel, rows: Int64[np.ndarray, " series"], horizon: int) -> np.ndarray:
-    """The dates from these rows on (series, horizon), at the UTC offset of the panel."""
-    places = (excerpt.grid_starts + rows - excerpt.starts)[:, None] + np.arange(horizon)
-    return excerpt.grid.to_numpy()[places]
 
 
 def calibrated_bounds(

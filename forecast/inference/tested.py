@@ -2,26 +2,26 @@
 
 import math
 
+from forecast.evaluation.levels import Level
 from forecast.evaluation.names import LABELS, MODEL
-from forecast.evaluation.quantiles import Level
-from forecast.evaluation.results import ReportedScores
+from forecast.evaluation.reported_scores import ReportedScores
 from forecast.inference.forecast import Forecast
 
 
 def describe_test(found: Forecast) -> list[str]:
     """Describe the test scores of the forecaster in lines; no lines without a test."""
-    model, name = found.forecaster.model, found.forecaster.name
-    if model.test is None:
+    test, name = found.forecaster.test, found.forecaster.name
+    if test is None:
         return []
     if name != MODEL:
         unknown = ["the coverage of its intervals was not measured"] if found.low else []
-        return [f"test       {line}" for line in (compare(model.test, name, MODEL), *unknown)]
-    best = model.test.best_baseline
-    lines = [compare(model.test, MODEL, best)]
-    if model.test.mse[best] < model.test.mse[MODEL] and percent_change(model.test, best, MODEL) != "0.0%":
-        lines = [f"{compare(model.test, best, MODEL)}: baseline={best} forecasts with it"]
-    if found.dates.shape[1] <= model.pred_len:
-        lines += describe_coverage(model.test, found.method, list(found.low))
+        return [f"test       {line}" for line in (compare(test, name, MODEL), *unknown)]
+    best = test.best_baseline
+    lines = [compare(test, MODEL, best)]
+    if test.mse[best] < test.mse[MODEL] and percent_change(test, best, MODEL) != "0.0%":
+        lines = [f"{compare(test, best, MODEL)}: baseline={best} forecasts with it"]
+    if found.dates.shape[1] <= found.forecaster.pred_len:
+        lines += describe_coverage(test, found.method, list(found.low))
     return [f"test       {line}" for line in lines]
 
 

@@ -7,14 +7,8 @@ import pandas as pd
 
 from forecast.data import DataModule
 from forecast.evaluation.backtest import Origins
+from forecast.inference.forecaster_facts import note_on_dates
 from forecast.inference.model import TrainedModel
-
-
-def note_on_dates(model: TrainedModel, dates: pd.DatetimeIndex) -> str:
-    """Return a caution if any of these dates was trained on, else an empty string."""
-    if not (dates <= pd.Timestamp(model.trained_until)).any():
-        return ""
-    return f"dates to {model.trained_until} were trained on: their errors say little about the errors of new dates"
 
 
 def count_seen(model: TrainedModel, data: DataModule, origins: Origins) -> dict[str, int]:
@@ -56,4 +50,4 @@ def note_on_test(model: TrainedModel, data: DataModule) -> str:
     if len(data.panel) > 1 and data.options.split != "test":
         return ""
     first, last = data.rows["test"]
-    return note_on_dates(model, data.panel.dates(first[first < last]))
+    return note_on_dates(model.trained_until, data.panel.dates(first[first < last]))

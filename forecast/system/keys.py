@@ -208,6 +208,7 @@ COMMAND_KEYS = (
     Key("host", PLACE, text=True),
     Key("port", PLACE, limits=(0, 2**16 - 1)),
     *(Key(name, SPEED, limits=COUNT) for name in ("workers", "max_waiting", "max_rows")),
+    Key("runtime", SPEED),
     *(Key(name, SPEED, limits=COUNT) for name in ("max_body_mb", "timeout")),
     # benchmark, convert
     *(Key(name, RESULT) for name in ("benchmark", "attention_types", "device", "precision", "memory")),

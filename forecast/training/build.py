@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.data import DataModule
 from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.quantiles import parse_levels, trained_quantiles
+from forecast.evaluation.levels import parse_levels, trained_quantiles
 from forecast.models import ForecastModel
 from forecast.training.checkpointing import CheckpointFiles
 from forecast.training.create_model import create_model

@@ -6,7 +6,8 @@ from functools import partial
 from torch import Tensor
 from torch.nn import functional as F
 
-from forecast.evaluation.quantiles import QUANTILE, pinball
+from forecast.evaluation.levels import QUANTILE
+from forecast.evaluation.quantiles import pinball
 from forecast.system.errors import ConfigError
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -17,9 +17,9 @@ from forecast.data.fill import keep_measured
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.errors import Errors, window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.levels import Level, parse_levels, trained_quantiles
 from forecast.evaluation.measurement import TestScores, ValidationErrors, new_sums
 from forecast.evaluation.names import MODEL
-from forecast.evaluation.quantiles import Level, parse_levels, trained_quantiles
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.norm import sum_over_processes

@@ -5,7 +5,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -220,9 +221,45 @@ def test_a_newer_checkpoint_is_loaded_without_a_restart(server: Server) -> None:
     checkpoints = server.models / "long" / "checkpoints"
     assert server.get("v1/models/long").content["refitted"]
     shutil.move(checkpoints / "refit.ckpt", checkpoints / "other.ckpt")
-    assert not server.get("v1/models/long").content["refitted"]
+    wait_for(lambda: not server.get("v1/models/long").content["refitted"])  # while the other one is exported
     shutil.move(checkpoints / "other.ckpt", checkpoints / "refit.ckpt")
     assert server.get("v1/models/long").content["refitted"]
+
+
+def wait_for(holds: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def test_the_usual_requests_load_no_torch(server: Server) -> None:
+    (worker,) = find_workers(server)
+    worker.kill()  # its successor has no torch from earlier requests
+    worker.wait(10)
+    asks = lambda: server.get("v1/models/long/example")  # noqa: E731
+    wait_for(lambda: asks().status == 200)
+    example = asks().content
+    assert server.forecast("long", example).status == 200
+    (worker,) = find_workers(server)
+    assert not has_torch(worker)
+    assert server.forecast("long", {**example, "baseline": "naive"}).status == 200
+    assert has_torch(worker)
+
+
+def find_workers(server: Server) -> list[psutil.Process]:
+    """The worker of the server, once the processes that export models have ended."""
+
+    def list_processes() -> list[psutil.Process]:
+        children = psutil.Process(server.pid).children()
+        return [each for each in children if "spawn_main" in " ".join(each.cmdline())]
+
+    wait_for(lambda: len(list_processes()) == 1)
+    return list_processes()
+
+
+def has_torch(process: psutil.Process) -> bool:
+    return any("libtorch" in each.path for each in process.memory_maps())
 
 
 def test_the_page_sends_a_request(server: Server, tmp_path: Path) -> None:
@@ -244,9 +281,7 @@ def wait_until(driver: Any, holds: Any) -> None:
 
 def test_a_lost_worker_is_replaced(server: Server) -> None:
     example = server.get("v1/models/long/example").content
-    (worker,) = [
-        each for each in psutil.Process(server.pid).children() if "spawn_main" in " ".join(each.cmdline())
-    ]
+    (worker,) = find_workers(server)
     worker.kill()
     worker.wait(10)
     assert server.forecast("long", example).content == {"error": "a worker process ended: try again"}

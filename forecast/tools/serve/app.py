@@ -73,9 +73,7 @@ def create_app(pool: WorkerPool, limits: Limits) -> FastAPI:
         try:
             check_name(pool, name)
             body = await read_body(request, limits)
-            answer = await call(
-                pool, limits, "answer_forecast", name, pool.models[name], body, limits.max_rows
-            )
+            answer = await call(pool, limits, "answer_forecast", name, body, limits.max_rows)
             status = answer.status_code
             return answer
         except HTTPException as error:
@@ -114,12 +112,12 @@ def add_information_routes(app: FastAPI, pool: WorkerPool, metrics: Metrics, lim
     @app.get("/v1/models/{name}", summary="What a model reads and forecasts")
     async def describe_model(name: str) -> Response:
         check_name(pool, name)
-        return await call(pool, limits, "answer_description", name, pool.models[name])
+        return await call(pool, limits, "answer_description", name)
 
     @app.get("/v1/models/{name}/example", summary="A request that the model can answer, with made-up rows")
     async def show_example(name: str) -> Response:
         check_name(pool, name)
-        return await call(pool, limits, "answer_example", name, pool.models[name])
+        return await call(pool, limits, "answer_example", name)
 
 
 def check_name(pool: WorkerPool, name: str) -> None:

@@ -29,10 +29,14 @@ class WorkerPool:
         models: folder or file of each model by name.
         workers: number of processes.
         max_waiting: largest number of unanswered requests; `call` raises Overloaded beyond it.
+        use_graphs: whether ONNX Runtime answers the requests that it can answer.
     """
 
-    def __init__(self, models: Mapping[str, Path], *, workers: int, max_waiting: int) -> None:
+    def __init__(
+        self, models: Mapping[str, Path], *, workers: int, max_waiting: int, use_graphs: bool = True
+    ) -> None:
         self.models, self.workers, self.max_waiting = dict(models), workers, max_waiting
+        self.use_graphs = use_graphs
         self.unanswered = 0
         self._pool = self._start_processes()
 
@@ -41,7 +45,7 @@ class WorkerPool:
         all_loaded = context.Barrier(self.workers)
         return ProcessPoolExecutor(
             self.workers, mp_context=context, initializer=run_in_worker,
-            initargs=("start", self.models, all_loaded),
+            initargs=("start", self.models, self.use_graphs, all_loaded),
         )  # fmt: skip
 
     def wait_until_loaded(self) -> None:
@@ -98,5 +102,5 @@ class WorkerPool:
 
 
 def run_in_worker(function: str, *arguments: Any) -> Any:
-    """Call a function of `WORKER`, which imports torch."""
+    """Call a function of `WORKER`."""
     return getattr(import_module(WORKER), function)(*arguments)

@@ -19,7 +19,7 @@ from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.quantiles import DECILES
+from forecast.evaluation.levels import DECILES
 from forecast.linear.covariate_steps import find_covariate_steps
 from forecast.linear.fit import fit_lookbacks
 from forecast.linear.gram import Gram, sampled_gram

@@ -17,7 +17,7 @@ from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.quantiles import probabilities
+from forecast.evaluation.levels import probabilities
 from tests.support.long_files import long_frame, long_frame_data
 
 RANDOM = np.random.default_rng(0)

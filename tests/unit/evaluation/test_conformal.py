@@ -12,7 +12,7 @@ from forecast.evaluation.conformal import (
     calibrate,
     calibrated_levels,
 )
-from forecast.evaluation.quantiles import bounds
+from forecast.evaluation.levels import bounds
 
 
 def test_offsets_are_the_ranks_that_split_conformal_prediction_takes() -> None:

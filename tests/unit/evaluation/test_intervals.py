@@ -6,7 +6,7 @@ from sklearn.metrics import mean_pinball_loss
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import PROBABILITIES
 from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.quantiles import DECILES, probabilities
+from forecast.evaluation.levels import DECILES, probabilities
 
 
 def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:

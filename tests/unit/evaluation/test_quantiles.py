@@ -8,12 +8,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.metrics import mean_pinball_loss
 
-from forecast.evaluation.quantiles import (
-    bounds,
-    crps_weights,
-    pinball,
-    probabilities,
-)
+from forecast.evaluation.levels import bounds, probabilities
+from forecast.evaluation.quantiles import crps_weights, pinball
 from forecast.models.quantile_head import arrange_quantiles
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forecast.evaluation.results import ReportedScores
+from forecast.evaluation.reported_scores import ReportedScores
 from forecast.inference.tested import compare
 
 

@@ -1,0 +1,121 @@
+"""A model that ONNX Runtime runs: it answers the usual requests without torch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecast.evaluation.levels import Level, bounds, parse_levels
+from forecast.evaluation.reported_scores import ReportedScores
+from forecast.inference.forecast import Forecast, dates_from
+from forecast.inference.forecaster_facts import ForecasterFacts
+from forecast.tools.serve.export_files import graph_file
+from forecast.tools.serve.graph_inputs import GraphInputs
+from forecast.tools.serve.reader import RequestReader
+from forecast.tools.serve.request import ForecastRequest
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """An exported model with what its answers need.
+
+    Attributes:
+        session: of ONNX Runtime.
+        reader: of the rows of requests.
+        inputs: from rows to the inputs of the session.
+        facts: on the model, for the notes of an answer.
+        targets: names of the forecast columns.
+        levels: levels of the intervals of the run, in percent.
+        quantiles: probabilities of the quantiles of the session; None for those that are not served.
+        method: of the intervals, `conformal` or `quantile`.
+        description, example: JSON of the answers to other requests.
+    """
+
+    session: Any
+    reader: RequestReader
+    inputs: GraphInputs
+    facts: ForecasterFacts
+    targets: list[str]
+    levels: list[Level]
+    quantiles: list[float | None]
+    method: str
+    description: Mapping[str, Any]
+    example: Mapping[str, Any]
+
+    @classmethod
+    def load(cls, checkpoint: Path, about: Mapping[str, Any]) -> "ExportedModel":
+        """Load the graph beside a checkpoint, whose facts are `about`."""
+        import onnxruntime  # an optional package
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3  # errors
+        session = onnxruntime.InferenceSession(
+            graph_file(checkpoint).read_bytes(), options, providers=["CPUExecutionProvider"]
+        )
+        test = about["facts"]["test"]
+        facts = {**about["facts"], "test": test and ReportedScores(**test)}
+        keys = ("targets", "levels", "quantiles", "method", "description", "example")
+        return cls(
+            session=session,
+            reader=RequestReader.of_settings(about["reading"]),
+            inputs=GraphInputs.of_facts(about),
+            facts=ForecasterFacts(**facts),
+            **{key: about[key] for key in keys},
+        )
+
+    def forecast(self, request: ForecastRequest, max_rows: int) -> Forecast | None:
+        """Forecast the series in the rows of a request.
+
+        Returns:
+            None if the whole program is needed: see `GraphInputs.make`, and for a baseline, a start, a horizon beyond
+            pred_len, adaptive intervals, or a level that the run did not have.
+
+        Raises:
+            ConfigError, DataError: the request is wrong.
+        """
+        levels = parse_levels(self.levels if request.levels is None else request.levels)
+        if not self._serves(request, levels):
+            return None
+        panel = self.reader.read(request, max_rows)
+        inputs = self.inputs.make(panel)
+        if inputs is None:
+            return None
+        values = dict(
+            zip((o.name for o in self.session.get_outputs()), self.session.run(None, inputs), strict=True)
+        )
+        if not all(np.isfinite(each).all() for each in values.values()):
+            return None
+        horizon = request.horizon or self.facts.pred_len
+        point, dated = values["forecast"][:, :horizon], panel.with_dates_after_ends(horizon)
+        low, high = (
+            {
+                level: values["quantiles"][:, :horizon, :, self.quantiles.index(bounds(level)[side])]
+                for level in levels
+            }
+            for side in (0, 1)
+        )
+        return Forecast(
+            forecaster=self.facts,
+            panel=panel,
+            columns=self.targets,
+            dates=dates_from(dated, panel.ends, horizon),
+            values=point,
+            low=low,
+            high=high,
+            truth=np.full(point.shape, np.nan),
+            method=self.method,
+            new=0,
+            known=[],
+        )
+
+    def _serves(self, request: ForecastRequest, levels: Sequence[Level]) -> bool:
+        return (
+            request.baseline is None
+            and request.start is None
+            and (request.horizon or 1) <= self.facts.pred_len
+            and request.intervals in ("auto", self.method)
+            and {p for level in levels for p in bounds(level)} <= set(self.quantiles)
+        )

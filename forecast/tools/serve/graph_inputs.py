@@ -1,0 +1,124 @@
+"""The inputs of an exported model from the rows of a request, in NumPy. Imports no torch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64, Int64
+
+from forecast.data.panel import Panel
+from forecast.data.scaling.domain import Domain, check_values
+from forecast.data.static_features import encode_static
+from forecast.data.time_features import time_features
+from forecast.data.utc_offset import utc_offset_of
+
+Inputs = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class GraphInputs:
+    """Makes the inputs of `forecast.tools.export.graph.ForecastGraph`, for one model.
+
+    Attributes:
+        columns: the columns of `past`.
+        future: the future covariates, in their order.
+        unread: the future covariates that the model does not read.
+        seq_len, pred_len, freq: of the windows.
+        holidays: code of the calendar of holidays; None: none.
+        state: the UTC offset and the time zone of training, see `utc_offset_of`.
+        static: encoding of the static covariates.
+        domain: transforms and bounds of `columns`.
+        ids: the series that have a scale.
+        scales: parameters of the scale by name, one row for each of `ids`.
+    """
+
+    columns: Sequence[str]
+    future: Sequence[str]
+    unread: Sequence[str]
+    seq_len: int
+    pred_len: int
+    freq: str
+    holidays: str | None
+    state: Mapping[str, Any]
+    static: Mapping[str, Any]
+    domain: Domain
+    ids: pd.Index
+    scales: Mapping[str, Float64[np.ndarray, "series columns"]]
+
+    @classmethod
+    def of_facts(cls, about: Mapping[str, Any]) -> "GraphInputs":
+        """The inputs of a model from its facts, see `forecast.tools.serve.prepare`."""
+        series = about["series"]
+        names = next(iter(series.values()))
+        scales = {name: np.array([each[name] for each in series.values()]) for name in names}
+        domain = Domain(*(tuple(part) for part in about["domain"]))
+        keys = ("columns", "future", "unread", "seq_len", "pred_len", "freq", "holidays", "state", "static")
+        return cls(
+            **{key: about[key] for key in keys},
+            domain=domain,
+            ids=pd.Index(list(series), dtype=str),
+            scales=scales,
+        )
+
+    def make(self, panel: Panel) -> Inputs | None:
+        """The inputs for the steps after the end of each series, float64.
+
+        Returns:
+            None if the graph does not forecast these rows as the whole program does: a value that is read is missing, a
+            series is new or too short, or the columns or the step are not those of training.
+
+        Raises:
+            DataError: a value outside the bounds of its column.
+        """
+        places = self.ids.get_indexer(panel.ids.astype(str))
+        if panel.freq != self.freq or (panel.lengths < self.seq_len).any() or (places < 0).any():
+            return None
+        if not set(self.columns) <= set(panel.columns) or panel.future_columns != tuple(self.future):
+            return None
+        panel = panel.select_columns(list(self.columns))
+        check_values("the data", panel, self.domain)
+        past = np.asarray(panel.values[panel.ends[:, None] + np.arange(-self.seq_len, 0)], dtype=np.float64)
+        if np.isnan(past).any():
+            return None
+        calendar = self._calendar(panel)
+        inputs = {
+            "past": past,
+            "past_time": calendar[:, : self.seq_len],
+            "future_time": calendar[:, self.seq_len :],
+            **{name: values[places] for name, values in self.scales.items()},
+        }
+        if self.future:
+            covariates = self._covariates(panel)
+            if covariates is None:
+                return None
+            inputs["future_covariates"] = covariates
+        if self.static:
+            encoded = encode_static("the data", panel.static, dict(self.static))
+            inputs["static"] = encoded.astype(np.float64)
+        return inputs
+
+    def _calendar(self, panel: Panel) -> Float64[np.ndarray, "series steps n_calendar"]:
+        """The calendar features of the local times of each window and its horizon."""
+        grid = panel.with_dates_after_ends(self.pred_len).grid
+        ends = panel.grid_starts + panel.lengths
+        places = ends[:, None] + np.arange(-self.seq_len, self.pred_len)
+        first, last = int(places.min()), int(places.max()) + 1
+        dates = utc_offset_of(self.state).local(grid[first:last])
+        return time_features(dates, self.freq, self.holidays).astype(np.float64)[places - first]
+
+    def _covariates(self, panel: Panel) -> Float64[np.ndarray, "series steps n_future"] | None:
+        """The future covariates over each window and its horizon; None if one that is read is not known."""
+        if panel.future is None or (
+            (panel.stops < panel.ends + self.pred_len).any() and set(self.future) - set(self.unread)
+        ):
+            return None
+        rows: Int64[np.ndarray, "series steps"] = panel.ends[:, None] + np.arange(
+            -self.seq_len, self.pred_len
+        )
+        there = rows < panel.stops[:, None]
+        values = np.asarray(panel.future[np.where(there, rows, 0)], dtype=np.float64)
+        values[~there] = np.nan
+        values[..., [name in self.unread for name in self.future]] = 0.0
+        return None if np.isnan(values).any() else values

@@ -1,0 +1,96 @@
+"""The export of the models of a server, in processes of their own. Imports no torch."""
+
+import contextlib
+import io
+import logging
+import multiprocessing
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from forecast.system.errors import ForecastError
+from forecast.system.progress import track
+from forecast.tools.serve.export_files import checkpoint_state, find_newest, read_facts
+
+log = logging.getLogger(__name__)
+PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+SECONDS = 5
+"""Seconds between two looks at the checkpoints."""
+
+
+class Preparation:
+    """Exports the models whose checkpoints have changed.
+
+    Args:
+        models: run folder or checkpoint file of each model by name.
+    """
+
+    def __init__(self, models: Mapping[str, Path]) -> None:
+        self.models = dict(models)
+        self._failed: dict[str, Any] = {}
+        self._closed = threading.Event()
+
+    def export_all(self) -> None:
+        """Export the models that have no export of their present checkpoint, and show the progress."""
+        if stale := self._find_stale():
+            for name in track(stale, "Exporting models for ONNX Runtime"):
+                self._export(name)
+
+    def watch(self) -> None:
+        """Export models whose checkpoints change, until `close`, in a thread."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def describe(self) -> Iterable[str]:
+        """Yield a line for each model that PyTorch answers."""
+        for name, path in self.models.items():
+            about = read_facts(find_newest(path))
+            reason = about["obstacle"] if about else "it could not be exported"
+            if reason:
+                yield f"PyTorch    answers for {name}: {reason}"
+
+    def _watch(self) -> None:
+        while not self._closed.wait(SECONDS):
+            for name in self._find_stale():
+                self._export(name)
+
+    def _find_stale(self) -> list[str]:
+        """The models without an export of their present checkpoint, other than those whose export failed."""
+        stale = []
+        for name, path in self.models.items():
+            with contextlib.suppress(OSError, ForecastError):  # a refit may be replacing the file
+                checkpoint = find_newest(path)
+                if self._failed.get(name) != checkpoint_state(checkpoint) and read_facts(checkpoint) is None:
+                    stale.append(name)
+        return stale
+
+    def _export(self, name: str) -> None:
+        checkpoint = find_newest(self.models[name])
+        state = checkpoint_state(checkpoint)
+        process = multiprocessing.get_context("spawn").Process(target=export_model, args=(name, checkpoint))
+        process.start()
+        process.join()
+        if process.exitcode:
+            self._failed[name] = state
+
+
+def check_packages() -> str:
+    """Why no model can be exported; empty if all packages are installed."""
+    missing = [package for package in PACKAGES if find_spec(package) is None]
+    return f"not installed: {', '.join(missing)}" if missing else ""
+
+
+def export_model(name: str, checkpoint: Path) -> None:
+    """Body of the process that exports a model. Exits with status 1 and a line on stderr if it fails."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            import_module("forecast.tools.serve.prepare").prepare(name, checkpoint)
+    except (ForecastError, OSError) as error:
+        print(f"{name}: not exported: {error}", file=sys.stderr)
+        sys.exit(1)

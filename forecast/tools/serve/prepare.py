@@ -1,0 +1,115 @@
+"""The export of a trained model for the server: a graph for ONNX Runtime, and the facts that its answers need."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecast.inference.forecasters import ModelForecaster
+from forecast.inference.model import TrainedModel, load
+from forecast.system.files import atomic_file
+from forecast.tools.export.graph import ForecastGraph, trace_forecast
+from forecast.tools.export.metadata import describe_model as describe_export
+from forecast.tools.export.onnx_file import write_program
+from forecast.tools.serve.example import make_example
+from forecast.tools.serve.export_files import checkpoint_state, facts_file, graph_file
+from forecast.tools.serve.exported_model import ExportedModel
+from forecast.tools.serve.layout import STATE, describe_model, reading_settings
+from forecast.tools.serve.request import read_request
+from forecast.tools.serve.torch_forecast import forecast_with_torch
+
+TOLERANCE = 1e-3
+"""Largest accepted difference from PyTorch on the example, in scaled units."""
+
+
+def prepare(name: str, checkpoint: Path) -> None:
+    """Write the graph and the facts of a model beside its checkpoint, or the reason why it has none.
+
+    Raises:
+        OSError: the files cannot be written.
+        CheckpointError: the checkpoint cannot be read.
+    """
+    state, model = checkpoint_state(checkpoint), load(checkpoint)
+    about: dict[str, Any] = {"checkpoint": state, "obstacle": find_obstacle(model)}
+    if not about["obstacle"]:
+        about |= collect_facts(name, model)
+        about["obstacle"] = export(model, checkpoint, about)
+    content = {key: about[key] for key in ("checkpoint", "obstacle")} if about["obstacle"] else about
+    with atomic_file(facts_file(checkpoint)) as file:
+        file.write_text(json.dumps(content))  # with Infinity, which Python reads
+
+
+def find_obstacle(model: TrainedModel) -> str:
+    """Why a model cannot be answered by a graph; empty if it can."""
+    data = model.data_state
+    if data.get("as_of"):
+        return "it reads covariates as of an earlier date (data.as_of)"
+    if any(steps is not None for steps in data.get("known_steps", ())):
+        return "it reads covariates that are known for some steps only (data.known_steps)"
+    return ""
+
+
+def collect_facts(name: str, model: TrainedModel) -> dict[str, Any]:
+    """What an answer needs beside the graph, in values that JSON can hold; see `ExportedModel` and `GraphInputs`."""
+    forecaster, export, data = ModelForecaster(model), describe_export(model), model.data_state
+    domain = model.scaler.domain
+    return {
+        "reading": reading_settings(forecaster),
+        "facts": asdict(forecaster.facts()),
+        "columns": model.feature_columns,
+        "targets": model.target_columns,
+        "future": data["future_covariates"],
+        "unread": export["unread_covariates"],
+        "seq_len": model.seq_len,
+        "pred_len": model.pred_len,
+        "freq": model.freq,
+        "holidays": model.holidays,
+        "state": {key: data[key] for key in STATE if key in data},
+        "static": data["static"],
+        "domain": [domain.transforms, domain.lower, domain.upper],
+        "series": export["series"],
+        "levels": list(model.config["levels"]),
+        "quantiles": list_quantiles(model),
+        "method": "quantile" if model.quantiles else "conformal",
+        "description": describe_model(name, model),
+        "example": make_example(model),
+    }
+
+
+def list_quantiles(model: TrainedModel) -> list[float | None]:
+    """Probabilities of the quantiles of the graph; None for those that too few validation windows calibrate."""
+    if model.quantiles is not None:
+        return list(model.quantiles)
+    if model.calibration is None:
+        return []
+    least = 1 / (model.calibration.windows + 1)
+    return [p if least <= p <= 1 - least else None for p in model.calibration.quantiles]
+
+
+def export(model: TrainedModel, checkpoint: Path, about: dict[str, Any]) -> str:
+    """Write the graph, and compare its forecast of the example with that of PyTorch.
+
+    Returns:
+        Why the graph cannot be used; empty if it can.
+    """
+    try:
+        program = trace_forecast(ForecastGraph.of_model(model), describe_export(model)["inputs"])
+    except Exception as error:  # torch.export raises errors of many kinds
+        return f"it cannot be exported ({type(error).__name__}: {str(error).splitlines()[0][:200]})"
+    with atomic_file(graph_file(checkpoint)) as file:
+        write_program(program, file, {"outputs": describe_export(model)["outputs"]})
+    request = read_request(json.dumps(about["example"] | {"levels": []}).encode())
+    rows = len(next(iter(about["example"]["rows"].values())))
+    found = ExportedModel.load(checkpoint, json.loads(json.dumps(about))).forecast(request, rows)
+    if found is None:
+        return "its example cannot be answered by the graph"
+    expected = forecast_with_torch(model, request, rows)
+    scale = model.target_scaler.scale.numpy()[0]
+    difference = float(np.abs((found.values - expected.values) / scale).max())
+    return (
+        ""
+        if difference <= TOLERANCE
+        else f"the graph differs from PyTorch by {difference:.2g} in scaled units"
+    )

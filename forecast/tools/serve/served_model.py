@@ -1,0 +1,88 @@
+"""A model in a worker process: its graph, and the whole model once a request needs it."""
+
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from forecast.tools.serve.export_files import checkpoint_state, facts_file, find_newest, read_facts
+from forecast.tools.serve.exported_model import ExportedModel
+
+if TYPE_CHECKING:
+    from forecast.inference.model import TrainedModel
+
+log = logging.getLogger(__name__)
+
+
+class ServedModel:
+    """A model that is loaded anew when its checkpoint changes, or when a refitted one appears beside it.
+
+    Args:
+        name: of the model.
+        path: its run folder or checkpoint file.
+        use_graph: whether ONNX Runtime answers the requests that it can answer.
+    """
+
+    def __init__(self, name: str, path: Path, *, use_graph: bool) -> None:
+        self.name, self.path, self.use_graph = name, path, use_graph
+        self._exported: ExportedModel | None = None
+        self._whole: TrainedModel | None = None
+        self._exported_state: Any = None
+        self._whole_state: Any = None
+
+    def exported(self) -> ExportedModel | None:
+        """The graph; None if there is none. Until that of a new checkpoint is written, the one before it answers."""
+        if not self.use_graph:
+            return None
+        checkpoint = find_newest(self.path)
+        state = checkpoint, checkpoint_state(checkpoint), modified(facts_file(checkpoint))
+        if state != self._exported_state:
+            about = read_facts(checkpoint)
+            if about is not None:
+                self._exported, self._exported_state = self._load(checkpoint, about), state
+        return self._exported
+
+    def _load(self, checkpoint: Path, about: Any) -> ExportedModel | None:
+        if about["obstacle"]:
+            return None
+        try:
+            return ExportedModel.load(checkpoint, about)
+        except Exception as error:  # the file may be damaged in any way: PyTorch answers
+            log.error("%s: its graph cannot be loaded (%s): PyTorch answers", self.name, error)
+            return None
+
+    def whole(self) -> "TrainedModel":
+        """The whole model, for PyTorch. Raises CheckpointError if it cannot be read."""
+        import torch
+
+        from forecast.inference.model import load
+
+        checkpoint = find_newest(self.path)
+        state = checkpoint, checkpoint_state(checkpoint)
+        if self._whole is None or state != self._whole_state:
+            torch.set_num_threads(1)
+            self._whole, self._whole_state = load(checkpoint), state
+        return self._whole
+
+    def describe(self) -> bytes:
+        """The JSON of what the model reads and forecasts."""
+        exported = self.exported()
+        if exported is not None:
+            return json.dumps(exported.description).encode()
+        from forecast.tools.serve.layout import describe_model
+
+        return json.dumps(describe_model(self.name, self.whole())).encode()
+
+    def example(self) -> bytes:
+        """The JSON of a request that the model can answer, with made-up rows."""
+        exported = self.exported()
+        if exported is not None:
+            return json.dumps(exported.example).encode()
+        from forecast.tools.serve.example import make_example
+
+        return json.dumps(make_example(self.whole())).encode()
+
+
+def modified(file: Path) -> int:
+    """Time of the last change of a file; 0 if there is none."""
+    return file.stat().st_mtime_ns if file.exists() else 0

@@ -1,0 +1,224 @@
+"""Answers by ONNX Runtime: they equal those of PyTorch, and PyTorch answers what the graph cannot."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.tools.serve.answer import answer_request
+from forecast.tools.serve.export_files import facts_file, find_newest, graph_file, read_facts
+from forecast.tools.serve.exported_model import ExportedModel
+from forecast.tools.serve.prepare import prepare
+from forecast.tools.serve.request import read_request
+from forecast.tools.serve.served_model import ServedModel
+from tests.support.commands import TINY, answer, only
+from tests.support.covariate_file import COVARIATES, table
+from tests.support.long_files import long_frame
+
+MAX_ROWS = 10_000
+LONG = (
+    "data=long", "data.path=long.csv", "data.id_column=unique_id", "data.date_column=ds", "data.target=y",
+    "data.static_covariates=[region,size]", "data.future_covariates=[price]",
+)  # fmt: skip
+RUNS: dict[str, tuple[str, ...]] = {
+    "covariates": ("data=csv", "data.path=table.csv", *COVARIATES),
+    "long": (*LONG, "refit=full"),
+    "quantiles": (
+        "data=csv",
+        "data.path=table.csv",
+        "data.columns=[load]",
+        "loss=quantile",
+        "levels=[50,80]",
+    ),
+    "transform": (
+        "data=csv",
+        "data.path=table.csv",
+        "data.columns=[load]",
+        "data.transform=log1p",
+        "data.lower=0",
+    ),
+    "zone": ("data=csv", "data.path=zone.csv", "data.columns=[load]", "data.holidays=DE"),
+    "residual": (
+        "data=csv",
+        "data.path=table.csv",
+        *COVARIATES,
+        "model=residual_informer",
+        "model.patch_len=3",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A run of each kind of data, exported for the server."""
+    folder = tmp_path_factory.mktemp("graphs")
+    table().to_csv(folder / "table.csv")
+    zone = table()[["load"]]
+    zone.set_axis(zone.index.tz_localize("UTC").tz_convert("Europe/Berlin").rename("date")).to_csv(
+        folder / "zone.csv"
+    )
+    long_frame(future=10).to_csv(folder / "long.csv", index=False)
+    found = {}
+    small = (
+        *TINY,
+        "logger=[]",
+        "pictures=false",
+        "trainer.max_epochs=1",
+        "callbacks.progress.refresh_rate=0",
+        "levels=[80]",
+        "data.split=[0.5,0.3,0.2]",
+    )
+    for name, options in RUNS.items():
+        place = folder / "runs" / name
+        with pytest.MonkeyPatch.context() as patch:
+            assert answer(patch, "train", folder, *small, *options, f"hydra.run.dir={place}") == 0
+        prepare(name, find_newest(place))
+        found[name] = place
+    return found
+
+
+def ask(run: Path, request: dict[str, Any], *, use_graph: bool) -> dict[str, Any]:
+    served = ServedModel("m", run, use_graph=use_graph)
+    return json.loads(answer_request(served, json.dumps(request).encode(), MAX_ROWS))
+
+
+def example_of(run: Path) -> dict[str, Any]:
+    return json.loads(ServedModel("m", run, use_graph=True).example())
+
+
+def load_graph(run: Path) -> ExportedModel:
+    graph = ServedModel("m", run, use_graph=True).exported()
+    assert graph is not None
+    return graph
+
+
+def is_answered_by_graph(run: Path, request: dict[str, Any]) -> bool:
+    return load_graph(run).forecast(read_request(json.dumps(request).encode()), MAX_ROWS) is not None
+
+
+def vary(rows: dict[str, list[Any]], columns: list[str]) -> dict[str, list[Any]]:
+    """The rows with other numbers in these columns, within the range of those they have."""
+    random = np.random.default_rng(0)
+    return {
+        name: random.permutation(cells).tolist()
+        if name in columns and not isinstance(cells[0], str)
+        else cells
+        for name, cells in rows.items()
+    }
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("options", [{}, {"horizon": 2}, {"levels": []}, {"levels": [80]}])
+def test_the_graph_answers_as_pytorch_does(runs: dict[str, Path], name: str, options: dict[str, Any]) -> None:
+    run = runs[name]
+    example = example_of(run)
+    about = json.loads(ServedModel("m", run, use_graph=True).describe())
+    columns = [*about["columns"], *about["future_covariates"]]
+    request = {**example, **options, "rows": vary(example["rows"], columns)}
+    request.pop("levels", None) if not options else None
+    assert is_answered_by_graph(run, request)
+    found, expected = (ask(run, request, use_graph=use_graph) for use_graph in (True, False))
+    assert {**found, "forecast": []} == {**expected, "forecast": []}
+    found_table, table_of_torch = (pd.DataFrame(each["forecast"]) for each in (found, expected))
+    pd.testing.assert_frame_equal(found_table, table_of_torch, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"baseline": "naive"},
+        {"horizon": 8},
+        {"intervals": "adaptive"},
+        {"levels": [33]},
+        {"start": "LAST"},
+        {"rows": "a missing value"},
+        {"rows": "a new series"},
+    ],
+    ids=str,
+)
+def test_pytorch_answers_what_the_graph_does_not(
+    runs: dict[str, Path], change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(runs["long"].parents[1])  # other levels are calibrated on the training data
+    run = runs["long" if change == {"rows": "a new series"} else "quantiles"]
+    request = example_of(run)
+    rows = request["rows"]
+    if change.get("rows") == "a missing value":
+        rows["load"][-2] = None
+    elif change.get("rows") == "a new series":
+        rows["unique_id"] = ["new"] * len(rows["unique_id"])
+        request["future"]["unique_id"] = ["new"] * len(request["future"]["unique_id"])
+    elif "start" in change:
+        later = pd.date_range(rows["date"][0], periods=len(rows["date"]) + 1, freq="h")
+        request["rows"] = {name: [*cells, cells[-1]] for name, cells in rows.items()}
+        request["rows"]["date"] = [date.isoformat() for date in later]
+        request["start"] = later[-1].isoformat()
+    else:
+        request |= change
+    assert not is_answered_by_graph(run, request)
+    found, expected = (ask(run, request, use_graph=use_graph) for use_graph in (True, False))
+    assert found == expected
+    assert found["forecast"]
+
+
+def test_both_refuse_a_value_outside_the_domain(runs: dict[str, Path]) -> None:
+    request = example_of(runs["transform"])
+    request["rows"]["load"][3] = -5
+    messages = []
+    for use_graph in (True, False):
+        with pytest.raises(Exception, match="takes values above -1") as caught:
+            ask(runs["transform"], request, use_graph=use_graph)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+def test_a_damaged_graph_is_named_in_the_log_and_pytorch_answers(
+    runs: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    run = runs["quantiles"]
+    file, request = graph_file(find_newest(run)), example_of(run)
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2])
+    try:
+        with caplog.at_level(logging.ERROR):
+            found = ask(run, request, use_graph=True)
+    finally:
+        file.write_bytes(content)
+    assert found == ask(run, request, use_graph=False)
+    assert sum("its graph cannot be loaded" in line for line in caplog.text.splitlines()) == 1
+
+
+def test_damaged_facts_are_those_of_no_checkpoint(runs: dict[str, Path]) -> None:
+    checkpoint = find_newest(runs["quantiles"])
+    file = facts_file(checkpoint)
+    content = file.read_bytes()
+    try:
+        for damaged in (content[:100], b"", b"[]", b'{"checkpoint": null}'):
+            file.write_bytes(damaged)
+            assert read_facts(checkpoint) is None
+            assert ServedModel("m", runs["quantiles"], use_graph=True).exported() is None
+    finally:
+        file.write_bytes(content)
+
+
+def test_a_model_that_cannot_be_exported_has_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table().assign(outlook=lambda t: t["temperature"]).to_csv(tmp_path / "table.csv")
+    options = (
+        "data=csv", "data.path=table.csv", "data.columns=[load]", "data.as_of={temperature:outlook}",
+        "data.future_covariates=[temperature]",
+    )  # fmt: skip
+    small = (*TINY, "logger=[]", "pictures=false", "trainer.max_epochs=1")
+    assert answer(monkeypatch, "train", tmp_path, *small, *options) == 0
+    run = only(tmp_path, "runs/*")
+    prepare("m", find_newest(run))
+    facts = read_facts(find_newest(run))
+    assert facts is not None
+    assert "data.as_of" in facts["obstacle"]
+    assert not graph_file(find_newest(run)).exists()
+    assert ask(run, json.loads(ServedModel("m", run, use_graph=True).example()), use_graph=True)["forecast"]
