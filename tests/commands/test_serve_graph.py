@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from forecast.system.errors import ForecastError
 from forecast.tools.serve.answer import answer_request
 from forecast.tools.serve.export_files import facts_file, find_newest, graph_file, read_facts
 from forecast.tools.serve.exported_model import ExportedModel
 from forecast.tools.serve.prepare import prepare
-from forecast.tools.serve.request import read_request
+from forecast.tools.serve.request import ForecastRequest, read_request
 from forecast.tools.serve.served_model import ServedModel
 from tests.support.commands import TINY, answer, only
 from tests.support.covariate_file import COVARIATES, table
@@ -222,3 +225,72 @@ def test_a_model_that_cannot_be_exported_has_a_reason(
     assert "data.as_of" in facts["obstacle"]
     assert not graph_file(find_newest(run)).exists()
     assert ask(run, json.loads(ServedModel("m", run, use_graph=True).example()), use_graph=True)["forecast"]
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+CELLS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(
+        ["", "1e400", "2024-01-12", "2024-01-12T04:00:00+02:00", "0001-01-01", "nan", "é" * 9, "2024-02-30"]
+    )
+)
+
+
+@st.composite
+def damaged_requests(draw: st.DrawFn, example: dict[str, Any]) -> dict[str, Any]:
+    """The example with a cell, a column, a field or rows that are something else."""
+    request = json.loads(json.dumps(example))
+    for _ in range(draw(st.integers(1, 3))):
+        field = draw(st.sampled_from(["rows", *(["future"] if "future" in request else [])]))
+        what = draw(st.sampled_from(["cell", "column", "field", "order", "less"]))
+        columns = request[field]
+        if what == "field" or not isinstance(columns, dict) or not columns:
+            request[draw(st.sampled_from([*ForecastRequest.model_fields, "other"]))] = draw(JSON_VALUES)
+            continue
+        name = draw(st.sampled_from(sorted(columns)))
+        cells = columns[name]
+        if what == "cell" and isinstance(cells, list) and cells:
+            cells[draw(st.integers(0, len(cells) - 1))] = draw(CELLS)
+        elif what == "column":
+            columns[draw(st.sampled_from([name, "x"]))] = draw(st.lists(CELLS, max_size=20) | JSON_VALUES)
+        elif what == "order" and isinstance(cells, list):
+            columns[name] = draw(st.permutations(cells))
+        elif what == "less":
+            n = draw(st.integers(0, 12))
+            request[field] = {k: v[:n] if isinstance(v, list) else v for k, v in columns.items()}
+    return request
+
+
+@pytest.mark.parametrize("name", ["covariates", "long", "transform", "zone"])
+@pytest.mark.parametrize(
+    "examples", [25, pytest.param(2_500, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
+)
+def test_a_damaged_request_is_answered_or_refused_in_words(
+    runs: dict[str, Path], name: str, examples: int
+) -> None:
+    """No request ends in an error of the program, and both engines agree on what they refuse."""
+    served = [ServedModel("m", runs[name], use_graph=use_graph) for use_graph in (True, False)]
+
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
+    @given(damaged_requests(example_of(runs[name])))
+    def check(request: dict[str, Any]) -> None:
+        outcomes = []
+        for each in served:
+            try:
+                outcomes.append(json.loads(answer_request(each, json.dumps(request).encode(), MAX_ROWS)))
+            except ForecastError as error:
+                outcomes.append(str(error))
+        found, expected = outcomes
+        if isinstance(found, str) or isinstance(expected, str):
+            assert found == expected
+        else:
+            assert found["warnings"] == expected["warnings"]
+
+    check()

@@ -74,6 +74,11 @@ def test_a_trained_model(run_of_default_model: Path, tmp_path: Path, command: st
     run(tmp_path, command, HEAVY, *given, *output)
 
 
+def test_the_workers_of_the_server_import_no_torch_before_a_request_needs_it() -> None:
+    code = f"import sys, forecast.tools.serve.worker; assert not {LIBRARIES - {'scipy'}!r} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=200)
+
+
 def test_check(tmp_path: Path) -> None:
     write_csv(tmp_path / "load.csv", rows=300)
     run(tmp_path, "check", HEAVY | {"matplotlib"}, "data.path=load.csv")
