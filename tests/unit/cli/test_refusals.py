@@ -32,7 +32,7 @@ def missing(what: str, says: str, kind: type[Exception], **settings: Any) -> Ref
 OVERRIDES = [
     override("attention=probspars", "attention=probspars: there is no such attention; did you mean probsparse? There are …."),
     override("attention=full,linaer", "attention=linaer: there is no such attention; did you mean linear? There are …."),
-    override("logger=[wandb,cvs]", "logger=cvs: there is no such logger; did you mean csv? There are csv, tensorboard, wandb."),
+    override("logger=[wandb,cvs]", "logger=cvs: there is no such logger; did you mean csv? There are csv, mlflow, tensorboard, wandb."),
     override("experiment=informer2020/etth1", "experiment=informer2020/etth1: there is no such experiment; did you mean informer2020/etth1_s_48 or informer2020/etth1_s_24 or informer2020/etth1_m_48?"),
     override("atention=linear", "atention: there is no such key; did you mean attention? (--cfg job lists them all)"),
     override("logers=csv", "logers: there is no such key; did you mean logger? (--cfg job lists them all)"),
