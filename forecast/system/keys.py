@@ -200,8 +200,7 @@ COMMAND_KEYS = (
     Key("runs.data", SOURCE, text=True),
     *(Key(f"runs.{name}", SOURCE) for name in ("features", "pred_len")),
     Key("preview", SOURCE, text=True),
-    Key("project", PLACE, text=True),
-    Key("entity", PLACE, text=True),
+    *(Key(name, PLACE, text=True) for name in ("project", "entity")),
     Key("mode", PLACE),
     # serve
     Key("models", SOURCE),

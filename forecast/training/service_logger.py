@@ -31,7 +31,7 @@ class FinalResults:
     images: dict[str, Path]
     metrics: dict[str, Any]
 
-    def horizon_rows(self) -> list[dict[str, float]]:
+    def horizon_rows(self) -> list[dict[str, int | float]]:
         """Return `steps` as one row per step, with the keys `horizon/step` and `horizon/<name>_mse`."""
         rename = {name: f"horizon/{name}" if name == "step" else f"horizon/{name}_mse" for name in self.steps}
         return self.steps.rename(columns=rename).to_dict("records")
