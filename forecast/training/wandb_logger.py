@@ -86,7 +86,7 @@ class WandbLogger(ServiceLogger, wandb.WandbLogger):
             teardown(exit_code=1)  # the next run of a sweep starts a new service process
 
 
-def log_horizon(run: Any, rows: list[dict[str, float]]) -> None:
+def log_horizon(run: Any, rows: list[dict[str, int | float]]) -> None:
     """Log error by step as curves over `horizon/step`, which W&B can overlay and average over runs."""
     run.define_metric("horizon/step", hidden=True)
     for name in rows[0]:
