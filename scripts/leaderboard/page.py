@@ -1,0 +1,106 @@
+"""The page docs/benchmarks/fev_bench.md: our scores among the published ones."""
+
+from typing import Any
+
+import pandas as pd
+
+from leaderboard.tasks import TASKS
+from tables import markdown_table
+
+PRICES = [name for name in TASKS if name.startswith("epf")]
+OURS = {"residual_informer": "default model", "mlp": "`model=mlp`", "linear baseline": "linear baseline"}
+SELECTED = "selected by validation"
+
+HEAD = """\
+# Tasks of fev-bench
+
+Scores of this program among those that [fev-bench](https://github.com/autogluon/fev) publishes, on tasks whose data are
+public files: prices of electricity with two forecasts that are known a day ahead (Lago et al. 2021), and the load and
+the temperature of GEFCom2014-E (Hong et al. 2016). `scripts/leaderboards` runs them and writes this page.
+
+SQL is the mean quantile loss of the deciles, divided by the mean absolute difference of values that are 24 hours apart,
+before each origin. Lower is better. A task has 20 origins at the end of its rows, 24 hours (gfc14: 168 hours) apart.
+
+Each of our models is trained once, on the rows before the first origin: 336 hours read, `loss=quantile`,
+`refit=full`, otherwise default settings, one thread, one seed. The row *{selected}* takes, for each task, the model
+with the lower validation MSE. The seconds are those of training and inference for all price tasks, on different
+hardware; those of the linear baseline include the training of the model in the same run. Foundation models were
+pretrained on other data. The temperature of gfc14 is the measured one. With 20 origins, differences of a few percent
+are not significant.
+"""
+
+
+def write_page(content: dict[str, Any], published: pd.DataFrame) -> str:
+    """Return the page from our rows and the published ones."""
+    rows = pd.DataFrame(content["rows"])
+    scores = pd.concat(
+        [published.pivot(index="model_name", columns="task_name", values="SQL"), tabulate(rows, "SQL")]
+    )
+    seconds = pd.concat([published.assign(seconds=published["training_time_s"] + published["inference_time_s"])
+        .pivot(index="model_name", columns="task_name", values="seconds"), tabulate(rows, "seconds")])  # fmt: skip
+    complete = scores.dropna(subset=PRICES)
+    mean = complete[PRICES].mean(axis=1).sort_values()
+    names = list(TASKS)
+    header = [
+        "rank",
+        "model",
+        "mean of prices",
+        *(name.removeprefix("proenfo_") for name in names),
+        "seconds, prices",
+    ]
+    lines = [
+        [
+            str(place + 1),
+            bold(model, is_ours(model)),
+            bold(f"{mean[model]:.3f}", is_ours(model)),
+            *(format_score(complete.loc[model].get(name)) for name in names),
+            f"{seconds.loc[model, PRICES].sum():,.0f}",
+        ]
+        for place, model in enumerate(mean.index)
+    ]
+    parts = [
+        HEAD.format(selected=SELECTED),
+        "\n".join(markdown_table(header, lines)),
+        check_scores(content, published),
+    ]
+    hardware = "; ".join(
+        f"{each['device']}, torch {each['torch']}, python {each['python']}" for each in content["hardware"]
+    )
+    return "\n\n".join(
+        [*parts, f"Our rows: {hardware}, one thread, beside other work on the same machine.\n"]
+    )
+
+
+def tabulate(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return a value by model and task, with a row for the models selected by validation."""
+    rows = rows.assign(seconds=rows["training_s"] + rows["inference_s"])
+    table = rows.pivot(index="model", columns="task", values=column)
+    validated = rows.dropna(subset="validation_mse")
+    best = validated.loc[validated.groupby("task")["validation_mse"].idxmin()].set_index("task")
+    selected = best[column] if column != "seconds" else validated.groupby("task")["seconds"].sum()
+    table = table.rename(index=OURS)
+    table.loc[SELECTED] = selected
+    return table
+
+
+def check_scores(content: dict[str, Any], published: pd.DataFrame) -> str:
+    """Return the table that compares our seasonal naive with the published one."""
+    naive = published[published["model_name"] == "Seasonal Naive"].set_index("task_name")
+    lines = [
+        [name, f"{scores['MASE']:.4f}", f"{naive.loc[name, 'MASE']:.4f}"]
+        for name, scores in content["seasonal_naive"].items()
+    ]
+    table = markdown_table(["task", "MASE of our seasonal naive", "published"], lines)
+    return "\n".join(["The data, the origins and the scale are those of the published scores:", "", *table])
+
+
+def is_ours(model: str) -> bool:
+    return model in (SELECTED, *OURS.values())
+
+
+def bold(text: str, is_bold: bool) -> str:
+    return f"**{text}**" if is_bold else text
+
+
+def format_score(value: float | None) -> str:
+    return "" if value is None or pd.isna(value) else f"{value:.3f}"
