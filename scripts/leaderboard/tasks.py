@@ -58,11 +58,15 @@ GEFCOM_ROWS = 17_520
 def read_prices(file: Path) -> pd.DataFrame:
     """Read prices (Lago et al. 2021): the price, and two forecasts that are known a day ahead."""
     table = pd.read_csv(file, skipinitialspace=True, index_col="date", parse_dates=True)
-    return pd.concat([table["OT"].rename(TARGET), table.drop(columns="OT")], axis=1)
+    others = [name for name in table if name != "OT"]
+    return table[["OT", *others]].rename(columns={"OT": TARGET})
 
 
 def read_gefcom(file: Path) -> pd.DataFrame:
     """Read the load and the temperature of GEFCom2014-E (Hong et al. 2016); an hour is dated by its end."""
-    table = pd.read_csv(file).tail(GEFCOM_ROWS)
-    dates = pd.to_datetime(table["Date"]) + pd.to_timedelta(table["Hour"] - 1, unit="h")
-    return table[["load", "T"]].set_axis([TARGET, "airtemperature"], axis=1).set_axis(pd.DatetimeIndex(dates))
+    table = pd.read_csv(file).iloc[-GEFCOM_ROWS:]
+    hours = table["Hour"].to_numpy() - 1
+    dates = pd.DatetimeIndex(pd.to_datetime(table["Date"])) + pd.to_timedelta(hours, unit="h")
+    return pd.DataFrame(
+        {TARGET: table["load"].to_numpy(), "airtemperature": table["T"].to_numpy()}, index=dates
+    )

@@ -278,7 +278,7 @@ def test_a_damaged_request_is_answered_or_refused_in_words(
     """No request ends in an error of the program, and both engines agree on what they refuse."""
     served = [ServedModel("m", runs[name], use_graph=use_graph) for use_graph in (True, False)]
 
-    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
     @given(damaged_requests(example_of(runs[name])))
     def check(request: dict[str, Any]) -> None:
         outcomes = []
