@@ -58,8 +58,8 @@ GEFCOM_ROWS = 17_520
 def read_prices(file: Path) -> pd.DataFrame:
     """Read prices (Lago et al. 2021): the price, and two forecasts that are known a day ahead."""
     table = pd.read_csv(file, skipinitialspace=True, index_col="date", parse_dates=True)
-    others = [name for name in table if name != "OT"]
-    return table[["OT", *others]].rename(columns={"OT": TARGET})
+    others = {name: table[name] for name in map(str, table) if name != "OT"}
+    return pd.DataFrame({TARGET: table["OT"], **others})
 
 
 def read_gefcom(file: Path) -> pd.DataFrame:
