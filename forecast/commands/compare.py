@@ -17,6 +17,7 @@ from forecast.reports.compare.run_folders import (
     ExcludedRun,
     FinishedRun,
     find_run_folders,
+    list_places,
     read_runs,
 )
 from forecast.reports.compare.scores import BEST
@@ -47,7 +48,7 @@ def compare(config: DictConfig) -> None:
     factor_path = output.with_name(f"{output.stem}-by-{str(config.by).replace('/', '-')}.csv")
     check_output_files(*paths, *([factor_path] if config.by else []), overwrite=config.overwrite)
 
-    places = [config.runs] if isinstance(config.runs, str) else [str(place) for place in config.runs]
+    places = list_places(config.runs)
     if not places:
         raise ConfigError("no runs given; name their folders, for example: python -m forecast.compare runs")
     runs, excluded = read_places(places)

@@ -191,15 +191,14 @@ COMMAND_KEYS = (
     *(Key(name, RESULT) for name in ("horizon", "intervals", "baseline", "split", "slot", "layer", "head")),
     *(Key(name, RESULT) for name in ("tolerance", "check_windows")),
     Key("importance_windows", RESULT, limits=COUNT_FROM_0),
+    Key("windows", RESULT, limits=COUNT),
     Key("wandb", LOG),
     # compare, dashboard: which runs, what is compared, and where they were logged
     Key("score", RESULT),
     *(Key(name, RESULT, text=True) for name in ("reference", "by")),
     Key("runs", SOURCE),
-    Key("runs.group", SOURCE, text=True),
-    Key("runs.data", SOURCE, text=True),
+    *(Key(name, SOURCE, text=True) for name in ("runs.group", "runs.data", "preview")),
     *(Key(f"runs.{name}", SOURCE) for name in ("features", "pred_len")),
-    Key("preview", SOURCE, text=True),
     *(Key(name, PLACE, text=True) for name in ("project", "entity")),
     Key("mode", PLACE),
     # serve

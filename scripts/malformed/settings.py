@@ -154,7 +154,7 @@ REFUSED = [
     settings("data.path=~nobody_here/x.csv", says="~nobody_here/x.csv: no such file"),
     settings("checkpoint=nowhere", says="nowhere: there is no such checkpoint file or run folder"),
     settings("logger.mode=loud", says="logger.mode=loud must be offline or online"),
-    settings("logger=[wandb,cvs]", says="logger=cvs: there is no such logger; did you mean csv? There are csv, tensorboard, wandb."),
+    settings("logger=[wandb,cvs]", says="logger=cvs: there is no such logger; did you mean csv? There are csv, mlflow, tensorboard, wandb."),
     settings("output_root=", says="output_root=: a name is needed"),
     settings("run_name=../../elsewhere", says="run_name=../../elsewhere is not a valid folder name; give another"),
     settings("run_name=${run_name}", says="run_name: Recursive interpolation detected"),

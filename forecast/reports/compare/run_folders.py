@@ -84,6 +84,11 @@ class NotComparable(Exception):
     """The reason why a folder cannot be compared."""
 
 
+def list_places(runs: str | Sequence[str]) -> list[str]:
+    """Return the places that the key `runs` names: one, or a list."""
+    return [runs] if isinstance(runs, str) else [str(place) for place in runs]
+
+
 def find_run_folders(places: Sequence[str]) -> list[Path]:
     """Return the run folders in the given places, without duplicates.
 

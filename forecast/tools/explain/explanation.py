@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from jaxtyping import Float
 from omegaconf import DictConfig
 from rich.console import Console
+from torch import Tensor
 
 from forecast.data import DataModule
 from forecast.inference.model import TrainedModel
@@ -28,18 +30,13 @@ from forecast.training.attention_slots import summarize_attention
 def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, output: Path) -> None:
     """Explain a model on its data in the folder `output`, as the configuration of `forecast.explain` says."""
     window = choose_window(data, config.split, config.window)
-    batch = window.batch
-    forecast, calls = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)
-    variable = choose_variable(trained)
-    if variable is not None:
-        calls = [call.select_sequence(variable) for call in calls]
+    forecast, layers = record_layers(config, trained, data, window)
     notes = [*describe_layers(trained), *warn_of_trained_windows(trained, data, window.split)]
-    layers = [] if adds_nothing(trained) else choose_layers(config, trained, data, window, calls)
     explained = [explain_layer(layer) for layer in track(layers, "Drawing")]
     inputs = study_inputs(config, trained, data, window)
     of_series = f", series {window.series}" if window.series else ""
     title = f"Explanation of {window.name} of {data.title}, {window.split}{of_series}"
-    facts = [*notes, *describe_window(trained, data, window, variable if layers else None)]
+    facts = [*notes, *describe_window(trained, data, window, choose_variable(trained) if layers else None)]
     with atomic_folder(output) as folder:
         write_page(folder, title, facts, draw_window(trained, data, window, forecast), inputs, explained)
         if config.wandb:
@@ -47,6 +44,18 @@ def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, o
         files = sorted(path.name for path in folder.iterdir())
     print_numbers(title, notes, inputs, explained)
     print(f"saved in {output}: {describe_files(files)}")
+
+
+def record_layers(
+    config: DictConfig, trained: TrainedModel, data: DataModule, window: Window
+) -> tuple[Float[Tensor, "1 pred_len outputs"], list[Layer]]:
+    """Forecast a window; return the raw forecast and the chosen layers, none if they do not change the forecast."""
+    batch = window.batch
+    forecast, calls = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)
+    variable = choose_variable(trained)
+    if variable is not None:
+        calls = [call.select_sequence(variable) for call in calls]
+    return forecast, [] if adds_nothing(trained) else choose_layers(config, trained, data, window, calls)
 
 
 def warn_of_trained_windows(trained: TrainedModel, data: DataModule, split: str) -> list[str]:

@@ -79,9 +79,13 @@ class Layer:
         return self.place.encoder
 
     @property
-    def title(self) -> str:
+    def place_name(self) -> str:
         encoder = "" if self.encoder is None else f" {self.encoder}"
-        return f"{self.slot}{encoder}, layer {self.number}: {self.attention_type}"
+        return f"{self.slot}{encoder}, layer {self.number}"
+
+    @property
+    def title(self) -> str:
+        return f"{self.place_name}: {self.attention_type}"
 
     @property
     def figure_title(self) -> str:

@@ -2,10 +2,13 @@
 
 import base64
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from matplotlib.figure import Figure
 
 from forecast.tools.explain.input_report import InputStudy
 from forecast.tools.explain.layer import Explanation, Picture
@@ -29,10 +32,8 @@ def write_page(
     of_layers = [picture for explanation in explained for picture in explanation.pictures]
     pictures = [window, *of_inputs, *of_layers]
     images = {picture.name: _save_picture(folder, picture) for picture in pictures}
-    environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    page = environment.get_template("page.html").render(
+    page = render(
+        "page.html",
         title=title,
         facts=facts,
         window=window,
@@ -46,6 +47,21 @@ def write_page(
         inputs.write_tables(folder)
     if explained:
         _write_numbers(folder / "numbers.csv", explained)
+
+
+def render(template: str, **content: Any) -> str:
+    """Fill in a template of this folder. Jinja escapes names."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template(template).render(**content)
+
+
+def encode_figure(figure: Figure) -> str:
+    """Return the figure as a PNG file in base64."""
+    file = io.BytesIO()
+    figure.savefig(file, dpi=110)
+    return base64.b64encode(file.getvalue()).decode()
 
 
 def _save_picture(folder: Path, picture: Picture) -> str:

@@ -64,10 +64,7 @@ def choose_window(data: DataModule, split: str, wanted: str | int) -> Window:
         ConfigError: a split or window that does not exist; the message lists the possible values. Also a date in which
             day and month could be swapped.
     """
-    if split not in data.windows:
-        raise ConfigError(
-            f"split={split}: the data have no such split; choose one of {', '.join(data.windows)}"
-        )
+    check_split(data, split)
     windows, at_every_step, panel = data.windows[split], windows_at_every_step(data, split), data.panel
     place = find_place(str(wanted).strip(), windows, at_every_step, panel)
     if place is None:
@@ -84,6 +81,14 @@ def choose_window(data: DataModule, split: str, wanted: str | int) -> Window:
     series, first = place
     rows = first + np.arange(windows.seq_len + windows.pred_len)
     return Window(number_of(windows, *place), split, str(panel.ids[series]), panel.local_dates(rows), batch)
+
+
+def check_split(data: DataModule, split: str) -> None:
+    """Raise ConfigError if the data have no such split."""
+    if split not in data.windows:
+        raise ConfigError(
+            f"split={split}: the data have no such split; choose one of {', '.join(data.windows)}"
+        )
 
 
 def windows_at_every_step(data: DataModule, split: str) -> Windows:
