@@ -77,7 +77,7 @@ def log_results(
                 logger.experiment.add_image(name, image, global_step=step, dataformats="HWC")
 
 
-def collect_scores(content: dict[str, Any]) -> dict[str, float]:
+def collect_scores(content: dict[str, Any]) -> dict[str, Any]:
     """Collect the numbers that every logger receives at the end from the content of metrics.json."""
     parts = {"test": "test", "baseline": "baselines", "intervals": "intervals"}
     scores = flatten({name: content[part] for name, part in parts.items()})
@@ -90,7 +90,7 @@ def collect_scores(content: dict[str, Any]) -> dict[str, float]:
     return scores
 
 
-def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, float]:
+def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Flatten `{"baseline": {"naive": {"mse": 1.0}}}` to `{"baseline/naive/mse": 1.0}`."""
     flat = {}
     for name, value in nested.items():

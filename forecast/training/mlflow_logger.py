@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from importlib.util import find_spec
@@ -149,10 +150,10 @@ class MlflowLogger(ServiceLogger):
         self._client.set_tag(self.run_id, "variant_id", settings["variant_id"])
 
     @rank_zero_only
-    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+    def log_metrics(self, metrics: Mapping[str, int | float | None], step: int | None = None) -> None:
         self.attempt(lambda: self._log_batch(metrics, step or 0))
 
-    def _log_batch(self, metrics: dict[str, float], step: int) -> None:
+    def _log_batch(self, metrics: Mapping[str, int | float | None], step: int) -> None:
         from mlflow.entities import Metric
         from mlflow.utils.time import get_current_time_millis
 

@@ -26,7 +26,7 @@ class FinalResults:
         metrics: the content of metrics.json.
     """
 
-    scores: dict[str, float]
+    scores: dict[str, Any]
     steps: pd.DataFrame
     images: dict[str, Path]
     metrics: dict[str, Any]

@@ -40,7 +40,7 @@ def test_a_resumed_run_continues_its_mlflow_run(tmp_path: Path) -> None:
 
     second.begin()
     second.log_hyperparams({**SETTINGS, "trainer": {"max_epochs": 4}, "loss": "mae"})
-    second.log_metrics({"val/mse": float("nan"), "skill": None}, step=6)  # type: ignore[dict-item]
+    second.log_metrics({"val/mse": float("nan"), "skill": None}, step=6)
     second.end(succeeded=True)
     assert second.run_id == first.run_id
     run = read(second)
