@@ -14,8 +14,8 @@ from omegaconf import DictConfig
 
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.system.progress import status
+from forecast.tools.serve.exporter import Exporter, check_packages
 from forecast.tools.serve.model_files import find_models
-from forecast.tools.serve.preparation import Preparation, check_packages
 
 AUTO, TORCH = RUNTIMES = ("auto", "torch")
 
@@ -34,12 +34,12 @@ def serve(config: DictConfig) -> None:
         raise ConfigError(f"runtime={config.runtime} must be one of {', '.join(RUNTIMES)}")
     models = find_models(list(config.models))
     listening = listen(config.host, config.port)
-    preparation = prepare_graphs(models) if config.runtime == AUTO else None
+    exporter = start_exporter(models) if config.runtime == AUTO else None
     pool = WorkerPool(
         models,
         workers=config.workers,
         max_waiting=config.max_waiting,
-        use_graphs=preparation is not None,
+        use_graphs=exporter is not None,
     )
     try:
         with status(f"Loading {len(models)} models in {config.workers} processes"):
@@ -55,23 +55,23 @@ def serve(config: DictConfig) -> None:
         print(f"address    http://{host}:{port}   Ctrl-C ends the server", flush=True)
         uvicorn.Server(settings).run(sockets=[listening])
     finally:
-        if preparation:
-            preparation.close()
+        if exporter:
+            exporter.close()
         pool.close()
         listening.close()
 
 
-def prepare_graphs(models: Mapping[str, Path]) -> Preparation | None:
+def start_exporter(models: Mapping[str, Path]) -> Exporter | None:
     """Export the models for ONNX Runtime, now and whenever a checkpoint changes; None if it is not installed."""
     if reason := check_packages():
         print(f"PyTorch    answers: {reason}: pip install -c constraints.txt -e '.[serve]'")
         return None
-    preparation = Preparation(models)
-    preparation.export_all()
-    for line in preparation.describe():
+    exporter = Exporter(models)
+    exporter.export_all()
+    for line in exporter.describe():
         print(line)
-    preparation.watch()
-    return preparation
+    exporter.watch()
+    return exporter
 
 
 def end(signum: int, frame: FrameType | None) -> None:

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from forecast.checkpoints.find import find_trained
 from forecast.system.errors import ForecastError
 from forecast.tools.serve.answer import answer_request
-from forecast.tools.serve.export_files import facts_file, find_newest, graph_file, read_facts
+from forecast.tools.serve.export_files import facts_file, graph_file, read_facts
+from forecast.tools.serve.export_model import export_model
 from forecast.tools.serve.exported_model import ExportedModel
-from forecast.tools.serve.prepare import prepare
 from forecast.tools.serve.request import ForecastRequest, read_request
 from forecast.tools.serve.served_model import ServedModel
 from tests.support.commands import TINY, answer, only
@@ -79,7 +80,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         place = folder / "runs" / name
         with pytest.MonkeyPatch.context() as patch:
             assert answer(patch, "train", folder, *small, *options, f"hydra.run.dir={place}") == 0
-        prepare(name, find_newest(place))
+        export_model(name, find_trained(place))
         found[name] = place
     return found
 
@@ -183,7 +184,7 @@ def test_a_damaged_graph_is_named_in_the_log_and_pytorch_answers(
     runs: dict[str, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     run = runs["quantiles"]
-    file, request = graph_file(find_newest(run)), example_of(run)
+    file, request = graph_file(find_trained(run)), example_of(run)
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2])
     try:
@@ -196,7 +197,7 @@ def test_a_damaged_graph_is_named_in_the_log_and_pytorch_answers(
 
 
 def test_damaged_facts_are_those_of_no_checkpoint(runs: dict[str, Path]) -> None:
-    checkpoint = find_newest(runs["quantiles"])
+    checkpoint = find_trained(runs["quantiles"])
     file = facts_file(checkpoint)
     content = file.read_bytes()
     try:
@@ -219,11 +220,11 @@ def test_a_model_that_cannot_be_exported_has_a_reason(
     small = (*TINY, "logger=[]", "pictures=false", "trainer.max_epochs=1")
     assert answer(monkeypatch, "train", tmp_path, *small, *options) == 0
     run = only(tmp_path, "runs/*")
-    prepare("m", find_newest(run))
-    facts = read_facts(find_newest(run))
+    export_model("m", find_trained(run))
+    facts = read_facts(find_trained(run))
     assert facts is not None
     assert "data.as_of" in facts["obstacle"]
-    assert not graph_file(find_newest(run)).exists()
+    assert not graph_file(find_trained(run)).exists()
     assert ask(run, json.loads(ServedModel("m", run, use_graph=True).example()), use_graph=True)["forecast"]
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from forecast import __version__
-from forecast.checkpoints.find import find_trained
 
 
 def graph_file(checkpoint: Path) -> Path:
@@ -17,11 +16,6 @@ def graph_file(checkpoint: Path) -> Path:
 def facts_file(checkpoint: Path) -> Path:
     """The JSON file with what else an answer needs."""
     return checkpoint.with_suffix(".onnx.json")
-
-
-def find_newest(path: Path) -> Path:
-    """The checkpoint file that answers: of a run folder, that of the refitted model if there is one."""
-    return find_trained(path)
 
 
 def checkpoint_state(checkpoint: Path) -> dict[str, Any]:

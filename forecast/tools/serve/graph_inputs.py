@@ -49,7 +49,7 @@ class GraphInputs:
 
     @classmethod
     def of_facts(cls, about: Mapping[str, Any]) -> "GraphInputs":
-        """The inputs of a model from its facts, see `forecast.tools.serve.prepare`."""
+        """The inputs of a model from its facts, see `forecast.tools.serve.export_model`."""
         series = about["series"]
         names = next(iter(series.values()))
         scales = {name: np.array([each[name] for each in series.values()]) for name in names}

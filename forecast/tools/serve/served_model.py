@@ -5,7 +5,8 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forecast.tools.serve.export_files import checkpoint_state, facts_file, find_newest, read_facts
+from forecast.checkpoints.find import find_trained
+from forecast.tools.serve.export_files import checkpoint_state, facts_file, read_facts
 from forecast.tools.serve.exported_model import ExportedModel
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class ServedModel:
         """The graph; None if there is none. Until that of a new checkpoint is written, the one before it answers."""
         if not self.use_graph:
             return None
-        checkpoint = find_newest(self.path)
+        checkpoint = find_trained(self.path)
         state = checkpoint, checkpoint_state(checkpoint), modified(facts_file(checkpoint))
         if state != self._exported_state:
             about = read_facts(checkpoint)
@@ -57,7 +58,7 @@ class ServedModel:
 
         from forecast.inference.model import load
 
-        checkpoint = find_newest(self.path)
+        checkpoint = find_trained(self.path)
         state = checkpoint, checkpoint_state(checkpoint)
         if self._whole is None or state != self._whole_state:
             torch.set_num_threads(1)

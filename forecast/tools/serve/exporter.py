@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import logging
 import multiprocessing
 import sys
 import threading
@@ -12,17 +11,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from forecast.checkpoints.find import find_trained
 from forecast.system.errors import ForecastError
 from forecast.system.progress import track
-from forecast.tools.serve.export_files import checkpoint_state, find_newest, read_facts
+from forecast.tools.serve.export_files import checkpoint_state, read_facts
 
-log = logging.getLogger(__name__)
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 SECONDS = 5
 """Seconds between two looks at the checkpoints."""
 
 
-class Preparation:
+class Exporter:
     """Exports the models whose checkpoints have changed.
 
     Args:
@@ -37,8 +36,8 @@ class Preparation:
     def export_all(self) -> None:
         """Export the models that have no export of their present checkpoint, and show the progress."""
         if stale := self._find_stale():
-            for name in track(stale, "Exporting models for ONNX Runtime"):
-                self._export(name)
+            for name, checkpoint in track(list(stale.items()), "Exporting models for ONNX Runtime"):
+                self._export(name, checkpoint)
 
     def watch(self) -> None:
         """Export models whose checkpoints change, until `close`, in a thread."""
@@ -50,34 +49,37 @@ class Preparation:
     def describe(self) -> Iterable[str]:
         """Yield a line for each model that PyTorch answers."""
         for name, path in self.models.items():
-            about = read_facts(find_newest(path))
+            about = read_facts(find_trained(path))
             reason = about["obstacle"] if about else "it could not be exported"
             if reason:
                 yield f"PyTorch    answers for {name}: {reason}"
 
     def _watch(self) -> None:
         while not self._closed.wait(SECONDS):
-            for name in self._find_stale():
-                self._export(name)
+            for name, checkpoint in self._find_stale().items():
+                self._export(name, checkpoint)
 
-    def _find_stale(self) -> list[str]:
-        """The models without an export of their present checkpoint, other than those whose export failed."""
-        stale = []
+    def _find_stale(self) -> dict[str, Path]:
+        """The checkpoint of each model without an export of it, other than those whose export failed."""
+        stale = {}
         for name, path in self.models.items():
             with contextlib.suppress(OSError, ForecastError):  # a refit may be replacing the file
-                checkpoint = find_newest(path)
+                checkpoint = find_trained(path)
                 if self._failed.get(name) != checkpoint_state(checkpoint) and read_facts(checkpoint) is None:
-                    stale.append(name)
+                    stale[name] = checkpoint
         return stale
 
-    def _export(self, name: str) -> None:
-        checkpoint = find_newest(self.models[name])
-        state = checkpoint_state(checkpoint)
-        process = multiprocessing.get_context("spawn").Process(target=export_model, args=(name, checkpoint))
-        process.start()
-        process.join()
-        if process.exitcode:
-            self._failed[name] = state
+    def _export(self, name: str, checkpoint: Path) -> None:
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # it may have been replaced: the next look finds its successor
+            state = checkpoint_state(checkpoint)
+            spawn = multiprocessing.get_context("spawn")
+            process = spawn.Process(target=run_export, args=(name, checkpoint), daemon=True)
+            process.start()
+            process.join()
+            if process.exitcode:
+                self._failed[name] = state
 
 
 def check_packages() -> str:
@@ -86,11 +88,11 @@ def check_packages() -> str:
     return f"not installed: {', '.join(missing)}" if missing else ""
 
 
-def export_model(name: str, checkpoint: Path) -> None:
+def run_export(name: str, checkpoint: Path) -> None:
     """Body of the process that exports a model. Exits with status 1 and a line on stderr if it fails."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            import_module("forecast.tools.serve.prepare").prepare(name, checkpoint)
+            import_module("forecast.tools.serve.export_model").export_model(name, checkpoint)
     except (ForecastError, OSError) as error:
         print(f"{name}: not exported: {error}", file=sys.stderr)
         sys.exit(1)

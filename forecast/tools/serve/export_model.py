@@ -24,7 +24,7 @@ TOLERANCE = 1e-3
 """Largest accepted difference from PyTorch on the example, in scaled units."""
 
 
-def prepare(name: str, checkpoint: Path) -> None:
+def export_model(name: str, checkpoint: Path) -> None:
     """Write the graph and the facts of a model beside its checkpoint, or the reason why it has none.
 
     Raises:
