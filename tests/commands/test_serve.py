@@ -250,9 +250,14 @@ def test_the_usual_requests_load_no_torch(server: Server) -> None:
 def find_workers(server: Server) -> list[psutil.Process]:
     """The worker of the server, once the processes that export models have ended."""
 
+    def is_spawned(process: psutil.Process) -> bool:
+        try:
+            return "spawn_main" in " ".join(process.cmdline())
+        except (psutil.NoSuchProcess, psutil.ZombieProcess):  # it has just ended
+            return False
+
     def list_processes() -> list[psutil.Process]:
-        children = psutil.Process(server.pid).children()
-        return [each for each in children if "spawn_main" in " ".join(each.cmdline())]
+        return [each for each in psutil.Process(server.pid).children() if is_spawned(each)]
 
     wait_for(lambda: len(list_processes()) == 1)
     return list_processes()
