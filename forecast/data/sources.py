@@ -46,6 +46,8 @@ def make_factory(doc: str, source_class: type, *arguments: Any) -> Callable[...,
             for name, value in options.items()
             if name in source_options or name not in MODULE_OPTIONS
         }
+        if options.get("features") == "S" and options.get("target") and "columns" in source_options:
+            of_source["columns"] = options.get("columns") or [options["target"]]  # others are not read
         source = source_class(*arguments, *frame, **of_source)
         if "target" in source_options:
             of_module["target"] = source.target  # its default depends on the source

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from forecast.data.files.cells import COVARIATES, TIME_OF_DAY, Cells
+from forecast.data.files.cells import COVARIATES, FRAME, TIME_OF_DAY, Cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.text import quote
 from forecast.system.arguments import quote_for_shell, write_value
 from forecast.system.errors import DataError, TextColumns
+from forecast.system.location import Location
 
 MAX_DROPPED, MAX_CODES = 20, 3
 """Largest numbers of columns that advice names in data.drop, and of texts in data.na_values."""
@@ -28,9 +29,27 @@ def refuse(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataError]) -
     """The error of a table of which some targets are not numbers, each with its own error."""
     if advice := describe_repeated_dates(cells, roles, list(refused)):
         return DataError(f"{cells.path}: {advice}")
-    error = _join_errors(cells, refused)
     texts = sort_refused(cells, list(refused)).texts
+    if roles.target in texts:
+        return refuse_text_as_target(cells.path, roles, list_numbers(cells.frame))
+    error = _join_errors(cells, refused)
     return TextColumns(error, texts) if len(texts) == len(refused) else error
+
+
+def refuse_text_as_target(path: Location, roles: ColumnRoles, numbers: Sequence[str]) -> DataError:
+    """The error of a target that is text; `numbers` are the columns of numbers of the table."""
+    possible = [
+        name for name in numbers if name not in (*roles.keys, *roles.covariates, *roles.static, *roles.drop)
+    ]
+    listed = ", ".join(possible[:12]) + (", ..." if len(possible) > 12 else "")
+    key = "target" if path == FRAME else "data.target"
+    advice = f"choose a column of numbers as {key}" + (f" ({listed})" if listed else "")
+    return DataError(f"{path}: target {quote(str(roles.target))} is text: {advice}")
+
+
+def list_numbers(frame: pd.DataFrame) -> list[str]:
+    """The names of the columns of numbers."""
+    return [str(name) for name in frame.columns if frame[name].dtype.kind in "iuf"]
 
 
 def _join_errors(cells: Cells, refused: Mapping[str, DataError]) -> DataError:
@@ -156,11 +175,7 @@ def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
     name = find_id_column(cells, roles)
     if name is None:
         return None
-    numbers = [
-        str(other)
-        for other in cells.frame.columns
-        if cells.frame[other].dtype.kind in "iuf" and other not in (name, *roles.drop)
-    ]
+    numbers = [other for other in list_numbers(cells.frame) if other not in (name, *roles.drop)]
     target, *others = numbers or ["COLUMN"]
     choice = f" or another number: {', '.join(others[:8])}{', ...' * (len(others) > 8)}" if others else ""
     return (
@@ -177,7 +192,7 @@ def find_id_column(cells: Cells, roles: ColumnRoles) -> str | None:
     frame, date = cells.frame, roles.date
     if roles.id is not None or date not in frame or pd.Series(frame[date]).nunique() > len(frame) / 2:
         return None
-    numbers = [name for name in frame.columns if frame[name].dtype.kind in "iuf"]
+    numbers = list_numbers(frame)
     texts = [name for name in frame.columns if name not in numbers and not are_times(pd.Series(frame[name]))]
     whole = [name for name in numbers if frame[name].dtype.kind in "iu"]
     for name in (*texts, *whole):

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float64, Int32
 
+from forecast.data.files.advice import refuse_text_as_target
 from forecast.data.files.cells import COVARIATES, FRAME, Cells, quote
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import Texts, convert_texts
@@ -102,20 +103,27 @@ def _numbers(
             read[:, i], categories = _categories(table[name])
             texts[name] = categories.tolist()
             continue
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-                or pa.types.is_boolean(kind) or pa.types.is_null(kind)):  # fmt: skip
-            what = f"column {quote(name)} is {describe_type(kind)}, not numbers"
-            drop, covariates = " (data.drop)", COVARIATES
-            if cells.path == FRAME:
-                drop, covariates = "", COVARIATES.replace("data.", "")
-            advice = f": leave it out{drop}, or make it a covariate ({covariates})"
-            error = DataError(f"{cells.path}: {what}", advice)
-            of_text = [other for other in roles.targets or () if is_text(table[other].type)]
-            raise TextColumns(error, of_text) if name in of_text else error
+        if not (is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+            raise _refuse_column(cells, table, name, roles)
         column = table[name] if not pa.types.is_boolean(kind) else table[name].cast(pa.int8())
         _copy(column, pa.float64(), read[:, i])
         read[:, i] = options.blank(read[:, i])
     return read
+
+
+def _refuse_column(cells: Cells, table: pa.Table, name: str, roles: ColumnRoles) -> DataError:
+    """The error of a table of which the column `name` should have numbers and has none."""
+    texts = [other for other in roles.targets or () if is_text(table[other].type)]
+    if roles.target in texts:
+        numbers = [field.name for field in table.schema if is_number(field.type)]
+        return refuse_text_as_target(cells.path, roles, numbers)
+    drop, covariates = " (data.drop)", COVARIATES
+    if cells.path == FRAME:
+        drop, covariates = "", COVARIATES.replace("data.", "")
+    what = f"column {quote(name)} is {describe_type(table[name].type)}, not numbers"
+    advice = f": leave it out{drop}, or make it a covariate ({covariates})"
+    error = DataError(f"{cells.path}: {what}", advice)
+    return TextColumns(error, texts) if name in texts else error
 
 
 def _copy(column: pa.ChunkedArray, kind: pa.DataType, into: np.ndarray) -> np.ndarray:
@@ -139,6 +147,11 @@ def _categories(column: pa.ChunkedArray) -> tuple[Int32[np.ndarray, " rows"], pd
 def describe_type(kind: pa.DataType) -> str:
     """The type of a column in a message: text, or Arrow's name."""
     return "text" if is_text(kind) else str(kind)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Return whether a column is of numbers, whole or not."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
 def is_text(kind: pa.DataType) -> bool:

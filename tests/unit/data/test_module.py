@@ -25,6 +25,12 @@ def ready(path: Path, **options) -> DataModule:
     return data
 
 
+def test_the_target_from_itself_needs_no_other_column(path: Path):
+    numbers(500).assign(weather="rain").to_csv(path, index=False)
+    data = ready(path, features="S", target="price")
+    assert data.columns == ("price",)
+
+
 @pytest.mark.parametrize("name", ["ETTh1", "ETTh2"])
 def test_the_published_sets_have_the_papers_windows(name: str):
     path = real_file(f"{name}.csv")

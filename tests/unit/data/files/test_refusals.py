@@ -10,6 +10,7 @@ import pytest
 
 from forecast.data import csv_data
 from forecast.data.files.file_source import LongSource, read_table
+from forecast.data.files.frame_source import read_frame
 from forecast.system.errors import ConfigError, DataError
 from tests.support.csv_files import numbers, write
 from tests.support.refusals import Refusal, describe_options
@@ -105,6 +106,15 @@ def archive_of_two(path: Path) -> Path:
     return path
 
 
+def text_frame() -> pd.DataFrame:
+    return pd.DataFrame({"wind": "NE", "load": 1.0}, index=pd.DatetimeIndex(HOURS, name="date"))
+
+
+def text_in_parquet(path: Path) -> Path:
+    text_frame().reset_index().to_parquet(path)
+    return path
+
+
 def pipe(path: Path) -> Path:
     os.mkfifo(path)
     return path
@@ -157,6 +167,9 @@ FILES = [
     bad("ten million columns", b"date" + b"," * 10_000_000, "table.csv, line 1: 10,000,001 columns; at most 100,000 are read"),
     bad("no such column", GOOD, "table.csv: no column 'lod'; there are 'load', 'price'; did you mean 'load'? (data.columns or data.target)", columns=["lod"]),
     bad("no such target, beside text", lines(*(f"{hour},1,NE" for hour in HOURS), header="date,load,wind"), "table.csv: no column 'lod'; there are 'load', 'wind'; did you mean 'load'? (data.columns or data.target)", target="lod"),
+    bad("a target of text", lines(*(f"{hour},1,NE,2" for hour in HOURS), header="date,load,wind,price"), "table.csv: target 'wind' is text: choose a column of numbers as data.target (load, price)", target="wind"),
+    Refusal("a target of text, in Parquet", "a.parquet: target 'wind' is text: choose a column of numbers as data.target (load)", DataError, lambda folder: read_table(text_in_parquet(folder / "a.parquet"), target="wind")),
+    Refusal("a target of text, in a DataFrame", "the DataFrame: target 'wind' is text: choose a column of numbers as target (load)", DataError, lambda folder: read_frame(text_frame(), target="wind")),
 ]  # fmt: skip
 PLACES = [
     badly_named("cut.csv.gz", gzip.compress(GOOD.encode())[:-12], "cannot be read: Compressed file ended before the end-of-stream marker was reached"),
