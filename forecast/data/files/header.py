@@ -14,6 +14,8 @@ from forecast.system.location import Location
 
 _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?")
 _MAX_COLUMNS = 100_000
+_MIN_STEPS = 10
+"""Fewest columns V1, V2, ... of a file with one series a row."""
 
 
 class Header(NamedTuple):
@@ -39,7 +41,8 @@ def read_header(path: Location, raw: bytes, separator: str, given: Sequence[str]
     """Read the header of a file.
 
     `given` has the names of a file without a header, and is empty for column_1, column_2, ...; None: there is a header.
-    Raises DataError for too many columns, an unclosed quote, or a name that is not printable or appears twice.
+    Raises DataError for too many columns, an unclosed quote, one series a row, or a name that is not printable or
+    appears twice.
     """
     begin = 0
     for line in (1, 2):
@@ -55,11 +58,20 @@ def read_header(path: Location, raw: bytes, separator: str, given: Sequence[str]
     try:
         header = [_one_line(name) for name in next(records, [])]
         lines, line = records.line_num, 2
-        width = max(len(header), len(next(records, [])))
+        row = next(records, [])
+        width = max(len(header), len(row))
     except csv.Error as error:
         raise DataError(f"{path}, line {line}: {error}: is a quote never closed?") from None
     if given is not None:
         header, lines = _check_names(path, given, width), 0
+    elif _has_series_in_rows(header, row):
+        melt = f"pd.read_csv('{path}').melt('{header[0]}', value_name='y').dropna().to_csv('long.csv', index=False)"
+        settings = (
+            f"data=long data.path=long.csv data.id_column={header[0]} data.start=2010-01-01 data.freq=h"
+        )
+        raise DataError(
+            f"{path}: one series a row: write one row for each date with pandas, {melt}, then set {settings}"
+        )
     seen: dict[str, int] = {}
     for number, name in enumerate(header, start=1):
         if not name.isprintable():
@@ -70,6 +82,16 @@ def read_header(path: Location, raw: bytes, separator: str, given: Sequence[str]
             raise DataError(f"{path}, line 1: column {quote(name)} appears twice ({both}): rename one")
         seen[name] = number
     return Header(header, lines, width)
+
+
+def _has_series_in_rows(header: Sequence[str], row: Sequence[str]) -> bool:
+    """Whether the columns are V1, V2, ... and a row has a name and then numbers, as in the files of M4."""
+    if len(header) < _MIN_STEPS or list(header) != [f"V{number}" for number in range(1, len(header) + 1)]:
+        return False
+    name, *cells = row
+    return re.fullmatch(r"[A-Za-z]\w*", name) is not None and all(
+        _NUMBER.fullmatch(cell) for cell in cells if cell
+    )
 
 
 def _check_names(path: Location, given: Sequence[str], width: int) -> list[str]:

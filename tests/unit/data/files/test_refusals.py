@@ -167,6 +167,7 @@ FILES = [
     bad("ten million columns", b"date" + b"," * 10_000_000, "table.csv, line 1: 10,000,001 columns; at most 100,000 are read"),
     bad("no such column", GOOD, "table.csv: no column 'lod'; there are 'load', 'price'; did you mean 'load'? (data.columns or data.target)", columns=["lod"]),
     bad("no such target, beside text", lines(*(f"{hour},1,NE" for hour in HOURS), header="date,load,wind"), "table.csv: no column 'lod'; there are 'load', 'wind'; did you mean 'load'? (data.columns or data.target)", target="lod"),
+    bad("one series a row", lines("H1," + ",".join("5" * 11) + ",", "H2," + ",".join("6" * 12), header=",".join(f"V{n}" for n in range(1, 14))), "table.csv: one series a row: write one row for each date with pandas, pd.read_csv('…').melt('V1', value_name='y').dropna().to_csv('long.csv', index=False), then set data=long data.path=long.csv data.id_column=V1 data.start=2010-01-01 data.freq=h"),
     bad("a target of text", lines(*(f"{hour},1,NE,2" for hour in HOURS), header="date,load,wind,price"), "table.csv: target 'wind' is text: choose a column of numbers as data.target (load, price)", target="wind"),
     Refusal("a target of text, in Parquet", "a.parquet: target 'wind' is text: choose a column of numbers as data.target (load)", DataError, lambda folder: read_table(text_in_parquet(folder / "a.parquet"), target="wind")),
     Refusal("a target of text, in a DataFrame", "the DataFrame: target 'wind' is text: choose a column of numbers as target (load)", DataError, lambda folder: read_frame(text_frame(), target="wind")),
