@@ -113,6 +113,7 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
         settings = [*reading.steps, *codes, *useful, features, *lengths, *season]
         stage("baselines")
         baselines, n_windows = measure(panel, data, settings, choices)
+        settings += advice.suggest_model(panel, features.value)
         settings += advice.suggest_training(n_windows, lengths, choices, bool(panel.future_covariates))
     chosen = choose_lengths(lengths, choices)
     return Diagnosis(

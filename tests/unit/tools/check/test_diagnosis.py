@@ -1,6 +1,7 @@
 """The parts of `forecast.check`, each against a slow or closed form."""
 
 import shlex
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from forecast.data import Panel, read_table
 from forecast.data.options import AUTO
 from forecast.system.arguments import quote_for_shell
 from forecast.tools.check import advice, lengths
-from forecast.tools.check.advice import suggest_training
+from forecast.tools.check.advice import suggest_model, suggest_training
 from forecast.tools.check.columns import measure_columns
 from forecast.tools.check.figure import average_by, envelope, shorten
 from forecast.tools.check.gaps import find_gaps, runs
@@ -274,6 +275,27 @@ def test_little_training_is_suggested_where_windows_are_many() -> None:
     assert [(s["data.batch_size"], s["trainer.max_epochs"]) for s in chosen] == [(32, 5), (32, 14), (16, 50)]
     known = {s.key: s.value for s in suggest_training(50_000, windows, choices, has_future=True)}
     assert (known["data.batch_size"], known["trainer.max_epochs"]) == (128, 5)
+
+
+@pytest.mark.parametrize(
+    ("freq", "features", "model"),
+    [
+        ("15min", "M", "patch_encoder"),
+        ("10min", "S", "patch_encoder"),
+        ("15min", "MS", None),
+        ("h", "M", None),
+        ("D", "M", None),
+    ],
+)
+def test_a_flat_head_is_suggested_for_columns_with_steps_below_an_hour(
+    freq: str, features: str, model: str | None
+) -> None:
+    panel = Panel.of_table(
+        pd.date_range("2024-01-01", periods=9, freq=freq), np.zeros((9, 2)), ["a", "b"], freq
+    )
+    assert [s.value for s in suggest_model(panel, features)] == ([model] if model else [])
+    wind = replace(panel, targets=("a",), past_covariates=("b",))
+    assert suggest_model(wind, features) == []
 
 
 def test_the_default_model_is_known_as_it_is() -> None:
