@@ -118,7 +118,7 @@ class ResidualModel(ForecastModel):
 
     def _linear(self, centred: Tensor, past_time: Tensor, future_time: Tensor) -> Tensor:
         if self.linear is None:
-            return centred.new_zeros(len(centred), self.pred_len, centred.shape[2])
+            return centred.new_zeros(centred.shape[0], self.pred_len, centred.shape[2])
         return self.linear(centred, past_time, future_time, self.target_index)
 
     def window_std(

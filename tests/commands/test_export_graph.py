@@ -36,6 +36,7 @@ VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained r
     ("attention=none", "cross=none"),
     ("attention=gated_delta", "cross=gated_delta"),
     ("attention=uniform", "cross=uniform"),
+    ("attention=full", "model=residual_informer", "model.linear=false"),
     ("attention=linear", "cross=linear", "model=residual_informer", "model.tokens=independent"),
     ("attention=probsparse", "model=residual_informer", "model.tokens=joint"),
     ("attention=fastformer", "cross=linear", "model=residual_informer", "model.normalize=false"),

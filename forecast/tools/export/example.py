@@ -47,7 +47,7 @@ import pandas as pd
 about = json.loads(Path({str(metadata_path(path))!r}).read_text())
 {name_series(about)}{write_reading(data, about["freq"], utc_offset)}{make_indicators(about)}
 history = table.loc[: table[about["target_columns"]].last_valid_index()]
-past = history[about["feature_columns"]].tail(about["seq_len"])  # in data units
+past = history.reindex(columns=about["feature_columns"]).tail(about["seq_len"])  # in data units
 {write_checks(about)}{future}
 
 
@@ -68,7 +68,16 @@ print(pd.DataFrame(forecast[0], index={write_zoned("future", utc_offset)}, colum
 
 def write_checks(about: dict[str, Any]) -> str:
     """The lines that refuse rows which `forecast.predict` completes and the program does not."""
-    lines = """\
+    unread = (
+        """\
+past = past.assign(**dict.fromkeys(about["unread_columns"], 0.0))  # any number: the model does not read them
+"""
+        if about["unread_columns"]
+        else ""
+    )
+    lines = f"""\
+{unread}if absent := [name for name in past if name not in history and name not in about["unread_columns"]]:
+    raise SystemExit(f"no column {{', '.join(absent)}}")
 if past.isna().any(axis=None):
     raise SystemExit("a value of the last rows is missing: complete it, or use forecast.predict")
 """
@@ -101,7 +110,7 @@ def make_indicators(about: dict[str, Any]) -> str:
         return ""
     return """
 for name, texts in about["categories"].items():
-    for text in texts:
+    for text in texts if name in table else ():
         table[f"{name}={text}"] = table[name].astype(str) == text"""
 
 

@@ -57,6 +57,7 @@ def describe_model(trained: "TrainedModel") -> dict[str, Any]:
         "forecast_version": __version__,
         "attention": trained.config["model"]["attention"]["name"],
         "feature_columns": trained.feature_columns,
+        "unread_columns": unread_columns(trained),
         "target_columns": trained.target_columns,
         "categories": dict(trained.categories),
         "freq": trained.freq,
@@ -124,6 +125,14 @@ def unread_covariates(trained: "TrainedModel") -> list[str]:
 
     read = ModelForecaster(trained).columns_read()
     return [name for name in trained.data_state["future_covariates"] if name not in read]
+
+
+def unread_columns(trained: "TrainedModel") -> list[str]:
+    """The columns of the past that the model does not read: any number can stand for them."""
+    from forecast.inference.forecasters import ModelForecaster  # imports torch
+
+    read = {*ModelForecaster(trained).columns_read(), *trained.target_columns}
+    return [name for name in trained.feature_columns if name not in read]
 
 
 def describe_series(trained: "TrainedModel") -> dict[str, Any]:

@@ -61,7 +61,7 @@ def collect_facts(name: str, model: TrainedModel) -> dict[str, Any]:
         "columns": model.feature_columns,
         "targets": model.target_columns,
         "future": data["future_covariates"],
-        "unread": export["unread_covariates"],
+        "unread": [*export["unread_columns"], *export["unread_covariates"]],
         "seq_len": model.seq_len,
         "pred_len": model.pred_len,
         "freq": model.freq,

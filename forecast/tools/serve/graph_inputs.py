@@ -24,7 +24,7 @@ class GraphInputs:
     Attributes:
         columns: the columns of `past`.
         future: the future covariates, in their order.
-        unread: the future covariates that the model does not read.
+        unread: the columns and future covariates that the model does not read.
         seq_len, pred_len, freq: of the windows.
         holidays: code of the calendar of holidays; None: none.
         state: the UTC offset and the time zone of training, see `utc_offset_of`.
@@ -79,7 +79,8 @@ class GraphInputs:
             return None
         panel = panel.select_columns(list(self.columns))
         check_values("the data", panel, self.domain)
-        past = np.asarray(panel.values[panel.ends[:, None] + np.arange(-self.seq_len, 0)], dtype=np.float64)
+        past = np.array(panel.values[panel.ends[:, None] + np.arange(-self.seq_len, 0)], dtype=np.float64)
+        past[..., [name in self.unread for name in self.columns]] = 0.0
         if np.isnan(past).any():
             return None
         calendar = self._calendar(panel)

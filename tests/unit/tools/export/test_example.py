@@ -8,7 +8,7 @@ import pytest
 from forecast.data import read_frame
 from forecast.data.calendars import Calendar, find_calendar
 from forecast.data.utc_offset import UtcOffset
-from forecast.tools.export.example import write_future_dates
+from forecast.tools.export.example import write_checks, write_future_dates
 
 WEEK = pd.bdate_range("2023-12-11", "2023-12-29")
 SESSIONS = pd.DatetimeIndex((WEEK.to_numpy()[:, None] + np.arange(9, 17).astype("timedelta64[h]")).ravel())
@@ -33,6 +33,20 @@ def test_the_dates_of_a_calendar(dates: pd.DatetimeIndex, asked: str | None) -> 
     exec(write_future_dates(about, UtcOffset()), names)
     expected = calendar.after(dates[-1], 40)  # type: ignore
     assert [*names["future"]] == [*expected]
+
+
+@pytest.mark.parametrize(("columns", "absent"), [(["y"], None), (["y", "wind"], None), (["wind"], "y")])
+def test_columns_that_the_model_does_not_read_may_be_absent(columns: list[str], absent: str | None) -> None:
+    history = pd.DataFrame(1.5, WEEK, columns)
+    about = {"feature_columns": ["y", "wind"], "unread_columns": ["wind"], "calendar": {}}
+    past = history.reindex(columns=about["feature_columns"]).tail(3)
+    names = {"history": history, "past": past, "about": about, "pd": pd}
+    if absent:
+        with pytest.raises(SystemExit, match=f"no column {absent}"):
+            exec(write_checks(about), names)
+    else:
+        exec(write_checks(about), names)
+        assert names["past"].to_numpy().tolist() == [[1.5, 0.0]] * 3
 
 
 def test_the_dates_of_even_steps() -> None:
