@@ -67,6 +67,7 @@ def read_choices(config: DictConfig, typed: dict[str, Any]) -> Choices:
         columns=config.data.get("columns"),
         columns_typed="data.columns" in typed,
         past_covariates=config.data.get("past_covariates", ()),
+        future_covariates=config.data.get("future_covariates", ()),
         drop=config.data.get("drop", ()),
         steps=config.data.get("steps"),
         freq=config.data.get("freq"),

@@ -427,6 +427,26 @@ def test_text_columns_are_described_and_the_command_reads_or_drops_them(
     assert content["baselines"]["windows"] > 0
 
 
+@pytest.mark.parametrize(("given", "suggests"), [((), True), (("data.target=Wind forecast",), False)])
+def test_columns_whose_names_say_that_they_are_forecasts_are_known_ahead(
+    monkeypatch, tmp_path: Path, given: tuple[str, ...], suggests: bool
+) -> None:
+    frame = table(600, "h", 24).rename(columns={"walk": "Wind forecast"})
+    frame["sky"] = ["sun", "rain"] * 300
+    frame.to_csv(tmp_path / "my.csv", index=False)
+    assert run(monkeypatch, tmp_path, "data.path=my.csv", "seq_len=48", "pred_len=6", *given) == 0
+    content = found(tmp_path)
+    panel = instantiate(compose_config(*shlex.split(content["command"])[3:]).data).source.read()
+    if suggests:
+        assert content["suggested"]["data.future_covariates"] == ["Wind forecast"]
+        assert (panel.targets, panel.future_covariates) == (("load",), ("Wind forecast",))
+    else:
+        assert "data.future_covariates" not in content["suggested"]
+        assert panel.targets == ("load", "Wind forecast")
+    assert panel.past_covariates == ("sky",)
+    assert run_command(content["command"], monkeypatch, tmp_path)["pred_len"] == 6
+
+
 @pytest.mark.parametrize("others", [0, 30])
 def test_the_suggested_command_leaves_copies_and_dates_as_text_out(
     monkeypatch, tmp_path: Path, others: int

@@ -110,7 +110,7 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
     if lengths:
         train = training_rows(interpolated, longest, index, parts[0])
         season = advice.suggest_season(train, seasons, panel.season, choices)
-        settings = [*reading.steps, *codes, *useful, features, *lengths, *season]
+        settings = [*reading.settings, *codes, *useful, features, *lengths, *season]
         stage("baselines")
         baselines, n_windows = measure(panel, data, settings, choices)
         settings += advice.suggest_model(panel, features.value)

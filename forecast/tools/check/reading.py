@@ -22,44 +22,61 @@ class Reading:
 
     Attributes:
         texts: columns of text without another role, which are read as past covariates.
-        steps: the setting `data.steps=rows` if the rows are read as steps because gaps follow a calendar.
+        settings: the future covariates if names of columns say that they are forecasts, and `data.steps=rows` if gaps
+            follow a calendar.
     """
 
     data: DataModule
     panel: Panel
     texts: Sequence[str]
-    steps: list[Setting]
+    settings: list[Setting]
 
 
 def read(make: MakeData, choices: Choices) -> Reading:
-    """Read the data; again with text as past covariates, or with rows as steps, where the data suggest it.
+    """Read the data; again with text and forecasts as covariates, or with rows as steps, where the data suggest it.
 
     Raises:
         DataError, ConfigError: as training does; DataError also for a store that memory cannot hold.
     """
-    reading = _read_with_texts(make, choices)
+    reading = _read_with_forecasts(make, choices, _read_with_texts(make, choices))
     if (choices.steps, choices.freq) != ("dates", None):
         return reading
     calendar = find_calendar_of_gaps(reading.panel)
     if calendar is None:
         return reading
-    data = make(steps="rows", past_covariates=[*choices.past_covariates, *reading.texts])
+    chosen = {setting.key.removeprefix("data."): setting.value for setting in reading.settings}
+    data = make(steps="rows", past_covariates=[*choices.past_covariates, *reading.texts], **chosen)
     with warnings.catch_warnings(action="ignore"):  # the first reading gave them
         panel = _read_panel(data)
     why = f"the rows are {calendar.describe()}: dates between them are not missing"
-    return replace(reading, data=data, panel=panel, steps=[Setting("data.steps", "rows", why)])
+    steps = Setting("data.steps", "rows", why)
+    return replace(reading, data=data, panel=panel, settings=[*reading.settings, steps])
 
 
 def _read_with_texts(make: MakeData, choices: Choices) -> Reading:
     """Read the data, and again where columns of text without another role would be targets."""
     data = make()
     try:
-        return Reading(data, _read_panel(data), texts=(), steps=[])
+        return Reading(data, _read_panel(data), texts=(), settings=[])
     except TextColumns as error:
         if choices.columns is not None or data.options.target in error.names:
             raise
         data = make(past_covariates=[*choices.past_covariates, *error.names])
-        return Reading(data, _read_panel(data), texts=error.names, steps=[])
+        return Reading(data, _read_panel(data), texts=error.names, settings=[])
+
+
+def _read_with_forecasts(make: MakeData, choices: Choices, reading: Reading) -> Reading:
+    """Read a table again where names of targets say that they are forecasts, which are known in advance."""
+    targets = reading.panel.targets
+    names = [name for name in targets if "forecast" in name.lower() and name != choices.target]
+    is_chosen = choices.columns is not None or choices.future_covariates or choices.steps is None
+    if not names or len(names) == len(targets) or is_chosen:
+        return reading
+    data = make(past_covariates=[*choices.past_covariates, *reading.texts], future_covariates=names)
+    with warnings.catch_warnings(action="ignore"):  # the first reading gave them
+        panel = _read_panel(data)
+    why = "their names say that they are forecasts: known for the steps to forecast"
+    return replace(reading, data=data, panel=panel, settings=[Setting("data.future_covariates", names, why)])
 
 
 def _read_panel(data: DataModule) -> Panel:

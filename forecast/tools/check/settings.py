@@ -39,6 +39,7 @@ class Choices:
     columns: Sequence[str] | None = None
     columns_typed: bool = False
     past_covariates: Sequence[str] = ()
+    future_covariates: Sequence[str] = ()
     drop: Sequence[str] = ()
     steps: str | None = None
     freq: str | None = None

@@ -51,7 +51,7 @@ def test_a_downloaded_set_is_read_again_from_its_root(
     options = {"name": "published", "seq_len": 8, "pred_len": 2, "split": [0.7, 0.1, 0.2]}
     make = partial(downloaded_data, root="root", path="set.csv", url=None, hash=None, **options)
     reading = read(make, Choices(steps="dates"))
-    panel, settings = reading.panel, reading.steps
+    panel, settings = reading.panel, reading.settings
     assert [(setting.key, setting.value) for setting in settings] == [("data.steps", "rows")]
     assert panel.grid.tolist() == dates.tolist()
     assert not panel.has_missing
