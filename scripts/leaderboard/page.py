@@ -59,7 +59,7 @@ def write_page(content: dict[str, Any], published: pd.DataFrame) -> str:
         for place, model in enumerate(mean.index)
     ]
     parts = [
-        HEAD.format(selected=SELECTED),
+        HEAD.format(selected=SELECTED).strip(),
         "\n".join(markdown_table(header, lines)),
         check_scores(content, published),
     ]

@@ -89,7 +89,8 @@ def test_figures_in_the_text_of_the_performance_page(cpu: dict) -> None:
 
 def test_no_committed_measurement_was_made_with_quick() -> None:
     for path in (ROOT / "docs" / "benchmarks").glob("*.json"):
-        assert json.loads(path.read_text())["quick"] is False, path.name
+        if path.stem != "fev_bench":  # its script has no option --quick
+            assert json.loads(path.read_text())["quick"] is False, path.name
 
 
 @pytest.mark.parametrize("page", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
