@@ -43,9 +43,9 @@ class Attention(nn.Module, ABC):
 
     The role is fixed at construction, because causality belongs to the slot of a layer:
 
-    self    `memory` is `query`; every position reads every other
-    causal  `memory` is `query`; position i reads positions <= i
-    cross   `memory` is another sequence, of any length
+    - self: `memory` is `query`; every position reads every other
+    - causal: `memory` is `query`; position i reads positions <= i
+    - cross: `memory` is another sequence, of any length
 
     Dropout acts on the channels of the mixed values and not on the attention weights. Efficient attention types never
     form the n×n weights, and dropout of the weights would rule out the fused kernel of softmax attention: on CPU at

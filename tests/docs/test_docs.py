@@ -11,8 +11,7 @@ import module_tables
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     *ROOT.glob("*.md"),
-    *ROOT.glob("docs/*.md"),
-    *ROOT.glob("docs/benchmarks/*.md"),
+    *ROOT.glob("docs/**/*.md"),
     ROOT / "data/README.md",
 ]
 PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/performance.md")}
