@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from forecast.data.row_ranges import PerSeries
@@ -62,59 +62,84 @@ class Fill:
             return past
         mean = past.nanmean(1, keepdim=True).nan_to_num(0.0)
         completed = torch.where(missing, mean, past)
-        window, column = missing.any(1).nonzero(as_tuple=True)  # the pairs with a gap, read one by one
+        window, column = missing.any(1).nonzero(as_tuple=True)  # the pairs with a gap
+        gaps = Gaps.find(past[window, :, column])
         for method in dict.fromkeys(self.methods):
             if method == "none":
                 continue
             is_method = torch.tensor([name == method for name in self.methods], device=past.device)[column]
-            windows, columns = window[is_method], column[is_method]
-            if not len(windows):
-                continue
-            values = past[windows, :, columns][..., None]  # (pairs, length, 1)
+            some = gaps.select(is_method[gaps.row])
+            windows, columns = window[some.row], column[some.row]
             if method == "zero":
-                found = self.zero[series[windows], columns][:, None, None].to(past).expand_as(values)
+                found = self.zero[series[windows], columns].to(past)
             else:
-                found = self._interpolate(values, method)
-            usable = (values.isnan() & ~found.isnan())[..., 0]
-            completed[windows, :, columns] = torch.where(
-                usable, found[..., 0], completed[windows, :, columns]
-            )
+                found = self._interpolate(some, method)
+            usable = ~found.isnan()
+            completed[windows[usable], some.step[usable], columns[usable]] = found[usable]
         return completed
 
-    def _interpolate(
-        self, past: Float[Tensor, "batch length columns"], method: str
-    ) -> Float[Tensor, "batch length columns"]:
-        """The values that a method gives at each step; NaN where it gives none."""
-        length, missing = past.shape[1], past.isnan()
-        step = torch.arange(length, device=past.device)[None, :, None]
-        before = torch.where(missing, -1, step).cummax(1).values  # the last measured step, −1: none
-        after = torch.where(missing, length, step).flip(1).cummin(1).values.flip(1)
-        previous = past.gather(1, before.clamp(min=0))
+    def _interpolate(self, gaps: "Gaps", method: str) -> Float[Tensor, " missing"]:
+        """The values that a method gives for missing ones; NaN where it gives none."""
+        previous = gaps.read(gaps.before.clamp(min=0))
         if method == "previous":
             found = previous
         else:
-            following = past.gather(1, after.clamp(max=length - 1))
-            weight = (step - before).to(past) / (after - before).clamp(min=1)
+            following = gaps.read(gaps.after.clamp(max=gaps.rows.shape[1] - 1))
+            weight = (gaps.step - gaps.before).to(previous) / (gaps.after - gaps.before)
             line = previous + (following - previous) * weight
-            found = line if method == "linear" else self._same_phase(past)
+            found = line if method == "linear" else self._same_phase(gaps)
             if method == "auto":
-                is_short = after - before - 1 <= self.season // 4
+                is_short = gaps.after - gaps.before - 1 <= self.season // 4
                 found = torch.where(is_short & ~line.isnan(), line, found)
             found = torch.where(found.isnan(), previous, found)
         if self.limit is not None:
-            found = torch.where(step - before > self.limit, torch.nan, found)
+            found = torch.where(gaps.step - gaps.before > self.limit, torch.nan, found)
         return found
 
-    def _same_phase(
-        self, past: Float[Tensor, "batch length columns"]
-    ) -> Float[Tensor, "batch length columns"]:
-        """The last measured value a whole number of seasons before each step; NaN if there is none."""
-        found = torch.full_like(past, torch.nan)
-        for back in range(self.season, min(SEASONS_BACK * self.season, past.shape[1] - 1) + 1, self.season):
-            earlier = torch.full_like(past, torch.nan)
-            earlier[:, back:] = past[:, :-back]
-            found = torch.where(found.isnan(), earlier, found)
+    def _same_phase(self, gaps: "Gaps") -> Float[Tensor, " missing"]:
+        """The last measured value a whole number of seasons before each missing one; NaN if there is none."""
+        found = gaps.rows.new_full(gaps.step.shape, torch.nan)
+        for back in range(1, SEASONS_BACK + 1):
+            earlier = gaps.step - back * self.season
+            value = torch.where(earlier < 0, torch.nan, gaps.read(earlier.clamp(min=0)))
+            found = torch.where(found.isnan(), value, found)
         return found
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """The missing values of some rows, each a column of a window, and the measured values around them.
+
+    Attributes:
+        rows: the values, with gaps.
+        row, step: of each missing value.
+        before, after: step of the last measured value before it (−1: none) and of the first one after it (length:
+            none).
+    """
+
+    rows: Float[Tensor, "rows length"]
+    row: Int64[Tensor, " missing"]
+    step: Int64[Tensor, " missing"]
+    before: Int64[Tensor, " missing"]
+    after: Int64[Tensor, " missing"]
+
+    @classmethod
+    def find(cls, rows: Float[Tensor, "rows length"]) -> "Gaps":
+        missing, length = rows.isnan(), rows.shape[1]
+        step = torch.arange(length, dtype=torch.int32, device=rows.device)
+        before = torch.where(missing, -1, step).cummax(1).values
+        after = torch.where(missing, length, step).flip(1).cummin(1).values.flip(1)
+        row, at = missing.nonzero(as_tuple=True)
+        return cls(rows, row, at, before[row, at].long(), after[row, at].long())
+
+    def select(self, chosen: Bool[Tensor, " missing"]) -> "Gaps":
+        """Some of the missing values."""
+        parts = (self.row, self.step, self.before, self.after)
+        return Gaps(self.rows, *(part[chosen] for part in parts))
+
+    def read(self, steps: Int64[Tensor, " missing"]) -> Float[Tensor, " missing"]:
+        """The value of the row of each missing value at another step."""
+        return self.rows[self.row, steps]
 
 
 def keep_measured(
