@@ -1,0 +1,57 @@
+"""The blocks of each tutorial run in order, as a reader runs them, in an empty folder."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TUTORIALS = [path for path in sorted((ROOT / "docs" / "tutorials").glob("*.md")) if path.stem != "index"]
+MAKES = {
+    "attention": ["comparison.html", "runs/*/metrics.json", "runs/*/benchmark.json"],
+    "load": ["load.csv", "forecast.csv", "forecast.png"],
+    "prices": ["tomorrow.csv", "runs/*/backtest.json", "explanation/index.html"],
+    "serving": ["models/temperature/metrics.json"],
+    "shops": ["sales-forecast.csv", "sales.store/store.json"],
+}
+"""What the blocks of a page leave behind."""
+
+
+def script_of(page: str) -> str:
+    """The blocks of a page as one Bash script."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert {language for language, _ in blocks} <= {"bash", "python"}, "a block that no test runs"
+    return "\n".join(
+        f"python - <<'END_OF_BLOCK'\n{block}END_OF_BLOCK\n" if language == "python" else block
+        for language, block in blocks
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_the_blocks_run(path: Path, tmp_path: Path) -> None:
+    script = script_of(path.read_text()).replace("8000", str(free_port()))
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PATH": programs}
+    command = [
+        "bash",
+        "-m",
+        "-euo",
+        "pipefail",
+        "-c",
+        f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}",
+    ]
+    with (tmp_path / "output.txt").open("w") as output:  # not a pipe, which a server would hold open
+        code = subprocess.run(command, cwd=tmp_path, env=env, stdout=output, stderr=output).returncode
+    assert code == 0, (tmp_path / "output.txt").read_text()[-4000:]
+    assert [pattern for pattern in MAKES[path.stem] if not [*tmp_path.glob(pattern)]] == []
