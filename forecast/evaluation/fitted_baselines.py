@@ -83,6 +83,18 @@ class FittedBaselines:
         gram = self.gram if data is chosen_on else window_gram(data.windows["train"])
         return fit_choice(gram, self.choices[reads])
 
+    def describe_choices(self) -> dict[str, dict[str, Any]]:
+        """The settings of the linear models that were chosen, in values that JSON can hold; see `Choice`."""
+        names = {True: "with_covariates", False: "without_covariates"}
+        return {
+            names[reads]: {
+                "ridge": choice.ridge,
+                "regressions": choice.depth,
+                "covariates": list(choice.roles),
+            }
+            for reads, choice in self.choices.items()
+        }
+
     def baselines(self) -> dict[str, Baseline]:
         """The baselines by name, in the order of `BASELINES`."""
         made = Naive(), SeasonalNaive(self.seasonal_naive_season), Linear(self.linear)

@@ -49,6 +49,10 @@ def test_the_metrics_name_the_inputs_and_the_linear_baseline_reads_them(place: P
     assert metrics["inputs_used"] == [*(f"past of {name}" for name in UNKNOWN), *ahead, "calendar"]
     mse = {name: scores["mse"] for name, scores in metrics["baselines"].items()}
     assert mse["linear"] < 0.8 * min(mse["naive"], mse["seasonal_naive"])
+    chosen = metrics["linear_models"]["with_covariates"]
+    assert chosen["ridge"] > 0
+    assert chosen["regressions"] in (1, 2, 3)
+    assert "future" in chosen["covariates"]
 
 
 def test_future_covariates_come_from_a_file_or_from_rows_at_the_end(
