@@ -12,7 +12,7 @@ from forecast.data.row_ranges import RowRanges, ranges, series_slices
 from forecast.data.rows import Rows
 from forecast.data.scaling.scaler import Scaler
 
-ROWS_AT_ONCE = 1 << 16
+ROWS_AT_ONCE = 1 << 15
 """Number of rows of a long series that are read at once."""
 
 

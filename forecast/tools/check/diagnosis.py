@@ -90,9 +90,8 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
     stage("columns")
     parts = split_parts(file, data.options.split, data.options.scale_by)
     columns, by_series = measure_columns(file, parts)
-    gaps = find_gaps(file)
+    gaps, categories = find_gaps(file), measure_categories(file)
     features, codes = advice.suggest_features(file, choices), advice.suggest_na_values(columns, choices)
-    categories = measure_categories(file)
     whole, longest = interpolate(file), choose_longest(file)
     newest = last_rows(whole, longest[:1], range(len(file.columns)))
     copies = find_copies(newest, file.columns, choices.target)
@@ -110,10 +109,10 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
     if lengths:
         train = training_rows(interpolated, longest, index, parts[0])
         season = advice.suggest_season(train, seasons, panel.season, choices)
-        settings = [*reading.settings, *codes, *useful, features, *lengths, *season]
+        model = advice.suggest_model(panel, features.value)
+        settings = [*reading.settings, *codes, *useful, features, *lengths, *season, *model]
         stage("baselines")
         baselines, n_windows = measure(panel, data, settings, choices)
-        settings += advice.suggest_model(panel, features.value)
         settings += advice.suggest_training(n_windows, lengths, choices, bool(panel.future_covariates))
     chosen = choose_lengths(lengths, choices)
     return Diagnosis(
