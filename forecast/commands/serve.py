@@ -32,6 +32,7 @@ def serve(config: DictConfig) -> None:
 
     if config.runtime not in RUNTIMES:
         raise ConfigError(f"runtime={config.runtime} must be one of {', '.join(RUNTIMES)}")
+    signal.signal(signal.SIGTERM, end)  # uvicorn raises it again once the last requests are answered
     models = find_models(list(config.models))
     listening = listen(config.host, config.port)
     exporter = start_exporter(models) if config.runtime == AUTO else None
@@ -50,14 +51,14 @@ def serve(config: DictConfig) -> None:
             timeout_graceful_shutdown=config.timeout + 1,
         )  # fmt: skip
         host, port = listening.getsockname()[:2]
-        signal.signal(signal.SIGTERM, end)  # uvicorn raises it again once the last requests are answered
+        host = f"[{host}]" if ":" in host else host  # IPv6
         print(f"serving    {', '.join(models)}", flush=True)
         print(f"address    http://{host}:{port}   Ctrl-C ends the server", flush=True)
         uvicorn.Server(settings).run(sockets=[listening])
     finally:
         if exporter:
             exporter.close()
-        pool.close()
+        pool.close(config.timeout)
         listening.close()
 
 

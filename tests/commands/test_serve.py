@@ -174,6 +174,7 @@ def test_a_mistake_in_a_request_is_named_with_its_field(server: Server) -> None:
         ),
         ({**example, "horizon": "9"}, "horizon: Input should be a valid integer"),
         ({**example, "horizon": 0}, "horizon: Input should be greater than or equal to 1"),
+        ({**example, "horizon": 10**9}, "horizon: Input should be less than or equal to 10000"),
         ({**example, "levels": [120]}, "120"),
         ({**example, "baseline": "arima"}, "baseline=arima is not one of naive, seasonal_naive, linear"),
         ({**example, "rows": without_load}, "rows: no column 'load'"),

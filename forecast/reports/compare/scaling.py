@@ -110,6 +110,8 @@ def describe_crossover(pairs: Sequence[tuple[Point, Point]]) -> str:
         point, softmax = pairs[-1]
         is_slower = point.low > softmax.high
         return f"{'slower than' if is_slower else 'no clear difference from'} {SOFTMAX} at {longest} tokens"
+    if len(faster) == 1:
+        return f"faster than {SOFTMAX} at {longest} tokens"
     if all(faster):
         return f"faster than {SOFTMAX} from {pairs[0][0].tokens:,} tokens on"
     last = len(faster) - 1 - faster[::-1].index(False)

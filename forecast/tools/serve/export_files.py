@@ -18,17 +18,18 @@ def facts_file(checkpoint: Path) -> Path:
     return checkpoint.with_suffix(".onnx.json")
 
 
-def checkpoint_state(checkpoint: Path) -> dict[str, Any]:
-    """What changes if the checkpoint file or this program changes."""
-    stat = checkpoint.stat()
+def file_state(file: Path) -> dict[str, Any]:
+    """What changes if the file or this program changes."""
+    stat = file.stat()
     return {"size": stat.st_size, "modified": stat.st_mtime_ns, "forecast_version": __version__}
 
 
 def read_facts(checkpoint: Path) -> Mapping[str, Any] | None:
-    """The content of the JSON file; None if there is none of this state of the checkpoint."""
+    """The content of the JSON file; None if there is none of this state of the checkpoint and of the graph."""
     try:
         content = json.loads(facts_file(checkpoint).read_bytes())
-        is_current = content["checkpoint"] == checkpoint_state(checkpoint)
+        is_current = content["checkpoint"] == file_state(checkpoint)
+        is_current &= bool(content["obstacle"]) or content["graph"] == file_state(graph_file(checkpoint))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return content if is_current else None

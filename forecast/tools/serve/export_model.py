@@ -1,12 +1,14 @@
 """The export of a trained model for the server: a graph for ONNX Runtime, and the facts that its answers need."""
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from forecast.evaluation.levels import bounds
 from forecast.inference.forecasters import ModelForecaster
 from forecast.inference.model import TrainedModel, load
 from forecast.system.files import atomic_file
@@ -14,7 +16,7 @@ from forecast.tools.export.graph import ForecastGraph, trace_forecast
 from forecast.tools.export.metadata import describe_model as describe_export
 from forecast.tools.export.onnx_file import write_program
 from forecast.tools.serve.example import make_example
-from forecast.tools.serve.export_files import checkpoint_state, facts_file, graph_file
+from forecast.tools.serve.export_files import facts_file, file_state, graph_file
 from forecast.tools.serve.exported_model import ExportedModel
 from forecast.tools.serve.layout import STATE, describe_model, reading_settings
 from forecast.tools.serve.request import read_request
@@ -31,11 +33,13 @@ def export_model(name: str, checkpoint: Path) -> None:
         OSError: the files cannot be written.
         CheckpointError: the checkpoint cannot be read.
     """
-    state, model = checkpoint_state(checkpoint), load(checkpoint)
+    state, model = file_state(checkpoint), load(checkpoint)
     about: dict[str, Any] = {"checkpoint": state, "obstacle": find_obstacle(model)}
     if not about["obstacle"]:
         about |= collect_facts(name, model)
-        about["obstacle"] = export(model, checkpoint, about)
+        about["obstacle"] = write_graph(model, checkpoint, about)
+    if not about["obstacle"]:
+        about["graph"] = file_state(graph_file(checkpoint))
     content = {key: about[key] for key in ("checkpoint", "obstacle")} if about["obstacle"] else about
     with atomic_file(facts_file(checkpoint)) as file:
         file.write_text(json.dumps(content))  # with Infinity, which Python reads
@@ -88,7 +92,7 @@ def list_quantiles(model: TrainedModel) -> list[float | None]:
     return [p if least <= p <= 1 - least else None for p in model.calibration.quantiles]
 
 
-def export(model: TrainedModel, checkpoint: Path, about: dict[str, Any]) -> str:
+def write_graph(model: TrainedModel, checkpoint: Path, about: dict[str, Any]) -> str:
     """Write the graph, and compare its forecast of the example with that of PyTorch.
 
     Returns:
@@ -96,20 +100,34 @@ def export(model: TrainedModel, checkpoint: Path, about: dict[str, Any]) -> str:
     """
     try:
         program = trace_forecast(ForecastGraph.of_model(model), describe_export(model)["inputs"])
-    except Exception as error:  # torch.export raises errors of many kinds
+        with atomic_file(graph_file(checkpoint)) as file:
+            write_program(program, file, {"outputs": describe_export(model)["outputs"]})
+        difference = compare_on_example(model, checkpoint, about)
+    except OSError:
+        raise
+    except Exception as error:  # PyTorch and ONNX Runtime raise errors of many kinds
         return f"it cannot be exported ({type(error).__name__}: {str(error).splitlines()[0][:200]})"
-    with atomic_file(graph_file(checkpoint)) as file:
-        write_program(program, file, {"outputs": describe_export(model)["outputs"]})
-    request = read_request(json.dumps(about["example"] | {"levels": []}).encode())
-    rows = len(next(iter(about["example"]["rows"].values())))
-    found = ExportedModel.load(checkpoint, json.loads(json.dumps(about))).forecast(request, rows)
-    if found is None:
-        return "its example cannot be answered by the graph"
-    expected = forecast_with_torch(model, request, rows)
-    scale = model.target_scaler.scale.numpy()[0]
-    difference = float(np.abs((found.values - expected.values) / scale).max())
     return (
         ""
         if difference <= TOLERANCE
         else f"the graph differs from PyTorch by {difference:.2g} in scaled units"
     )
+
+
+def compare_on_example(model: TrainedModel, checkpoint: Path, about: dict[str, Any]) -> float:
+    """The largest difference of the forecast and its bounds from PyTorch, in scaled units; infinity: no forecast."""
+    served = set(about["quantiles"])
+    levels = [level for level in about["levels"] if set(bounds(level)) <= served]
+    request = read_request(json.dumps(about["example"] | {"levels": levels}).encode())
+    rows = len(next(iter(about["example"]["rows"].values())))
+    found = ExportedModel.load(checkpoint, json.loads(json.dumps(about))).forecast(request, rows)
+    if found is None:
+        return math.inf
+    expected, scale = forecast_with_torch(model, request, rows), model.target_scaler.scale.numpy()[0]
+    pairs = [(found.values, expected.values)]
+    pairs += [
+        (mine[level], its[level])
+        for mine, its in ((found.low, expected.low), (found.high, expected.high))
+        for level in its
+    ]
+    return max(float(np.abs((mine - its) / scale).max()) for mine, its in pairs)

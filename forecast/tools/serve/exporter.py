@@ -14,7 +14,7 @@ from typing import Any
 from forecast.checkpoints.find import find_trained
 from forecast.system.errors import ForecastError
 from forecast.system.progress import track
-from forecast.tools.serve.export_files import checkpoint_state, read_facts
+from forecast.tools.serve.export_files import file_state, read_facts
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 SECONDS = 5
@@ -65,7 +65,7 @@ class Exporter:
         for name, path in self.models.items():
             with contextlib.suppress(OSError, ForecastError):  # a refit may be replacing the file
                 checkpoint = find_trained(path)
-                if self._failed.get(name) != checkpoint_state(checkpoint) and read_facts(checkpoint) is None:
+                if self._failed.get(name) != file_state(checkpoint) and read_facts(checkpoint) is None:
                     stale[name] = checkpoint
         return stale
 
@@ -73,7 +73,7 @@ class Exporter:
         with contextlib.suppress(
             FileNotFoundError
         ):  # it may have been replaced: the next look finds its successor
-            state = checkpoint_state(checkpoint)
+            state = file_state(checkpoint)
             spawn = multiprocessing.get_context("spawn")
             process = spawn.Process(target=run_export, args=(name, checkpoint), daemon=True)
             process.start()

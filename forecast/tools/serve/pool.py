@@ -1,7 +1,9 @@
 """The processes that forecast, and the limit on the requests that wait for them. Imports no torch."""
 
 import asyncio
+import contextlib
 import multiprocessing
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -88,17 +90,29 @@ class WorkerPool:
             self.unanswered -= 1
 
         def count_in_loop(_: Future[Any]) -> None:
-            loop.call_soon_threadsafe(count)
+            with contextlib.suppress(RuntimeError):  # the server has ended, and its loop is closed
+                loop.call_soon_threadsafe(count)
 
         return count_in_loop
 
     def _replace(self, broken: ProcessPoolExecutor) -> None:
-        if self._pool is broken:
-            self._pool = self._start_processes()
+        if self._pool is not broken:
+            return
+        broken.shutdown(wait=False)
+        self._pool = self._start_processes()
+        for _ in range(
+            self.workers
+        ):  # a call starts a process, and each waits until all have loaded their models
+            self._submit("check_started")
 
-    def close(self) -> None:
-        """End the processes after the requests that they are answering."""
-        self._pool.shutdown(cancel_futures=True)
+    def close(self, seconds: int) -> None:
+        """End the processes after the requests that they are answering, at the latest after some seconds."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        end = time.monotonic() + seconds
+        for process in multiprocessing.active_children():
+            process.join(max(0.0, end - time.monotonic()))
+            if process.is_alive():
+                process.kill()
 
 
 def run_in_worker(function: str, *arguments: Any) -> Any:

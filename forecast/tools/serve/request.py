@@ -14,6 +14,8 @@ OFFSET = re.compile(r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
 """The UTC offset of a date with a time in ISO 8601."""
 
 MAX_COLUMNS = 10_000
+MAX_HORIZON = 10_000
+"""Largest number of steps in a request, which bounds the time and the memory of its answer."""
 
 CELL = {"anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")]}
 ROWS = WithJsonSchema(
@@ -41,6 +43,7 @@ class ForecastRequest(BaseModel):
     horizon: int | None = Field(
         None,
         ge=1,
+        le=MAX_HORIZON,
         description="Steps to forecast; null: pred_len. Beyond it the model reads its own forecasts.",
     )
     start: str | None = Field(

@@ -2,17 +2,20 @@
 
 import json
 import logging
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forecast.checkpoints.find import find_trained
-from forecast.tools.serve.export_files import checkpoint_state, facts_file, read_facts
+from forecast.tools.serve.export_files import facts_file, file_state, graph_file, read_facts
 from forecast.tools.serve.exported_model import ExportedModel
 
 if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel
 
 log = logging.getLogger(__name__)
+EXPORT_SECONDS = 120
+"""Seconds for which the graph of the checkpoint before answers while a changed one is exported."""
 
 
 class ServedModel:
@@ -29,18 +32,25 @@ class ServedModel:
         self._exported: ExportedModel | None = None
         self._whole: TrainedModel | None = None
         self._exported_state: Any = None
+        self._stale_since: float | None = None
         self._whole_state: Any = None
 
     def exported(self) -> ExportedModel | None:
-        """The graph; None if there is none. Until that of a new checkpoint is written, the one before it answers."""
+        """The graph; None if there is none. The one before it answers until a changed checkpoint has been exported."""
         if not self.use_graph:
             return None
         checkpoint = find_trained(self.path)
-        state = checkpoint, checkpoint_state(checkpoint), modified(facts_file(checkpoint))
+        files = (checkpoint, facts_file(checkpoint), graph_file(checkpoint))
+        state = tuple((file, modified(file)) for file in files)
         if state != self._exported_state:
             about = read_facts(checkpoint)
             if about is not None:
                 self._exported, self._exported_state = self._load(checkpoint, about), state
+                self._stale_since = None
+                return self._exported
+            self._stale_since = self._stale_since or time.monotonic()
+            if time.monotonic() > self._stale_since + EXPORT_SECONDS:  # its export has failed
+                return None
         return self._exported
 
     def _load(self, checkpoint: Path, about: Any) -> ExportedModel | None:
@@ -59,7 +69,7 @@ class ServedModel:
         from forecast.inference.model import load
 
         checkpoint = find_trained(self.path)
-        state = checkpoint, checkpoint_state(checkpoint)
+        state = checkpoint, file_state(checkpoint)
         if self._whole is None or state != self._whole_state:
             torch.set_num_threads(1)
             self._whole, self._whole_state = load(checkpoint), state

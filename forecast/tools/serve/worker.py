@@ -11,7 +11,7 @@ from multiprocessing import parent_process
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
-from forecast.system.errors import ForecastError, printable
+from forecast.system.errors import CheckpointError, ForecastError, printable
 from forecast.tools.serve.answer import answer_request
 from forecast.tools.serve.served_model import ServedModel
 
@@ -73,6 +73,9 @@ def answer_with(name: str, make: Callable[[ServedModel], bytes]) -> Answer:
     try:
         with warnings.catch_warnings(record=True):
             return 200, make(_models[name])
+    except CheckpointError:
+        log.exception("%s cannot be loaded", name)
+        return 500, error_body("the model cannot be loaded; the log of the server has the reason")
     except ForecastError as error:
         return 422, error_body(str(error))
     except Exception:

@@ -46,6 +46,7 @@ def compare_lengths(root: Path, lengths: tuple[int, ...], **metrics: Any) -> Tas
         ({100: 0.5, 200: 1.0, 400: 2.0}, "faster than full from 100 tokens on"),
         ({100: 5.0, 200: 10.0, 400: 20.0}, "slower than full at 400 tokens"),
         ({100: 5.0, 200: 10.0, 400: 16.5}, "no clear difference from full at 400 tokens"),
+        ({400: 5.0}, "faster than full at 400 tokens"),
         ({800: 5.0}, None),
     ],
 )
