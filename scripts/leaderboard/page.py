@@ -37,8 +37,8 @@ def write_page(content: dict[str, Any], published: pd.DataFrame) -> str:
     )
     seconds = pd.concat([published.assign(seconds=published["training_time_s"] + published["inference_time_s"])
         .pivot(index="model_name", columns="task_name", values="seconds"), tabulate(rows, "seconds")])  # fmt: skip
-    mean = scores[PRICES].mean(axis=1, skipna=False).sort_values()  # our incomplete rows come last
-    mean = mean[mean.notna() | [is_ours(model) for model in mean.index]]
+    ordered = scores[PRICES].mean(axis=1, skipna=False).sort_values()  # our incomplete rows come last
+    mean = {str(model): float(value) for model, value in ordered.items() if is_ours(str(model)) or value > 0}
     names = list(TASKS)
     header = [
         "rank",
@@ -55,7 +55,7 @@ def write_page(content: dict[str, Any], published: pd.DataFrame) -> str:
             *(format_score(scores.loc[model].get(name)) for name in names),
             f"{seconds.loc[model, PRICES].sum():,.0f}",
         ]
-        for place, model in enumerate(mean.index)
+        for place, model in enumerate(mean)
     ]
     parts = [
         HEAD.format(selected=SELECTED).strip(),
