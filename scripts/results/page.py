@@ -18,7 +18,7 @@ HEAD = """\
 
 This page contains test scores on values scaled by the training rows: mean ± sample standard deviation over the seeds.
 Each table has a command that runs its cells and writes this page. An interrupted command is resumed by the same
-command. A cell is one run of `python -m forecast.train`. The files in [results/](results/) contain its overrides,
+command. A cell is one run of `python -m forecast.train`. The files in `docs/results/` contain its overrides,
 scores and costs, and for newer cells the commit. In these cells the seasonal naive repeats one day; newer versions
 repeat the better of a day and a week, by validation.
 """

@@ -76,12 +76,11 @@ class ExportedModel:
         Raises:
             ConfigError, DataError: the request is wrong.
         """
-        levels = parse_levels(self.levels if request.levels is None else request.levels)
-        if not self._serves(request, levels):
+        if request.baseline is not None:  # which may read fewer columns
             return None
         panel = self.reader.read(request, max_rows)
-        inputs = self.inputs.make(panel)
-        if inputs is None:
+        levels = parse_levels(self.levels if request.levels is None else request.levels)
+        if not self._serves(request, levels) or (inputs := self.inputs.make(panel)) is None:
             return None
         values = dict(
             zip((o.name for o in self.session.get_outputs()), self.session.run(None, inputs), strict=True)
@@ -113,8 +112,7 @@ class ExportedModel:
 
     def _serves(self, request: ForecastRequest, levels: Sequence[Level]) -> bool:
         return (
-            request.baseline is None
-            and request.start is None
+            request.start is None
             and (request.horizon or 1) <= self.facts.pred_len
             and request.intervals in ("auto", self.method)
             and {p for level in levels for p in bounds(level)} <= set(self.quantiles)
