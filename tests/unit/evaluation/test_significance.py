@@ -137,6 +137,7 @@ def test_p_values_are_adjusted_for_the_number_of_comparisons() -> None:
         assert difference.adjusted_p_value == min(1, 3 * alone.p_value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forecasters", [2, 6])
 def test_none_of_equal_forecasters_is_called_worse_than_the_one_with_the_lowest_loss(
     forecasters: int,
@@ -180,6 +181,7 @@ def n_called_different(losses: dict[str, np.ndarray], runs: dict[str, list[float
     return sum(one.adjusted_p_value < 0.05 for one in found.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seeds", "variants"), [(2, 2), (2, 5), (5, 5)])
 def test_variants_that_differ_in_their_seeds_alone_are_rarely_called_different(
     seeds: int, variants: int
