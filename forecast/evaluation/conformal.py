@@ -136,11 +136,16 @@ def window_stride(windows: int, errors_per_window: int) -> int:
     return max(1, -(-windows * errors_per_window // MAX_ERRORS))
 
 
+def windows_needed(level: Level) -> int:
+    """The fewest windows on which the bounds of an interval of this level, in percent, can be calibrated."""
+    return math.ceil(round(200 / (100 - level), 6)) - 1
+
+
 def calibrated_levels(calibration: Calibration, levels: Sequence[Level]) -> tuple[Level, ...]:
     """Keep the levels that the calibration has enough windows for; warn of each other level."""
     kept = []
     for level in levels:
-        needed = math.ceil(round(200 / (100 - level), 6)) - 1
+        needed = windows_needed(level)
         if calibration.windows >= needed:
             kept.append(level)
         else:

@@ -44,13 +44,8 @@ def read(make: MakeData, choices: Choices) -> Reading:
     calendar = find_calendar_of_gaps(reading.panel)
     if calendar is None:
         return reading
-    chosen = {setting.key.removeprefix("data."): setting.value for setting in reading.settings}
-    data = make(steps="rows", past_covariates=[*choices.past_covariates, *reading.texts], **chosen)
-    with warnings.catch_warnings(action="ignore"):  # the first reading gave them
-        panel = _read_panel(data)
     why = f"the rows are {calendar.describe()}: dates between them are not missing"
-    steps = Setting("data.steps", "rows", why)
-    return replace(reading, data=data, panel=panel, settings=[*reading.settings, steps])
+    return _read_again(make, choices, reading, Setting("data.steps", "rows", why))
 
 
 def _read_with_texts(make: MakeData, choices: Choices) -> Reading:
@@ -72,11 +67,18 @@ def _read_with_forecasts(make: MakeData, choices: Choices, reading: Reading) -> 
     is_chosen = choices.columns is not None or choices.future_covariates or choices.steps is None
     if not names or len(names) == len(targets) or is_chosen:
         return reading
-    data = make(past_covariates=[*choices.past_covariates, *reading.texts], future_covariates=names)
+    why = "their names say that they are forecasts: known for the steps to forecast"
+    return _read_again(make, choices, reading, Setting("data.future_covariates", names, why))
+
+
+def _read_again(make: MakeData, choices: Choices, reading: Reading, setting: Setting) -> Reading:
+    """Read the data as in a reading, with one more setting."""
+    settings = [*reading.settings, setting]
+    chosen = {each.key.removeprefix("data."): each.value for each in settings}
+    data = make(past_covariates=[*choices.past_covariates, *reading.texts], **chosen)
     with warnings.catch_warnings(action="ignore"):  # the first reading gave them
         panel = _read_panel(data)
-    why = "their names say that they are forecasts: known for the steps to forecast"
-    return replace(reading, data=data, panel=panel, settings=[Setting("data.future_covariates", names, why)])
+    return replace(reading, data=data, panel=panel, settings=settings)
 
 
 def _read_panel(data: DataModule) -> Panel:

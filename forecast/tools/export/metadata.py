@@ -1,7 +1,7 @@
 """The description of an exported file for its users: columns, inputs, scales, quantiles."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,7 @@ def describe_model(trained: "TrainedModel") -> dict[str, Any]:
         "forecast_version": __version__,
         "attention": trained.config["model"]["attention"]["name"],
         "feature_columns": trained.feature_columns,
-        "unread_columns": unread_columns(trained),
+        "unread_columns": list_unread(trained, trained.feature_columns),
         "target_columns": trained.target_columns,
         "categories": dict(trained.categories),
         "freq": trained.freq,
@@ -119,20 +119,12 @@ def known_steps(trained: "TrainedModel") -> dict[str, int]:
     return {name: n for name, n in zip(state["future_covariates"], steps, strict=True) if n is not None}
 
 
-def unread_covariates(trained: "TrainedModel") -> list[str]:
-    """The future covariates that the model does not read: any number can stand for them."""
-    from forecast.inference.forecasters import ModelForecaster  # imports torch
-
-    read = ModelForecaster(trained).columns_read()
-    return [name for name in trained.data_state["future_covariates"] if name not in read]
-
-
-def unread_columns(trained: "TrainedModel") -> list[str]:
-    """The columns of the past that the model does not read: any number can stand for them."""
+def list_unread(trained: "TrainedModel", names: Sequence[str]) -> list[str]:
+    """Those of these columns that the model does not read: any number can stand for them."""
     from forecast.inference.forecasters import ModelForecaster  # imports torch
 
     read = {*ModelForecaster(trained).columns_read(), *trained.target_columns}
-    return [name for name in trained.feature_columns if name not in read]
+    return [name for name in names if name not in read]
 
 
 def describe_series(trained: "TrainedModel") -> dict[str, Any]:
@@ -148,7 +140,7 @@ def describe_series(trained: "TrainedModel") -> dict[str, Any]:
     return {
         "id_column": name_keys(trained.config["data"], state)["id_column"],
         "future_covariates": state["future_covariates"],
-        "unread_covariates": unread_covariates(trained),
+        "unread_covariates": list_unread(trained, state["future_covariates"]),
         "as_of": state.get("as_of", {}),
         "known_steps": known_steps(trained),
         "static_features": static_expressions(state["static"]),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from forecast.evaluation.conformal import windows_needed
 from forecast.evaluation.levels import bounds
 from forecast.inference.forecasters import ModelForecaster
 from forecast.inference.model import TrainedModel, load
@@ -36,8 +37,9 @@ def export_model(name: str, checkpoint: Path) -> None:
     state, model = file_state(checkpoint), load(checkpoint)
     about: dict[str, Any] = {"checkpoint": state, "obstacle": find_obstacle(model)}
     if not about["obstacle"]:
-        about |= collect_facts(name, model)
-        about["obstacle"] = write_graph(model, checkpoint, about)
+        described = describe_export(model)
+        about |= collect_facts(name, model, described)
+        about["obstacle"] = write_graph(model, checkpoint, about, described)
     if not about["obstacle"]:
         about["graph"] = file_state(graph_file(checkpoint))
     content = {key: about[key] for key in ("checkpoint", "obstacle")} if about["obstacle"] else about
@@ -55,17 +57,16 @@ def find_obstacle(model: TrainedModel) -> str:
     return ""
 
 
-def collect_facts(name: str, model: TrainedModel) -> dict[str, Any]:
+def collect_facts(name: str, model: TrainedModel, described: dict[str, Any]) -> dict[str, Any]:
     """What an answer needs beside the graph, in values that JSON can hold; see `ExportedModel` and `GraphInputs`."""
-    forecaster, export, data = ModelForecaster(model), describe_export(model), model.data_state
-    domain = model.scaler.domain
+    forecaster, data, domain = ModelForecaster(model), model.data_state, model.scaler.domain
     return {
         "reading": reading_settings(forecaster),
         "facts": asdict(forecaster.facts()),
         "columns": model.feature_columns,
         "targets": model.target_columns,
         "future": data["future_covariates"],
-        "unread": [*export["unread_columns"], *export["unread_covariates"]],
+        "unread": [*described["unread_columns"], *described["unread_covariates"]],
         "seq_len": model.seq_len,
         "pred_len": model.pred_len,
         "freq": model.freq,
@@ -73,7 +74,7 @@ def collect_facts(name: str, model: TrainedModel) -> dict[str, Any]:
         "state": {key: data[key] for key in STATE if key in data},
         "static": data["static"],
         "domain": [domain.transforms, domain.lower, domain.upper],
-        "series": export["series"],
+        "series": described["series"],
         "levels": list(model.config["levels"]),
         "quantiles": list_quantiles(model),
         "method": "quantile" if model.quantiles else "conformal",
@@ -88,30 +89,33 @@ def list_quantiles(model: TrainedModel) -> list[float | None]:
         return list(model.quantiles)
     if model.calibration is None:
         return []
-    least = 1 / (model.calibration.windows + 1)
-    return [p if least <= p <= 1 - least else None for p in model.calibration.quantiles]
+    windows = model.calibration.windows
+    return [
+        p if windows >= windows_needed(100 - 200 * min(p, 1 - p)) else None
+        for p in model.calibration.quantiles
+    ]
 
 
-def write_graph(model: TrainedModel, checkpoint: Path, about: dict[str, Any]) -> str:
+def write_graph(
+    model: TrainedModel, checkpoint: Path, about: dict[str, Any], described: dict[str, Any]
+) -> str:
     """Write the graph, and compare its forecast of the example with that of PyTorch.
 
     Returns:
         Why the graph cannot be used; empty if it can.
     """
     try:
-        program = trace_forecast(ForecastGraph.of_model(model), describe_export(model)["inputs"])
+        program = trace_forecast(ForecastGraph.of_model(model), described["inputs"])
         with atomic_file(graph_file(checkpoint)) as file:
-            write_program(program, file, {"outputs": describe_export(model)["outputs"]})
+            write_program(program, file, {"outputs": described["outputs"]})
         difference = compare_on_example(model, checkpoint, about)
     except OSError:
         raise
     except Exception as error:  # PyTorch and ONNX Runtime raise errors of many kinds
         return f"it cannot be exported ({type(error).__name__}: {str(error).splitlines()[0][:200]})"
-    return (
-        ""
-        if difference <= TOLERANCE
-        else f"the graph differs from PyTorch by {difference:.2g} in scaled units"
-    )
+    if difference > TOLERANCE:
+        return f"the graph differs from PyTorch by {difference:.2g} in scaled units"
+    return ""
 
 
 def compare_on_example(model: TrainedModel, checkpoint: Path, about: dict[str, Any]) -> float:
