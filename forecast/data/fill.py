@@ -142,16 +142,6 @@ class Gaps:
         return self.rows[self.row, steps]
 
 
-def keep_measured(
-    forecast: Float[Tensor, "batch pred_len n_targets ..."], target: Float[Tensor, "batch pred_len n_targets"]
-) -> tuple[Float[Tensor, "values ..."], Float[Tensor, " values"]]:
-    """Select the forecasts whose true value was measured, and these values; one zero of each if there is none."""
-    measured = ~target.isnan()
-    if not measured.any():
-        return 0 * forecast.flatten(0, 2)[:1], torch.zeros_like(target.flatten()[:1])
-    return forecast[measured], target[measured]
-
-
 def carry_forward(
     values: Float[Tensor, "rows columns"], starts: PerSeries, stops: PerSeries, *, start: float = 0.0
 ) -> Float[Tensor, "rows columns"]:

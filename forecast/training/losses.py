@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
+import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -31,3 +33,13 @@ def make_loss(name: str, quantiles: tuple[float, ...] | None) -> Callable[[Tenso
 def mean_pinball(quantiles: tuple[float, ...], forecast: Tensor, target: Tensor) -> Tensor:
     """Return the mean pinball loss of forecasts (..., quantiles) of a target (...)."""
     return pinball(forecast, target, quantiles).mean()
+
+
+def keep_measured(
+    forecast: Float[Tensor, "batch pred_len n_targets ..."], target: Float[Tensor, "batch pred_len n_targets"]
+) -> tuple[Float[Tensor, "values ..."], Float[Tensor, " values"]]:
+    """Select the forecasts whose true value was measured, and these values; one zero of each if there is none."""
+    measured = ~target.isnan()
+    if not measured.any():
+        return 0 * forecast.flatten(0, 2)[:1], torch.zeros_like(target.flatten()[:1])
+    return forecast[measured], target[measured]

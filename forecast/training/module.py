@@ -13,7 +13,6 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from forecast import __version__
 from forecast.data import Batch, DataModule
-from forecast.data.fill import keep_measured
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.errors import Errors, window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
@@ -26,7 +25,7 @@ from forecast.models.norm import sum_over_processes
 from forecast.models.quantile_head import arrange_quantiles, take_median
 from forecast.training.fsdp import shard
 from forecast.training.lightning_data import data_of
-from forecast.training.losses import make_loss
+from forecast.training.losses import keep_measured, make_loss
 
 
 class Forecaster(L.LightningModule):

@@ -42,7 +42,7 @@ def without_workspaces(folder: Path) -> None:
 
 def without_onnx(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onnx_file, "find_spec", lambda name: None)
+        patch.setattr(onnx_file, "list_missing_packages", lambda: ["onnx"])
         onnx_file.check_installed()
 
 

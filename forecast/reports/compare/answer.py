@@ -1,6 +1,7 @@
 """The first finding of a comparison: which variant to use, at what cost, in one sentence."""
 
 import math
+from collections.abc import Callable
 
 from forecast.reports.compare.number_format import format_interval, format_number, format_percent, join_names
 from forecast.reports.compare.scores import EQUAL, NOT_SIGNIFICANT, get_verdict
@@ -43,23 +44,52 @@ def answer(task: Task) -> str:
 
 def recommend(task: Task, equivalent: list[Entry]) -> str:
     """Return the name of the fastest of the best variant and its equivalent ones, and why it is recommended."""
-    best, has_lowest = task.best, describe_lowest(task)
+    best = task.best
     if len(task.variants) == 1:
         fastest = f", and it is the fastest{cost(best)}" if cost(best) else ""
         return f"{fastest_name(best)}: all variants make the same forecasts{fastest}."
-    if not equivalent:
-        return f"{fastest_name(best)}: it {has_lowest}{cost(best)}."
-    candidates = [best, *equivalent]
-    if any(math.isnan(milliseconds(entry)) for entry in candidates):
-        names = join_names([entry.name for entry in equivalent])
-        return f"{best.name}: it {has_lowest}. Equivalent, with times that cannot be compared: {names}."
-    fastest = min(candidates, key=milliseconds)
-    why = f"the fastest of the {plural(len(candidates), 'equivalent variant')}{cost(fastest)}"
-    if fastest is best:
-        return f"{fastest_name(best)}: it {has_lowest}, and is {why}."
-    change, interval = task.relative_difference(fastest), task.relative_interval(fastest)
-    difference = f"the difference is {format_percent(change)} {format_interval(*interval)}"
-    return f"{fastest_name(fastest)}: it is {why}. {best.name} {has_lowest}; {difference}."
+    entries = {fastest_name(entry): entry for entry in (best, *equivalent)}
+    return recommend_fastest(
+        {name: milliseconds(entry) for name, entry in entries.items()},
+        noun="variant",
+        lowest=describe_lowest(task),
+        describe_cost=lambda name: cost(entries[name]),
+        difference=lambda name: (
+            task.relative_difference(entries[name]),
+            task.relative_interval(entries[name]),
+        ),
+    )
+
+
+def recommend_fastest(
+    costs: dict[str, float],
+    *,
+    noun: str,
+    lowest: str,
+    describe_cost: Callable[[str], str],
+    difference: Callable[[str], tuple[float, tuple[float, float]]],
+) -> str:
+    """Return the name of the fastest of some equivalent choices, and why it is recommended.
+
+    Args:
+        costs: cost of each choice by name, the one with the lowest error first; NaN: unknown.
+        noun: what a choice is called.
+        lowest: verb phrase on the error of the first one.
+        describe_cost: the cost of a choice, to append to its name.
+        difference: relative difference of a choice from the first one, and its interval.
+    """
+    best, *others = costs
+    if not others:
+        return f"{best}: it {lowest}{describe_cost(best)}."
+    if any(map(math.isnan, costs.values())):
+        return f"{best}: it {lowest}. Equivalent, with times that cannot be compared: {join_names(others)}."
+    fastest = min(costs, key=costs.__getitem__)
+    why = f"the fastest of the {plural(len(costs), f'equivalent {noun}')}{describe_cost(fastest)}"
+    if fastest == best:
+        return f"{best}: it {lowest}, and is {why}."
+    change, interval = difference(fastest)
+    by = f"{format_percent(change)} {format_interval(*interval)}"
+    return f"{fastest}: it is {why}. {best} {lowest}; the difference is {by}."
 
 
 def describe_lowest(task: Task) -> str:

@@ -2,7 +2,7 @@
 
 import math
 
-from forecast.reports.compare.answer import EQUIVALENCE_MARGIN, describe_inconclusive
+from forecast.reports.compare.answer import EQUIVALENCE_MARGIN, describe_inconclusive, recommend_fastest
 from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.html_tables import VERDICT_STYLES, Cell, HtmlTable
 from forecast.reports.compare.number_format import (
@@ -101,20 +101,20 @@ def recommend_level(factor: Factor, verdicts: dict[str, str], equivalent: list[s
         return f"{best} has the lowest error ({', '.join(unknown)})."
     if set(verdicts.values()) == {EQUAL}:
         return "all values make the same forecasts."
-    if not equivalent:
-        return f"use {best}: it has the lowest error."
     costs = {level: factor.relative_cost(level) for level in (best, *equivalent)}
-    if any(map(math.isnan, costs.values())):
-        return (
-            f"use {best}: it has the lowest error. Equivalent, with unknown times: {', '.join(equivalent)}."
-        )
-    fastest = min(costs, key=costs.__getitem__)
-    count = f"{len(costs)} equivalent values"
-    if fastest == best:
-        return f"use {best}: it has the lowest error, and is the fastest of the {count}."
-    change = factor.differences[fastest]
-    return (
-        f"use {fastest}: it is the fastest of the {count}, with {costs[fastest]:.2f} times the "
-        f"inference time of {best}. {best} has the lowest error; the difference is {format_percent(change.mean)} "
-        f"{format_interval(*change.interval())}."
+
+    def describe_cost(level: str) -> str:
+        return "" if level == best else f", with {costs[level]:.2f} times the inference time of {best}"
+
+    def difference(level: str) -> tuple[float, tuple[float, float]]:
+        change = factor.differences[level]
+        return change.mean, change.interval()
+
+    advice = recommend_fastest(
+        costs,
+        noun="value",
+        lowest="has the lowest error",
+        describe_cost=describe_cost,
+        difference=difference,
     )
+    return f"use {advice}"

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch.export import ExportedProgram
 
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.tools.export.difference import Run
+from forecast.tools.export.packages import list_missing_packages
 
 OPSET = 18  # onnxruntime 1.14 (2023) and later
 MAX_BYTES = 3 << 29  # bytes of weights; PyTorch writes more than that to a second file
@@ -20,9 +20,8 @@ RANDOM = ("Random", "Bernoulli", "Multinomial", "Dropout")
 
 def check_installed() -> None:
     """Raises NotInstalled without the packages of the extra `export`."""
-    for package in ("onnx", "onnxscript", "onnxruntime"):
-        if find_spec(package) is None:
-            raise NotInstalled("format=onnx", "export", package)
+    if missing := list_missing_packages():
+        raise NotInstalled("format=onnx", "export", missing[0])
 
 
 def write_program(program: ExportedProgram, path: Path, about: dict[str, Any]) -> None:

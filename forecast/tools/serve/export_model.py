@@ -19,7 +19,7 @@ from forecast.tools.export.onnx_file import write_program
 from forecast.tools.serve.example import make_example
 from forecast.tools.serve.export_files import facts_file, file_state, graph_file
 from forecast.tools.serve.exported_model import ExportedModel
-from forecast.tools.serve.layout import STATE, describe_model, reading_settings
+from forecast.tools.serve.layout import DATA_STATE, describe_model, reading_settings
 from forecast.tools.serve.request import read_request
 from forecast.tools.serve.torch_forecast import forecast_with_torch
 
@@ -35,14 +35,14 @@ def export_model(name: str, checkpoint: Path) -> None:
         CheckpointError: the checkpoint cannot be read.
     """
     state, model = file_state(checkpoint), load(checkpoint)
-    about: dict[str, Any] = {"checkpoint": state, "obstacle": find_obstacle(model)}
-    if not about["obstacle"]:
+    facts: dict[str, Any] = {"checkpoint": state, "obstacle": find_obstacle(model)}
+    if not facts["obstacle"]:
         described = describe_export(model)
-        about |= collect_facts(name, model, described)
-        about["obstacle"] = write_graph(model, checkpoint, about, described)
-    if not about["obstacle"]:
-        about["graph"] = file_state(graph_file(checkpoint))
-    content = {key: about[key] for key in ("checkpoint", "obstacle")} if about["obstacle"] else about
+        facts |= collect_facts(name, model, described)
+        facts["obstacle"] = write_graph(model, checkpoint, facts, described)
+    if not facts["obstacle"]:
+        facts["graph"] = file_state(graph_file(checkpoint))
+    content = {key: facts[key] for key in ("checkpoint", "obstacle")} if facts["obstacle"] else facts
     with atomic_file(facts_file(checkpoint)) as file:
         file.write_text(json.dumps(content))  # with Infinity, which Python reads
 
@@ -62,7 +62,7 @@ def collect_facts(name: str, model: TrainedModel, described: dict[str, Any]) -> 
     forecaster, data, domain = ModelForecaster(model), model.data_state, model.scaler.domain
     return {
         "reading": reading_settings(forecaster),
-        "facts": asdict(forecaster.facts()),
+        "forecaster": asdict(forecaster.facts()),
         "columns": model.feature_columns,
         "targets": model.target_columns,
         "future": data["future_covariates"],
@@ -71,7 +71,7 @@ def collect_facts(name: str, model: TrainedModel, described: dict[str, Any]) -> 
         "pred_len": model.pred_len,
         "freq": model.freq,
         "holidays": model.holidays,
-        "state": {key: data[key] for key in STATE if key in data},
+        "data_state": {key: data[key] for key in DATA_STATE if key in data},
         "static": data["static"],
         "domain": [domain.transforms, domain.lower, domain.upper],
         "series": described["series"],
@@ -97,7 +97,7 @@ def list_quantiles(model: TrainedModel) -> list[float | None]:
 
 
 def write_graph(
-    model: TrainedModel, checkpoint: Path, about: dict[str, Any], described: dict[str, Any]
+    model: TrainedModel, checkpoint: Path, facts: dict[str, Any], described: dict[str, Any]
 ) -> str:
     """Write the graph, and compare its forecast of the example with that of PyTorch.
 
@@ -108,7 +108,7 @@ def write_graph(
         program = trace_forecast(ForecastGraph.of_model(model), described["inputs"])
         with atomic_file(graph_file(checkpoint)) as file:
             write_program(program, file, {"outputs": described["outputs"]})
-        difference = compare_on_example(model, checkpoint, about)
+        difference = compare_on_example(model, checkpoint, facts)
     except OSError:
         raise
     except Exception as error:  # PyTorch and ONNX Runtime raise errors of many kinds
@@ -118,13 +118,13 @@ def write_graph(
     return ""
 
 
-def compare_on_example(model: TrainedModel, checkpoint: Path, about: dict[str, Any]) -> float:
+def compare_on_example(model: TrainedModel, checkpoint: Path, facts: dict[str, Any]) -> float:
     """The largest difference of the forecast and its bounds from PyTorch, in scaled units; infinity: no forecast."""
-    served = set(about["quantiles"])
-    levels = [level for level in about["levels"] if set(bounds(level)) <= served]
-    request = read_request(json.dumps(about["example"] | {"levels": levels}).encode())
-    rows = len(next(iter(about["example"]["rows"].values())))
-    found = ExportedModel.load(checkpoint, json.loads(json.dumps(about))).forecast(request, rows)
+    served = set(facts["quantiles"])
+    levels = [level for level in facts["levels"] if set(bounds(level)) <= served]
+    request = read_request(json.dumps(facts["example"] | {"levels": levels}).encode())
+    rows = len(next(iter(facts["example"]["rows"].values())))
+    found = ExportedModel.load(checkpoint, json.loads(json.dumps(facts))).forecast(request, rows)
     if found is None:
         return math.inf
     expected, scale = forecast_with_torch(model, request, rows), model.target_scaler.scale.numpy()[0]

@@ -45,7 +45,7 @@ class ExportedModel:
     example: Mapping[str, Any]
 
     @classmethod
-    def load(cls, checkpoint: Path, about: Mapping[str, Any]) -> "ExportedModel":
+    def load(cls, checkpoint: Path, facts: Mapping[str, Any]) -> "ExportedModel":
         """Load the graph beside a checkpoint, whose facts are `about`."""
         import onnxruntime  # an optional package
 
@@ -55,15 +55,15 @@ class ExportedModel:
         session = onnxruntime.InferenceSession(
             graph_file(checkpoint).read_bytes(), options, providers=["CPUExecutionProvider"]
         )
-        test = about["facts"]["test"]
-        facts = {**about["facts"], "test": test and ReportedScores(**test)}
+        forecaster = facts["forecaster"]
+        test = forecaster["test"] and ReportedScores(**forecaster["test"])
         keys = ("targets", "levels", "quantiles", "method", "description", "example")
         return cls(
             session=session,
-            reader=RequestReader.of_settings(about["reading"]),
-            inputs=GraphInputs.of_facts(about),
-            facts=ForecasterFacts(**facts),
-            **{key: about[key] for key in keys},
+            reader=RequestReader.of_settings(facts["reading"]),
+            inputs=GraphInputs.of_facts(facts),
+            facts=ForecasterFacts(**forecaster | {"test": test}),
+            **{key: facts[key] for key in keys},
         )
 
     def forecast(self, request: ForecastRequest, max_rows: int) -> Forecast | None:

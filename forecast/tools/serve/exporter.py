@@ -7,16 +7,15 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from forecast.checkpoints.find import find_trained
 from forecast.system.errors import ForecastError
 from forecast.system.progress import track
+from forecast.tools.export.packages import list_missing_packages
 from forecast.tools.serve.export_files import file_state, read_facts
 
-PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 SECONDS = 5
 """Seconds between two looks at the checkpoints."""
 
@@ -49,8 +48,8 @@ class Exporter:
     def describe(self) -> Iterable[str]:
         """Yield a line for each model that PyTorch answers."""
         for name, path in self.models.items():
-            about = read_facts(find_trained(path))
-            reason = about["obstacle"] if about else "it could not be exported"
+            facts = read_facts(find_trained(path))
+            reason = facts["obstacle"] if facts else "it could not be exported"
             if reason:
                 yield f"PyTorch    answers for {name}: {reason}"
 
@@ -84,7 +83,7 @@ class Exporter:
 
 def check_packages() -> str:
     """Why no model can be exported; empty if all packages are installed."""
-    missing = [package for package in PACKAGES if find_spec(package) is None]
+    missing = list_missing_packages()
     return f"not installed: {', '.join(missing)}" if missing else ""
 
 

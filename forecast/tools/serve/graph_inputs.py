@@ -27,7 +27,7 @@ class GraphInputs:
         unread: the columns and future covariates that the model does not read.
         seq_len, pred_len, freq: of the windows.
         holidays: code of the calendar of holidays; None: none.
-        state: the UTC offset and the time zone of training, see `utc_offset_of`.
+        data_state: the UTC offset and the time zone of training, see `utc_offset_of`.
         static: encoding of the static covariates.
         domain: transforms and bounds of `columns`.
         ids: the series that have a scale.
@@ -41,22 +41,32 @@ class GraphInputs:
     pred_len: int
     freq: str
     holidays: str | None
-    state: Mapping[str, Any]
+    data_state: Mapping[str, Any]
     static: Mapping[str, Any]
     domain: Domain
     ids: pd.Index
     scales: Mapping[str, Float64[np.ndarray, "series columns"]]
 
     @classmethod
-    def of_facts(cls, about: Mapping[str, Any]) -> "GraphInputs":
+    def of_facts(cls, facts: Mapping[str, Any]) -> "GraphInputs":
         """The inputs of a model from its facts, see `forecast.tools.serve.export_model`."""
-        series = about["series"]
+        series = facts["series"]
         names = next(iter(series.values()))
         scales = {name: np.array([each[name] for each in series.values()]) for name in names}
-        domain = Domain(*(tuple(part) for part in about["domain"]))
-        keys = ("columns", "future", "unread", "seq_len", "pred_len", "freq", "holidays", "state", "static")
+        domain = Domain(*(tuple(part) for part in facts["domain"]))
+        keys = (
+            "columns",
+            "future",
+            "unread",
+            "seq_len",
+            "pred_len",
+            "freq",
+            "holidays",
+            "data_state",
+            "static",
+        )
         return cls(
-            **{key: about[key] for key in keys},
+            **{key: facts[key] for key in keys},
             domain=domain,
             ids=pd.Index(list(series), dtype=str),
             scales=scales,
@@ -106,7 +116,7 @@ class GraphInputs:
         ends = panel.grid_starts + panel.lengths
         places = ends[:, None] + np.arange(-self.seq_len, self.pred_len)
         first, last = int(places.min()), int(places.max()) + 1
-        dates = utc_offset_of(self.state).local(grid[first:last])
+        dates = utc_offset_of(self.data_state).local(grid[first:last])
         return time_features(dates, self.freq, self.holidays).astype(np.float64)[places - first]
 
     def _covariates(self, panel: Panel) -> Float64[np.ndarray, "series steps n_future"] | None:

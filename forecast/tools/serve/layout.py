@@ -10,7 +10,7 @@ from forecast.inference.data_config import FRAME, name_keys
 from forecast.inference.forecasters import PointForecaster, find_unread_columns
 from forecast.inference.model import TrainedModel
 
-STATE = ("utc_offset", "timezone", "day_first", "categories")
+DATA_STATE = ("utc_offset", "timezone", "day_first", "categories")
 """What reading needs of the state of the data module."""
 
 
@@ -60,6 +60,6 @@ def reading_settings(forecaster: PointForecaster) -> dict[str, Any]:
     return {
         "options": {**options, "id_column": id_column(model), "date_column": date_column(model)},
         "unread": sorted(find_unread_columns([forecaster])),
-        "state": {"categories": {}}
-        | {key: model.data_state[key] for key in STATE if key in model.data_state},
+        "data_state": {"categories": {}}
+        | {key: model.data_state[key] for key in DATA_STATE if key in model.data_state},
     }

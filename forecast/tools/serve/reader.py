@@ -29,7 +29,7 @@ class RequestReader:
     def of_settings(cls, settings: Mapping[str, Any]) -> "RequestReader":
         """The reader with the options of a source, the columns that may be absent, and the state of training."""
         source = RequestSource(**settings["options"]).with_optional(frozenset(settings["unread"]))
-        return cls(source, settings["state"])
+        return cls(source, settings["data_state"])
 
     def read(self, request: ForecastRequest, max_rows: int) -> Panel:
         """The rows of a request as a panel. Raises DataError, with the name of the field, if they cannot be read."""

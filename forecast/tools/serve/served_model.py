@@ -43,9 +43,9 @@ class ServedModel:
         files = (checkpoint, facts_file(checkpoint), graph_file(checkpoint))
         state = tuple((file, modified(file)) for file in files)
         if state != self._exported_state:
-            about = read_facts(checkpoint)
-            if about is not None:
-                self._exported, self._exported_state = self._load(checkpoint, about), state
+            facts = read_facts(checkpoint)
+            if facts is not None:
+                self._exported, self._exported_state = self._load(checkpoint, facts), state
                 self._stale_since = None
                 return self._exported
             self._stale_since = self._stale_since or time.monotonic()
@@ -53,11 +53,11 @@ class ServedModel:
                 return None
         return self._exported
 
-    def _load(self, checkpoint: Path, about: Any) -> ExportedModel | None:
-        if about["obstacle"]:
+    def _load(self, checkpoint: Path, facts: Any) -> ExportedModel | None:
+        if facts["obstacle"]:
             return None
         try:
-            return ExportedModel.load(checkpoint, about)
+            return ExportedModel.load(checkpoint, facts)
         except Exception as error:  # the file may be damaged in any way: PyTorch answers
             log.error("%s: its graph cannot be loaded (%s): PyTorch answers", self.name, error)
             return None
