@@ -20,38 +20,49 @@ if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel
 
 KEYS_ALLOWED_WITH_CHECKPOINT = (
-    "checkpoint", "steps", "stride", "refit_every", "levels", "intervals", "data", "trainer", "output_root", "hydra",
+    "checkpoint", "steps", "stride", "refit_every", "retrain", "fine_tune_epochs", "levels", "intervals", "data",
+    "trainer", "output_root", "hydra",
 )  # fmt: skip
 """Keys that may be given together with `checkpoint`. All other values come from the checkpoint."""
 
-KEYS_FROM_COMMAND = ("steps", "stride", "refit_every", "intervals", "output_dir", "callbacks", "trainer")
+KEYS_FROM_COMMAND = (
+    "steps", "stride", "refit_every", "retrain", "fine_tune_epochs", "intervals", "output_dir", "callbacks", "trainer",
+)  # fmt: skip
 """Keys whose value comes from the command and not from the checkpoint."""
 
 
 def backtest(config: DictConfig) -> None:
     """Forecast from every origin, with a model from a checkpoint or newly trained ones; save tables and a figure."""
-    lightning_warnings.filter_messages()
     keep_freed_memory()
     for key in ("refit", "resume"):
         if config[key] is not None:
             raise ConfigError(f"{key}={config[key]}: a backtest has no {key}: leave it out")
     data = read_data_of_checkpoint(config) if config.checkpoint else read_data(config)
-    from forecast.inference.backtest import backtest_with_refits, interval_methods  # imports Lightning
+    from forecast.inference.backtest import interval_methods  # imports Lightning
+    from forecast.inference.backtest_training import backtest_with_training, list_policies
     from forecast.reports.backtest import print_backtest, save_backtest
+    from forecast.reports.retraining import print_policies, save_policies
     from forecast.training.precision import resolve_auto
     from forecast.training.trainer_checks import check_callbacks
 
+    lightning_warnings.filter_messages()  # Lightning sets the levels of its loggers when it is imported
     interval_methods(config)
+    list_policies(config)
     check_callbacks(config, "checkpoint")
     if config.checkpoint:
         found = backtest_checkpoint(config, data)
     else:
         resolve_auto(config, None)
         data.setup()
-        found = backtest_with_refits(data, config)
+        found = backtest_with_training(data, config)
     folder = Path(config.output_dir)
-    save_backtest(folder, found)
-    print_backtest(folder, found)
+    for policy, each in found.items():
+        save_backtest(folder if len(found) == 1 else folder / policy, each)
+    if len(found) > 1:
+        save_policies(folder, found)
+        print_policies(folder, found)
+    else:
+        print_backtest(folder, *found.values())
 
 
 def read_data_of_checkpoint(config: DictConfig) -> DataModule:
@@ -65,9 +76,10 @@ def read_data_of_checkpoint(config: DictConfig) -> DataModule:
     return read_model_data(config.checkpoint, tested=True).read_data(data_given(config, typed))
 
 
-def backtest_checkpoint(config: DictConfig, data: DataModule) -> "Backtest":
+def backtest_checkpoint(config: DictConfig, data: DataModule) -> "dict[str, Backtest]":
     """Backtest the model of a checkpoint; with `refit_every`, models that are trained with its settings."""
-    from forecast.inference.backtest import backtest_model, backtest_with_refits
+    from forecast.inference.backtest import backtest_model
+    from forecast.inference.backtest_training import NEVER, backtest_with_training
     from forecast.inference.forecasters import find_unread_columns, list_forecasters
     from forecast.inference.model import load_tested
 
@@ -75,8 +87,8 @@ def backtest_checkpoint(config: DictConfig, data: DataModule) -> "Backtest":
     settings = merge_settings(model, config, typed_overrides())
     if config.refit_every is None:
         unread = find_unread_columns(list_forecasters(model))
-        return backtest_model(model, model.data(data, unread), settings)
-    return backtest_with_refits(model.data(data), settings)
+        return {NEVER: backtest_model(model, model.data(data, unread), settings)}
+    return backtest_with_training(model.data(data), settings)
 
 
 def merge_settings(model: "TrainedModel", config: DictConfig, keys: Collection[str]) -> DictConfig:

@@ -85,6 +85,7 @@ class Backtest:
             without training rows.
         trainings: positions in the grid; each model was trained on all rows before one. Empty if the model came from a
             checkpoint.
+        training_seconds: seconds of each training.
         notes: cautions on how to read the scores.
         seen: numbers of origins among the rows of `training` and of `validation` of the model of a checkpoint.
     """
@@ -100,6 +101,7 @@ class Backtest:
     scaler: Scaler
     naive_mae: Float64[Tensor, "series n_targets"]
     trainings: list[int] = field(default_factory=list)
+    training_seconds: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
 

@@ -2,16 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import lightning as L
 import numpy as np
 import torch
 from omegaconf import DictConfig
 from torch import Tensor
 
-from forecast.checkpoints.file import load_checkpoint
 from forecast.data import Batch, DataModule, Windows
 from forecast.data.row_ranges import RowRanges
 from forecast.data.scaled_panel import ScaledPanel
@@ -24,21 +21,12 @@ from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import map_quantiles
-from forecast.inference.backtest_origins import check_rows, choose_backtest_origins
+from forecast.inference.backtest_origins import choose_backtest_origins
 from forecast.inference.evaluate import baselines_for
 from forecast.inference.model import BATCH_SIZE, TrainedModel
 from forecast.inference.trained_rows import count_seen, note_on_origins
-from forecast.system.errors import ConfigError, DataError
+from forecast.system.errors import ConfigError
 from forecast.system.progress import track
-from forecast.training.build import batches_before_training, make_forecaster, make_trainer
-from forecast.training.checkpointing import Checkpointing
-from forecast.training.compile import compile_where_possible
-from forecast.training.lightning_data import LightningData
-from forecast.training.module import Forecaster
-from forecast.training.point_forecast import predict
-
-VALIDATION_DIVISOR = 8
-"""The last eighth of the dates before a training are validation dates."""
 
 Point = Callable[[Batch], Tensor]
 """Function of a batch. Returns scaled point forecasts (batch, pred_len, n_targets)."""
@@ -79,75 +67,6 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
     if note := note_on_origins(model, found.seen, len(origins)):
         found.notes.append(note)
     return found
-
-
-def backtest_with_refits(data: DataModule, config: DictConfig) -> Backtest:
-    """Train before the first origin, and again after every `refit_every` rows, on all rows known at that date.
-
-    Each training ends all series at the same date. The trained models are saved to `trainings` in the output folder.
-    """
-    check_rows("refit_every", config.refit_every)
-    origins = choose_backtest_origins(data, config.steps, config.stride)
-    passed = origins.positions - origins.positions.min()
-    training = passed // config.refit_every if config.refit_every else np.zeros_like(passed)
-    numbers, found = np.unique(training), None
-    for done, number in enumerate(numbers):
-        chosen = np.flatnonzero(training == number)
-        cut = int(origins.positions[chosen].min())
-        print(f"training   {done + 1} of {len(numbers)}, on rows to {data.panel.grid[cut - 1]}")
-        known = known_before(data, cut)
-        fitted = FittedBaselines.fit(known)
-        forecaster = train_best(config, known, fitted, Path(config.output_dir) / "trainings" / str(done))
-
-        def point(batch: Batch, forecaster: Forecaster = forecaster) -> Tensor:
-            return predict(forecaster, batch)
-
-        calibration = calibrate(
-            point, known.windows["val"], known.target_scaler, BATCH_SIZE, [*config.levels]
-        )
-        trained = Trained(point, fitted, calibration, known.scaled.state_dict())
-        if found is None:
-            found = new_backtest(config, known, trained, origins)
-        found.trainings.append(cut)
-        forecast_origins(found, known, trained, chosen)
-    assert found is not None
-    return found
-
-
-def known_before(data: DataModule, cut: int) -> DataModule:
-    """Split the data so that all training and validation rows lie before a position of the grid.
-
-    Raises:
-        DataError: too few dates lie before the position.
-    """
-    grid = data.panel.grid
-    validation = cut - max(cut // VALIDATION_DIVISOR, data.pred_len)
-    if validation < 1:
-        raise DataError(
-            f"{data.name}: {cut:,} dates before the first origin, {grid[cut]}, are too few to train and validate on: "
-            "give fewer steps"
-        )
-    return data.resplit([str(date) for date in data.panel.utc_offset.zoned(grid[[validation, cut]])])
-
-
-def train_best(config: DictConfig, data: DataModule, fitted: FittedBaselines, folder: Path) -> Forecaster:
-    """Train a new model and return it at its best epoch by validation; its checkpoint is saved to `folder`."""
-    L.seed_everything(config.seed, workers=True, verbose=False)
-    forecaster = make_forecaster(config, data, fitted)
-    trainer = make_trainer(
-        config,
-        Checkpointing(str(folder), every_minutes=config.callbacks.checkpoint.every_minutes),
-        names=("progress", "finite", "early_stopping"),
-        logger=False,
-        num_sanity_val_steps=batches_before_training(forecaster.model),
-    )
-    if trainer.world_size > 1:
-        raise ConfigError(f"trainer.devices={config.trainer.devices}: a backtest trains on one device")
-    if config.compile:
-        compile_where_possible(forecaster.model, trainer.strategy.root_device)
-    trainer.fit(forecaster, datamodule=LightningData(data))
-    forecaster.load_state_dict(load_checkpoint(folder / "best.ckpt")["state_dict"])
-    return forecaster
 
 
 def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins: Origins) -> Backtest:

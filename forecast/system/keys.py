@@ -187,11 +187,12 @@ COMMAND_KEYS = (
     Key("title", NAME, text=True),
     # backtest, evaluate, predict, explain, export
     *(Key(name, RESULT) for name in ("steps", "stride", "refit_every")),
+    Key("retrain", RESULT, takes=Takes.LIST_OR_WORD),
     *(Key(name, RESULT, text=True) for name in ("start", "future", "window")),
     *(Key(name, RESULT) for name in ("horizon", "intervals", "baseline", "split", "slot", "layer", "head")),
     *(Key(name, RESULT) for name in ("tolerance", "check_windows")),
     Key("importance_windows", RESULT, limits=COUNT_FROM_0),
-    Key("windows", RESULT, limits=COUNT),
+    *(Key(name, RESULT, limits=COUNT) for name in ("windows", "fine_tune_epochs")),
     Key("wandb", LOG),
     # compare, dashboard: which runs, what is compared, and where they were logged
     Key("score", RESULT),

@@ -67,10 +67,15 @@ def make_forecaster(
     levels = parse_levels(config.levels)
     model = make_model(config, data)
     model.warm_start(WarmStartData(data, chosen_on or data, trained_quantiles(config.loss, levels), fitted))
+    return wrap_model(config, model, fitted)
+
+
+def wrap_model(config: DictConfig, model: ForecastModel, fitted: FittedBaselines) -> Forecaster:
+    """Create the module that trains a model with the configuration's loss, optimizer and schedule."""
     return Forecaster(
         model,
         loss=config.loss,
-        levels=levels,
+        levels=parse_levels(config.levels),
         optimizer=instantiate(config.optimizer),
         schedule=instantiate(config.schedule),
         fitted=fitted,

@@ -1,0 +1,207 @@
+"""Backtests that train: once, or again after some rows, from scratch or from the weights of the training before."""
+
+import copy
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import lightning as L
+import numpy as np
+import torch
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
+
+from forecast.checkpoints.file import load_checkpoint
+from forecast.data import Batch, DataModule
+from forecast.evaluation.backtest import Backtest, Origins
+from forecast.evaluation.conformal import calibrate
+from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.inference.backtest import Trained, forecast_origins, new_backtest
+from forecast.inference.backtest_origins import check_rows, choose_backtest_origins
+from forecast.inference.model import BATCH_SIZE
+from forecast.system.errors import ConfigError, DataError
+from forecast.training.build import batches_before_training, make_forecaster, make_trainer, wrap_model
+from forecast.training.checkpointing import Checkpointing
+from forecast.training.compile import compile_where_possible
+from forecast.training.lightning_data import LightningData
+from forecast.training.module import Forecaster
+from forecast.training.point_forecast import predict
+from forecast.training.shrinkage import set_shrinkage
+
+VALIDATION_DIVISOR = 8
+"""The last eighth of the dates before a training are validation dates."""
+
+NEVER, FINE_TUNE, SCRATCH = "never", "fine_tune", "scratch"
+POLICIES = (NEVER, FINE_TUNE, SCRATCH)
+"""What happens after each `refit_every` rows: nothing, more epochs of the trained model, or a new training."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A model that was trained on all rows before a date.
+
+    Attributes:
+        data: its training and validation rows, with its scaler.
+        forecaster: at its best epoch by validation.
+        trained: what forecasts with it.
+        seconds: time of the training.
+    """
+
+    data: DataModule
+    forecaster: Forecaster
+    trained: Trained
+    seconds: float
+
+
+def list_policies(config: DictConfig) -> list[str]:
+    """The policies of `retrain`. Raises ConfigError for an unknown one, or for one that needs `refit_every`."""
+    check_rows("refit_every", config.refit_every)
+    given = config.retrain if OmegaConf.is_list(config.retrain) else [config.retrain]
+    policies, setting = list(dict.fromkeys(given)), f"retrain=[{','.join(map(str, given))}]"
+    if not policies or not set(policies) <= set(POLICIES):
+        raise ConfigError(f"{setting} must be one or more of {', '.join(POLICIES)}")
+    if config.refit_every is None and policies != [SCRATCH]:
+        raise ConfigError(f"{setting} needs refit_every=, the number of rows between two trainings")
+    return policies
+
+
+def backtest_with_training(data: DataModule, config: DictConfig) -> dict[str, Backtest]:
+    """Train before the first origin, then backtest each policy of `retrain` with that training.
+
+    The trained models are saved to `trainings` in the output folder, or in a folder of each of several policies.
+
+    Returns:
+        The backtest of each policy.
+    """
+    policies = list_policies(config)
+    origins = choose_backtest_origins(data, config.steps, config.stride)
+    folder, cut = Path(config.output_dir), int(origins.positions.min())
+    print(f"training   on rows to {data.panel.grid[cut - 1]}")
+    first = train_from_scratch(config, data, cut, folder / "trainings" / "0")
+    return {
+        policy: backtest_policy(
+            policy, data, config, origins, first, folder / policy if len(policies) > 1 else folder
+        )
+        for policy in policies
+    }
+
+
+def backtest_policy(
+    policy: str, data: DataModule, config: DictConfig, origins: Origins, training: Training, folder: Path
+) -> Backtest:
+    """Forecast from all origins, and train again after every `refit_every` rows as the policy says.
+
+    Each training reads all rows known at its date, and ends all series at the same date.
+
+    Args:
+        training: the training before the first origin.
+        folder: receives the models of the others.
+    """
+    found = new_backtest(config, training.data, training.trained, origins)
+    passed, every = origins.positions - origins.positions.min(), config.refit_every
+    number = np.zeros_like(passed) if every is None or policy == NEVER else passed // every
+    for done, current in enumerate(np.unique(number)):
+        chosen = np.flatnonzero(number == current)
+        cut = int(origins.positions[chosen].min())
+        if done:
+            print(
+                f"training   {policy}, {done + 1} of {number.max() + 1}, on rows to {data.panel.grid[cut - 1]}"
+            )
+            train = train_from_scratch if policy == SCRATCH else partial(fine_tune, before=training)
+            training = train(config, data, cut, folder / "trainings" / str(done))
+        found.trainings.append(cut)
+        found.training_seconds.append(training.seconds)
+        forecast_origins(found, training.data, training.trained, chosen)
+    return found
+
+
+def train_from_scratch(config: DictConfig, data: DataModule, cut: int, folder: Path) -> Training:
+    """Train a new model on the rows before a position of the grid; its checkpoint is saved to `folder`."""
+    began = time.perf_counter()
+    known = data.resplit(split_before(data, cut))
+    fitted = FittedBaselines.fit(known)
+    L.seed_everything(config.seed, workers=True, verbose=False)
+    forecaster = make_forecaster(config, known, fitted)
+    train_to_best(config, known, forecaster, folder)
+    return finish_training(config, known, fitted, forecaster, began)
+
+
+def fine_tune(config: DictConfig, data: DataModule, cut: int, folder: Path, *, before: Training) -> Training:
+    """Train the model of the training before for `fine_tune_epochs` more, on the rows before a position of the grid.
+
+    The scaler is kept. The schedule of the learning rate begins again. If the model had a lower validation MSE without
+    these epochs, it is kept as it was.
+    """
+    began = time.perf_counter()
+    known = data.resplit(split_before(data, cut))
+    known.load_state_dict(before.data.state_dict())
+    fitted = FittedBaselines.fit(known)
+    L.seed_everything(config.seed, workers=True, verbose=False)
+    settings = OmegaConf.merge(config, {"trainer": {"max_epochs": config.fine_tune_epochs}})
+    assert isinstance(settings, DictConfig)
+    forecaster = wrap_model(settings, copy.deepcopy(before.forecaster.model).train(), fitted)
+    set_shrinkage(forecaster, 1.0)
+    train_to_best(settings, known, forecaster, folder)
+    if validation_mse(before.forecaster, known) <= validation_mse(forecaster, known):
+        forecaster = before.forecaster
+    return finish_training(config, known, fitted, forecaster, began)
+
+
+def finish_training(
+    config: DictConfig, known: DataModule, fitted: FittedBaselines, forecaster: Forecaster, began: float
+) -> Training:
+    """Calibrate intervals on the validation windows; `began` is the time at which the training began."""
+    seconds = time.perf_counter() - began
+
+    def point(batch: Batch) -> Tensor:
+        return predict(forecaster, batch)
+
+    calibration = calibrate(point, known.windows["val"], known.target_scaler, BATCH_SIZE, [*config.levels])
+    return Training(
+        known, forecaster, Trained(point, fitted, calibration, known.scaled.state_dict()), seconds
+    )
+
+
+def split_before(data: DataModule, cut: int) -> list[str]:
+    """The split whose training and validation rows lie before a position of the grid.
+
+    Raises:
+        DataError: too few dates lie before the position.
+    """
+    grid = data.panel.grid
+    validation = cut - max(cut // VALIDATION_DIVISOR, data.pred_len)
+    if validation < 1:
+        raise DataError(
+            f"{data.name}: {cut:,} dates before the first origin, {grid[cut]}, are too few to train and validate on: "
+            "give fewer steps"
+        )
+    return [str(date) for date in data.panel.utc_offset.zoned(grid[[validation, cut]])]
+
+
+def train_to_best(config: DictConfig, data: DataModule, forecaster: Forecaster, folder: Path) -> None:
+    """Train, and restore the best epoch by validation, whose checkpoint is saved to `folder`."""
+    trainer = make_trainer(
+        config,
+        Checkpointing(str(folder), every_minutes=config.callbacks.checkpoint.every_minutes),
+        names=("progress", "finite", "early_stopping"),
+        logger=False,
+        num_sanity_val_steps=batches_before_training(forecaster.model),
+    )
+    if trainer.world_size > 1:
+        raise ConfigError(f"trainer.devices={config.trainer.devices}: a backtest trains on one device")
+    if config.compile:
+        compile_where_possible(forecaster.model, trainer.strategy.root_device)
+    trainer.fit(forecaster, datamodule=LightningData(data))
+    forecaster.load_state_dict(load_checkpoint(folder / "best.ckpt")["state_dict"])
+
+
+def validation_mse(forecaster: Forecaster, data: DataModule) -> float:
+    """Scaled MSE over the validation windows."""
+    windows, total, count = data.windows["val"], 0.0, 0
+    with torch.inference_mode():
+        for index in torch.arange(len(windows)).split(BATCH_SIZE):
+            batch = windows.gather(index)
+            squares = (predict(forecaster, batch) - batch.future) ** 2
+            total, count = total + float(squares.nansum()), count + int((~squares.isnan()).sum())
+    return total / count

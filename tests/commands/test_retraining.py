@@ -1,0 +1,129 @@
+"""Backtests with several policies of training again: never, fine-tuning, from scratch."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from forecast import load
+from forecast.data import DataModule
+from forecast.evaluation.significance import diebold_mariano
+from forecast.inference import backtest_training
+from forecast.training.module import Forecaster
+from tests.support.commands import TINY, answer, only
+from tests.support.csv_files import write_csv
+
+POLICIES = ("never", "fine_tune", "scratch")
+GIVEN = (*TINY, "data=csv", "data.path=load.csv", "steps=60", "refit_every=20", "trainer.max_epochs=2")
+CUT = pd.Timestamp("2024-01-11 20:00")
+"""The date of the second training, after 260 of 300 hours."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a backtest of all policies."""
+    place = tmp_path_factory.mktemp("policies")
+    write_csv(place / "load.csv", rows=300)
+    with pytest.MonkeyPatch.context() as patch:
+        assert answer(patch, "backtest", place, *GIVEN, f"retrain=[{','.join(POLICIES)}]") == 0
+    return only(place, "runs/*_backtest_*")
+
+
+def forecasts(folder: Path) -> pd.DataFrame:
+    return pd.read_parquet(folder / "forecasts.parquet")
+
+
+def state(file: Path) -> dict[str, Any]:
+    return torch.load(file, weights_only=True)
+
+
+def test_all_policies_begin_with_one_training(folder: Path) -> None:
+    each = {name: forecasts(folder / name) for name in POLICIES}
+    before = {name: table[table["forecast_start"] < CUT] for name, table in each.items()}
+    after = {name: table[table["forecast_start"] >= CUT]["model"] for name, table in each.items()}
+    assert len(before["never"]) == 4 * 5 * 2
+    for name in ("fine_tune", "scratch"):
+        pd.testing.assert_frame_equal(before[name], before["never"], check_exact=True)
+        assert not np.allclose(after[name], after["never"])
+    assert not np.allclose(after["fine_tune"], after["scratch"])
+    saved = sorted(str(path.relative_to(folder)) for path in folder.glob("**/best.ckpt"))
+    assert saved == [
+        *(f"fine_tune/trainings/{number}/best.ckpt" for number in (1, 2)),
+        *(f"scratch/trainings/{number}/best.ckpt" for number in (1, 2)),
+        "trainings/0/best.ckpt",
+    ]
+
+
+def test_never_is_the_backtest_with_one_training(folder: Path, tmp_path: Path) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    given = [name for name in GIVEN if not name.startswith("refit_every")]
+    with pytest.MonkeyPatch.context() as patch:
+        assert answer(patch, "backtest", tmp_path, *given) == 0
+    pd.testing.assert_frame_equal(
+        forecasts(only(tmp_path, "runs/*_backtest_*")), forecasts(folder / "never"), check_exact=True
+    )
+
+
+def test_fine_tuning_keeps_the_scaler(folder: Path) -> None:
+    first = state(folder / "trainings/0/best.ckpt")
+    tuned, anew = (state(folder / name / "trainings/1/best.ckpt") for name in ("fine_tune", "scratch"))
+    scales = [each["LightningData"]["scaler"]["scale"] for each in (first, tuned, anew)]
+    assert torch.equal(scales[1], scales[0])
+    assert not torch.equal(scales[2], scales[0])
+
+
+def test_the_table_of_policies_follows_from_their_backtests(folder: Path) -> None:
+    content = json.loads((folder / "retraining.json").read_text())["policies"]
+    assert list(content) == list(POLICIES)
+    table = pd.read_csv(folder / "retraining.csv", index_col="policy")
+    losses = {
+        name: pd.read_csv(folder / name / "errors_by_origin.csv")["model_mse"].to_numpy() for name in POLICIES
+    }
+    for name in POLICIES:
+        found = content[name]
+        assert found["mse"] == pytest.approx(losses[name].mean())
+        assert found["mse"] == pytest.approx(table.loc[name, "mse"])
+        assert found["trainings"] == (1 if name == "never" else 3)
+        assert found["training_seconds"] > 0
+    assert "p_value" not in content["never"]
+    for name in ("fine_tune", "scratch"):
+        assert content[name]["change"] == pytest.approx(content[name]["mse"] / content["never"]["mse"] - 1)
+        expected = diebold_mariano(losses[name], losses["never"], 1, comparisons=2).adjusted_p_value
+        assert content[name]["p_value"] == pytest.approx(expected)
+        assert content[name]["training_seconds"] > content["never"]["training_seconds"]
+    assert (folder / "retraining.png").stat().st_size > 10_000
+
+
+def test_fine_tuning_that_does_not_lower_the_validation_error_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    seen = []
+
+    def equal_errors(forecaster: torch.nn.Module, data: DataModule) -> float:
+        seen.append((forecaster, data.last_date("val")))
+        return 1.0
+
+    monkeypatch.setattr(backtest_training, "validation_mse", equal_errors)
+    assert answer(monkeypatch, "backtest", tmp_path, *GIVEN, "retrain=[never,fine_tune]") == 0
+    found = only(tmp_path, "runs/*_backtest_*")
+    never, tuned = (forecasts(found / name) for name in ("never", "fine_tune"))
+    pd.testing.assert_series_equal(tuned["model"], never["model"], check_exact=True)
+    assert not np.allclose(tuned["linear"], never["linear"])
+    assert [date for _, date in seen] == [str(CUT - pd.Timedelta(hours=1))] * 2 + ["2024-01-12 15:00:00"] * 2
+    assert seen[0][0] is seen[2][0]
+
+
+def test_the_validation_error_counts_measured_values(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.parents[1])
+    data = load(run).data()
+    truth = torch.cat(
+        [data.windows["val"].gather(torch.tensor([i])).future for i in range(data.n_windows["val"])]
+    )
+    monkeypatch.setattr(backtest_training, "predict", lambda _, batch: torch.full_like(batch.future, 0.5))
+    found = backtest_training.validation_mse(Forecaster.__new__(Forecaster), data)
+    assert found == pytest.approx(float(((truth - 0.5) ** 2).mean()))
