@@ -13,6 +13,7 @@ from types import FrameType
 from omegaconf import DictConfig
 
 from forecast.system.errors import ConfigError, NotInstalled
+from forecast.system.paths import install_command
 from forecast.system.progress import status
 from forecast.tools.serve.exporter import Exporter, check_packages
 from forecast.tools.serve.model_files import find_models
@@ -65,7 +66,7 @@ def serve(config: DictConfig) -> None:
 def start_exporter(models: Mapping[str, Path]) -> Exporter | None:
     """Export the models for ONNX Runtime, now and whenever a checkpoint changes; None if it is not installed."""
     if reason := check_packages():
-        print(f"PyTorch    answers: {reason}: pip install -c constraints.txt -e '.[serve]'")
+        print(f"PyTorch    answers: {reason}: {install_command('serve')}")
         return None
     exporter = Exporter(models)
     exporter.export_all()

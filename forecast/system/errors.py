@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from forecast.system.paths import install_command
+
 MAX_MESSAGE = 2_000
 
 
@@ -17,9 +19,7 @@ class NotInstalled(ConfigError):
     """A feature needs a package that is not installed; `extra` is the name of its extra in pyproject.toml."""
 
     def __init__(self, what: str, extra: str, package: str = "a package") -> None:
-        super().__init__(
-            f"{what}: {package} is not installed: pip install -c constraints.txt -e '.[{extra}]'"
-        )
+        super().__init__(f"{what}: {package} is not installed: {install_command(extra)}")
 
 
 class DataError(ForecastError):

@@ -1,6 +1,13 @@
-"""Path of the configuration folder: beside the package in a checkout, inside it in an installed wheel."""
+"""Path of the configuration folder, in a checkout and in an installed wheel; the command that installs an extra."""
 
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an extra of pyproject.toml: in a checkout, or of an installed wheel."""
+    if CONF.parent == _PACKAGE:
+        return f"pip install 'informer-forecast[{extra}]'"
+    return f"pip install -c constraints.txt -e '.[{extra}]'"

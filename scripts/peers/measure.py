@@ -36,18 +36,23 @@ def main() -> None:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Measure times, or scores with --train."""
+    from forecast import __version__
     from forecast.tools.benchmark.measurement import describe_hardware
 
     from . import accuracy, timings
 
     sizes = options.sizes
     config, data = accuracy.load_data(options.data_root) if options.train else (None, None)
-    names = ("forecast", "neuralforecast", "transformers", "torch")
+    names = ("neuralforecast", "transformers", "torch")
     results: dict[str, Any] = {
         "command": command(options),
         "quick": options.quick,
         "hardware": describe_hardware("cpu"),
-        "versions": {**{name: version(name) for name in names}, "python": platform.python_version()},
+        "versions": {
+            "forecast": __version__,
+            **{name: version(name) for name in names},
+            "python": platform.python_version(),
+        },
         "steps": [],
         "layers": [],
         "accuracy": [],

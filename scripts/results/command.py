@@ -10,7 +10,7 @@ from typing import Any
 from results.cells import ROOT, SETTINGS, Cell
 from results.options import parse
 
-VERSIONS = ("forecast", "torch", "lightning", "numpy")
+VERSIONS = ("torch", "lightning", "numpy")
 
 
 def main(
@@ -86,11 +86,12 @@ def machine(threads: int) -> dict[str, Any]:
     """Return the hardware and the versions that the cells run on, without the name of the computer."""
     import torch
 
+    from forecast import __version__
     from forecast.tools.benchmark.measurement import describe_hardware
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     facts = {key: value for key, value in describe_hardware(device).items() if key in ("device", "system")}
-    versions = {name: version(name) for name in VERSIONS}
+    versions = {"forecast": __version__, **{name: version(name) for name in VERSIONS}}
     return {**facts, "threads": threads, "versions": {**versions, "python": platform.python_version()}}
 
 

@@ -3,43 +3,125 @@
 import os
 import subprocess
 import sys
+import sysconfig
+import tarfile
+import tomllib
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
+from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
 
+import forecast
 from tests.support.selection import every_nth
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_wheel_holds_the_configuration(tmp_path: Path) -> None:
-    build = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--no-deps",
-        "--no-build-isolation",
-        "-q",
-        "-w",
-        str(tmp_path),
-        str(ROOT),
-    ]
-    subprocess.run(build, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
+INSTALL_RAY = "pip install 'informer-forecast[ray]'"
+Built = tuple[Path, Path]
+"""The wheel of the checkout and the source distribution."""
+TINY = (
+    "model=informer", "attention=linear", "seq_len=12", "label_len=6", "pred_len=5", "model.d_model=8",
+    "model.n_heads=2", "model.d_ff=8", "trainer.max_epochs=1", "windows_per_epoch=256", "logger=[]", "pictures=false",
+)  # fmt: skip
+
+
+def run(*command: str | Path, **options: Any) -> str:
+    """Run a program without the checkout on its path; return its output."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    result = subprocess.run(command, capture_output=True, text=True, env=env, **options)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def build_wheel(source: Path, folder: Path) -> Path:
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", folder, source)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def names_in(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path / "site")
-        assert "hydra_plugins/forecast_launchers.py" in archive.namelist()
-        packed = {name for name in archive.namelist() if name.startswith("forecast/conf/")}
-    ours = {f"forecast/{p.relative_to(ROOT)}" for p in (ROOT / "conf").rglob("*.yaml")}
-    assert packed == ours
-    result = subprocess.run(
-        [sys.executable, "-m", "forecast.train", "--cfg", "job", "attention=nystrom"], cwd=tmp_path / "site",
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "forecast.attention.NystromAttention" in result.stdout
+        return sorted(archive.namelist())
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=ROOT)
+    (source,) = folder.glob("*.tar.gz")
+    return build_wheel(ROOT, folder), source
+
+
+def test_the_wheel_holds_the_package_and_its_data_files_only(built: Built) -> None:
+    packed = [name for name in names_in(built[0]) if ".dist-info/" not in name]
+    ours = [
+        str(path.relative_to(ROOT))
+        for folder in ("forecast", "hydra_plugins", "conf") for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    ]  # fmt: skip
+    assert packed == sorted(f"forecast/{name}" if name.startswith("conf/") else name for name in ours)
+    assert {"forecast/py.typed", "forecast/conf/train.yaml", "forecast/tools/serve/page.html"} <= set(packed)
+
+
+def test_the_source_distribution_leaves_out_ignored_files_and_builds_the_same_wheel(
+    built: Built, tmp_path: Path
+) -> None:
+    wheel, source = built
+    with tarfile.open(source) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    ours = set(run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT).splitlines())
+    assert packed - ours == {"PKG-INFO"}
+    assert names_in(build_wheel(source, tmp_path)) == names_in(wheel)
+
+
+def test_the_metadata_of_the_wheel(built: Built) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    with zipfile.ZipFile(built[0]) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        about = message_from_bytes(archive.read(name))
+    assert (about["Name"], about["Version"]) == (project["name"], forecast.__version__)
+    assert about["License-Expression"] == "Apache-2.0"
+    assert about.get_all("Project-URL", []) == [], "an index takes addresses of the web only"
+    assert project["name"] in INSTALL_RAY
+
+
+@pytest.fixture(scope="module")
+def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel, which finds the dependencies where this one has them, but not the checkout."""
+    folder = tmp_path_factory.mktemp("installed") / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    python = folder / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "-q", built[0])
+    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+    # a path in a .pth file: the .pth files there, such as that of the checkout, are not read
+    Path(site, "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return folder
+
+
+@pytest.mark.slow
+def test_the_installed_wheel_trains_and_predicts_outside_of_the_checkout(
+    installed: Path, tmp_path: Path
+) -> None:
+    program = installed / "bin" / "forecast"
+    assert run(program, "--version", cwd=tmp_path) == f"forecast {forecast.__version__}\n"
+    run(program, "train", *TINY, cwd=tmp_path)
+    run(program, "predict", "checkpoint=latest", cwd=tmp_path)
+    assert len((tmp_path / "forecast.csv").read_text().splitlines()) == 1 + 5
+    code = "import forecast; forecast.fit; print(forecast.__file__)"
+    found = run(installed / "bin" / "python", "-c", code, cwd=tmp_path).strip()
+    assert Path(found).is_relative_to(installed)
+
+
+def test_the_installed_wheel_names_the_command_that_installs_an_extra(
+    installed: Path, tmp_path: Path
+) -> None:
+    code = "from forecast.system.errors import NotInstalled; print(NotInstalled('hydra/launcher=ray', 'ray'))"
+    said = run(installed / "bin" / "python", "-c", code, cwd=tmp_path)
+    assert said == f"hydra/launcher=ray: a package is not installed: {INSTALL_RAY}\n"
 
 
 COMMANDS = sorted(
