@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from forecast.data.categories import Categories, encode_categories, fit_categories
 from forecast.data.columns import check_columns, choose_columns
-from forecast.data.options import choose_batch_size, count_windows_per_epoch
+from forecast.data.options import DataOptions, choose_batch_size, count_windows_per_epoch
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import RowRanges
+from forecast.data.scaling.domain import TransformSetting
 from forecast.data.source import Source
 from forecast.data.split import Split
 from forecast.data.split_data import SplitData
@@ -154,11 +155,22 @@ class DataModule(SplitData):
 
     def resplit(self, split: Split, *, keep_categories: bool = False) -> "DataModule":
         """The same panel split in another way, with a scaler of its own, and categories of its own or the same."""
+        return self._with(replace(self.options, split=split), self.categories if keep_categories else None)
+
+    def set_transform(self, transform: TransformSetting | None) -> None:
+        """Use another transform, before `setup()`."""
+        self.options = replace(self.options, transform=transform)
+
+    def with_options(self, **changes: Any) -> "DataModule":
+        """The same panel and split with other options of `DataOptions`."""
+        return self._with(replace(self.options, **changes), None)
+
+    def _with(self, options: DataOptions, categories: Categories | None) -> "DataModule":
+        """The same panel, scaled and split by other options."""
         other = copy.copy(self)
-        other.options = replace(self.options, split=split)
+        other.options, other.categories = options, categories
         other._is_split = other._is_set_up = False
         other._saved_state = None
-        other.categories = self.categories if keep_categories else None
         other.setup()
         return other
 

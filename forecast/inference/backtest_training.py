@@ -23,6 +23,7 @@ from forecast.inference.model import BATCH_SIZE
 from forecast.system.errors import ConfigError, DataError
 from forecast.training.build import batches_before_training, make_forecaster, make_trainer, wrap_model
 from forecast.training.checkpointing import Checkpointing
+from forecast.training.choose_transform import resolve_transform
 from forecast.training.compile import compile_where_possible
 from forecast.training.lightning_data import LightningData
 from forecast.training.module import Forecaster
@@ -77,6 +78,9 @@ def backtest_with_training(data: DataModule, config: DictConfig) -> dict[str, Ba
     policies = list_policies(config)
     origins = choose_backtest_origins(data, config.steps, config.stride)
     folder, cut = Path(config.output_dir), int(origins.positions.min())
+    if transforms := resolve_transform(config, data.resplit(split_before(data, cut)), None):
+        print(transforms.describe())
+        data.set_transform(config.data.transform)
     print(f"training   on rows to {data.panel.grid[cut - 1]}")
     first = train_from_scratch(config, data, cut, folder / "trainings" / "0")
     return {

@@ -29,6 +29,7 @@ from forecast.training.build import (
     resolved_settings,
 )
 from forecast.training.checkpointing import reuse_checkpoint
+from forecast.training.choose_transform import resolve_transform
 from forecast.training.compile import compile_where_possible
 from forecast.training.examples import forecast_examples
 from forecast.training.fsdp import is_sharded, load_whole
@@ -60,6 +61,7 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
     resolve_auto(config, start.content)
     L.seed_everything(config.seed, workers=True, verbose=False)
 
+    transforms = resolve_transform(config, data, start.content)
     baselines = fit_baselines(data)
     forecaster = make_forecaster(config, data, baselines)
     trainer = make_run_trainer(config, forecaster, start, run_time)
@@ -70,6 +72,8 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
     if trainer.is_global_zero:
         start.copy_best_epoch(folder, resolved_settings(config), data)
         report.print_setup(config, data, forecaster.model, trainer)
+        if transforms is not None:
+            print(transforms.describe())
         print(f"season     {describe_season(data, baselines.seasonal_naive_season)}")
 
     saved: RunReport | None = None
@@ -208,4 +212,5 @@ def describe_run(
         "inputs_used": list_inputs(forecaster.model, data, untrained=is_untrained(best.content)),
         "shrinkage_weight": 0.0 if is_untrained(best.content) else forecaster.model.shrinkage_weight,
         "precision": config.trainer.precision,
+        "transforms": dict(zip(data.target_columns, data.target_scaler.domain.transforms, strict=True)),
     }

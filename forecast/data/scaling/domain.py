@@ -13,6 +13,8 @@ from forecast.data.stored_values import StoredValues, pieces_of
 from forecast.system.errors import ConfigError, DataError
 
 NONE, LOG1P, BOXCOX, ASINH = TRANSFORMS = ("none", "log1p", "boxcox", "asinh")
+AUTO = "auto"
+"""`data.transform=auto`: training chooses (`forecast.training.choose_transform`); until then there is no transform."""
 
 ABOVE = {LOG1P: -1.0, BOXCOX: 0.0}
 """The number that all values must exceed, of the transforms that do not take every number."""
@@ -78,8 +80,10 @@ def check_domain(
                     f"{key}={bound} is not a finite number: write {key}=0 or {key}={{COLUMN:0}}"
                 )
     for kind in transform.values() if isinstance(transform, Mapping) else [transform]:
-        if kind is not None and kind not in TRANSFORMS:
-            raise ConfigError(f"data.transform={kind} is not one of {', '.join(TRANSFORMS)}")
+        if kind not in (None, *TRANSFORMS) and transform != AUTO:
+            raise ConfigError(
+                f"data.transform={kind} is not one of {', '.join(TRANSFORMS)}, or auto for all targets"
+            )
 
 
 def choose_domain(
@@ -99,7 +103,7 @@ def choose_domain(
     low = by_column("data.lower", lower, targets, -math.inf, "target")
     high = by_column("data.upper", upper, targets, math.inf, "target")
     transformed = columns if isinstance(transform, Mapping) else targets
-    kinds = by_column("data.transform", transform, transformed, NONE)
+    kinds = by_column("data.transform", None if transform == AUTO else transform, transformed, NONE)
     for name in targets:
         if low[name] >= high[name]:
             raise ConfigError(f"data.lower={low[name]} is not below data.upper={high[name]} (of {name})")

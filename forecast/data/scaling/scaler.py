@@ -76,7 +76,7 @@ class Scaler:
             return values
         location, shape = (tensor[torch.from_numpy(series)] for tensor in (self.location, self.shape))
         return transforms.apply(
-            torch.from_numpy(values).double(), self.domain.transforms, location, shape
+            torch.tensor(values, dtype=torch.float64), self.domain.transforms, location, shape
         ).numpy()
 
     def inverse(

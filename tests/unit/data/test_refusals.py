@@ -164,7 +164,7 @@ OPTIONS = [
     option("data.upper=inf is not a finite number: write data.upper=0 or data.upper={COLUMN:0}", upper={"load": np.inf}),
     option("data.lower=5 is not below data.upper=5 (of load)", lower=5, upper=5),
     option("data.lower names wind, which is no target here: there are load, price", lower={"wind": 0}, columns=["load", "price"]),
-    option("data.transform=log is not one of none, log1p, boxcox, asinh", transform="log"),
+    option("data.transform=log is not one of none, log1p, boxcox, asinh, or auto for all targets", transform="log"),
     option("data.transform names snow, which is no column here: there are load, price, wind", transform={"snow": "log1p"}),
     option("data.transform names price, a future covariate: targets and past covariates have a transform, which forecasts invert; nothing inverts a future covariate: transform its values in the data", transform={"price": "asinh"}, columns=["load"], future_covariates=["price"]),
     option("table.csv: load is -1.07367 at 2021-03-01 03:00:00, below data.lower=0: correct the value, or train with a bound of at most -35.232", DataError, lower=0),

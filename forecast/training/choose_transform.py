@@ -1,0 +1,119 @@
+"""`data.transform=auto`: the transform of each target, chosen by the validation error of the linear baseline."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from omegaconf import DictConfig
+
+from forecast.data import DataModule
+from forecast.data.scaling.domain import ASINH, AUTO, LOG1P, NONE
+from forecast.data.window_starts import spread_stride
+from forecast.evaluation.baselines import Linear
+from forecast.evaluation.fitted_baselines import FittedBaselines
+
+MARGIN = 0.03
+"""Relative reduction of the error that a transform needs. `asinh` lowers the error of normal values by up to 2%, for it
+moves forecasts towards the mean."""
+
+MAX_VALUES = 1 << 24
+"""Largest number of validation values that are forecast; more are thinned to evenly spaced windows."""
+
+BATCH = 256
+
+
+@dataclass(frozen=True)
+class ChosenTransforms:
+    """The transform of each target by name, and its error relative to that without a transform."""
+
+    kinds: dict[str, str]
+    relative_errors: dict[str, float]
+    error: str
+
+    def describe(self) -> str:
+        """The choice in a line for the terminal."""
+        changed = [name for name, kind in self.kinds.items() if kind != NONE]
+        if not changed:
+            return f"transform  none: {self.error} of the linear baseline is not {MARGIN:.0%} lower with another one"
+        parts = (f"{name} {self.kinds[name]} ({self.relative_errors[name] - 1:+.1%})" for name in changed[:8])
+        more = ", ..." if len(changed) > 8 else ""
+        return f"transform  {', '.join(parts)}{more}: validation {self.error} of the linear baseline"
+
+
+def resolve_transform(
+    config: DictConfig, data: DataModule, checkpoint: dict[str, Any] | None
+) -> ChosenTransforms | None:
+    """Replace `data.transform=auto` in `config` and in `data`, whose rows are read, by the transforms of the targets.
+
+    With the content of a checkpoint, they are those of its run.
+
+    Returns:
+        The choice; None if nothing was chosen.
+    """
+    if data.options.transform != AUTO:
+        return None
+    chosen = None if checkpoint is not None else choose_transforms(data, config.loss)
+    if chosen is not None:
+        transform = {name: kind for name, kind in chosen.kinds.items() if kind != NONE} or None
+    else:
+        transform = checkpoint["hyper_parameters"]["data"]["transform"]
+    config.data.transform = transform
+    data.set_transform(transform)
+    return chosen
+
+
+def choose_transforms(data: DataModule, loss: str) -> ChosenTransforms:
+    """Choose the transform of each target: none, `asinh`, or `log1p` if its lower bound is at least 0.
+
+    The error in data units, divided by the error of the seasonal naive on the training rows of a series, decides: the
+    root mean squared error for `loss=mse`, otherwise the mean absolute error. Each target is forecast from its own past
+    and the future covariates, because the weights of a linear model of all columns depend on all their transforms.
+    """
+    power, error = (2, "RMSE") if loss == "mse" else (1, "MAE")
+    plain = data.with_options(transform=None)
+    kinds, relative = {}, {}
+    for name, lower in zip(plain.target_columns, plain.target_scaler.domain.lower, strict=True):
+        errors = {
+            kind: linear_error(
+                data.with_options(features="S", target=name, **of_target(data, name, kind)), power
+            )
+            for kind in (NONE, ASINH, *([LOG1P] if lower >= 0 else []))
+        }
+        best = min(errors, key=errors.__getitem__)
+        kinds[name] = best if errors[best] < (1 - MARGIN) * errors[NONE] else NONE
+        relative[name] = errors[kinds[name]] / errors[NONE] if errors[NONE] > 0 else 1.0
+    return ChosenTransforms(kinds, relative, error)
+
+
+def of_target(data: DataModule, name: str, transform: str) -> dict[str, Any]:
+    """The options of a target that is read alone."""
+    bounds = {"lower": data.options.lower, "upper": data.options.upper}
+    return {"transform": {name: transform}} | {
+        key: {name: bound[name]} if isinstance(bound, Mapping) and name in bound else None
+        for key, bound in bounds.items()
+        if isinstance(bound, Mapping)
+    }
+
+
+def linear_error(data: DataModule, power: int) -> float:
+    """The error of the linear baseline on validation windows.
+
+    Args:
+        data: has one target.
+        power: 2 for the root mean squared error, 1 for the mean absolute error.
+    """
+    fitted = FittedBaselines.fit(data)
+    linear, windows = Linear(fitted.linear), data.windows["val"]
+    unit = torch.where(fitted.naive_mae > 0, fitted.naive_mae, 1.0).double()
+    stride = spread_stride(len(windows), max(1, MAX_VALUES // data.pred_len), data.season)
+    total, count = 0.0, 0
+    for index in torch.arange(0, len(windows), stride).split(BATCH):
+        batch = windows.gather(index.to(windows.device))
+        forecast, truth = (
+            data.unscale_targets(values, batch.series)
+            for values in (data.clip_targets(linear(windows, batch), batch.series), batch.future)
+        )
+        errors = ((forecast - truth).abs() / unit[batch.series][:, None]) ** power
+        total, count = total + float(errors.nansum()), count + int((~errors.isnan()).sum())
+    return (total / max(1, count)) ** (1 / power)
