@@ -77,6 +77,7 @@ VARIANTS = (
 WITHOUT = "data.future_covariates=[]"
 FEWER = "windows_per_epoch=5214 data.batch_size=32"
 PERCEPTRON = "model=mlp"
+TRANSFORM = "data.transform=auto"
 """Variants of the data sets of `WITH_COVARIATES`."""
 
 ALONE = "seq_len=336 model.tokens=independent"
@@ -195,7 +196,7 @@ def informer2020() -> Iterator[Cell]:
 def covariates() -> Iterator[Cell]:
     """Yield the default model without and with future covariates, and other models with them."""
     for name in WITH_COVARIATES:
-        for variant in ("everything", WITHOUT, FEWER, PERCEPTRON):
+        for variant in ("everything", WITHOUT, FEWER, PERCEPTRON, TRANSFORM, f"{PERCEPTRON} {TRANSFORM}"):
             yield cell("covariates", name, 24, "full", SEEDS[0], variant)
 
 

@@ -144,7 +144,12 @@ def scores(folder: Path) -> Row:
     return {
         "mse": metrics["test"]["mse"],
         "mae": metrics["test"]["mae"],
-        **{f"{name}_mse": metrics["baselines"][name]["mse"] for name in BASELINES},
+        "rmse_raw": metrics["test"]["rmse_raw"],
+        **{
+            f"{name}_{score}": metrics["baselines"][name][score]
+            for name in BASELINES
+            for score in ("mse", "rmse_raw")
+        },
         "test_windows": metrics["n_windows"]["test"],
         **{key: metrics[key] for key in FACTS},
         "validation_mse_by_epoch": epochs,

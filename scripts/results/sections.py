@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from forecast.data.sets.recall import WEEK, WEEKS, lowest_possible_mse
-from results.cells import FEWER, PERCEPTRON, WITHOUT
+from results.cells import FEWER, PERCEPTRON, TRANSFORM, WITHOUT
 from results.published import INFORMER, PUBLISHED
 from results.result import MISSING, Result, emboldened, mean_over, per_cent, score
 from tables import markdown_table
@@ -129,8 +129,8 @@ def by_variant(result: Result) -> list[str]:
 
 
 def with_and_without(result: Result) -> list[str]:
-    """Two tables by data set: test MSE without and with covariates, and what the windows of an epoch change."""
-    rows, epochs = [], []
+    """Three tables by data set: test MSE without and with covariates, with a transform, and by windows of an epoch."""
+    rows, epochs, transforms = [], [], []
     for data in result.has("data"):
         without, known, fewer, perceptron = (
             result.pick(data=data, variant=variant) for variant in (WITHOUT, "everything", FEWER, PERCEPTRON)
@@ -140,6 +140,7 @@ def with_and_without(result: Result) -> list[str]:
         rows.append(
             [data, *map(score, linear), without.text(), with_epoch(known), change, with_epoch(perceptron)]
         )
+        transforms.append([data, *with_transform(result.pick(data=data))])
         validation = [group.mean("validation_mse") for group in (fewer, known)]
         test = [group.mean() for group in (fewer, known)]
         changes = [per_cent(every, few) for few, every in (validation, test)]
@@ -147,8 +148,17 @@ def with_and_without(result: Result) -> list[str]:
     columns = [
         f"{LINEAR}, without", "with", "default model, without", "with", "change", "`model=mlp`, with",
     ]  # fmt: skip
+    compared = [LINEAR, "`auto`", "default model", "`auto`", "change", "`model=mlp`", "`auto`", "change"]
     return [
         *markdown_table(["MSE", *columns], rows),
+        "",
+        "With `data.transform=auto`, which selects asinh of the prices by the validation error of the linear baseline.",
+        "All errors are mean squared errors of standardised values, also those of the transformed runs.",
+        "",
+        *markdown_table(
+            ["MSE", LINEAR, "`auto`", "default model", "`auto`", "change", "`model=mlp`", "`auto`", "change"],
+            transforms,
+        ),
         "",
         "The windows of an epoch: 5,214 in batches of 32, or all of them in batches of 128, which is the default with",
         "future covariates.",
@@ -158,6 +168,23 @@ def with_and_without(result: Result) -> list[str]:
         ),
         "",
     ]
+
+
+def with_transform(result: Result) -> list[str]:
+    """The errors of the linear baseline, the default model and the perceptron, without and with a transform.
+
+    The scaled errors of a transformed run are those of transformed values. Here they are computed from errors in data
+    units: naive forecasts do not depend on the transform, so they give the scale of the standardised values.
+    """
+    texts = []
+    for plain, name in (("everything", TRANSFORM), (PERCEPTRON, f"{PERCEPTRON} {TRANSFORM}")):
+        before, after = (result.pick(variant=variant) for variant in (plain, name))
+        per_unit = before.mean("naive_mse") / after.mean("naive_rmse_raw") ** 2
+        linear, model = (per_unit * after.mean(key) ** 2 for key in ("linear_rmse_raw", "rmse_raw"))
+        if not texts:
+            texts += [score(before.mean("linear_mse")), score(linear)]
+        texts += [with_epoch(before), score(model), per_cent(model, before.mean())]
+    return texts
 
 
 def by_model(result: Result) -> list[str]:
