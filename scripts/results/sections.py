@@ -155,10 +155,7 @@ def with_and_without(result: Result) -> list[str]:
         "With `data.transform=auto`, which selects asinh of the prices by the validation error of the linear baseline.",
         "All errors are mean squared errors of standardised values, also those of the transformed runs.",
         "",
-        *markdown_table(
-            ["MSE", LINEAR, "`auto`", "default model", "`auto`", "change", "`model=mlp`", "`auto`", "change"],
-            transforms,
-        ),
+        *markdown_table(["MSE", *compared], transforms),
         "",
         "The windows of an epoch: 5,214 in batches of 32, or all of them in batches of 128, which is the default with",
         "future covariates.",
