@@ -1,7 +1,7 @@
 """Formatting of numbers for people."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def decimals(size: float) -> int:
@@ -20,6 +20,11 @@ def format_column(values: Iterable[float]) -> list[str]:
 def plural(count: int, what: str) -> str:
     """Return the count with the noun in the singular or plural: `1 row`, `2 rows`, `2 series`."""
     return f"{count:,} {what}{'s' * (count != 1 and what != 'series')}"
+
+
+def shorten(names: Sequence[str], count: int = 8) -> str:
+    """List the first `count` names for a message."""
+    return ", ".join(names[:count]) + (", ..." if len(names) > count else "")
 
 
 def format_duration(seconds: float) -> str:

@@ -61,6 +61,7 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
         utc_offset=utc_offset,
         unit="ns" if unit == "ns" else "us",
         texts=texts,
+        booleans=frozenset(name for name in roles.numbers if pa.types.is_boolean(table[name].type)),
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int
 
-from forecast.data.files.cells import Cells, quote, read_numbers
+from forecast.data.files.cells import BOOLEANS, Cells, quote, read_numbers
 from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import DataError
 
@@ -30,6 +30,18 @@ def read_covariates(
             codes, found = pd.factorize(cells.frame[name].astype("string"))
             block[:, i] = convert_texts(cells, name, codes, pd.Index(found), options, texts)
     return block, texts
+
+
+def find_booleans(cells: Cells, names: Sequence[str]) -> frozenset[str]:
+    """Return the columns of a CSV file that hold true and false alone, not the numbers 1 and 0."""
+    found = set()
+    for name in names:
+        column = cells.frame[name]
+        if column.dtype.kind not in "iuf":
+            texts = pd.Series(column.dropna().unique()).astype("string").str.strip().str.lower()
+            if len(texts) and texts.isin(list(BOOLEANS)).all():
+                found.add(name)
+    return frozenset(found)
 
 
 def convert_texts(

@@ -1,11 +1,12 @@
 """Order of the rows of a table: each series together, by date, one row per date."""
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple, NoReturn
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from forecast.data.files.advice import describe_repeated_dates
 from forecast.data.files.cells import FRAME
@@ -13,7 +14,7 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import find_repeating_zone
 from forecast.data.row_ranges import PerSeries
 from forecast.system.errors import ConfigError, RowOrderError
-from forecast.system.formatting import plural
+from forecast.system.formatting import plural, shorten
 
 DUPLICATES = ("first", "last", "mean", "sum")
 
@@ -43,7 +44,7 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
     Args:
         sort: sort the rows of a series by date; otherwise rows out of order are refused.
         duplicates: what becomes of rows of one series and date: the `first` or `last` one, or the `mean` or `sum` of
-            their numbers. None: they are refused.
+            their numbers, see `choose_merging`. None: they are refused.
 
     Raises:
         DataError: for the first row that is out of order or repeats a date.
@@ -62,13 +63,9 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
     if same.any():
         if duplicates is None:
             _refuse_duplicate(rows, int(same.argmax()) + 1, int(same.argmax()))
-        texts = "" if not rows.texts or duplicates in ("first", "last") else ", of texts the first"
-        warnings.warn(
-            f"{rows.cells.path}: merged {plural(int(same.sum()), 'row')} with the row before, of the same date "
-            f"(data.duplicates={duplicates}{texts})",
-            stacklevel=2,
-        )
-        rows = _merge(rows, np.concatenate([[True], ~same]), str(duplicates))
+        how = choose_merging(rows, str(duplicates))
+        _warn_of_merged(rows, np.flatnonzero(same) + 1, str(duplicates), how)
+        rows = _merge(rows, np.concatenate([[True], ~same]), str(duplicates), how)
     starts = _starts(rows)
     return SeriesRows(rows, starts, np.append(starts[1:], len(rows)))
 
@@ -132,26 +129,57 @@ def _advice_on_duplicate(rows: TableRows, row: int) -> str:
     return advice
 
 
-def _merge(rows: TableRows, is_first: Bool[np.ndarray, " rows"], how: str) -> TableRows:
-    """One row per series and date. Sums and means count the numbers that are there; a category is the first one."""
+def choose_merging(rows: TableRows, duplicates: str) -> dict[str, str]:
+    """How each column of numbers, texts or booleans is merged: `sum`, `mean`, `first` or `last`.
+
+    Texts and booleans keep the first value. With `sum`, only targets are added up: the sales of departments add up to
+    those of a store, and the temperature of the store stands in each of their rows. Covariates get their mean.
+    """
+    columns = rows.roles.numbers
+    if duplicates in ("first", "last"):
+        return dict.fromkeys(columns, duplicates)
+    covariates, kept = {*rows.roles.covariates}, {*rows.texts, *rows.booleans}
+    of_numbers = {name: "mean" if name in covariates else duplicates for name in columns}
+    return {name: "first" if name in kept else of_numbers[name] for name in columns}
+
+
+def _warn_of_merged(
+    rows: TableRows, merged: Int64[np.ndarray, " merged"], duplicates: str, how: Mapping[str, str]
+) -> None:
+    """Warn of the rows that are merged with the row before, for each file that they stand in."""
+    columns = {kind: [name for name, its in how.items() if its == kind] for kind in ("sum", "mean", "first")}
+    told = "; ".join(f"{kind} of {shorten(names)}" for kind, names in columns.items() if names)
+    note = "" if duplicates in ("first", "last") else f": {told}"
+    for cells, in_file in rows.split_by_file(merged):
+        warnings.warn(
+            f"{cells.path}: merged {plural(len(in_file), 'row')} with the row before, of the same date "
+            f"(data.duplicates={duplicates}{note})",
+            stacklevel=3,
+        )
+
+
+def _merge(
+    rows: TableRows, is_first: Bool[np.ndarray, " rows"], duplicates: str, how: Mapping[str, str]
+) -> TableRows:
+    """One row per series and date. Sums and means count the numbers that are there."""
     firsts = np.flatnonzero(is_first).astype(np.int64)
-    if how == "last":
+    if duplicates == "last":
         return rows.take(np.append(firsts[1:], len(rows)) - 1)
     merged = rows.take(firsts)
-    if how == "first":
-        return merged
-    names = {"values": rows.roles.values, "future": rows.roles.future}
-    blocks = {block: _reduce(getattr(rows, block), firsts, how) for block in names}
-    for block, columns in names.items():
-        is_text = [name in rows.texts for name in columns]
-        blocks[block][:, is_text] = getattr(merged, block)[:, is_text]
-    return replace(merged, **blocks)
+    for block, names in ((merged.values, rows.roles.values), (merged.future, rows.roles.future)):
+        whole = rows.values if block is merged.values else rows.future
+        for column, name in enumerate(names):
+            if how[name] != "first":
+                block[:, column] = _reduce(whole[:, column], firsts, how[name])
+    return merged
 
 
-def _reduce(block: np.ndarray, firsts: Int64[np.ndarray, " dates"], how: str) -> np.ndarray:
-    there = np.isfinite(block)
-    count = np.add.reduceat(there, firsts, axis=0, dtype=np.int64)
-    total = np.add.reduceat(np.where(there, block, 0.0), firsts, axis=0)
+def _reduce(
+    column: Float64[np.ndarray, " rows"], firsts: Int64[np.ndarray, " dates"], how: str
+) -> Float64[np.ndarray, " dates"]:
+    there = np.isfinite(column)
+    count = np.add.reduceat(there, firsts, dtype=np.int64)
+    total = np.add.reduceat(np.where(there, column, 0.0), firsts)
     if how == "mean":
         total = total / np.maximum(count, 1)
     return np.where(count > 0, total, np.nan)

@@ -15,7 +15,7 @@ from forecast.data.files.advice import describe_split_dates, refuse
 from forecast.data.files.arrow import is_text, rows_from_arrow
 from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote, read_cells, read_numbers
 from forecast.data.files.column_roles import ColumnRoles
-from forecast.data.files.covariates import read_covariates
+from forecast.data.files.covariates import find_booleans, read_covariates
 from forecast.data.files.dates import read_dates
 from forecast.data.files.header import read_header
 from forecast.data.files.looks import DEFAULT_NAMES, choose_date_column, find_date_columns
@@ -195,6 +195,7 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
         utc_offset=utc_offset,
         unit="ns" if dates.unit == "ns" else "us",
         texts=texts | texts_of_future,
+        booleans=find_booleans(cells, roles.numbers),
     )
 
 

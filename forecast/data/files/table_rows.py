@@ -31,6 +31,7 @@ class TableRows:
         order: position of each row in the file; None if rows are in the order of the file.
         ahead: of a second file, whose rows follow the `n_history_rows` of the first.
         texts: categories of covariates that are text, whose columns hold their positions, −1 for an empty cell.
+        booleans: columns of true and false, which hold 1 and 0.
     """
 
     cells: Cells
@@ -47,6 +48,7 @@ class TableRows:
     ahead: Cells | None = None
     n_history_rows: int = 0
     texts: dict[str, Sequence[str]] = field(default_factory=dict)
+    booleans: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -69,6 +71,17 @@ class TableRows:
         if self.ahead is not None and position >= self.n_history_rows:
             return self.ahead, position - self.n_history_rows
         return self.cells, position
+
+    def split_by_file(
+        self, rows: Int64[np.ndarray, " some"]
+    ) -> list[tuple[Cells, Int64[np.ndarray, " in_file"]]]:
+        """Return the rows of each file that has some of them."""
+        positions = rows if self.order is None else self.order[rows]
+        is_ahead = positions >= (len(self) if self.ahead is None else self.n_history_rows)
+        parts = [(self.cells, rows[~is_ahead])]
+        if self.ahead is not None:
+            parts.append((self.ahead, rows[is_ahead]))
+        return [(cells, part) for cells, part in parts if len(part)]
 
     def line(self, row: int) -> str:
         """Return the line of a row in words, such as "line 7"."""
@@ -120,6 +133,7 @@ class TableRows:
             future=future,
             static=static,
             texts=texts,
+            booleans=self.booleans | other.booleans,
             order=np.concatenate([np.arange(n_history_rows), n_history_rows + kept]),
             ahead=other.cells,
             n_history_rows=n_history_rows,

@@ -14,6 +14,7 @@ import pandas as pd
 
 from forecast.data.files.cells import Cells, date_name, quote
 from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.covariates import find_booleans
 from forecast.data.files.dates import read_dates
 from forecast.data.files.read import read_ids, read_targets
 from forecast.data.files.read_options import ReadOptions
@@ -125,6 +126,7 @@ class Chunks(ABC):
             utc_offset=dates[1],
             unit="ns" if dates[0].unit == "ns" else "us",
             texts={name: self.kinds.texts[name] for name in texts},
+            booleans=find_booleans(cells, roles.values),
         )
 
     def _dates(
@@ -186,4 +188,5 @@ def _join(above: TableRows, below: TableRows) -> TableRows:
     codes = np.concatenate([above.codes, ids.get_indexer(below.ids)[below.codes].astype(np.int32)])
     parts = {name: (getattr(above, name), getattr(below, name)) for name in ("dates", "values", "future")}
     joined = {name: np.concatenate(pair) for name, pair in parts.items()}
-    return replace(above, ids=ids, codes=codes, texts=below.texts, **joined)
+    booleans = above.booleans | below.booleans
+    return replace(above, ids=ids, codes=codes, texts=below.texts, booleans=booleans, **joined)

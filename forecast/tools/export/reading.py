@@ -42,12 +42,20 @@ def write_reading(data: Mapping[str, Any], freq: str, utc_offset: UtcOffset) -> 
     if data.get("sort") or (data.get("id_column") and data.get("sort") is None):
         lines.append("table = table.sort_index(kind='stable')")
     if how := data.get("duplicates"):
-        lines.append(
-            f"table = table[~table.index.duplicated(keep={how!r})]"
-            if how in ("first", "last")
-            else f"table = table.groupby(level=0).{how}(numeric_only=True)"
-        )
+        lines += _write_merging(data, how)
     return "\n".join(lines)
+
+
+def _write_merging(data: Mapping[str, Any], how: str) -> list[str]:
+    """Write the lines that merge rows of one date, as `forecast.data.files.order.choose_merging` says."""
+    if how in ("first", "last"):
+        return [f"table = table[~table.index.duplicated(keep={how!r})]"]
+    covariates = [*(data.get("past_covariates") or ()), *(data.get("future_covariates") or ())]
+    of_numbers = f"'mean' if name in {covariates} else {how!r}" if covariates and how == "sum" else repr(how)
+    return [
+        f"merging = {{name: {of_numbers} for name in table.select_dtypes('number')}}",
+        "table = table.groupby(level=0).agg({name: merging.get(name, 'first') for name in table})",
+    ]
 
 
 def is_parquet(data: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from forecast.data import csv_data
 from forecast.data.files.file_source import LongSource, read_table
 from forecast.data.files.frame_source import read_frame
+from forecast.data.panel import Panel
 from forecast.system.errors import ConfigError, DataError
 from tests.support.csv_files import numbers, write
 from tests.support.refusals import Refusal, describe_options
@@ -97,6 +98,15 @@ def series_of_other_dates(folder: Path) -> None:
     ]
     path = write(folder, pd.concat(series).to_csv(index=False))
     LongSource(path=path, steps="rows").read()
+
+
+def read_departments(folder: Path, duplicates: str) -> Panel:
+    """Two departments of a store, which share the temperature and the holidays."""
+    text = lines(*(f"2021-01-0{day},{sales},{cold},{closed},{sky}" for day, sales, cold, closed, sky in
+                   ((1, 5, 1.5, "TRUE", "fair"), (1, 7, 1.5, "TRUE", "fair"), (2, 6, -2, "FALSE", "snow"), (2, 0, -2, "TRUE", "rain"))),
+                 header="date,sales,cold,closed,sky")  # fmt: skip
+    roles = {"columns": ["sales"], "past_covariates": ["cold"], "future_covariates": ["closed", "sky"]}
+    return read_table(write(folder, text), duplicates=duplicates, freq="D", **roles)
 
 
 def archive_of_two(path: Path) -> Path:
@@ -210,12 +220,23 @@ OPTIONS = [
     Refusal("no zone where training had one", "the dates have no time zone, and the other dates are of Europe/Berlin: give their zone (data.timezone; of a DataFrame tz_localize('Europe/Berlin'))", DataError, training_had_a_zone),
 ]  # fmt: skip
 WARNINGS = [
-    Refusal("a date twice, merged", "table.csv: merged 1 row with the row before, of the same date (data.duplicates=mean)", UserWarning, lambda folder: read_table(write(folder, changed(3, f"{HOURS[2]},3,1")), duplicates="mean")),
+    Refusal("a date twice, merged", "table.csv: merged 1 row with the row before, of the same date (data.duplicates=mean: mean of load, price)", UserWarning, lambda folder: read_table(write(folder, changed(3, f"{HOURS[2]},3,1")), duplicates="mean")),
+    Refusal("dates twice, added up", "table.csv: merged 2 rows with the row before, of the same date (data.duplicates=sum: sum of sales; mean of cold; first of closed, sky)", UserWarning, lambda folder: read_departments(folder, "sum")),
     Refusal("offsets from UTC that change", "table.csv: the offset from UTC changes, so dates are read as UTC; to keep local time, set data.timezone, such as Europe/Berlin", UserWarning, clocks_change),
     Refusal("no target in the first row", "table.csv: left out 1 row before the first value of a target", UserWarning, ends_without_target),
     Refusal("no target in the last row", "table.csv: left out 1 row after the last value of a target", UserWarning, ends_without_target),
     Refusal("holidays of dates in UTC", "load: the dates are UTC, so data.holidays=DE marks days of UTC, which begin and end some hours before or after the country's: set data.timezone", UserWarning, holidays_in_utc),
 ]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*merged 2 rows:UserWarning")
+@pytest.mark.parametrize(("duplicates", "sales"), [("sum", [12, 6]), ("mean", [6, 3])])
+def test_only_targets_are_added_up(tmp_path: Path, duplicates: str, sales: list[float]) -> None:
+    panel = read_departments(tmp_path, duplicates)
+    assert panel.values[:, 0].tolist() == sales
+    assert panel.values[:, 1].tolist() == [1.5, -2.0]
+    assert panel.future is not None
+    assert panel.future.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
 @pytest.mark.parametrize(

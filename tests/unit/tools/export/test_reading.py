@@ -88,13 +88,16 @@ def test_the_lines_read_a_file_as_training_did(
 def test_rows_are_sorted_and_made_one_per_date(duplicates: str, tmp_path: Path) -> None:
     write_file(tmp_path / "my.csv", {"date": DATES})
     frame = pd.read_csv(tmp_path / "my.csv")
-    twice = pd.concat([frame.assign(größe=2 * frame["größe"])[::-1], frame])
+    twice = pd.concat([frame.assign(größe=2 * frame["größe"])[::-1], frame]).assign(cold=4.5, closed=True)
     twice.to_csv(tmp_path / "my.csv", index=False)
-    options = {"sort": True, "duplicates": duplicates}
+    covariates = {"past_covariates": ["cold"], "future_covariates": ["closed"]}
+    options = {"sort": True, "duplicates": duplicates, **covariates}
     expected = read_table(tmp_path / "my.csv", **options)
     table = run(write_reading({"path": "load.csv", **options}, "h", UtcOffset()), tmp_path)
     assert list(table.index) == list(expected.grid)
-    np.testing.assert_allclose(table[["größe"]].to_numpy(), expected.values)
+    np.testing.assert_allclose(table[["größe", "cold"]].to_numpy(), expected.values)
+    assert expected.future is not None
+    np.testing.assert_array_equal(table[["closed"]].to_numpy(), expected.future)
 
 
 def test_one_series_of_a_long_file_is_read(tmp_path: Path) -> None:
