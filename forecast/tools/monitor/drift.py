@@ -1,4 +1,4 @@
-"""Drift of the inputs: their mean and standard deviation in newer rows, in units of the scale of training."""
+"""Drift of the inputs: mean and standard deviation of columns and covariates in newer rows, scaled as in training."""
 
 from typing import NamedTuple
 
@@ -28,14 +28,25 @@ class Drift(NamedTuple):
 
 
 def measure_drift(data: DataModule) -> dict[str, Drift]:
-    """The drift of each column over the measured values in the inputs of test windows; the largest first."""
+    """The drift of each column and future covariate in the pasts of test windows; the largest first.
+
+    Of columns, the measured values count; of future covariates, the values that the model reads.
+    """
     windows = data.windows["test"]
     index = torch.from_numpy(choose_evenly_spaced(len(windows), MAX_WINDOWS))
-    measured = windows.measured(index)
-    past = torch.where(measured, windows.gather_past(index).past, torch.nan).flatten(0, 1).double()
+    names, read = (
+        list(data.feature_columns),
+        torch.where(windows.measured(index), windows.gather_past(index).past, torch.nan),
+    )
+    if windows.time.future is not None:
+        names += data.panel.future_covariates
+        first = windows.origins(index) - windows.seq_len
+        read = torch.cat([read, windows.time.future.past_windows(first, windows.seq_len)], dim=-1)
     found = {}
-    for column, name in enumerate(data.feature_columns):
-        values = past[:, column][~past[:, column].isnan()]
+    for name, column in zip(
+        names, read.flatten(0, 1).double().T, strict=False
+    ):  # masks of covariates come last
+        values = column[~column.isnan()]
         if len(values) > 1:
             found[name] = Drift(values.mean().item(), values.std(correction=0).item())
     return dict(sorted(found.items(), key=lambda item: -item[1].size))
