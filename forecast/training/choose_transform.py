@@ -53,11 +53,11 @@ def resolve_transform(
     """
     if data.options.transform != AUTO:
         return None
-    chosen = None if checkpoint is not None else choose_transforms(data, config.loss)
-    if chosen is not None:
-        transform = {name: kind for name, kind in chosen.kinds.items() if kind != NONE} or None
+    if checkpoint is not None:
+        chosen, transform = None, checkpoint["hyper_parameters"]["data"]["transform"]
     else:
-        transform = checkpoint["hyper_parameters"]["data"]["transform"]
+        chosen = choose_transforms(data, config.loss)
+        transform = {name: kind for name, kind in chosen.kinds.items() if kind != NONE} or None
     config.data.transform = transform
     data.set_transform(transform)
     return chosen
