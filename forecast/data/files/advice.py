@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import pandas as pd
@@ -11,10 +12,14 @@ from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.text import quote
 from forecast.system.arguments import quote_for_shell, write_value
 from forecast.system.errors import DataError, TextColumns
+from forecast.system.formatting import shorten
 from forecast.system.location import Location
 
 MAX_DROPPED, MAX_CODES = 20, 3
 """Largest numbers of columns that advice names in data.drop, and of texts in data.na_values."""
+
+MAX_PAIRED = 12
+"""Number of columns of which pairs are tried as the names of series."""
 
 MAX_REPEATED = 0.01
 """Largest share of rows that repeat a date and a time of day, as hours do that daylight saving time repeats."""
@@ -172,32 +177,51 @@ def write_setting(key: str, value: str | Sequence[str]) -> str:
 
 def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
     """Advice for a table whose dates repeat because it holds several series; None if it does not look like one."""
-    name = find_id_column(cells, roles)
-    if name is None:
+    ids = find_id_columns(cells, roles)
+    if not ids:
         return None
-    numbers = [other for other in list_numbers(cells.frame) if other not in (name, *roles.drop)]
+    numbers = [other for other in list_numbers(cells.frame) if other not in (*ids, *roles.drop)]
     target, *others = numbers or ["COLUMN"]
-    choice = f" or another number: {', '.join(others[:8])}{', ...' * (len(others) > 8)}" if others else ""
-    return (
-        f"the file looks long, with one series for each {name!r}: set data=long data.id_column={name} "
-        f"data.date_column={roles.date} data.target={target}{choice}"
-    )
+    choice = f" or another number: {shorten(others)}" if others else ""
+    return f"{describe_ids(cells.path, ids, 'data=long')} data.date_column={roles.date} data.target={target}{choice}"
 
 
-def find_id_column(cells: Cells, roles: ColumnRoles) -> str | None:
-    """The column that names the series of a row in a table that looks long; None if it does not.
+def describe_ids(path: Location, ids: Sequence[str], layout: str = "") -> str:
+    """Say that columns name the series, and how to set `data.id_column`; several columns are joined with pandas."""
+    named, first = " and ".join(map(repr, ids)), [layout] if layout else []
+    if len(ids) == 1:
+        settings = " ".join([*first, f"data.id_column={ids[0]}"])
+        return f"the file looks long, with one series for each {named}: set {settings}"
+    joined = " + '/' + ".join(f"rows[{name!r}].astype(str)" for name in ids)
+    call = f"rows = pd.read_csv({str(path)!r}); rows.assign(id={joined}).to_csv('long.csv', index=False)"
+    settings = " ".join([*first, "data.path=long.csv data.id_column=id"])
+    return f"the file looks long, with one series for each {named}: join them with pandas, {call}, then set {settings}"
 
-    It does if most dates come several times, and a column of texts or whole numbers tells the rows of a date apart.
+
+def find_id_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, ...]:
+    """The columns that name the series of a row in a table that looks long; empty if it does not.
+
+    It does if most dates come several times, and a column of texts or whole numbers, or two of them, tell the rows of a
+    date apart.
     """
     frame, date = cells.frame, roles.date
-    if roles.id is not None or date not in frame or pd.Series(frame[date]).nunique() > len(frame) / 2:
-        return None
+    if date not in frame or pd.Series(frame[date]).nunique() > len(frame) / 2:
+        return ()
     numbers = list_numbers(frame)
-    texts = [name for name in frame.columns if name not in numbers and not are_times(pd.Series(frame[name]))]
+    texts = [
+        str(name)
+        for name in frame.columns
+        if name not in numbers and frame[name].dtype.kind != "b" and not are_times(pd.Series(frame[name]))
+    ]
     whole = [name for name in numbers if frame[name].dtype.kind in "iu"]
-    for name in (*texts, *whole):
-        column = pd.Series(frame[name])
-        is_key = name != date and column.notna().all() and 1 < column.nunique() <= len(frame) / 2
-        if is_key and not frame.duplicated([name, date]).any():
-            return str(name)
-    return None
+    possible = [name for name in (*texts, *whole) if name != date and _may_name_series(frame[name])]
+    pairs = combinations([str(name) for name in frame.columns if name in possible][:MAX_PAIRED], 2)
+    if roles.id is None:
+        found = [*((name,) for name in possible), *pairs]
+    else:
+        found = [(roles.id, name) for name in possible if name != roles.id]
+    return next((names for names in found if not frame.duplicated([*names, date]).any()), ())
+
+
+def _may_name_series(column: pd.Series) -> bool:
+    return bool(column.notna().all() and 1 < column.nunique() <= len(column) / 2)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from forecast.data.files.advice import find_id_column
+from forecast.data.files.advice import describe_ids, find_id_columns
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.store.chunks import Chunks
@@ -27,8 +27,8 @@ def refuse_interleaved(rows: TableRows, known: SeriesProgress, chunks: Chunks) -
 
 def advise_on_order(error: RowOrderError, rows: TableRows, chunks: Chunks) -> str:
     """Advice on a row out of order, or that repeats a date, with settings that the conversion has."""
-    if name := find_id_column(rows.cells, rows.roles):
-        return f"the file looks long, with one series for each {name!r}: set data.id_column={name}"
+    if ids := find_id_columns(rows.cells, rows.roles):
+        return describe_ids(rows.cells.path, ids)
     return error.advice if error.repeats else advise_sorting(rows, chunks)
 
 

@@ -37,6 +37,12 @@ ZONES = ["", "Mars/Olympus", "../../etc/passwd", "/etc/localtime", "Europe", "\0
 DAYS = "date,x\n01/02/2021,1\n02/02/2021,1\n03/02/2021,1\n"
 
 
+DEPARTMENTS = lines(
+    *(f"{hour},{store},{dept},{store * dept + n},{n}.5" for n, hour in enumerate(HOURS) for store in (1, 2) for dept in (7, 8)),
+    header="date,store,dept,sold,price",
+)  # fmt: skip
+
+
 def bad(what: str, text: str | bytes, says: str, **options) -> Refusal:
     return Refusal(what, says, DataError, lambda folder: read_table(write(folder, text), **options))
 
@@ -163,6 +169,8 @@ FILES = [
     bad("some offsets", changed(3, "2021-03-01 03:00Z,3,1"), "table.csv, line 5, column 'date': '2021-03-01 03:00Z' and the dates above: give all of them an offset from UTC, or none"),
     bad("twice", changed(3, f"{HOURS[2]},3,1"), "table.csv, line 5, column 'date': 2021-03-01 02:00:00 is in line 4 too: remove one, or set data.duplicates=first, last, mean or sum"),
     bad("twice, apart", changed(4, f"{HOURS[1]},3,1"), "table.csv, line 6, column 'date': 2021-03-01 01:00:00 is in line 3 too: remove one, or set data.duplicates=first, last, mean or sum"),
+    bad("series of two columns", DEPARTMENTS, "table.csv, line 3, column 'date': 2021-03-01 00:00:00 is in line 2 too: the file looks long, with one series for each 'store' and 'dept': join them with pandas, rows = pd.read_csv('…table.csv'); rows.assign(id=rows['store'].astype(str) + '/' + rows['dept'].astype(str)).to_csv('long.csv', index=False), then set data=long data.path=long.csv data.id_column=id data.date_column=date data.target=sold or another number: price"),
+    Refusal("a second column that names series", "one series for each 'store' and 'dept': join them with pandas, …", DataError, lambda folder: LongSource(path=write(folder, DEPARTMENTS), id_column="store", date_column="date", target="sold").read()),
     bad("backwards", changed(4, "2021-02-28 23:00,3,1"), "table.csv, line 6, column 'date': 2021-02-28 23:00:00 comes after 2021-03-01 03:00:00: sort the rows by date, or set data.sort=true"),
     bad("backwards, in a time zone", lines("2021-07-01 02:00+02:00,1,1", "2021-07-01 01:00+02:00,1,1", "2021-07-01 03:00+02:00,1,1"), "table.csv, line 3, column 'date': 2021-07-01 01:00:00+02:00 comes after 2021-07-01 02:00:00+02:00: sort the rows by date, or set data.sort=true"),
     bad("off the grid", changed(3, "2021-03-01 03:30,3,1"), "table.csv, line 5, column 'date': 2021-03-01 03:30:00 does not follow 2021-03-01 02:00:00 by the step h: correct the date, or set data.freq", freq="h"),
@@ -227,6 +235,20 @@ WARNINGS = [
     Refusal("no target in the last row", "table.csv: left out 1 row after the last value of a target", UserWarning, ends_without_target),
     Refusal("holidays of dates in UTC", "load: the dates are UTC, so data.holidays=DE marks days of UTC, which begin and end some hours before or after the country's: set data.timezone", UserWarning, holidays_in_utc),
 ]  # fmt: skip
+
+
+def run_with_pandas(message: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the lines of pandas that a message gives, in this folder."""
+    monkeypatch.chdir(folder)
+    exec(message.partition("with pandas, ")[2].rpartition(", then set ")[0], {"pd": pd})
+
+
+def test_pandas_joins_two_columns_to_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError) as refused:
+        read_table(write(tmp_path, DEPARTMENTS))
+    run_with_pandas(str(refused.value), tmp_path, monkeypatch)
+    panel = LongSource(path="long.csv", id_column="id", date_column="date", target="sold").read()
+    assert panel.ids.tolist() == ["1/7", "1/8", "2/7", "2/8"]
 
 
 @pytest.mark.filterwarnings("ignore:.*merged 2 rows:UserWarning")
