@@ -54,7 +54,7 @@ def check_parts(path: Path, content: dict[str, Any]) -> None:
     if not state:
         raise CheckpointError(f"{path}: it holds no scaler; train again")
     parts = dict.fromkeys(("freq", "trained_until", "n_time_features"), state)
-    parts |= {"transforms": state["scaler"]}
+    parts |= {"error_unit": state["scaler"]}
     if content.get("calibration"):  # the run was tested
         parts["baseline_calibrations"] = content
     for key, part in parts.items():

@@ -144,7 +144,7 @@ class Backtest:
         """Scaled errors, forecast − truth, of every value."""
         series = torch.from_numpy(self.origins.series)
         forecast, truth = (
-            self.scaler.transform(torch.from_numpy(values), series)
+            self.scaler.error_values(self.scaler.transform(torch.from_numpy(values), series), series)
             for values in (self.forecasts[name], self.truth)
         )
         return (forecast - truth).numpy()

@@ -1,9 +1,9 @@
 """Forecast errors of windows, and the scores computed from their sums.
 
-Scaled errors (`mse`, `mae`, `crps`), which papers report, are means over all true values; where targets have a
-transform, they are errors of transformed values. The other scores are in the units of the data. They are computed
-separately for each series and variable and then averaged, so that variables of large numbers do not dominate. Missing
-true values (NaN), and series without true values, do not count.
+Scaled errors (`mse`, `mae`, `crps`), which papers report, are means over all true values. Those of a target with a
+transform are errors of x on the scale that x has without it. The other scores are in the units of the data. They are
+computed separately for each series and variable and then averaged, so that variables of large numbers do not dominate.
+Missing true values (NaN), and series without true values, do not count.
 
     crps      continuous ranked probability score, see `quantiles.crps`; NaN without quantiles
     rmse_raw  root of the mean squared error           mae_raw  mean absolute error
@@ -121,7 +121,7 @@ def cell_errors(
     crps: Float[Tensor, "batch pred_len n_targets"] | None = None,
 ) -> CellErrors:
     """Errors of every value, in float64; each has the shape of `target`. `crps` is NaN if it is not given."""
-    scaled = prediction.double() - target.double()
+    scaled = scaler.error_values(prediction.double(), series) - scaler.error_values(target.double(), series)
     y, y_hat = scaler.inverse(target, series), scaler.inverse(prediction, series)
     error = (y_hat - y).abs()
     least = scaler.resolution(series, *ZERO)
@@ -152,6 +152,8 @@ def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
 def window_errors(
     prediction: Float[Tensor, "batch pred_len n_targets"],
     target: Float[Tensor, "batch pred_len n_targets"],
+    scaler: Scaler,
+    series: Int64[Tensor, " batch"],
     crps: Float[Tensor, "batch pred_len n_targets"] | None = None,
 ) -> Float[Tensor, "batch scores"]:
     """The `SCALED_SCORES` of each window: Σ error / (pred_len · n_targets), with an error of 0 where y is missing.
@@ -162,7 +164,7 @@ def window_errors(
     Returns:
         In float64 on the CPU. The CRPS is left out if it is not given.
     """
-    error = prediction.float() - target
+    error = scaler.error_values(prediction.float(), series) - scaler.error_values(target, series)
     errors = [error.square(), error.abs(), *([] if crps is None else [crps])]
     missing = target.isnan().cpu()
     of_windows = [torch.where(missing, 0.0, each.cpu()).flatten(1).double().mean(1) for each in errors]

@@ -1,7 +1,7 @@
 """Scores of intervals, accumulated over batches of windows.
 
 coverage  fraction of true values within an interval; ideally the level of the interval. Missing ones do not count.
-width     mean width of an interval, scaled and in the units of the data
+width     mean width of an interval, scaled and in the units of the data; scaled as errors are, see `errors`
 score     interval score of level 1 − α, scaled: width + 2/α times the distance of a true value outside of the interval
           (Gneiting and Raftery 2007)
 pinball   mean pinball loss over the deciles, scaled
@@ -58,12 +58,15 @@ class IntervalSums(RunningSums):
         quantiles, target = quantiles.to(self.device).float(), target.to(self.device).float()
         series, self.scaler, sums = series.to(self.device), self.scaler.to(self.device), self.sums
         measured = ~target.isnan() & ~quantiles.isnan().all(-1)  # a target may have no calibration
-        losses = pinball(quantiles, target, self.at)
+        values, truth = (self.scaler.error_values(each, series).float() for each in (quantiles, target))
+        losses = pinball(values, truth, self.at)
         sums["losses"] += torch.where(measured[..., None], losses, 0.0).sum((0, 1, 2), dtype=torch.float64)
         for i, level in enumerate(self.levels):
-            low, high = (quantiles[..., self.at.index(p)] for p in bounds(level))
+            sides = [self.at.index(p) for p in bounds(level)]
+            low, high = (quantiles[..., side] for side in sides)
             sums["inside"][i] += ((low <= target) & (target <= high)).double().sum((0, 1))
-            sums["width"][i] += torch.where(measured, (high - low).double(), 0.0).sum((0, 1))
+            width = values[..., sides[1]] - values[..., sides[0]]
+            sums["width"][i] += torch.where(measured, width.double(), 0.0).sum((0, 1))
             in_units = self.scaler.inverse(high, series) - self.scaler.inverse(low, series)
             sums["width_raw"][i] += torch.where(measured, in_units, 0.0).sum((0, 1))
         sums["count"] += measured.sum((0, 1))

@@ -59,7 +59,9 @@ class TestScores:
         crps |= {name: self._intervals.crps(name, each, batch) for name, each in predictions.items()}
         for name, prediction in {MODEL: point, **predictions}.items():
             self._sums[name].update(prediction, batch.future, batch.series, crps[name])
-            self._windows[name][batch.index.cpu()] = window_errors(prediction, batch.future, crps[name])
+            self._windows[name][batch.index.cpu()] = window_errors(
+                prediction, batch.future, self.data.target_scaler, batch.series, crps[name]
+            )
 
     def compute(self) -> Results:
         """The results over the batches of all processes. Every process must call this."""

@@ -66,8 +66,8 @@ def resolve_transform(
 def choose_transforms(data: DataModule, loss: str) -> ChosenTransforms:
     """Choose the transform of each target: none, `asinh`, or `log1p` if its lower bound is at least 0.
 
-    The error in data units, divided by the error of the seasonal naive on the training rows of a series, decides: the
-    root mean squared error for `loss=mse`, otherwise the mean absolute error. Each target is forecast from its own past
+    The error in data units, divided by the scale of the series, decides: the root mean squared error for `loss=mse`,
+    otherwise the mean absolute error. Each target is forecast from its own past
     and the future covariates, because the weights of a linear model of all columns depend on all their transforms.
     """
     power, error = (2, "RMSE") if loss == "mse" else (1, "MAE")
@@ -103,17 +103,15 @@ def linear_error(data: DataModule, power: int) -> float:
         data: has one target.
         power: 2 for the root mean squared error, 1 for the mean absolute error.
     """
-    fitted = FittedBaselines.fit(data)
-    linear, windows = Linear(fitted.linear), data.windows["val"]
-    unit = torch.where(fitted.naive_mae > 0, fitted.naive_mae, 1.0).double()
+    linear, windows = Linear(FittedBaselines.fit(data).linear), data.windows["val"]
     stride = spread_stride(len(windows), max(1, MAX_VALUES // data.pred_len), data.season)
     total, count = 0.0, 0
     for index in torch.arange(0, len(windows), stride).split(BATCH):
         batch = windows.gather(index.to(windows.device))
         forecast, truth = (
-            data.unscale_targets(values, batch.series)
+            data.target_scaler.error_values(values, batch.series)
             for values in (data.clip_targets(linear(windows, batch), batch.series), batch.future)
         )
-        errors = ((forecast - truth).abs() / unit[batch.series][:, None]) ** power
+        errors = (forecast - truth).abs().double() ** power
         total, count = total + float(errors.nansum()), count + int((~errors.isnan()).sum())
     return (total / max(1, count)) ** (1 / power)

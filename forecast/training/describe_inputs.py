@@ -23,8 +23,7 @@ def describe_inputs(data: DataModule) -> list[str]:
     lines += describe_missing(panel, data.feature_columns, data.target_columns, data.options.fill)
     domain = data.target_scaler.domain
     if words := domain.describe(data.target_columns):
-        note = "; scaled scores are errors of transformed values" if domain.has_transforms else ""
-        lines.append(f"values     {words}{note}")
+        lines.append(f"values     {words}")
     if data.windows_per_epoch < min(len(panel), len(train)):
         lines.append(
             f"note: an epoch of {data.windows_per_epoch:,} windows misses many of {len(panel):,} series: "

@@ -116,9 +116,8 @@ class Forecaster(L.LightningModule):
         if self._is_calibrating:
             self._validation.update(prediction, batch)
         elif self.model.shrinkage is not None:
-            self.validation_window_mse[batch.index.cpu()] = window_errors(prediction, batch.future)[
-                :, 0
-            ].float()
+            errors = window_errors(prediction, batch.future, self.data.target_scaler, batch.series)
+            self.validation_window_mse[batch.index.cpu()] = errors[:, 0].float()
 
     def on_validation_epoch_end(self) -> None:
         self.errors = {MODEL: self._sums.compute()}

@@ -123,7 +123,7 @@ def test_what_is_learnt_enters_by_how_sure_validation_windows_are(
     def losses(share: float) -> np.ndarray:
         tested.network.load_state_dict({"shrinkage": torch.tensor(share)}, strict=False)
         forecast = tested.network(batch.past, batch.past_time, batch.future_time)
-        return window_errors(forecast, batch.future)[:, 0].numpy()
+        return window_errors(forecast, batch.future, tested.target_scaler, batch.series)[:, 0].numpy()
 
     share = 1 - diebold_mariano(losses(1.0), losses(0.0), overlap=windows.pred_len).p_value
     assert 0.5 < share < 0.95

@@ -65,6 +65,11 @@ def fit_scaler(
     else:
         center, scale = _fit_each(kind, values, first, last, columns, others, found)
     found.center[:], found.scale[:] = torch.from_numpy(center), torch.from_numpy(scale)
+    found.error_unit[:] = found.scale
+    if found.domain.has_transforms:
+        with warnings.catch_warnings(action="ignore"):  # the fit above gave them
+            plain = fit_scaler(values, columns, first, last, kind=kind, by=by)
+        found.error_unit[:] = plain.scale
     return found
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from forecast.data.row_ranges import PerSeries, series_slices
 from forecast.data.scaling import transforms
-from forecast.data.scaling.domain import Domain
+from forecast.data.scaling.domain import NONE, Domain
 
 Series = int | Int64[Tensor, " batch"] | None
 """One series, the series of each window, or None where window i is of series i or there is one series."""
@@ -26,6 +26,8 @@ class Scaler:
         center, scale: (series, columns), float64; a scaled value is (f(x) − center) / scale.
         domain: the transform f of each column, and the bounds of its forecasts; None: neither.
         location, shape: parameters of the transforms (series, columns), see `forecast.data.scaling.transforms.fit`.
+        error_unit: scale of x itself (series, columns), in which errors of transformed columns are measured; None: that
+            of f(x), for columns without a transform.
     """
 
     def __init__(
@@ -35,19 +37,21 @@ class Scaler:
         domain: Domain | None = None,
         location: Float64[Tensor, "series columns"] | None = None,
         shape: Float64[Tensor, "series columns"] | None = None,
+        error_unit: Float64[Tensor, "series columns"] | None = None,
     ) -> None:
         self.center, self.scale = center.double(), scale.double()
         self.domain = Domain.unlimited(center.shape[-1]) if domain is None else domain
         self.location = torch.zeros_like(self.center) if location is None else location
         self.shape = torch.ones_like(self.scale) if shape is None else shape
+        self.error_unit = self.scale.clone() if error_unit is None else error_unit
 
     def __len__(self) -> int:
         return len(self.center)
 
     @property
     def tensors(self) -> tuple[Float64[Tensor, "series columns"], ...]:
-        """`center`, `scale`, `location` and `shape`."""
-        return self.center, self.scale, self.location, self.shape
+        """`center`, `scale`, `location`, `shape` and `error_unit`."""
+        return self.center, self.scale, self.location, self.shape, self.error_unit
 
     def transform(
         self, values: Float[Tensor, "*shape columns"], series: Series
@@ -86,13 +90,30 @@ class Scaler:
 
         Values outside the bounds become the nearest bound.
         """
-        center, scale, *parameters = self._of(series, values.device)
+        center, scale, *parameters, _ = self._of(series, values.device)
         values = values.double() * scale + center
         if self.domain.has_transforms:
             values = transforms.invert(values, self.domain.transforms, *parameters)
         if self.domain.has_bounds:
             values = values.clamp(*self._bounds(values.device))
         return values
+
+    def error_values(
+        self, values: Float[Tensor, "batch steps columns ..."], series: Series
+    ) -> Float[Tensor, "batch steps columns ..."]:
+        """Scaled values, or their quantiles, whose differences are scaled errors.
+
+        Those of a column with a transform are (x − x₀) / `error_unit`, x₀ the value that is scaled to 0, so that errors
+        are the same multiple of errors in data units as without a transform. Others are returned as they are.
+        """
+        if not self.domain.has_transforms:
+            return values
+        if values.ndim == 4:
+            return torch.stack([self.error_values(each, series) for each in values.unbind(-1)], dim=-1)
+        is_transformed = torch.tensor([kind != NONE for kind in self.domain.transforms])
+        *_, unit = self._of(series, values.device)
+        shifted = self.inverse(values, series) - self.inverse(torch.zeros_like(values[:, :1]), series)
+        return torch.where(is_transformed.to(values.device), shifted / unit, values.double())
 
     def clip(
         self, values: Float[Tensor, "batch steps columns ..."], series: Series
@@ -112,7 +133,7 @@ class Scaler:
         self, series: Int64[Tensor, " batch"], of_scale: float, of_center: float
     ) -> Float64[Tensor, "batch 1 columns"]:
         """Return the value whose scaled distance from zero is `of_scale` · scale + `of_center` · |center|."""
-        center, scale, *parameters = self._of(series, self.center.device)
+        center, scale, *parameters, _ = self._of(series, self.center.device)
         zero = torch.zeros_like(center)
         if not self.domain.has_transforms:
             return of_scale * scale + of_center * center.abs()
@@ -120,9 +141,17 @@ class Scaler:
         next_to_it = transforms.apply(zero, kinds, *parameters) + of_scale * scale + of_center * center.abs()
         return transforms.invert(next_to_it, kinds, *parameters)
 
-    def _scale(self, values: Tensor, center: Tensor, scale: Tensor, *parameters: Tensor) -> Tensor:
+    def _scale(
+        self,
+        values: Tensor,
+        center: Tensor,
+        scale: Tensor,
+        location: Tensor,
+        shape: Tensor,
+        error_unit: Tensor,
+    ) -> Tensor:
         if self.domain.has_transforms:
-            values = transforms.apply(values, self.domain.transforms, *parameters)
+            values = transforms.apply(values, self.domain.transforms, location, shape)
         return (values - center) / scale
 
     def _bounds(
@@ -180,10 +209,13 @@ class Scaler:
             mine[cells] = theirs[source]
 
     def state_dict(self) -> dict[str, Any]:
-        names = ("center", "scale", "location", "shape")
+        names = ("center", "scale", "location", "shape", "error_unit")
         return {**dict(zip(names, self.tensors, strict=True)), **vars(self.domain)}
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "Scaler":
         domain = Domain(*(tuple(state[name]) for name in ("transforms", "lower", "upper")))
-        return cls(state["center"], state["scale"], domain, state["location"], state["shape"])
+        center, scale, *parameters = (
+            state[n] for n in ("center", "scale", "location", "shape", "error_unit")
+        )
+        return cls(center, scale, domain, *parameters)

@@ -175,7 +175,7 @@ def test_errors_count_measured_values() -> None:
         for v in range(2)
     ]
     assert errors.scores()["rmse_raw"] == pytest.approx(np.mean(raw))
-    windows = window_errors(prediction, target)
+    windows = window_errors(prediction, target, Scaler(torch.zeros(2, 3), scale), series)
     np.testing.assert_allclose(windows[:, 0], np.nansum(squared.reshape(30, -1), axis=1) / 15, rtol=1e-6)
     assert (windows.mean(0) / errors.observed_fraction).tolist() == pytest.approx(
         [errors.scores()["mse"], errors.scores()["mae"]], rel=1e-6
@@ -185,10 +185,11 @@ def test_errors_count_measured_values() -> None:
 def test_a_forecast_that_is_no_number_is_not_hidden() -> None:
     prediction, target = torch.zeros(2, 3, 1), torch.zeros(2, 3, 1)
     prediction[0, 1], target[1, 0] = torch.nan, torch.nan
-    sums = ErrorSums(3, Scaler(torch.zeros(1, 1), torch.ones(1, 1)), torch.ones(1, 1))
-    sums.update(prediction, target, torch.zeros(2, dtype=torch.int64))
+    scaler, series = Scaler(torch.zeros(1, 1), torch.ones(1, 1)), torch.zeros(2, dtype=torch.int64)
+    sums = ErrorSums(3, scaler, torch.ones(1, 1))
+    sums.update(prediction, target, series)
     assert np.isnan(sums.compute().scores()["mse"])
-    assert window_errors(prediction, target)[0].isnan().all()
+    assert window_errors(prediction, target, scaler, series)[0].isnan().all()
 
 
 def test_calibration_counts_measured_values() -> None:

@@ -434,7 +434,7 @@ def test_scores_are_each_series_own_then_their_mean() -> None:
     series, forecast = batch.series, baseline(test, batch)
     sums = new_error_sums(fitted, data)
     sums.update(forecast, batch.future, series)
-    errors, each = sums.compute(), window_errors(forecast, batch.future)
+    errors, each = sums.compute(), window_errors(forecast, batch.future, data.target_scaler, series)
     alone = []
     for s in range(len(LENGTHS)):
         center, scale = (part[s : s + 1] for part in (data.target_scaler.center, data.target_scaler.scale))

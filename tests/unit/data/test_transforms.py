@@ -15,6 +15,7 @@ from forecast.data.scaling.domain import Domain, choose_domain
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.error_sums import ErrorSums
+from forecast.evaluation.errors import window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.levels import probabilities
@@ -128,16 +129,20 @@ def test_a_state_loads_as_plain_values() -> None:
 
 def test_scores_in_units_are_those_of_inverted_values() -> None:
     scaler = scaler_of("log1p", COUNTS)
+    scaler.error_unit[:] = 7.0
     generator = torch.Generator().manual_seed(0)
     prediction, target = torch.randn(2, 9, 4, 1, generator=generator)
     series = torch.zeros(9, dtype=torch.int64)
     sums = ErrorSums(4, scaler, torch.tensor([[3.0]]))
     sums.update(prediction, target, series)
     found = sums.compute().scores()
+    each = window_errors(prediction, target, scaler, series)
+    np.testing.assert_allclose(each.mean(0), [found["mse"], found["mae"]], rtol=1e-6)
     y_hat, y = (np.expm1(part.double().numpy() * 2 + 5) for part in (prediction, target))
     error = np.abs(y - y_hat)
     expected = {
-        "mse": (prediction - target).square().mean().item(),
+        "mse": (error**2).mean() / 7**2,
+        "mae": error.mean() / 7,
         "rmse_raw": np.sqrt((error**2).mean()),
         "mae_raw": error.mean(),
         "smape": (200 * error / (np.abs(y) + np.abs(y_hat))).mean(),
@@ -162,6 +167,10 @@ def test_a_monotone_transform_keeps_the_coverage() -> None:
     assert (low >= 0).all()
     assert found["coverage"] == pytest.approx(((low <= y + 1e-4) & (y <= high + 1e-4)).mean())
     assert found["width_raw"] == pytest.approx((high - low).mean(), rel=1e-5)
+    assert found["width"] == pytest.approx((high - low).mean() / float(scaler.error_unit), rel=1e-5)
+    outside = (np.clip(low - y, 0, None) + np.clip(y - high, 0, None)).mean()
+    score = ((high - low).mean() + 2 / 0.2 * outside) / float(scaler.error_unit)
+    assert found["score"] == pytest.approx(score, rel=1e-4)
 
 
 def test_offsets_of_a_refit_are_equal_in_transformed_units() -> None:

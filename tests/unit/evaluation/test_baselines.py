@@ -141,7 +141,7 @@ def test_every_window_is_scored(etth1) -> None:
         batch = split.gather(index)
         prediction = Naive()(split, batch)
         sums.update(prediction, batch.future, batch.series)
-        each.append(window_errors(prediction, batch.future))
+        each.append(window_errors(prediction, batch.future, etth1.target_scaler, batch.series))
     rows = split.values.tensor.double()
     first, last = (int(row[0]) for row in etth1.rows["test"])
     squared = [

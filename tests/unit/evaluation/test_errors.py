@@ -111,9 +111,9 @@ def test_smape_of_zero_against_zero_is_zero() -> None:
 
 def test_window_errors_average_to_the_scores() -> None:
     prediction, target = forecasts()
-    each = window_errors(
-        prediction, target, crps(pinball(quantiles_around(prediction), target, DECILES), DECILES)
-    )
+    of_values = crps(pinball(quantiles_around(prediction), target, DECILES), DECILES)
+    series = torch.zeros(len(target), dtype=torch.int64)
+    each = window_errors(prediction, target, Scaler(CENTER, SCALE), series, of_values)
     scores = summed([WINDOWS]).scores()
     assert each.mean(0).tolist() == pytest.approx([scores[name] for name in SCALED_SCORES], rel=1e-6)
 
