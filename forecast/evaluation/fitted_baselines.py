@@ -14,7 +14,8 @@ from forecast.data.window_starts import spread_stride
 from forecast.evaluation.baselines import Baseline, Linear, Naive, SeasonalNaive
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.evaluation.names import BASELINES
-from forecast.linear.fit import Choice, choose, fit_and_test_grams, fit_choice, fit_least_squares
+from forecast.linear.covariate_steps import find_covariate_steps
+from forecast.linear.fit import RIDGES, Choice, choose, fit_and_test_grams, fit_choice, fit_least_squares
 from forecast.linear.gram import Gram, window_gram
 from forecast.models.linear_model import LinearWeights
 
@@ -23,6 +24,9 @@ WINDOWS_AT_ONCE = 256
 
 MAX_SEASON_VALUES = 1 << 24
 """Largest number of validation values on which the season of the seasonal naive is chosen."""
+
+FEWER = 8
+"""Divisor of the windows that are read one by one where the choice of settings need not be thorough."""
 
 RIDGE = 1e-6
 """Ridge of the linear baseline without covariates. With it, constant data has a solution."""
@@ -50,15 +54,20 @@ class FittedBaselines:
     choices: dict[bool, Choice] = field(default_factory=dict)
 
     @classmethod
-    def fit(cls, data: DataModule) -> "FittedBaselines":
+    def fit(cls, data: DataModule, *, thorough: bool = True) -> "FittedBaselines":
         """Fit to the training rows of `data`.
 
         Without covariates, the linear baseline is least squares. With covariates, its settings are chosen on later
-        windows, because there are too many weights for plain least squares.
+        windows, because there are too many weights for plain least squares. Unless `thorough`, fewer settings are
+        compared, on validation windows alone, and fewer windows are read.
         """
         train = data.windows["train"]
-        gram = window_gram(train)
-        choices = {True: choose(fit_and_test_grams(data, gram))} if gram.steps.roles else {}
+        if thorough or not find_covariate_steps(train).roles:
+            gram = window_gram(train)
+            choices = {True: choose(fit_and_test_grams(data, gram))} if gram.steps.roles else {}
+        else:
+            gram = window_gram(train, FEWER)
+            choices = {True: choose([(gram, window_gram(data.windows["val"], FEWER))], ridges=RIDGES[::2])}
         linear = fit_choice(gram, choices[True]) if choices else fit_least_squares(gram, RIDGE)
         values = TargetValues(train.values, train.target_index, data.target_scaler)
         naive_mae = seasonal_naive_mae(values, data.rows["train"], data.season)

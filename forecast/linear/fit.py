@@ -103,7 +103,9 @@ def cut_at_origin(train: Windows, sixths: int) -> tuple[Windows, Windows]:
     return train.with_starts(before), train.with_starts(after)
 
 
-def choose(grams: Iterable[tuple[Gram, Gram]], *, covariates: bool = True) -> Choice:
+def choose(
+    grams: Iterable[tuple[Gram, Gram]], *, covariates: bool = True, ridges: Sequence[float] = RIDGES
+) -> Choice:
     """Choose the ridge, the depth and the covariates by the errors on pairs of Gram matrices.
 
     All errors are divided by those of plain least squares: the smallest ridge, one lookback and no covariates. Among
@@ -116,7 +118,7 @@ def choose(grams: Iterable[tuple[Gram, Gram]], *, covariates: bool = True) -> Ch
     pairs = []
     with bar(INNER_ORIGINS + 1, "choosing the linear model", " origins") as shown:
         for fitted_on, tested_on in grams:
-            pairs.append(_errors(fitted_on, tested_on, covariates))
+            pairs.append(_errors(fitted_on, tested_on, covariates, ridges))
             shown.update()
     plain = next(iter(pairs[0]))
 
@@ -130,12 +132,14 @@ def choose(grams: Iterable[tuple[Gram, Gram]], *, covariates: bool = True) -> Ch
     return min([without, *others], key=lambda choice: fmean(relative(choice)))
 
 
-def _errors(fitted_on: Gram, tested_on: Gram, covariates: bool) -> dict[Choice, float]:
+def _errors(
+    fitted_on: Gram, tested_on: Gram, covariates: bool, ridges: Sequence[float]
+) -> dict[Choice, float]:
     """Compute the squared error of every choice at some steps of the horizon, the default choice first."""
     fitted_on, tested_on = fitted_on.fewer_steps(COMPARED_STEPS), tested_on.fewer_steps(COMPARED_STEPS)
     errors, roles = {}, fitted_on.steps.roles if covariates else ()
     for read in [roles[:count] for count in range(len(roles) + 1)]:
-        for ridge in RIDGES:
+        for ridge in ridges:
             fitted = [
                 solve_recent(fitted_on, n, ridge, read) for n in lookbacks(fitted_on.seq_len, MAX_DEPTH)
             ]

@@ -42,11 +42,14 @@ def solve(
         return torch.linalg.solve(past, future), cross[..., seq_len:]
     cross = cross - cross[..., :seq_len].mean(2, keepdim=True)
     factor = torch.linalg.cholesky(penalize(covariates.clone(), ridge))
-    alone = torch.cholesky_solve(cross.transpose(0, 1).flatten(1), factor).view_as(cross.transpose(0, 1))
-    alone = alone.transpose(0, 1)  # weights of the covariates that forecast each step of a window alone
-    explained = torch.einsum("trl,trw->lw", cross[..., :seq_len], alone)
+    # with covariates LLᵀ, half = L⁻¹ cross: what the covariates explain alone is halfᵀ half, summed over targets
+    by_value = cross.transpose(0, 1).flatten(1)
+    half = torch.linalg.solve_triangular(factor, by_value, upper=False).unflatten(1, (len(cross), -1))
+    explained = torch.einsum("rtl,rtw->lw", half[..., :seq_len], half)
     weight = torch.linalg.solve(past - explained[:, :seq_len], future - explained[:, seq_len:])
-    return weight, alone[..., seq_len:] - alone[..., :seq_len] @ weight
+    remaining = half[..., seq_len:] - half[..., :seq_len] @ weight
+    of_covariates = torch.linalg.solve_triangular(factor.T, remaining.flatten(1), upper=True)
+    return weight, of_covariates.view_as(remaining).transpose(0, 1)
 
 
 def penalize(gram: Float64[Tensor, "n n"], ridge: float) -> Float64[Tensor, "n n"]:

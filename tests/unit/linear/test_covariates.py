@@ -14,7 +14,7 @@ from forecast.data import Batch, DataModule, frame_data, store_data
 from forecast.evaluation.baselines import Linear
 from forecast.evaluation.fitted_baselines import RIDGE as PLAIN
 from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.linear import window_choice
+from forecast.linear import fit, window_choice
 from forecast.linear.covariate_steps import find_covariate_steps
 from forecast.linear.fit import (
     Choice,
@@ -26,7 +26,7 @@ from forecast.linear.fit import (
     solve_recent,
 )
 from forecast.linear.gram import window_gram
-from forecast.linear.least_squares import squared_error
+from forecast.linear.least_squares import solve, squared_error
 from forecast.models.linear_model import LinearModel, LinearWeights
 from tests.support.stores import write_store
 
@@ -180,15 +180,30 @@ def test_sliding_and_reading_each_window_give_the_same_sums(route: str, split: s
         torch.testing.assert_close(found, expected)
 
 
+def count_solutions(monkeypatch: pytest.MonkeyPatch, data: DataModule, *, thorough: bool) -> int:
+    """How many linear models are fitted to choose and to fit the baselines."""
+    calls = []
+    monkeypatch.setattr(fit, "solve", lambda *given: calls.append(1) or solve(*given))
+    FittedBaselines.fit(data, thorough=thorough)
+    return len(calls)
+
+
+def test_a_fit_that_is_not_thorough_compares_fewer_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = ready(planted())
+    few, all_of_them = (count_solutions(monkeypatch, data, thorough=thorough) for thorough in (False, True))
+    assert few < all_of_them / 6
+
+
+@pytest.mark.parametrize("thorough", [True, False])
 @pytest.mark.parametrize("case", CASES)
-def test_planted_covariates_are_read(case: str) -> None:
+def test_planted_covariates_are_read(case: str, thorough: bool) -> None:
     data = CASES[case]()
     batch = every(data, "test")
 
     def error(fitted: LinearWeights) -> float:
         return float((Linear(fitted)(data.windows["test"], batch) - batch.future).square().mean())
 
-    fitted = FittedBaselines.fit(data)
+    fitted = FittedBaselines.fit(data, thorough=thorough)
     assert fitted.choices[True].roles == BOTH
     own = fit_choice(window_gram(data.windows["train"]), Choice(1e-6, 1))
     assert error(fitted.linear) < 0.2 * error(own)
