@@ -177,6 +177,7 @@ def test_another_file_has_ids_and_covariates_of_its_own(run: Path, place: Path, 
     assert list(panel.static["region"]) == ["south"]
 
 
+@pytest.mark.long
 def test_sampled_epochs_go_on_exactly_where_a_run_stopped(place: Path, tmp_path: Path) -> None:
     """Two epochs of sampled windows at one go, and one after the other: the same weights."""
     options = ("data.windows_per_epoch=64", "data.eval_stride=7", f"data.path={place / 'sales.parquet'}")

@@ -127,7 +127,9 @@ def test_a_forecast_without_its_prices_is_refused(place: Path, monkeypatch: pyte
         assert not (place / "never.csv").exists()
 
 
-@pytest.mark.parametrize("refit", [(), pytest.param(("refit_every=5", "trainer.max_epochs=1"))])
+@pytest.mark.parametrize(
+    "refit", [(), pytest.param(("refit_every=5", "trainer.max_epochs=1"), marks=pytest.mark.long)]
+)
 def test_a_backtest_is_that_of_the_long_file(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refit: tuple[str, ...]
 ) -> None:
@@ -169,6 +171,7 @@ def test_runs_on_either_are_compared(place: Path, tmp_path: Path, monkeypatch: p
     assert one["mse"] == pytest.approx(other["mse"], rel=1e-2)
 
 
+@pytest.mark.long
 def test_explanations_are_those_of_the_long_file(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +189,7 @@ def test_explanations_are_those_of_the_long_file(
     pd.testing.assert_frame_equal(*found, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_frame_in_python_and_an_exported_file_have_the_names_of_the_store(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
