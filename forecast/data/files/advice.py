@@ -9,6 +9,7 @@ import pandas as pd
 
 from forecast.data.files.cells import COVARIATES, FRAME, TIME_OF_DAY, Cells
 from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.covariates import LIKE_A_NUMBER
 from forecast.data.files.text import quote
 from forecast.system.arguments import quote_for_shell, write_value
 from forecast.system.errors import DataError, TextColumns
@@ -37,8 +38,9 @@ def refuse(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataError]) -
     texts = sort_refused(cells, list(refused)).texts
     if roles.target in texts:
         return refuse_text_as_target(cells.path, roles, list_numbers(cells.frame))
-    error = _join_errors(cells, refused)
-    return TextColumns(error, texts) if len(texts) == len(refused) else error
+    error = _join_errors(cells, roles, refused)
+    may_be_categories = [name for name in texts if not _is_like_a_number(cells.frame[name])]
+    return TextColumns(error, texts) if len(may_be_categories) == len(refused) else error
 
 
 def refuse_text_as_target(path: Location, roles: ColumnRoles, numbers: Sequence[str]) -> DataError:
@@ -57,14 +59,18 @@ def list_numbers(frame: pd.DataFrame) -> list[str]:
     return [str(name) for name in frame.columns if frame[name].dtype.kind in "iuf"]
 
 
-def _join_errors(cells: Cells, refused: Mapping[str, DataError]) -> DataError:
+def _join_errors(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataError]) -> DataError:
     """One error of all columns that are not numbers."""
     error = next(iter(refused.values()))
     if len(refused) == 1:
-        return error
+        name = next(iter(refused))
+        if not (are_times(cells.frame[name]) and _have_times(cells, roles)):
+            return error
+        said = f"{quote(name)} is a time of day, and {quote(roles.date)} has times too"
+        return DataError(f"{cells.path}: {said}: set {write_setting('data.drop', [*roles.drop, name])}")
     shown = ", ".join(map(quote, list(refused)[:8])) + (", ..." if len(refused) > 8 else "")
     first = str(error).removeprefix(f"{cells.path}, ").partition(" is not a number")[0]
-    settings = settings_for_texts(cells, list(refused))
+    settings = settings_for_texts(cells, roles, list(refused))
     advice = f"set {' '.join(settings)}" if settings else "choose the number columns (data.columns)"
     return DataError(
         f"{cells.path}: {len(refused)} columns are not numbers: {shown} ({first})",
@@ -96,7 +102,7 @@ def describe_split_dates(cells: Cells, roles: ColumnRoles, refused: Sequence[str
         return None
     settings = [write_setting("data.date_column", [roles.date, time])]
     rest = [name for name in refused if name != time]
-    settings += settings_for_texts(cells, rest)
+    settings += settings_for_texts(cells, roles, rest)
     advice = f"set {' '.join(settings)}{_note_on_texts(settings)}"
     return f"{quote(time)} is the time of day of {quote(roles.date)}: {advice}"
 
@@ -118,6 +124,17 @@ def find_time_column(cells: Cells, roles: ColumnRoles) -> str | None:
 def are_times(column: pd.Series) -> bool:
     """Whether a column begins with a time of day, such as 18:00 or 18.00.00."""
     return bool(re.match(TIME_OF_DAY, str(column.iloc[0]).strip()))
+
+
+def _have_times(cells: Cells, roles: ColumnRoles) -> bool:
+    """Whether the dates have times of day."""
+    return roles.date in cells.frame and bool(re.search(r"\d:\d\d", str(cells.frame[roles.date].iloc[0])))
+
+
+def _is_like_a_number(column: pd.Series) -> bool:
+    """Whether the first text of a column is a date, a time or was meant as a number: it is no category."""
+    texts = column.dropna()
+    return bool(len(texts)) and re.fullmatch(LIKE_A_NUMBER, str(texts.iloc[0]).strip()) is not None
 
 
 def _are_hours(name: str, column: pd.Series) -> bool:
@@ -152,7 +169,7 @@ def sort_refused(cells: Cells, refused: Sequence[str]) -> Refused:
     return Refused(commas, mixed, texts, codes)
 
 
-def settings_for_texts(cells: Cells, refused: Sequence[str]) -> list[str]:
+def settings_for_texts(cells: Cells, roles: ColumnRoles, refused: Sequence[str]) -> list[str]:
     """Settings with which a table is read whose columns `refused` are not numbers; empty if there are none.
 
     Decimal commas are read, texts among numbers become missing values, and columns of texts are left out.
@@ -160,7 +177,7 @@ def settings_for_texts(cells: Cells, refused: Sequence[str]) -> list[str]:
     commas, _, texts, codes = sort_refused(cells, refused)
     if len(codes) > MAX_CODES or len(texts) > MAX_DROPPED:
         return []
-    settings = {"data.na_values": codes, "data.drop": texts}
+    settings = {"data.na_values": codes, "data.drop": [*roles.drop, *texts] if texts else []}
     found = [write_setting("data.decimal", ",")] if commas else []
     return found + [write_setting(key, names) for key, names in settings.items() if names]
 

@@ -24,8 +24,8 @@ MISSING = [
 ]  # fmt: skip
 """Texts of missing values: the default of pandas, which it does not export."""
 
-TIME_OF_DAY = r"\d{1,2}(:\d\d|h\d\d|\.\d\d\.\d\d)"
-"""The beginning of a time of day, such as 18:00, 18h00 or 18.00.00."""
+TIME_OF_DAY = r"\d{1,2}(:\d\d|h\d\d|\.\d\d\.\d\d)(?!\d)"
+"""The beginning of a time of day, such as 18:00, 18h00 or 18.00.00, and not of 01.01.2024."""
 
 COVARIATES = "data.future_covariates, past_covariates or static_covariates"
 """Keys of columns that may be text."""

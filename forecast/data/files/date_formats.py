@@ -51,7 +51,7 @@ def guess_dates(cells: Cells, column: str, texts: pd.Series, day_first: bool | N
             cells, column, texts, iso, f"is not a date that can be read: {_advice(texts, iso)}"
         )
     if has_short_year(texts.iloc[0]) and day_first is None:
-        advice = " or ".join(_orders_of_short_years(texts))
+        advice = " or ".join(orders_of_short_years(texts))
         raise cells.error(f"{quote(texts.iloc[0])}: a year of two digits: set {advice}", row=0, column=column)
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # where only one order can be meant
         guesses = [_format_of(texts.iloc[0], dayfirst=order) for order in (bool(day_first), not day_first)]
@@ -93,7 +93,7 @@ def _format_of(text: str, *, dayfirst: bool) -> str | None:
     return day and f"{day} %I:%M{':%S' if found[2] else ''}{space}%p"
 
 
-def _orders_of_short_years(texts: pd.Series) -> list[str]:
+def orders_of_short_years(texts: pd.Series) -> list[str]:
     """Settings of the orders of day, month and year that fit all dates; if some give ascending dates, those alone."""
     settings = {"data.day_first=true": "%d{0}%m{0}%y", "data.day_first=false": "%m{0}%d{0}%y"}
     days = texts.str.extract(r"(\d{1,2}[-/.]\d{1,2}[-/.]\d{2})", expand=False)

@@ -9,7 +9,10 @@ from itertools import islice
 
 from pandas.tseries.api import guess_datetime_format
 
+from forecast.data.files.advice import write_setting
 from forecast.data.files.date_formats import has_short_year
+from forecast.data.files.header import read_header
+from forecast.data.files.series_in_rows import refuse_series_in_rows
 from forecast.data.files.text import quote
 from forecast.system.errors import DataError
 from forecast.system.location import Location
@@ -20,7 +23,22 @@ DEFAULT_NAMES = ("date", "ds")
 _SAMPLED, _HEAD = 50, 1 << 20
 """Cells of a column, and bytes of a file, that are looked at."""
 
-_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\D.*)?|.*[A-Za-z]{3}.*\d.*")
+_DATE = re.compile(
+    r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\D.*)?|(1[6-9]|2[0-2])\d\d-(0[1-9]|1[0-2])|.*[A-Za-z]{3}.*\d.*"
+)
+"""Dates, months such as 1920-01, and texts with the name of a month."""
+
+
+def find_date_column(path: Location, wanted: str, raw: bytes, separator: str) -> str:
+    """The date column of a CSV file: `wanted`, or if that is missing, see `choose_date_column`.
+
+    Raises DataError also for a file with one series a row.
+    """
+    header = read_header(path, raw, separator).names
+    if wanted in header:
+        return wanted
+    refuse_series_in_rows(path, raw, separator, header, _is_date)
+    return choose_date_column(path, wanted, header, find_date_columns(raw, separator))
 
 
 def choose_date_column(path: Location, wanted: str, present: Sequence[str], dates: Sequence[str]) -> str:
@@ -31,9 +49,10 @@ def choose_date_column(path: Location, wanted: str, present: Sequence[str], date
     if wanted not in DEFAULT_NAMES or wanted in present or not dates:
         return wanted
     if len(dates) > 1:
+        settings = [write_setting("data.date_column", dates[0]), write_setting("data.drop", dates[1:])]
         raise DataError(
-            f"{path}: no column {quote(wanted)}, and several look like dates: set data.date_column to one of "
-            f"{', '.join(dates)}"
+            f"{path}: no column {quote(wanted)}, and several look like dates ({', '.join(dates)}): set "
+            f"{' '.join(settings)}, or choose another of them"
         )
     warnings.warn(
         f"{path}: no column {quote(wanted)}: {quote(dates[0])} looks like dates and is used (data.date_column)",
@@ -43,7 +62,10 @@ def choose_date_column(path: Location, wanted: str, present: Sequence[str], date
 
 
 def find_date_columns(raw: bytes, separator: str) -> list[str]:
-    """The names of the columns of a CSV file whose first cells look like dates."""
+    """The names of the columns of a CSV file whose first cells look like dates.
+
+    Those that repeat fewest cells come first: of days, and of days with times, the latter.
+    """
     head = raw[:_HEAD].decode(errors="ignore")
     records = csv.reader(io.StringIO(head, newline=""), delimiter=separator)
     try:
@@ -55,7 +77,8 @@ def find_date_columns(raw: bytes, separator: str) -> list[str]:
     if len(head) >= _HEAD:
         rows = rows[:-1]  # which may be cut
     columns = {name.strip(): [row[i] for row in rows[1:] if i < len(row)] for i, name in enumerate(rows[0])}
-    return [name for name, cells in columns.items() if name and cells and all(map(_is_date, cells))]
+    found = [name for name, cells in columns.items() if name and cells and all(map(_is_date, cells))]
+    return sorted(found, key=lambda name: -len(set(columns[name])))
 
 
 def _is_date(cell: str) -> bool:

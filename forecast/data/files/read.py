@@ -17,8 +17,7 @@ from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote,
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import find_booleans, read_covariates
 from forecast.data.files.dates import read_dates
-from forecast.data.files.header import read_header
-from forecast.data.files.looks import DEFAULT_NAMES, choose_date_column, find_date_columns
+from forecast.data.files.looks import DEFAULT_NAMES, choose_date_column, find_date_column
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import read_text
@@ -43,11 +42,8 @@ def read_file(
         return _read_parquet(path, roles, options)
     raw = read_text(path, options)
     if date_column in DEFAULT_NAMES and options.start is None and options.given_names is None:
-        header = read_header(path, raw, options.separator).names
-        if date_column not in header:
-            dates = find_date_columns(raw, options.separator)
-            date_column = choose_date_column(path, str(date_column), header, dates)
-            roles = replace(roles, date=date_column)
+        date_column = find_date_column(path, str(date_column), raw, options.separator)
+        roles = replace(roles, date=date_column)
     texts = (*roles.keys, *roles.static)
     dated = date_column if options.start is None else ()
     cells = parse_cells(path, raw, dated, options, [name for name in texts if name != roles.date])

@@ -43,6 +43,11 @@ DEPARTMENTS = lines(
 )  # fmt: skip
 
 
+WIDE = "country,lat,1/28/21,1/29/21,2/1/21,2/2/21,2/3/21,2/4/21\nMali,17.5,1,2,5,6,7,\nChad,15.4,2,3,,7,8,9\n"
+TWINS = WIDE.replace("Mali,17.5", "Chad,15.4")
+"""One series a row, with and without a column that names them."""
+
+
 def bad(what: str, text: str | bytes, says: str, **options) -> Refusal:
     return Refusal(what, says, DataError, lambda folder: read_table(write(folder, text), **options))
 
@@ -186,6 +191,11 @@ FILES = [
     bad("no such column", GOOD, "table.csv: no column 'lod'; there are 'load', 'price'; did you mean 'load'? (data.columns or data.target)", columns=["lod"]),
     bad("no such target, beside text", lines(*(f"{hour},1,NE" for hour in HOURS), header="date,load,wind"), "table.csv: no column 'lod'; there are 'load', 'wind'; did you mean 'load'? (data.columns or data.target)", target="lod"),
     bad("one series a row", lines("H1," + ",".join("5" * 11) + ",", "H2," + ",".join("6" * 12), header=",".join(f"V{n}" for n in range(1, 14))), "table.csv: one series a row: write one row for each date with pandas, pd.read_csv('…').melt('V1', value_name='y').dropna().to_csv('long.csv', index=False), then set data=long data.path=long.csv data.id_column=V1 data.start=2010-01-01 data.freq=h"),
+    bad("dates in the header", WIDE, "table.csv: one series a row, with dates from '1/28/21' to '2/4/21' in line 1: write one row for each date with pandas, pd.read_csv('…').melt(['country', 'lat'], var_name='ds', value_name='y').to_csv('long.csv', index=False), then set data=long data.path=long.csv data.id_column=country data.day_first=false"),
+    bad("dates in the header, no ids", TWINS, "table.csv: one series a row…, pd.read_csv('…').rename_axis('id').reset_index().melt(['id', 'country', 'lat'], …) data.id_column=id data.day_first=false"),
+    bad("a time of day beside dates with times", lines(*(f"{hour},{hour[-5:]},1" for hour in HOURS), header="date,clock,load"), "table.csv: 'clock' is a time of day, and 'date' has times too: set data.drop=[clock]"),
+    bad("days and times beside dates with times", lines(*(f"{hour},01.03.2021,{hour[-5:]},1" for hour in HOURS), header="date,day,clock,load"), "table.csv: 2 columns are not numbers: 'day', 'clock' (line 2, column 'day': '01.03.2021'): correct them, or set data.drop=[day,clock]…"),
+    bad("a further text, where one is dropped", lines(*(f"{hour},x,y,z,1" for hour in HOURS), header="date,a,b,c,load"), "table.csv: 2 columns are not numbers: 'b', 'c' (line 2, column 'b': 'y'): correct them, or set data.drop=[a,b,c]…", drop=["a"]),
     bad("a target of text", lines(*(f"{hour},1,NE,2" for hour in HOURS), header="date,load,wind,price"), "table.csv: target 'wind' is text: choose a column of numbers as data.target (load, price)", target="wind"),
     Refusal("a target of text, in Parquet", "a.parquet: target 'wind' is text: choose a column of numbers as data.target (load)", DataError, lambda folder: read_table(text_in_parquet(folder / "a.parquet"), target="wind")),
     Refusal("a target of text, in a DataFrame", "the DataFrame: target 'wind' is text: choose a column of numbers as target (load)", DataError, lambda folder: read_frame(text_frame(), target="wind")),
@@ -249,6 +259,27 @@ def test_pandas_joins_two_columns_to_ids(tmp_path: Path, monkeypatch: pytest.Mon
     run_with_pandas(str(refused.value), tmp_path, monkeypatch)
     panel = LongSource(path="long.csv", id_column="id", date_column="date", target="sold").read()
     assert panel.ids.tolist() == ["1/7", "1/8", "2/7", "2/8"]
+
+
+@pytest.mark.parametrize(("text", "ids"), [(WIDE, ["Mali", "Chad"]), (TWINS, ["0", "1"])])
+def test_pandas_turns_dates_in_the_header(
+    text: str, ids: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(DataError) as refused:
+        read_table(write(tmp_path, text))
+    run_with_pandas(str(refused.value), tmp_path, monkeypatch)
+    named = "country" if "Mali" in text else "id"
+    panel = LongSource(path="long.csv", id_column=named, day_first=False, freq="B").read()
+    assert panel.ids.tolist() == ids
+    assert panel.values[:4, 0].tolist() == [1.0, 2.0, 5.0, 6.0]
+
+
+def test_months_are_the_only_dates(tmp_path: Path) -> None:
+    months = pd.date_range("1920-01", periods=30, freq="MS")
+    text = lines(*(f"{month:%Y-%m},{n}" for n, month in enumerate(months)), header="Month,degrees")
+    with pytest.warns(UserWarning, match="'Month' looks like dates and is used"):
+        panel = read_table(write(tmp_path, text))
+    assert (panel.freq, panel.n_rows) == ("MS", 30)
 
 
 @pytest.mark.filterwarnings("ignore:.*merged 2 rows:UserWarning")
