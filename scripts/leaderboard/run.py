@@ -22,17 +22,22 @@ Predict = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
 
 
 def run_task(task: Task, table: pd.DataFrame, model: str, overrides: list[str]) -> list[Row]:
-    """Train a model of this name, and return its row and that of the linear baseline of the same run.
+    """Train a model, and return its row and that of the linear baseline of the same run.
 
     The working directory receives a run folder. `validation_mse` is that of the model before it is trained on all rows.
+
+    Args:
+        model: option of `model`, then overrides that are a part of its name, separated by spaces.
+        overrides: others.
     """
+    option, *changes = model.split()
     first = next(task.origins(len(table)))
     began = time.perf_counter()
-    trained = train(task, table.iloc[:first], [f"model={model}", *overrides])
+    trained = train(task, table.iloc[:first], [f"model={option}", *changes, *overrides])
     seconds = time.perf_counter() - began
     metrics = json.loads((trained.path.parents[1] / "metrics.json").read_text())
     rows: list[Row] = []
-    for name, baseline in ((model, None), ("linear baseline", "linear")):
+    for name, baseline in ((model, None), (" ".join(["linear baseline", *changes]), "linear")):
         began = time.perf_counter()
         scores = score_task(task, table, predict_with(trained, baseline))
         row: Row = {"model": name, "task": task.name, **scores, "training_s": seconds}

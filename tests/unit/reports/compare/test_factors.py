@@ -101,7 +101,7 @@ def test_the_fastest_of_the_equivalent_values_is_recommended(tmp_path: Path) -> 
 
 @pytest.mark.slow  # 180 synthetic runs
 def test_equal_values_are_called_different_rarely(tmp_path: Path) -> None:
-    """Fifteen pairs of equal types with luck over seeds alone: at most 5% of the verdicts, up to the simulation's error,
+    """Fifteen pairs of equal types with luck over seeds alone: at most 5% of the verdicts, up to simulation error,
     call one worse."""
     wrong = 0
     for number in range(15):
