@@ -76,7 +76,8 @@ def calibration_for(forecaster: PointForecaster, levels: Sequence[Level], horizo
         return stored.first(horizon)
     try:
         tested = forecaster.tested()
-        data = tested.model.data()
+        with warnings.catch_warnings(action="ignore"):  # of the file, which training gave
+            data = tested.model.data()
     except ForecastError as error:
         raise type(error)(
             f"these levels or steps need a calibration on the training data, which failed: {error}; "

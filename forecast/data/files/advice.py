@@ -224,6 +224,8 @@ def find_id_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, ...]:
     frame, date = cells.frame, roles.date
     if date not in frame or pd.Series(frame[date]).nunique() > len(frame) / 2:
         return ()
+    if roles.id is not None and not frame.duplicated([roles.id, date]).any():
+        return ()
     numbers = list_numbers(frame)
     texts = [
         str(name)

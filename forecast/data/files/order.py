@@ -147,10 +147,11 @@ def _warn_of_merged(
     rows: TableRows, merged: Int64[np.ndarray, " merged"], duplicates: str, how: Mapping[str, str]
 ) -> None:
     """Warn of the rows that are merged with the row before, for each file that they stand in."""
-    columns = {kind: [name for name, its in how.items() if its == kind] for kind in ("sum", "mean", "first")}
-    told = "; ".join(f"{kind} of {shorten(names)}" for kind, names in columns.items() if names)
-    note = "" if duplicates in ("first", "last") else f": {told}"
     for cells, in_file in rows.split_by_file(merged):
+        read = rows.roles.future if cells is rows.ahead else rows.roles.numbers
+        columns = {kind: [name for name in read if how[name] == kind] for kind in ("sum", "mean", "first")}
+        told = "; ".join(f"{kind} of {shorten(names)}" for kind, names in columns.items() if names)
+        note = "" if duplicates in ("first", "last") else f": {told}"
         warnings.warn(
             f"{cells.path}: merged {plural(len(in_file), 'row')} with the row before, of the same date "
             f"(data.duplicates={duplicates}{note})",

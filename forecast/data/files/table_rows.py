@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int32, Int64
 
-from forecast.data.files.cells import Cells
+from forecast.data.files.advice import write_setting
+from forecast.data.files.cells import FRAME, Cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.text import quote
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import DataError
+from forecast.system.formatting import shorten
 
 
 @dataclass
@@ -138,6 +140,24 @@ class TableRows:
             ahead=other.cells,
             n_history_rows=n_history_rows,
         )
+
+    def refuse_new_series(self) -> None:
+        """Raise DataError for series of the second file that the first file does not have."""
+        if self.ahead is None:
+            return
+        is_ahead = np.arange(len(self)) if self.order is None else self.order >= self.n_history_rows
+        known = np.bincount(self.codes[~is_ahead], minlength=len(self.ids)) > 0
+        new = np.flatnonzero((np.bincount(self.codes, minlength=len(self.ids)) > 0) & ~known)
+        if len(new):
+            named, kept = shorten(self.ids[new].map(quote).tolist()), self.ids[known].tolist()
+            where, advice = "future", "leave them out"
+            if self.cells.path != FRAME:
+                setting = write_setting("data.ids", kept) if len(kept) <= 8 else "data.ids"
+                where, advice = (
+                    str(self.ahead.path),
+                    f"leave them out, or name the series to forecast ({setting})",
+                )
+            raise DataError(f"{where}: {len(new):,} series not in {self.cells.path}: {named}: {advice}")
 
     def _join_categories(
         self, other: "TableRows"

@@ -113,6 +113,7 @@ class TableSource(Source):
 
     def read(self) -> Panel:
         rows = self._choose_series(self.read_rows())
+        rows.refuse_new_series()
         self.absent, self.without_role = rows.roles.absent, rows.roles.without_role
         sort = self.id_column is not None if self.sort is None else self.sort
         return self._finish(align(rows, self._spacing, sort=sort, duplicates=self.duplicates))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data import long_data
+from forecast.data import DataModule, long_data
 from forecast.system.errors import ConfigError, DataError
 from tests.support.long_files import PRED_LEN, SEQ_LEN, long_frame, long_frame_data
 from tests.support.refusals import Refusal, describe_options
@@ -137,6 +137,43 @@ def off_the_grid(in_future: bool, ids: list[str] | None) -> Callable[[Path], Non
     return call
 
 
+def two_files(change: Change, **options: Any) -> Callable[[Path], DataModule]:
+    """A file of the past, and one of the future whose rows are changed."""
+
+    def call(folder: Path) -> DataModule:
+        table = long_frame(future=2).drop(columns="temperature")
+        ahead = table["y"].isna()
+        table[~ahead].to_csv(folder / "a.csv", index=False)
+        change(table.loc[ahead, ["unique_id", "ds", "price"]]).to_csv(folder / "future.csv", index=False)
+        chosen = {"future_covariates": ["price"], "future_path": folder / "future.csv", **options}
+        data = long_data(path=folder / "a.csv", **SIZES, **chosen)
+        data.setup()
+        return data
+
+    return call
+
+
+def with_new_series(table: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat([table, table[:2].assign(unique_id="new")])
+
+
+def with_dates(pattern: str) -> Change:
+    return lambda table: table.assign(ds=pd.to_datetime(table["ds"]).dt.strftime(pattern))
+
+
+@pytest.mark.parametrize(
+    ("change", "options"),
+    [
+        (with_dates("%d.%m.%Y"), {"day_first": True}),
+        (with_new_series, {"ids": long_frame()["unique_id"].unique().tolist()}),
+    ],
+)
+def test_a_file_of_the_future_is_read(change: Change, options: dict[str, Any], tmp_path: Path) -> None:
+    data, plain = two_files(change, **options)(tmp_path), two_files(lambda table: table)(tmp_path)
+    assert data.panel.ids.tolist() == plain.panel.ids.tolist()
+    np.testing.assert_array_equal(data.panel.future, plain.panel.future)
+
+
 def offsets_change(folder: Path) -> None:
     table = long_frame()
     hours = pd.date_range("2024-03-30", periods=200, freq="h", tz="Europe/Berlin")
@@ -147,6 +184,9 @@ def offsets_change(folder: Path) -> None:
 
 FILES = [
     bad("a row twice", "bad.csv, line 212, column 'ds': series '002', 2024-01-09 00:00:00: is in line 47 too: remove one, or set data.duplicates=first, last, mean or sum", lambda f: pd.concat([f, f[45:46]])),
+    Refusal("a new series in the future", "future.csv: 1 series not in …a.csv: 'new': leave them out, or name the series to forecast ('data.ids=[…]')", DataError, two_files(with_new_series)),
+    Refusal("day or month first in the future", "future.csv, line …, column 'ds': '…': day or month first? Set data.day_first=true or false", DataError, two_files(lambda f: with_dates("%d.%m.%Y")(f.assign(ds=np.where(f["ds"] < f["ds"].max(), "2024-04-05", "2024-06-07"))))),
+    Refusal("dates in two columns in the future", "future.csv: no column 'ds' in line 1 ('unique_id', 'price', 'day', 'month')…", DataError, two_files(lambda f: f.assign(day=1, month=2).drop(columns="ds"))),
     bad("an infinite covariate", "bad.csv, line 52, column 'price': series '002', 2024-01-14 00:00:00: an infinite number: correct it, or set data.na_values=[inf,-inf]", put("price", 50, np.inf)),
     bad("an infinite number in a file in any order", "bad.csv, line 49, column 'y': series 'c d', 2024-02-11 00:00:00: an infinite number: correct it, or set data.na_values=[inf,-inf]", infinite_in_any_order, ids=["c d", "a"]),
     bad("a static value that changes", "bad.csv, line 7, column 'region': series 'a', 2024-01-06 00:00:00: 'east', and 'north' above: a static column does not change within a series; name it in data.past_covariates or data.future_covariates", put("region", 5, "east")),
@@ -188,6 +228,7 @@ OPTIONS = [
     other_knowledge("other as_of than the checkpoint's", known_steps=2, as_of=None),
 ]  # fmt: skip
 WARNINGS = [
+    Refusal("rows of the future twice", "future.csv: merged 2 rows with the row before, of the same date (data.duplicates=sum: mean of price)", UserWarning, two_files(lambda f: pd.concat([f, f[:2]]), duplicates="sum")),
     Refusal("offsets from UTC that change", "a.csv: the offset from UTC changes, so dates are read as UTC; to keep local time, set data.timezone, such as Europe/Berlin", UserWarning, offsets_change),
     later("an unknown static category", "mine: column 'region' has 'east' in 4 of 4 series, not among the categories that training knew: read as unknown", lambda f: f.assign(region="east"), static_covariates=["region"]),
     frame("a constant column of one series", "constant in the training rows, so scaled by the median scale of the other series: temperature in 1 of 4 series", UserWarning, put("temperature", "a", 0.1), past_covariates=["temperature"]),
