@@ -10,6 +10,7 @@ from forecast.tools.check.columns import Column, measure_columns
 from forecast.tools.check.copies import Copy, find_copies
 from forecast.tools.check.gaps import Gaps, find_gaps, interpolate
 from forecast.tools.check.lengths import HORIZON, PAST, suggest_lengths
+from forecast.tools.check.outliers import suggest_transform
 from forecast.tools.check.reading import MakeData, read
 from forecast.tools.check.seasons import Season, find_seasons
 from forecast.tools.check.series import (
@@ -110,7 +111,8 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
         train = training_rows(interpolated, longest, index, parts[0])
         season = advice.suggest_season(train, seasons, panel.season, choices)
         model = advice.suggest_model(panel, features.value)
-        settings = [*reading.settings, *codes, *useful, features, *lengths, *season, *model]
+        transform = suggest_transform(train, targets, data)
+        settings = [*reading.settings, *codes, *useful, features, *lengths, *season, *transform, *model]
         stage("baselines")
         baselines, n_windows = measure(panel, data, settings, choices)
         settings += advice.suggest_training(n_windows, lengths, choices, bool(panel.future_covariates))

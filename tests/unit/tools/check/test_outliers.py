@@ -1,0 +1,41 @@
+"""The suggestion of a transform for targets with outliers."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from forecast.data import DataModule, csv_data
+from forecast.tools.check.outliers import suggest_transform
+
+RANDOM = np.random.default_rng(0)
+EVEN, HEAVY = RANDOM.normal(size=400), RANDOM.standard_t(2, size=400)
+
+
+def data(folder: Path, **options: object) -> DataModule:
+    dates = pd.date_range("2024-01-01", periods=400, freq="h", name="date")
+    pd.DataFrame({"even": EVEN, "heavy": HEAVY}, dates).to_csv(folder / "mine.csv")
+    return csv_data(
+        path=folder / "mine.csv", name="mine", seq_len=24, pred_len=6, split=[0.7, 0.1, 0.2], **options
+    )
+
+
+def test_targets_with_outliers_are_named(tmp_path: Path) -> None:
+    assert stats.kurtosis(HEAVY) > 10 > stats.kurtosis(EVEN)
+    train = [np.stack([EVEN, HEAVY], axis=1)]
+    (setting,) = suggest_transform(train, ["even", "heavy"], data(tmp_path))
+    assert (setting.key, setting.value) == ("data.transform", "auto")
+    assert "outliers in heavy;" in setting.why
+
+
+def test_series_are_judged_one_by_one(tmp_path: Path) -> None:
+    """Two levels of two series are no outliers."""
+    train = [EVEN[:, None], 1000 + EVEN[:20, None]]
+    assert suggest_transform(train, ["even"], data(tmp_path)) == []
+
+
+def test_nothing_is_suggested_beside_a_choice_or_for_constants(tmp_path: Path) -> None:
+    assert suggest_transform([HEAVY[:, None]], ["heavy"], data(tmp_path, transform="asinh")) == []
+    assert suggest_transform([np.ones((50, 1))], ["one"], data(tmp_path)) == []
+    assert suggest_transform([], ["heavy"], data(tmp_path)) == []
