@@ -109,10 +109,9 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
     baselines, settings = None, []
     if lengths:
         train = training_rows(interpolated, longest, index, parts[0])
-        season = advice.suggest_season(train, seasons, panel.season, choices)
-        model = advice.suggest_model(panel, features.value)
-        transform = suggest_transform(train, targets, data)
-        settings = [*reading.settings, *codes, *useful, features, *lengths, *season, *transform, *model]
+        settings = [*reading.settings, *codes, *useful, features, *lengths]
+        settings += advice.suggest_season(train, seasons, panel.season, choices)
+        settings += [*suggest_transform(train, targets, data), *advice.suggest_model(panel, features.value)]
         stage("baselines")
         baselines, n_windows = measure(panel, data, settings, choices)
         settings += advice.suggest_training(n_windows, lengths, choices, bool(panel.future_covariates))
