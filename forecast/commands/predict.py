@@ -48,8 +48,10 @@ def predict(config: DictConfig) -> None:
     with atomic_file(file) as temporary:
         table.to_csv(temporary, float_format="%.12g", index=False)
     title = f"{name_data(model, config)}: {found.dates.shape[1]} steps by {found.forecaster.label}"
-    figures.save(figures.prediction_figure(found.plots(), title), picture)
-    console.print(f"saved      {file}, {picture}")
+    drawn = found.describe_plots()
+    note = f" ({drawn})" if drawn else ""
+    figures.save(figures.prediction_figure(found.plots(), f"{title}{note}"), picture)
+    console.print(f"saved      {file}, {picture}{note}")
 
 
 def tabulate(found: "Forecast", date_column: str | Sequence[str] | None) -> pd.DataFrame:

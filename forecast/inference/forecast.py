@@ -108,8 +108,9 @@ class Forecast:
         A few pictures show either the variables or the series.
         """
         if self.panel.has_ids:
+            name = f"{self.panel.ids.name} " if self.panel.ids.name else ""
             chosen = [
-                (int(s), 0, str(self.panel.ids[s]))
+                (int(s), 0, f"{name}{self.panel.ids[s]}: {self.columns[0]}")
                 for s in choose_evenly_spaced(len(self.panel), MAX_PLOTTED_SERIES)
             ]
         else:
@@ -118,6 +119,15 @@ class Forecast:
                 for v in choose_evenly_spaced(len(self.columns), MAX_PLOTTED_VARIABLES)
             ]
         return [self._plot(*which) for which in chosen]
+
+    def describe_plots(self) -> str:
+        """What `plots` leaves out, in words; empty if it leaves out nothing."""
+        of_series = len(self.panel) if self.panel.has_ids else 0
+        parts = [f"{MAX_PLOTTED_SERIES} of {of_series:,} series"] if of_series > MAX_PLOTTED_SERIES else []
+        shown = 1 if of_series else min(len(self.columns), MAX_PLOTTED_VARIABLES)
+        if shown < len(self.columns):
+            parts.append(f"{shown} of {len(self.columns):,} variables")
+        return ", ".join(parts)
 
     def _plot(self, s: int, v: int, label: str) -> PlottedForecast:
         rows = np.arange(self.panel.starts[s], self.panel.ends[s])

@@ -38,11 +38,14 @@ class Verdict:
         if abs(self.change) <= SAME_ERROR:
             return f"the model and {baseline}, the best baseline, had the same MSE"
         less = "less" if self.change < 0 else "more"
-        found = f"the model had {abs(self.change):.1%} {less} MSE than {baseline}, the best baseline"
+        found = f"the model had {abs(self.change):.1%} {less} MSE than {baseline}, the best baseline by scaled MSE"
         if math.isnan(p_value):
             return f"{found}; there are too few origins to test whether that is significant"
         is_not = "" if p_value < SIGNIFICANT else " not"
-        return f"{found}; the difference is{is_not} significant (Diebold-Mariano test, p = {p_value:.2g})"
+        test = (
+            f"Diebold-Mariano test, p = {p_value:.2g}, corrected for the choice among {len(LABELS)} baselines"
+        )
+        return f"{found}; the difference is{is_not} significant ({test})"
 
 
 def compare_with_baseline(found: Backtest) -> Verdict:

@@ -1,5 +1,6 @@
 """Figures of runs, forecasts and backtests, and their common style."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
 
 from forecast.evaluation.names import BASELINES
 from forecast.reports.colours import attention_colour
@@ -20,6 +22,8 @@ BASELINE_LINES = {
     facts.label: {"color": facts.colour, "linestyle": facts.dashes} for facts in BASELINES.values()
 }
 TRUTH_COLOUR = "#222222"
+MAX_LABEL = 22
+"""Largest number of characters in a line of a label of the vertical axis."""
 
 
 def subplots(
@@ -39,6 +43,13 @@ def style_axis(axis: Axes, which: Literal["major", "both"] = "major") -> None:
     """Draw a light grid, and leave out the upper and the right border."""
     axis.grid(alpha=0.25, which=which)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def label_values(axis: Axes, label: str) -> None:
+    """Label the vertical axis: a long name in several lines, and large numbers in full, such as 1,500,000."""
+    lines = textwrap.wrap(label, MAX_LABEL, max_lines=3, placeholder=" ...")
+    axis.set_ylabel("\n".join(lines), fontsize=9 if len(lines) < 3 else 8, parse_math=False)
+    axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
 
 
 def format_dates(axis: Axes, min_ticks: int, max_ticks: int) -> None:
@@ -86,8 +97,7 @@ def forecast_figure(
             format_dates(axis, 2, 8)
             axis.tick_params(axis="x", labelsize=8)
             style_axis(axis)
-            if w == 0:
-                axis.set_ylabel(variable, parse_math=False)
+            label_values(axis, variable if w == 0 else "")
             if v == 0 and names:
                 axis.set_title(names[w], fontsize=9, parse_math=False)
     handles, labels = axes[0, 0].get_legend_handles_labels()
@@ -134,7 +144,7 @@ def prediction_figure(forecasts: Sequence[PlottedForecast], title: str) -> Figur
         axis.axvline(found.history_dates[-1], color="#999999", linewidth=0.8, linestyle=":")
         format_dates(axis, 3, 10)
         style_axis(axis)
-        axis.set_ylabel(found.label, parse_math=False)
+        label_values(axis, found.label)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.suptitle(title, fontsize=11, parse_math=False)
     figure.tight_layout(rect=(0, 0.4 / figure.get_figheight(), 1, 1))

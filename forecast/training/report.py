@@ -123,6 +123,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
     attention = run.metrics["attention"]
     rival, names = results.best_baseline, labels(attention)
     variables = choose_evenly_spaced(data.n_targets, MAX_PLOTTED).tolist()
+    shown = f", {len(variables)} of {data.n_targets} variables" if len(variables) < data.n_targets else ""
     drawn = {
         "forecasts": figures.forecast_figure(
             examples.dates,
@@ -130,9 +131,9 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
             {names[name]: list(examples.forecasts[name][..., variables]) for name in (MODEL, rival)},
             [data.target_columns[v] for v in variables],
             data.pred_len,
-            f"{data.title}: {data.pred_len} steps ahead, test windows",
+            f"{data.title}: {data.pred_len} steps ahead, test windows{shown}",
             attention,
-            examples.ids.get(ID_COLUMN, []),
+            [f"{data.panel.ids.name} {name}" for name in examples.ids.get(ID_COLUMN, [])],
         ),
         "error_by_step": figures.step_figure(
             {

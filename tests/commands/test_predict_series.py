@@ -205,6 +205,14 @@ def test_a_baseline_forecasts_each_series(model: Model, frame: pd.DataFrame) -> 
     assert widths.nunique() == len(LENGTHS)  # each series has its own scale and its own errors  # type: ignore
 
 
+def test_pictures_name_the_series_and_the_variable(model: Model, frame: pd.DataFrame) -> None:
+    forecaster = choose_forecaster(model, None)
+    many = pd.concat([frame, frame.assign(unique_id=frame["unique_id"] + "_again")])
+    found = predict(forecaster, panel_of_frame(forecaster, many), levels=[])
+    assert found.plots()[0].label == f"unique_id {found.panel.ids[0]}: y"
+    assert found.describe_plots() == "4 of 8 series"
+
+
 def test_new_series_have_the_scale_of_all_where_training_had(
     tmp_path: Path, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
