@@ -128,6 +128,14 @@ def by_variant(result: Result) -> list[str]:
     return [*markdown_table(header, rows), ""]
 
 
+TRANSFORMS = (
+    "With `data.transform=auto`, which selects asinh of the prices by the validation error of the linear baseline. All "
+    "errors are mean squared errors of standardised values, also those of the transformed runs. The margin of the rule was "
+    "chosen on simulated data. That epochs are selected by errors in data units, not in transformed ones, was decided when "
+    "the test errors of two models on PJM were visible."
+)
+
+
 def with_and_without(result: Result) -> list[str]:
     """Three tables by data set: test MSE without and with covariates, with a transform, and by windows of an epoch."""
     rows, epochs, transforms = [], [], []
@@ -152,10 +160,7 @@ def with_and_without(result: Result) -> list[str]:
     return [
         *markdown_table(["MSE", *columns], rows),
         "",
-        "With `data.transform=auto`, which selects asinh of the prices by the validation error of the linear baseline.",
-        "All errors are mean squared errors of standardised values, also those of the transformed runs. The margin of the rule",
-        "was chosen on simulated data. That epochs are selected by errors in data units, not in transformed ones, was decided",
-        "when the test error of two models on PJM was visible.",
+        *textwrap.wrap(TRANSFORMS, 119),
         "",
         *markdown_table(["MSE", *compared], transforms),
         "",
