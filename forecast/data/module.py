@@ -158,8 +158,10 @@ class DataModule(SplitData):
         return self._with(replace(self.options, split=split), self.categories if keep_categories else None)
 
     def set_transform(self, transform: TransformSetting | None) -> None:
-        """Use another transform, before `setup()`."""
+        """Use another transform, before or after `setup()`."""
         self.options = replace(self.options, transform=transform)
+        if self._is_set_up:
+            self._scale()
 
     def with_options(self, **changes: Any) -> "DataModule":
         """The same panel and split with other options of `DataOptions`."""

@@ -92,6 +92,15 @@ def test_the_choice_replaces_the_setting(file: Path) -> None:
     assert resolve_transform(config, module, None) is None  # nothing is left to choose
 
 
+def test_data_that_are_scaled_are_scaled_again(file: Path) -> None:
+    module = data(file, columns=["heavy"])
+    module.setup()
+    before = module.windows["train"].gather(torch.arange(3)).past
+    resolve_transform(OmegaConf.create({"loss": "mae", "data": {"transform": "auto"}}), module, None)
+    assert module.target_scaler.domain.transforms == ("asinh",)
+    assert not torch.allclose(module.windows["train"].gather(torch.arange(3)).past, before)
+
+
 def test_a_run_that_goes_on_keeps_its_transforms(file: Path) -> None:
     config = OmegaConf.create({"loss": "mae", "data": {"transform": "auto"}})
     module = data(file, columns=["even", "heavy"])
