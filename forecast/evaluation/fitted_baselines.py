@@ -25,6 +25,9 @@ WINDOWS_AT_ONCE = 256
 MAX_SEASON_VALUES = 1 << 24
 """Largest number of validation values on which the season of the seasonal naive is chosen."""
 
+MAX_PRODUCTS = 1 << 30
+"""Largest product of the squared covariate values and the steps of all targets at which a choice takes few seconds."""
+
 FEWER = 8
 """Divisor of the windows that are read one by one where the choice of settings need not be thorough."""
 
@@ -59,10 +62,13 @@ class FittedBaselines:
 
         Without covariates, the linear baseline is least squares. With covariates, its settings are chosen on later
         windows, because there are too many weights for plain least squares. Unless `thorough`, fewer settings are
-        compared, on validation windows alone, and fewer windows are read.
+        compared, on validation windows alone, and fewer windows are read, where all would take over some seconds.
         """
         train = data.windows["train"]
-        if thorough or not find_covariate_steps(train).roles:
+        products = (
+            len(find_covariate_steps(train).step) ** 2 * data.n_targets * (data.seq_len + data.pred_len)
+        )
+        if thorough or products <= MAX_PRODUCTS:
             gram = window_gram(train)
             choices = {True: choose(fit_and_test_grams(data, gram))} if gram.steps.roles else {}
         else:

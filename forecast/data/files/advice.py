@@ -2,31 +2,24 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import NamedTuple
 
 import pandas as pd
 
-from forecast.data.files.cells import COVARIATES, FRAME, TIME_OF_DAY, Cells
+from forecast.data.files.cells import COVARIATES, FRAME, Cells
 from forecast.data.files.column_roles import ColumnRoles
-from forecast.data.files.covariates import LIKE_A_NUMBER
+from forecast.data.files.kinds import are_hours, are_times, have_times, is_like_a_number, list_numbers
+from forecast.data.files.long_tables import describe_long
 from forecast.data.files.text import quote
 from forecast.system.arguments import quote_for_shell, write_value
 from forecast.system.errors import DataError, TextColumns
-from forecast.system.formatting import shorten
 from forecast.system.location import Location
 
 MAX_DROPPED, MAX_CODES = 20, 3
 """Largest numbers of columns that advice names in data.drop, and of texts in data.na_values."""
 
-MAX_PAIRED = 12
-"""Number of columns of which pairs are tried as the names of series."""
-
 MAX_REPEATED = 0.01
 """Largest share of rows that repeat a date and a time of day, as hours do that daylight saving time repeats."""
-
-_HOURS = ("hour", "hours", "hr", "hourofday", "heure", "hora", "ora", "stunde", "uhrzeit", "time")
-"""Names of columns of the hour, in lower case and without signs."""
 
 _DECIMAL_COMMA = r"[-+]?\d*,\d+|[-+]?\d+"
 
@@ -39,7 +32,7 @@ def refuse(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataError]) -
     if roles.target in texts:
         return refuse_text_as_target(cells.path, roles, list_numbers(cells.frame))
     error = _join_errors(cells, roles, refused)
-    may_be_categories = [name for name in texts if not _is_like_a_number(cells.frame[name])]
+    may_be_categories = [name for name in texts if not is_like_a_number(cells.frame[name])]
     return TextColumns(error, texts) if len(may_be_categories) == len(refused) else error
 
 
@@ -54,17 +47,12 @@ def refuse_text_as_target(path: Location, roles: ColumnRoles, numbers: Sequence[
     return DataError(f"{path}: target {quote(str(roles.target))} is text: {advice}")
 
 
-def list_numbers(frame: pd.DataFrame) -> list[str]:
-    """The names of the columns of numbers."""
-    return [str(name) for name in frame.columns if frame[name].dtype.kind in "iuf"]
-
-
 def _join_errors(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataError]) -> DataError:
     """One error of all columns that are not numbers."""
     error = next(iter(refused.values()))
     if len(refused) == 1:
         name = next(iter(refused))
-        if not (are_times(cells.frame[name]) and _have_times(cells, roles)):
+        if not (are_times(cells.frame[name]) and have_times(cells, roles)):
             return error
         said = f"{quote(name)} is a time of day, and {quote(roles.date)} has times too"
         return DataError(f"{cells.path}: {said}: set {write_setting('data.drop', [*roles.drop, name])}")
@@ -115,33 +103,10 @@ def find_time_column(cells: Cells, roles: ColumnRoles) -> str | None:
     others = {*roles.keys, *roles.covariates, *roles.static, *roles.drop}
     for name in frame.columns:
         column = pd.Series(frame[name])
-        is_time = name not in others and (are_times(column) or _are_hours(str(name), column))
+        is_time = name not in others and (are_times(column) or are_hours(str(name), column))
         if is_time and frame.duplicated([*keys, name]).mean() < MAX_REPEATED:
             return str(name)
     return None
-
-
-def are_times(column: pd.Series) -> bool:
-    """Whether a column begins with a time of day, such as 18:00 or 18.00.00."""
-    return bool(re.match(TIME_OF_DAY, str(column.iloc[0]).strip()))
-
-
-def _have_times(cells: Cells, roles: ColumnRoles) -> bool:
-    """Whether the dates have times of day."""
-    return roles.date in cells.frame and bool(re.search(r"\d:\d\d", str(cells.frame[roles.date].iloc[0])))
-
-
-def _is_like_a_number(column: pd.Series) -> bool:
-    """Whether the first text of a column is a date, a time or was meant as a number: it is no category."""
-    texts = column.dropna()
-    return bool(len(texts)) and re.fullmatch(LIKE_A_NUMBER, str(texts.iloc[0]).strip()) is not None
-
-
-def _are_hours(name: str, column: pd.Series) -> bool:
-    """Whether a column is named after the hour and has whole numbers from 0 to 24."""
-    if re.sub("[^a-z]", "", name.lower()) not in _HOURS or column.dtype.kind not in "iu":
-        return False
-    return bool(column.between(0, 24).all())
 
 
 class Refused(NamedTuple):
@@ -190,57 +155,3 @@ def write_setting(key: str, value: str | Sequence[str]) -> str:
     """Write an override as it is typed in a shell; brackets need no quotes in Bash."""
     text = f"{key}={value if isinstance(value, str) else write_value(value)}"
     return text if re.fullmatch(r"[\w.=,\[\]/-]+", text) else quote_for_shell(text)
-
-
-def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
-    """Advice for a table whose dates repeat because it holds several series; None if it does not look like one."""
-    ids = find_id_columns(cells, roles)
-    if not ids:
-        return None
-    numbers = [other for other in list_numbers(cells.frame) if other not in (*ids, *roles.drop)]
-    target, *others = numbers or ["COLUMN"]
-    choice = f" or another number: {shorten(others)}" if others else ""
-    return f"{describe_ids(cells.path, ids, 'data=long')} data.date_column={roles.date} data.target={target}{choice}"
-
-
-def describe_ids(path: Location, ids: Sequence[str], layout: str = "") -> str:
-    """Say that columns name the series, and how to set `data.id_column`; several columns are joined with pandas."""
-    named, first = " and ".join(map(repr, ids)), [layout] if layout else []
-    if len(ids) == 1:
-        settings = " ".join([*first, f"data.id_column={ids[0]}"])
-        return f"the file looks long, with one series for each {named}: set {settings}"
-    joined = " + '/' + ".join(f"rows[{name!r}].astype(str)" for name in ids)
-    call = f"rows = pd.read_csv({str(path)!r}); rows.assign(id={joined}).to_csv('long.csv', index=False)"
-    settings = " ".join([*first, "data.path=long.csv data.id_column=id"])
-    return f"the file looks long, with one series for each {named}: join them with pandas, {call}, then set {settings}"
-
-
-def find_id_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, ...]:
-    """The columns that name the series of a row in a table that looks long; empty if it does not.
-
-    It does if most dates come several times, and a column of texts or whole numbers, or two of them, tell the rows of a
-    date apart.
-    """
-    frame, date = cells.frame, roles.date
-    if date not in frame or pd.Series(frame[date]).nunique() > len(frame) / 2:
-        return ()
-    if roles.id is not None and not frame.duplicated([roles.id, date]).any():
-        return ()
-    numbers = list_numbers(frame)
-    texts = [
-        str(name)
-        for name in frame.columns
-        if name not in numbers and frame[name].dtype.kind != "b" and not are_times(pd.Series(frame[name]))
-    ]
-    whole = [name for name in numbers if frame[name].dtype.kind in "iu"]
-    possible = [name for name in (*texts, *whole) if name != date and _may_name_series(frame[name])]
-    pairs = combinations([str(name) for name in frame.columns if name in possible][:MAX_PAIRED], 2)
-    if roles.id is None:
-        found = [*((name,) for name in possible), *pairs]
-    else:
-        found = [(roles.id, name) for name in possible if name != roles.id]
-    return next((names for names in found if not frame.duplicated([*names, date]).any()), ())
-
-
-def _may_name_series(column: pd.Series) -> bool:
-    return bool(column.notna().all() and 1 < column.nunique() <= len(column) / 2)

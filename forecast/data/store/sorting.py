@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from forecast.data.files.advice import describe_ids, find_id_columns
+from forecast.data.files.long_tables import describe_ids, find_id_columns
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.store.chunks import Chunks

@@ -10,6 +10,7 @@ from forecast.data.categories import MAX_INDICATORS
 from forecast.data.options import AUTO, FEATURES, choose_batch_size, count_windows_per_epoch
 from forecast.data.time_features import rows_in
 from forecast.system.errors import ConfigError
+from forecast.system.formatting import plural
 from forecast.tools.check.categories import CategoryColumn
 from forecast.tools.check.columns import Column
 from forecast.tools.check.copies import Copy
@@ -19,6 +20,8 @@ from forecast.tools.check.settings import Choices, Setting
 
 FULL, NYSTROM = 512 * PATCH, 4_096 * PATCH
 """Longest windows for which attention=full and attention=nystrom are suggested."""
+MIN_TOKENS, DIFFERENT = 4, 50
+"""Fewest tokens of a window that are suggested, and fewest on which attention types differ."""
 MAX_LISTED = 20
 """Largest number of columns that a suggested command lists."""
 MOSTLY_DIFFERENT = 0.5
@@ -73,9 +76,13 @@ def suggest_training(
 
     `has_future`: whether the model reads future covariates.
     """
+    past, *_ = (setting.value for setting in lengths)
     longest = max(setting.value for setting in lengths)
+    patch = min(PATCH, max(1, past // MIN_TOKENS))
     attention, why = "linear", "its cost is linear in the length"
-    if longest <= FULL:
+    if past // patch < DIFFERENT:
+        attention, why = "full", f"on {past // patch} tokens, all attention types compute nearly the same"
+    elif longest <= FULL:
         attention, why = "full", f"exact, and fast up to about {FULL:,} steps"
     elif longest <= NYSTROM:
         attention, why = "nystrom", f"close to softmax, and faster beyond {FULL:,} steps"
@@ -83,12 +90,17 @@ def suggest_training(
     steps = -(-count_windows_per_epoch(AUTO, n_windows, has_future) // batch)
     epochs = min(50, max(EPOCHS, -(-STEPS // steps)))
     settings = [Setting("attention", attention, why)]
+    if patch < PATCH:
+        why = f"{past // patch} tokens of {patch} steps; the default, {PATCH} steps, leaves {max(1, past // PATCH)}"
+        settings.append(Setting("model.patch_len", patch, why))
     if choices.batch_size is None:
         settings.append(Setting("data.batch_size", batch, f"{n_windows:,} training windows"))
     return [
         *settings,
         Setting(
-            "trainer.max_epochs", epochs, f"at most, {steps:,} steps each; early stopping may end sooner"
+            "trainer.max_epochs",
+            epochs,
+            f"at most, {plural(steps, 'step')} each; early stopping may end sooner",
         ),
     ]
 

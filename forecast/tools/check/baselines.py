@@ -22,7 +22,7 @@ CELLS = 8_000_000
 def score_baselines(data: DataModule) -> BaselineScores:
     """MSE and MAE (scaled) and MASE of each baseline on the test windows, as training reports them.
 
-    The settings of a linear baseline with covariates are chosen in less time than in training, and may differ.
+    With so many covariates that their choice takes long in training, the settings of the linear baseline may differ.
     """
     fitted = FittedBaselines.fit(data, thorough=False)
     windows = data.windows["test"]

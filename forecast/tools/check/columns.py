@@ -11,7 +11,7 @@ from forecast.data import Panel
 from forecast.data.row_ranges import ranges
 from forecast.tools.check.gaps import all_columns, all_values, date_at
 from forecast.tools.check.gross_errors import GrossError, name_gross_errors
-from forecast.tools.check.series_column import SeriesColumn, measure_series_column
+from forecast.tools.check.series_column import SeriesColumn, measure_series_column, numbers_rows
 from forecast.tools.check.windows import SplitPart
 
 LARGE_DRIFT, DRIFT = 1.0, 0.5
@@ -39,7 +39,7 @@ class Column:
             none if that range is 0.
         gross_errors: numbers far from all others of their series, see `gross_errors`; the first ones.
         sentinel: a number that is probably a code for a missing value; None: there is no such number.
-        counter: whether it counts the rows of every series, as 0, 1, 2, ... does.
+        counter: whether it counts the rows of every series, as 0, 1, 2, ... does, or those of the file.
         empty_in: names of the splits in which no series has a number.
         constant, constant_in_training: whether it is constant in every series.
         drift: (mean of the test rows − mean of the training rows) / standard deviation of the training rows, the
@@ -173,7 +173,7 @@ def pool_series(
         outliers=sum(each.outliers for each in by_series),
         gross_errors=name_gross_errors(panel, column, [each.gross_errors for each in by_series]),
         sentinel=next((each.sentinel for each in by_series if each.sentinel is not None), None),
-        counter=known > 0 and all(each.counter for each in filled),
+        counter=known > 0 and (all(each.counter for each in filled) or numbers_rows(column)),
         empty_in=empty_in,
         constant=known > 0 and all(each.constant for each in filled),
         constant_in_training=known > 0 and all(each.constant_in_training for each in filled),

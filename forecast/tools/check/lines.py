@@ -78,7 +78,7 @@ def describe_gaps(found: Diagnosis) -> list[str]:
         )
         lines.append(
             f"{gaps.missing_rows:,} rows are missing or empty in all columns ({fraction:.1%}), in "
-            f"{gaps.stretches:,} places: {named}"
+            f"{plural(gaps.stretches, 'place')}: {named}"
         )
         if gaps.stretches > 1:
             lines.append(f"the longest: {describe_stretch(gaps.longest)}")

@@ -97,6 +97,14 @@ def _measure_drift(before: Float[np.ndarray, " train"], after: Float[np.ndarray,
     return float((after.mean() - before.mean()) / before.std())
 
 
+def numbers_rows(values: Float[np.ndarray, " rows"]) -> bool:
+    """Whether a column of all series holds consecutive whole numbers, each once, as one that numbers a long file."""
+    known = values[~np.isnan(values)]
+    if len(known) < MIN_COUNTED or known.max() - known.min() != len(known) - 1:
+        return False
+    return bool((np.diff(np.sort(known)) == 1).all())
+
+
 def is_counter(values: Float[np.ndarray, " rows"]) -> bool:
     """Whether each number is the one before plus 1, as in a column of row numbers.
 

@@ -31,7 +31,7 @@ from forecast.tools.check.seasons import (
     find_seasons,
     seasonal_strength,
 )
-from forecast.tools.check.series_column import find_longest_run, is_counter
+from forecast.tools.check.series_column import find_longest_run, is_counter, numbers_rows
 from forecast.tools.check.settings import Choices, Setting, format_argument
 from forecast.tools.check.windows import split_parts
 
@@ -275,6 +275,25 @@ def test_little_training_is_suggested_where_windows_are_many() -> None:
     assert [(s["data.batch_size"], s["trainer.max_epochs"]) for s in chosen] == [(32, 5), (32, 14), (16, 50)]
     known = {s.key: s.value for s in suggest_training(50_000, windows, choices, has_future=True)}
     assert (known["data.batch_size"], known["trainer.max_epochs"]) == (128, 5)
+
+
+def test_short_windows_get_shorter_patches() -> None:
+    for past, patch, tokens in ((28, 7, 4), (12, 3, 4), (336, None, 14), (3, 1, 3)):
+        suggested = {
+            s.key: s for s in suggest_training(500, [Setting("seq_len", past, "")], Choices(), False)
+        }
+        found = suggested.get("model.patch_len")
+        assert (found.value if found else None) == patch
+        assert suggested["attention"].why.startswith(f"on {tokens} tokens, all attention types")
+    assert suggest_training(500, [Setting("seq_len", 2_400, "")], Choices(), False)[0].why.startswith("exact")
+
+
+def test_numbers_of_the_rows_of_a_long_file() -> None:
+    numbers = np.arange(1.0, 41.0).reshape(10, 4)[::-1].T.ravel()  # of four series, in descending order
+    assert numbers_rows(numbers)
+    assert not numbers_rows(np.append(numbers, 41.5))
+    assert not numbers_rows(np.repeat(numbers, 2))
+    assert not numbers_rows(np.arange(5.0))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+"""Tables of many series that are read as one: the columns that name the series of a row."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import pandas as pd
+
+from forecast.data.files.cells import Cells
+from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.kinds import are_times, counts_rows, list_numbers
+from forecast.system.formatting import shorten
+from forecast.system.location import Location
+
+MAX_PAIRED = 12
+"""Number of columns of which pairs are tried as the names of series."""
+
+
+def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
+    """Advice for a table whose dates repeat because it holds several series; None if it does not look like one."""
+    ids = find_id_columns(cells, roles)
+    if not ids:
+        return None
+    frame, taken = cells.frame, (*ids, *roles.drop)
+    numbers = [name for name in list_numbers(frame) if name not in taken and not counts_rows(frame[name])]
+    target, *others = numbers or ["COLUMN"]
+    choice = f" or another number: {shorten(others)}" if others else ""
+    return f"{describe_ids(cells.path, ids, 'data=long')} data.date_column={roles.date} data.target={target}{choice}"
+
+
+def describe_ids(path: Location, ids: Sequence[str], layout: str = "") -> str:
+    """Say that columns name the series, and how to set `data.id_column`; several columns are joined with pandas."""
+    named, first = " and ".join(map(repr, ids)), [layout] if layout else []
+    if len(ids) == 1:
+        settings = " ".join([*first, f"data.id_column={ids[0]}"])
+        return f"the file looks long, with one series for each {named}: set {settings}"
+    joined = " + '/' + ".join(f"rows[{name!r}].astype(str)" for name in ids)
+    call = f"rows = pd.read_csv({str(path)!r}); rows.assign(id={joined}).to_csv('long.csv', index=False)"
+    settings = " ".join([*first, "data.path=long.csv data.id_column=id"])
+    return f"the file looks long, with one series for each {named}: join them with pandas, {call}, then set {settings}"
+
+
+def find_id_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, ...]:
+    """The columns that name the series of a row in a table that looks long; empty if it does not.
+
+    It does if most dates come several times, and a column of texts or whole numbers, or two of them, tell the rows of a
+    date apart.
+    """
+    frame, date = cells.frame, roles.date
+    if date not in frame or pd.Series(frame[date]).nunique() > len(frame) / 2:
+        return ()
+    if roles.id is not None and not frame.duplicated([roles.id, date]).any():
+        return ()
+    numbers = list_numbers(frame)
+    texts = [
+        str(name)
+        for name in frame.columns
+        if name not in numbers and frame[name].dtype.kind != "b" and not are_times(pd.Series(frame[name]))
+    ]
+    whole = [name for name in numbers if frame[name].dtype.kind in "iu"]
+    possible = [name for name in (*texts, *whole) if name != date and _may_name_series(frame[name])]
+    pairs = combinations([str(name) for name in frame.columns if name in possible][:MAX_PAIRED], 2)
+    if roles.id is None:
+        found = [*((name,) for name in possible), *pairs]
+    else:
+        found = [(roles.id, name) for name in possible if name != roles.id]
+    return next((names for names in found if not frame.duplicated([*names, date]).any()), ())
+
+
+def _may_name_series(column: pd.Series) -> bool:
+    return bool(column.notna().all() and 1 < column.nunique() <= len(column) / 2)
