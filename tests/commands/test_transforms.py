@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,9 +49,9 @@ def test_a_transform_trains_as_a_transformed_file_does(place: Path) -> None:
 def test_scaled_scores_are_those_of_the_counts(place: Path) -> None:
     """Divided by the standard deviation of the counts in the training rows, as without a transform."""
     metrics, run = metrics_of(place), only(place, "runs/*")
-    train = pd.read_csv(place / "load.csv")[["sales", "visits"]].iloc[:210]
+    train: Any = pd.read_csv(place / "load.csv")[["sales", "visits"]].iloc[:210]
     for name in ("model", "linear"):
-        units = pd.read_csv(run / "errors_by_variable.csv").set_index("variable")[f"{name}_rmse_raw"]
+        units: Any = pd.read_csv(run / "errors_by_variable.csv").set_index("variable")[f"{name}_rmse_raw"]
         scaled = (units / train.std(ddof=0)) ** 2
         scores = metrics["test"] if name == "model" else metrics["baselines"][name]
         assert scores["mse"] == pytest.approx(scaled.mean(), rel=1e-5)

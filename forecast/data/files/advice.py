@@ -32,7 +32,7 @@ def refuse(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataError]) -
     if roles.target in texts:
         return refuse_text_as_target(cells.path, roles, list_numbers(cells.frame))
     error = _join_errors(cells, roles, refused)
-    may_be_categories = [name for name in texts if not is_like_a_number(cells.frame[name])]
+    may_be_categories = [name for name in texts if not is_like_a_number(pd.Series(cells.frame[name]))]
     return TextColumns(error, texts) if len(may_be_categories) == len(refused) else error
 
 
@@ -52,7 +52,7 @@ def _join_errors(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataErr
     error = next(iter(refused.values()))
     if len(refused) == 1:
         name = next(iter(refused))
-        if not (are_times(cells.frame[name]) and have_times(cells, roles)):
+        if not (are_times(pd.Series(cells.frame[name])) and have_times(cells, roles)):
             return error
         said = f"{quote(name)} is a time of day, and {quote(roles.date)} has times too"
         return DataError(f"{cells.path}: {said}: set {write_setting('data.drop', [*roles.drop, name])}")

@@ -21,7 +21,9 @@ def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
     if not ids:
         return None
     frame, taken = cells.frame, (*ids, *roles.drop)
-    numbers = [name for name in list_numbers(frame) if name not in taken and not counts_rows(frame[name])]
+    numbers = [
+        name for name in list_numbers(frame) if name not in taken and not counts_rows(pd.Series(frame[name]))
+    ]
     target, *others = numbers or ["COLUMN"]
     choice = f" or another number: {shorten(others)}" if others else ""
     return f"{describe_ids(cells.path, ids, 'data=long')} data.date_column={roles.date} data.target={target}{choice}"
@@ -57,7 +59,9 @@ def find_id_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, ...]:
         if name not in numbers and frame[name].dtype.kind != "b" and not are_times(pd.Series(frame[name]))
     ]
     whole = [name for name in numbers if frame[name].dtype.kind in "iu"]
-    possible = [name for name in (*texts, *whole) if name != date and _may_name_series(frame[name])]
+    possible = [
+        name for name in (*texts, *whole) if name != date and _may_name_series(pd.Series(frame[name]))
+    ]
     pairs = combinations([str(name) for name in frame.columns if name in possible][:MAX_PAIRED], 2)
     if roles.id is None:
         found = [*((name,) for name in possible), *pairs]

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -23,7 +24,7 @@ def refuse_series_in_rows(
     names, dates = list(header[:first]), list(header[first:])
     if len(dates) < MIN_DATES or not all(map(is_date, dates)):
         return
-    table = pd.read_csv(io.BytesIO(raw), sep=separator, usecols=range(first), dtype=str)
+    table: Any = pd.read_csv(io.BytesIO(raw), sep=separator, usecols=range(first), dtype=str)
     ids = [name for name in names if table[name].notna().all() and table[name].is_unique]
     texts = [name for name in ids if pd.to_numeric(table[name], errors="coerce").isna().any()]
     name = next(iter([*texts, *ids]), "id")
