@@ -55,10 +55,11 @@ def test_scaled_scores_are_those_of_the_counts(place: Path) -> None:
         scaled = (units / train.std(ddof=0)) ** 2
         scores = metrics["test"] if name == "model" else metrics["baselines"][name]
         assert scores["mse"] == pytest.approx(scaled.mean(), rel=1e-5)
-    windows = pd.read_parquet(run / "errors_by_window.parquet")
-    assert windows["model_mse"].mean() == pytest.approx(metrics["test"]["mse"], rel=1e-5)
+    windows: Any = pd.read_parquet(run / "errors_by_window.parquet")
+    assert float(windows["model_mse"].mean()) == pytest.approx(metrics["test"]["mse"], rel=1e-5)
     width = metrics["intervals"]["conformal"]["80"]
-    assert 0.5 < width["width_raw"] / width["width"] / train.std(ddof=0).mean() < 2
+    unit = float(train.std(ddof=0).mean())
+    assert 0.5 < width["width_raw"] / width["width"] / unit < 2
 
 
 def test_forecasts_are_inverted_exactly_and_stay_inside(place: Path) -> None:

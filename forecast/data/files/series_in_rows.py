@@ -26,7 +26,9 @@ def refuse_series_in_rows(
         return
     table: Any = pd.read_csv(io.BytesIO(raw), sep=separator, usecols=range(first), dtype=str)
     ids = [name for name in names if table[name].notna().all() and table[name].is_unique]
-    texts = [name for name in ids if pd.to_numeric(table[name], errors="coerce").isna().any()]
+    texts = [
+        name for name in ids if table[[name]].apply(pd.to_numeric, errors="coerce").isna().any(axis=None)
+    ]
     name = next(iter([*texts, *ids]), "id")
     numbered = "" if ids else ".rename_axis('id').reset_index()"
     fixed = names if ids else ["id", *names]
