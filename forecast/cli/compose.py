@@ -21,6 +21,7 @@ from forecast.system.paths import CONF
 OmegaConf.register_new_resolver("processes_per_node", distributed.processes_per_node, replace=True)
 OmegaConf.register_new_resolver("nodes", distributed.nodes, replace=True)
 OmegaConf.register_new_resolver("key_help", key_help.describe_keys, replace=True)
+OmegaConf.register_new_resolver("at_most", min, replace=True)
 OmegaConf.register_new_resolver("attention_name", name_attention, replace=True)
 OmegaConf.register_new_resolver(
     "random_suffix", lambda *_: secrets.token_hex(3), use_cache=True, replace=True

@@ -166,3 +166,10 @@ def test_an_experiment_keeps_the_attention_that_is_asked_for() -> None:
     config = compose_config("experiment=informer2020/etth1_m_24", "attention=full")
     assert config.model.attention.name == "full"
     assert config.factor == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "label_len"), [([], 48), (["seq_len=24"], 24), (["seq_len=24", "label_len=6"], 6)]
+)
+def test_the_label_is_at_most_as_long_as_the_past(given: list[str], label_len: int) -> None:
+    assert compose_config(*given).label_len == label_len
