@@ -1,7 +1,7 @@
 """The data module: a source's panel, split, scaled and cut into windows."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -163,9 +163,23 @@ class DataModule(SplitData):
         if self._is_set_up:
             self._scale()
 
-    def with_options(self, **changes: Any) -> "DataModule":
-        """The same panel and split with other options of `DataOptions`."""
-        return self._with(replace(self.options, **changes), None)
+    def with_transform(self, transform: TransformSetting | None, target: str | None = None) -> "DataModule":
+        """The same rows and split with another transform; with `target`, it and the future covariates alone."""
+        options = replace(self.options, transform=transform)
+        if target is None:
+            return self._with(options, None)
+        by_column = {
+            name: {target: setting[target]} if target in setting else None
+            for name in ("lower", "upper", "fill")
+            if isinstance(setting := getattr(options, name), Mapping)
+        }
+        other = copy.copy(self)
+        assert self._panel is not None
+        texts = {
+            name: text for name, text in self._panel.texts.items() if name in self._panel.future_covariates
+        }
+        other._panel = replace(self._panel.select_columns([target]), texts=texts)
+        return other._with(replace(options, features="M", target=None, **by_column), None)
 
     def _with(self, options: DataOptions, categories: Categories | None) -> "DataModule":
         """The same panel, scaled and split by other options."""

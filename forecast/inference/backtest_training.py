@@ -62,7 +62,7 @@ def list_policies(config: DictConfig) -> list[str]:
     policies, setting = list(dict.fromkeys(given)), f"retrain=[{','.join(map(str, given))}]"
     if not policies or not set(policies) <= set(POLICIES):
         raise ConfigError(f"{setting} must be one or more of {', '.join(POLICIES)}")
-    if config.refit_every is None and policies != [SCRATCH]:
+    if config.refit_every is None and policies not in ([SCRATCH], [NEVER]):
         raise ConfigError(f"{setting} needs refit_every=, the number of rows between two trainings")
     return policies
 
@@ -105,13 +105,12 @@ def backtest_policy(
     found = new_backtest(config, training.data, training.trained, origins)
     passed, every = origins.positions - origins.positions.min(), config.refit_every
     number = np.zeros_like(passed) if every is None or policy == NEVER else passed // every
-    for done, current in enumerate(np.unique(number)):
+    numbers = np.unique(number)
+    for done, current in enumerate(numbers):
         chosen = np.flatnonzero(number == current)
         cut = int(origins.positions[chosen].min())
         if done:
-            print(
-                f"training   {policy}, {done + 1} of {number.max() + 1}, on rows to {data.panel.grid[cut - 1]}"
-            )
+            print(f"training   {policy}, {done + 1} of {len(numbers)}, on rows to {data.panel.grid[cut - 1]}")
             train = train_from_scratch if policy == SCRATCH else partial(fine_tune, before=training)
             training = train(config, data, cut, folder / "trainings" / str(done))
         found.trainings.append(cut)
@@ -149,6 +148,7 @@ def fine_tune(config: DictConfig, data: DataModule, cut: int, folder: Path, *, b
     train_to_best(settings, known, forecaster, folder)
     if validation_mse(before.forecaster, known) <= validation_mse(forecaster, known):
         forecaster = before.forecaster
+        print("           not used: the validation MSE was lower before")
     return finish_training(config, known, fitted, forecaster, began)
 
 
@@ -206,6 +206,8 @@ def validation_mse(forecaster: Forecaster, data: DataModule) -> float:
     with torch.inference_mode():
         for index in torch.arange(len(windows)).split(BATCH_SIZE):
             batch = windows.gather(index)
-            squares = (predict(forecaster, batch) - batch.future) ** 2
+            values = data.clip_targets(predict(forecaster, batch), batch.series), batch.future
+            forecast, truth = (data.target_scaler.error_values(each, batch.series) for each in values)
+            squares = (forecast - truth).double() ** 2
             total, count = total + float(squares.nansum()), count + int((~squares.isnan()).sum())
     return total / count

@@ -79,7 +79,7 @@ def describe_policy(found: Found, name: str, first: str) -> str:
     if math.isnan(change):
         return f"{name}: {first} had no error; {cost}"
     if abs(change) <= SAME_ERROR:
-        return f"{name}: the MSE of {first}; {cost}"
+        return f"{name}: the same MSE as {first}; {cost}"
     p_value = compare_to_first(found, name).adjusted_p_value
     test = f"p = {p_value:.2g}, {'' if p_value < SIGNIFICANT else 'not '}significant"
     if math.isnan(p_value):
@@ -123,13 +123,11 @@ def draw_policies(found: Found) -> figures.Figure:
     for number, (name, each) in enumerate(others):
         difference = sum_errors(each, MODEL) - sum_errors(reference, MODEL)
         axis.plot(dates[positions], difference.cumsum(), color=LIGHT[number], label=f"{name} − {first}")
-    for cut in others[-1][1].trainings[1:]:
+    for cut in max((each.trainings for each in found.values()), key=len)[1:]:
         axis.axvline(dates[cut], color="#999999", linewidth=0.8, linestyle=":")
     axis.axhline(0, color="#3d4854", linewidth=0.8)
     axis.set_ylabel("cumulative difference of the MSE")
-    axis.set_title(
-        f"{reference.title}: below 0, training again is better; dotted: trained again", fontsize=10
-    )
+    axis.set_title(f"{reference.title}: below 0: better than {first}; dotted: trained again", fontsize=10)
     figures.style_axis(axis)
     figures.format_dates(axis, 3, 10)
     axis.legend(frameon=False)

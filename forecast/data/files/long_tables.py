@@ -8,6 +8,7 @@ import pandas as pd
 from forecast.data.files.cells import Cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.kinds import are_times, counts_rows, list_numbers
+from forecast.system.arguments import quote_for_shell
 from forecast.system.formatting import shorten
 from forecast.system.location import Location
 
@@ -33,7 +34,7 @@ def describe_ids(path: Location, ids: Sequence[str], layout: str = "") -> str:
     """Say that columns name the series, and how to set `data.id_column`; several columns are joined with pandas."""
     named, first = " and ".join(map(repr, ids)), [layout] if layout else []
     if len(ids) == 1:
-        settings = " ".join([*first, f"data.id_column={ids[0]}"])
+        settings = " ".join([*first, quote_for_shell(f"data.id_column={ids[0]}")])
         return f"the file looks long, with one series for each {named}: set {settings}"
     joined = " + '/' + ".join(f"rows[{name!r}].astype(str)" for name in ids)
     call = f"rows = pd.read_csv({str(path)!r}); rows.assign(id={joined}).to_csv('long.csv', index=False)"

@@ -32,7 +32,7 @@ def fit_scaler(
     *,
     kind: str,
     by: str = "series",
-    others: Float64[Tensor, "others columns"] | None = None,
+    others: Scaler | None = None,
     domain: Domain | None = None,
 ) -> Scaler:
     """A scaler fitted to the rows first[s] … last[s] − 1 of each series. Missing values (NaN) do not count.
@@ -44,7 +44,7 @@ def fit_scaler(
         kind: `standard` (mean and standard deviation), `minmax` (to [0, 1]), `robust` (median and interquartile range,
             or the standard deviation where that range is zero, as for demand that is mostly zero) or `none`.
         by: `series`, each series by its own rows; `all`, every series by the rows of all.
-        others: scales of other series, for columns that are constant.
+        others: scaler of other series, for columns that are constant.
         domain: the transform of each column, whose parameters are fitted to the same rows; None: no transforms.
 
     A column that is constant in one of several series is scaled by the median scale of the other series: scaled by 1,
@@ -63,12 +63,13 @@ def fit_scaler(
     if by == "all" or (len(first) == 1 and others is None):
         center, scale = _fit_together(kind, values, first, last, columns, found)
     else:
-        center, scale = _fit_each(kind, values, first, last, columns, others, found)
+        center, scale = _fit_each(kind, values, first, last, columns, others and others.scale, found)
     found.center[:], found.scale[:] = torch.from_numpy(center), torch.from_numpy(scale)
     found.error_unit[:] = found.scale
     if found.domain.has_transforms:
         with warnings.catch_warnings(action="ignore"):  # the fit above gave them
-            plain = fit_scaler(values, columns, first, last, kind=kind, by=by)
+            untransformed = others and Scaler(others.center, others.error_unit)
+            plain = fit_scaler(values, columns, first, last, kind=kind, by=by, others=untransformed)
         found.error_unit[:] = plain.scale
     return found
 

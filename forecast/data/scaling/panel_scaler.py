@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float64, Int64
-from torch import Tensor
+from jaxtyping import Bool, Int64
 
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, RowRanges
@@ -66,7 +65,7 @@ class PanelScaling:
         known = np.flatnonzero(place >= 0)
         scaler.copy_scales(saved, series=torch.from_numpy(known), source=torch.from_numpy(place[known]))
         new = np.flatnonzero((place < 0) & self.has_rows)
-        self._fit_series(scaler, new, values, columns, others=saved.scale)
+        self._fit_series(scaler, new, values, columns, others=saved)
         return scaler
 
     def _identity(self, domain: Domain) -> Scaler:
@@ -80,15 +79,15 @@ class PanelScaling:
         values: Values,
         columns: tuple[str, ...],
         *,
-        others: Float64[Tensor, "others columns"] | None,
+        others: Scaler | None,
     ) -> None:
-        """Fit some series of a scaler to their rows, in place; `others` are scales of other series."""
+        """Fit some series of a scaler to their rows, in place; `others` scales other series."""
         if not len(series):
             return
         index = [i for i, name in enumerate(columns) if name not in self.indicators]
         if len(index) < len(columns):
             values = select_columns(values, index)
-            columns, others = tuple(columns[i] for i in index), None if others is None else others[:, index]
+            columns, others = tuple(columns[i] for i in index), others and others.select_columns(index)
         fitted = fit_scaler(
             values, columns, self.rows.first[series], self.rows.last[series],
             kind=self.kind, by=self.by, others=others, domain=scaler.domain.select_columns(index),

@@ -21,8 +21,8 @@ class Drift(NamedTuple):
     def size(self) -> float:
         """|mean| + |standard deviation − 1|, by which columns are ordered.
 
-        With data.scaler=standard, this is 0 if the column has not changed since training. The other scalers do not
-        scale to mean 0 and standard deviation 1, so with them the order says less.
+        With data.scaler=standard, this is 0 for a column of numbers that has not changed since training. The other
+        scalers do not scale to mean 0 and standard deviation 1, and categories are not scaled: the order says less.
         """
         return abs(self.mean) + abs(self.standard_deviation - 1)
 

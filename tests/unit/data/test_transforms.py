@@ -12,6 +12,7 @@ from scipy import stats
 from forecast.data import DataModule, csv_data
 from forecast.data.scaling import transforms
 from forecast.data.scaling.domain import Domain, choose_domain
+from forecast.data.scaling.fit_scaler import fit_scaler
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.error_sums import ErrorSums
@@ -23,6 +24,7 @@ from tests.support.long_files import long_frame, long_frame_data
 
 RANDOM = np.random.default_rng(0)
 COUNTS = np.concatenate([[0.0, 0.0, 1.0], np.round(RANDOM.lognormal(3, 1.5, 500))])
+ASINH = Domain(("asinh",), (-np.inf,), (np.inf,))
 PRICES = np.concatenate([RANDOM.normal(40, 10, 400), [-130.0, 900.0]])
 SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
 
@@ -105,6 +107,17 @@ def test_one_bound_leaves_the_other_side_alone(kind: str) -> None:
         torch.testing.assert_close(
             scaler.inverse(scaler.clip(forecast, series), series), expected, rtol=1e-5, atol=1e-5
         )
+
+
+def test_errors_of_a_new_constant_series_are_measured_in_the_units_of_the_others() -> None:
+    values = np.concatenate([PRICES, 3 * PRICES, np.full(50, 7.0)])[:, None]
+    starts = np.array([0, len(PRICES)])
+    old = fit_scaler(values, ["y"], starts, starts + len(PRICES), kind="standard", domain=ASINH)
+    first = np.array([2 * len(PRICES)])
+    with pytest.warns(UserWarning, match="constant"):
+        new = fit_scaler(values, ["y"], first, first + 50, kind="standard", others=old, domain=ASINH)
+    assert new.error_unit.item() == pytest.approx(2 * PRICES.std())
+    assert new.scale.item() == pytest.approx(old.scale.median().item(), rel=0.2)
 
 
 def test_boxcox_forecasts_are_at_least_zero() -> None:

@@ -57,6 +57,14 @@ def test_counts_get_a_logarithm_only_with_a_bound(file: Path) -> None:
     assert choose_transforms(data(file, columns=["counts"]), "mae").kinds["counts"] in ("none", "asinh")
 
 
+def test_a_target_is_judged_alone_beside_covariates_and_settings_by_column(file: Path) -> None:
+    given = {
+        "features": "MS", "target": "heavy", "columns": ["heavy"], "past_covariates": ["even"],
+        "future_covariates": ["counts"], "fill": {"even": "zero"}, "upper": {"heavy": 1e6},
+    }  # fmt: skip
+    assert choose_transforms(data(file, **given), "mae").kinds == {"heavy": "asinh"}
+
+
 def test_later_rows_choose_nothing(file: Path, tmp_path: Path) -> None:
     table, other = pd.read_csv(file), tmp_path / "mine.csv"
     table.loc[int(0.8 * ROWS) :, ["even", "heavy"]] = 1e6
@@ -69,7 +77,7 @@ def test_later_rows_choose_nothing(file: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("power", [1, 2])
 def test_the_error_is_that_of_the_linear_baseline_in_data_units(file: Path, power: int) -> None:
-    module = data(file, columns=["heavy"]).with_options(transform="asinh")
+    module = data(file, columns=["heavy"]).with_transform("asinh")
     fitted = FittedBaselines.fit(module)
     batch = module.windows["val"].gather(torch.arange(module.n_windows["val"]))
     forecast, truth = (
