@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +111,8 @@ class WorkerPool:
         self._pool.shutdown(wait=False, cancel_futures=True)
         end = time.monotonic() + seconds
         for process in multiprocessing.active_children():
-            process.join(max(0.0, end - time.monotonic()))
-            if process.is_alive():
+            # not join(): the pool joins its processes in a thread, and a second one would take them for alive
+            if not connection.wait([process.sentinel], max(0.0, end - time.monotonic())):
                 process.kill()
 
 
