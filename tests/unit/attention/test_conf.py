@@ -37,6 +37,7 @@ def test_three_slots(name):
     assert all(layer(x, x).shape == x.shape for layer in made.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("slot", "name"), [(slot, path.stem) for slot in SLOTS for path in sorted((CONF / slot).glob("*.yaml"))]
 )

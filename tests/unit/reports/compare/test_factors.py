@@ -51,6 +51,7 @@ def make_grid(
     return root
 
 
+@pytest.mark.slow
 def test_the_effect_is_averaged_over_the_other_settings_and_tasks(tmp_path: Path) -> None:
     make_grid(tmp_path, {"full": 0.40, "linear": 0.44}, {16: 1.0, 32: 0.9}, (24, 48))
     factor = make_factor(tmp_path)
@@ -120,6 +121,7 @@ def test_equal_values_are_called_different_rarely(tmp_path: Path) -> None:
     assert wrong <= 2  # binomial(15, 0.05): above 2 with a probability of 3.6%
 
 
+@pytest.mark.slow
 def test_the_win_rate_is_over_comparisons_and_the_average_rank_over_tasks(tmp_path: Path) -> None:
     make_grid(tmp_path, {"full": 0.40, "linear": 0.44}, {16: 1.0, 32: 0.9, 64: 0.8}, (24,))
     make_grid(tmp_path, {"full": 0.44, "linear": 0.40}, {16: 1.0}, (48,))
@@ -136,6 +138,7 @@ def test_one_seed_leaves_the_difference_unknown(tmp_path: Path) -> None:
     assert describe_factor(factor)[0].endswith("full has the lowest error (one seed: unknown).")
 
 
+@pytest.mark.slow
 def test_values_that_a_comparison_lacks_are_left_out(tmp_path: Path) -> None:
     make_grid(tmp_path, {"full": 0.40, "linear": 0.44}, {16: 1.0, 32: 0.9}, (24,))
     make_grid(tmp_path, {"nystrom": 0.42}, {16: 1.0}, (24,))
@@ -153,6 +156,7 @@ def test_one_comparison_is_no_average_and_an_unknown_setting_is_refused(pair: Pa
             find_factor(tasks, name, required=True)
 
 
+@pytest.mark.slow
 def test_comparisons_that_make_the_same_forecasts_count_once(tmp_path: Path) -> None:
     make_grid(tmp_path, {"full": 0.40, "linear": 0.44}, {16: 1.0, 32: 0.9}, (24,))
     for folder in list(tmp_path.glob("*-16-*")):
@@ -179,6 +183,7 @@ def test_values_that_make_the_same_forecasts_are_equivalent(tmp_path: Path) -> N
     assert describe_factor(factor)[0].endswith("all values make the same forecasts.")
 
 
+@pytest.mark.slow
 def test_ranks_are_tested_from_three_tasks_on(tmp_path: Path) -> None:
     make_grid(tmp_path, {"full": 0.40, "linear": 0.44, "nystrom": 0.42}, {16: 1.0}, (12, 24, 48), seeds=2)
     factor = make_factor(tmp_path)

@@ -60,6 +60,7 @@ def test_a_linear_cost_meets_a_quadratic_one(costs: dict[int, float], expected: 
     assert describe_crossovers(lines) == ([f"linear: {expected}."] if expected else [])
 
 
+@pytest.mark.slow
 def test_lines_are_means_over_seeds_at_each_number_of_tokens(tmp_path: Path) -> None:
     task = compare_lengths(tmp_path, (96, 192, 384))
     lines = measure_scaling(task, "ms_per_window")
