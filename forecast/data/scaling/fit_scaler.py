@@ -63,12 +63,13 @@ def fit_scaler(
     if by == "all" or (len(first) == 1 and others is None):
         center, scale = _fit_together(kind, values, first, last, columns, found)
     else:
-        center, scale = _fit_each(kind, values, first, last, columns, others and others.scale, found)
+        known = None if others is None else others.scale
+        center, scale = _fit_each(kind, values, first, last, columns, known, found)
     found.center[:], found.scale[:] = torch.from_numpy(center), torch.from_numpy(scale)
     found.error_unit[:] = found.scale
     if found.domain.has_transforms:
         with warnings.catch_warnings(action="ignore"):  # the fit above gave them
-            untransformed = others and Scaler(others.center, others.error_unit)
+            untransformed = None if others is None else Scaler(others.center, others.error_unit)
             plain = fit_scaler(values, columns, first, last, kind=kind, by=by, others=untransformed)
         found.error_unit[:] = plain.scale
     return found

@@ -87,7 +87,8 @@ class PanelScaling:
         index = [i for i, name in enumerate(columns) if name not in self.indicators]
         if len(index) < len(columns):
             values = select_columns(values, index)
-            columns, others = tuple(columns[i] for i in index), others and others.select_columns(index)
+            columns = tuple(columns[i] for i in index)
+            others = None if others is None else others.select_columns(index)
         fitted = fit_scaler(
             values, columns, self.rows.first[series], self.rows.last[series],
             kind=self.kind, by=self.by, others=others, domain=scaler.domain.select_columns(index),
