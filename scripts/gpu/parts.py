@@ -8,6 +8,8 @@ from typing import Any
 from .runner import NoTimeLeft, PartFailed, Runner
 
 PAPER = ("model.d_model=512", "model.n_heads=8", "model.d_ff=2048", "benchmark.batch_size=32")
+GPU_TESTS = ("tests/system/test_gpu.py", "tests/unit/data/test_windows.py")
+"""The files with tests that need a CUDA device."""
 STEPS = ("336/168/168", "96/48/24", "720/336/720")  # the most informative first
 
 
@@ -19,7 +21,7 @@ def etth1_folder(given: Path | None) -> Path | None:
 def tests(runner: Runner) -> dict[str, Any]:
     """Run the GPU tests; return the counts and the names of the failed tests."""
     junit = runner.scratch / "junit.xml"
-    command = ("-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", f"--junitxml={junit}")
+    command = ("-m", "pytest", *GPU_TESTS, "-m", "gpu", "-p", "no:cacheprovider", f"--junitxml={junit}")
     runner.python(*command, ok=(0, 1), seconds=240)
     cases = list(ElementTree.parse(junit).getroot().iter("testcase"))
     failed = [c for c in cases if c.find("failure") is not None or c.find("error") is not None]

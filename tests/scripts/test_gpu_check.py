@@ -15,9 +15,11 @@ import torch
 
 from gpu import environment
 from gpu.check import ON_CPU, PARTS
+from gpu.parts import GPU_TESTS
 from gpu.runner import Runner
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "gpu_check"
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "gpu_check"
 
 
 def gpu_check(python: Path | str, *options: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -92,3 +94,13 @@ def test_missing_packages_come_from_the_wheels_and_torch_stays(tmp_path: Path, w
     said = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert said == [str(tmp_path / "venv"), version("torch")]
     assert not list((tmp_path / "venv").glob("lib/python*/site-packages/torch*"))
+
+
+def test_every_file_with_tests_of_a_device_is_run() -> None:
+    tests = ROOT / "tests"
+    marked = {
+        str(path.relative_to(ROOT))
+        for path in tests.rglob("test_*.py")
+        if "pytest.mark.gpu" in path.read_text()
+    } - {str(Path(__file__).relative_to(ROOT))}
+    assert marked == set(GPU_TESTS)
