@@ -63,7 +63,10 @@ def measure_group(
             memory = measure_memory(settings, case, device)
         elif settings.memory:
             memory = process.submit(measure_memory, settings, case, device).result()
-        measured = {"peak_mib": memory, "flops": math.nan if case.backward else count_flops(work)}
+        measured = {
+            "peak_mib": memory,
+            "flops": math.nan if case.backward else count_flops(work, cuda=device == "cuda"),
+        }
         rows.append({**asdict(case), "batch": batch_size(settings, case), **asdict(timing), **measured})
     return rows
 
