@@ -78,8 +78,8 @@ def count_flops(work: Work, *, cuda: bool) -> int:
     """Return the floating point operations in the matrix products and convolutions of a call without gradients.
 
     A multiplication and an addition are two operations. Elementwise operations, such as exponentials, are not counted.
-    The fused softmax kernel of the CPU cannot be counted: its reference form runs in its place. Those of CUDA can be, and
-    the reference form would need memory that is quadratic in the length.
+    The fused softmax kernel of the CPU cannot be counted: its reference form runs in its place. Those of CUDA can be,
+    and the reference form would need memory that is quadratic in the length.
     """
     counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.baddbmm_: _count_added_product})
     kernels = contextlib.nullcontext() if cuda else sdpa_kernel(SDPBackend.MATH)
