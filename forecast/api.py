@@ -114,7 +114,7 @@ def fit(
     frame: pd.DataFrame | pd.Series,
     *,
     target: str | None = None,
-    id_column: str | None = None,
+    id_column: str | Sequence[str] | None = None,
     date_column: str = "ds",
     past_covariates: Sequence[str] = (),
     future_covariates: Sequence[str] = (),
@@ -162,7 +162,8 @@ def fit(
     config.data.update({f"{role}_covariates": list(names) for role, names in lists.items()})
     config.data.as_of = None if as_of is None else dict(as_of)
     if id_column is not None:
-        config.data.update({"id_column": id_column, "date_column": date_column})
+        columns = id_column if isinstance(id_column, str) else list(id_column)
+        config.data.update({"id_column": columns, "date_column": date_column})
     data = make_frame_data(frame, config)
     write_config(Path(config.output_dir), config, given)
     train(config, data)

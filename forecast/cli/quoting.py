@@ -27,7 +27,9 @@ def quote(argument: str, *, sweep: bool) -> str:
     key, text = match.groups()
     if key.endswith(("output", "output_root")) and text.startswith("~"):
         text = os.path.expanduser(text)
-    if key.endswith("date_column") and text.startswith("[") and text.endswith("]"):  # a date and a time
+    if (
+        key.endswith(("date_column", "id_column")) and text.startswith("[") and text.endswith("]")
+    ):  # several columns
         return argument
     values = text.split(",") if sweep and text != "," else [text]
     return f"{key}=" + ",".join(quote_value(value) for value in values)

@@ -7,6 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.data.files.read import is_parquet
 from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.series_ids import IdColumn
 from forecast.data.store.convert import convert as convert_chunks
 from forecast.data.store.csv_chunks import CsvChunks
 from forecast.data.store.format import PARTS
@@ -55,7 +56,7 @@ def convert(config: DictConfig) -> None:
     report(file, output, note, options["id_column"])
 
 
-def report(file: Path, output: Path, note: Note, id_column: str | None) -> None:
+def report(file: Path, output: Path, note: Note, id_column: IdColumn) -> None:
     """Print a summary of the store, and the command that trains on it."""
     size, texts = sum(path.stat().st_size for path in output.iterdir()), note.kinds.texts
     shape = f"{note.ranges.rows:,} rows × {plural(len(note.columns), 'column')}"

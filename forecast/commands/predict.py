@@ -12,6 +12,7 @@ from rich.console import Console
 from forecast.cli.compose import check_checkpoint
 from forecast.data.files.cells import date_name
 from forecast.data.files.date_columns import split_dates
+from forecast.data.files.series_ids import IdColumn, list_id_columns, name_ids, split_ids
 from forecast.inference.model_data import ModelData, read_model_data
 from forecast.inference.store_future import is_of_store, read_ahead
 from forecast.system.errors import ConfigError
@@ -39,7 +40,8 @@ def predict(config: DictConfig) -> None:
 
     for line in [*describe_forecast(found), *describe_test(found)]:
         console.print(line)
-    table = tabulate(found, config.data.date_column or model.config["data"].get("date_column"))
+    keys = {key: config.data[key] or model.config["data"].get(key) for key in ("id_column", "date_column")}
+    table = tabulate(found, **keys)
     if to_screen:
         table.to_csv(sys.stdout, float_format="%.12g", index=False)
         return
@@ -54,14 +56,16 @@ def predict(config: DictConfig) -> None:
     console.print(f"saved      {file}, {picture}{note}")
 
 
-def tabulate(found: "Forecast", date_column: str | Sequence[str] | None) -> pd.DataFrame:
-    """The table of forecast.csv; dates that the file has in several columns are in columns of the same names."""
+def tabulate(found: "Forecast", id_column: IdColumn, date_column: str | Sequence[str] | None) -> pd.DataFrame:
+    """The table of forecast.csv; ids and dates of several columns of the file are in columns of the same names."""
     table = found.rounded().frame().reset_index()
-    if date_column is None or isinstance(date_column, str) or date_name(date_column) not in table:
-        return table
-    place = list(table.columns).index(date_name(date_column))
-    dates = pd.DatetimeIndex(table.pop(date_name(date_column)))
-    return pd.concat([table.iloc[:, :place], split_dates(dates, date_column), table.iloc[:, place:]], axis=1)
+    columns = {str(name): table[[name]] for name in table}
+    ids = list_id_columns(id_column)
+    if len(ids) > 1 and (joined := str(name_ids(ids))) in table:
+        columns[joined] = split_ids(pd.Series(table[joined]), ids)
+    if not isinstance(date_column, str | None) and (joined := date_name(date_column)) in table:
+        columns[joined] = split_dates(pd.DatetimeIndex(table[joined]), date_column)
+    return pd.concat(columns.values(), axis=1)
 
 
 def name_data(model: ModelData, config: DictConfig) -> str:

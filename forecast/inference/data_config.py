@@ -63,14 +63,17 @@ def choose_data_config(
     return {**saved, **chosen}
 
 
-def name_keys(saved: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, str | None]:
-    """The names of `id_column` and `date_column` in the training data; an id of None: one series.
+def name_keys(saved: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of `id_column` and `date_column` that read the training data; an id of None: one series.
 
     Args:
         saved: the data settings of the training run.
         state: the state of its data module.
     """
-    return {key: state.get(key, saved.get(key)) for key in ("id_column", "date_column")}
+    names = {key: state.get(key, saved.get(key)) for key in ("id_column", "date_column")}
+    if isinstance(saved.get("id_column"), list):  # of which the state has the joined names
+        names["id_column"] = saved["id_column"]
+    return names
 
 
 def _other_set_config(saved: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.grid import Spacing
 from forecast.data.files.read import read_file
 from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.series_ids import list_id_columns
 from forecast.data.row_ranges import ranges
 from forecast.data.sources import STORE
 from forecast.data.utc_offset import utc_offset_of
@@ -51,7 +52,7 @@ def read_ahead(model: ModelData, path: str, given: Mapping[str, Any]) -> Panel:
     as_of = state.get("as_of", {})
     names = dict.fromkeys(str(columns.get(name, name)) for name in state["future_covariates"])
     roles = ColumnRoles(
-        id_column, date_name(date_column), (), future=(*names, *as_of.values()), as_of=as_of
+        list_id_columns(id_column), date_name(date_column), (), future=(*names, *as_of.values()), as_of=as_of
     ).of_future_rows()
     with known_columns(model.path, state):
         rows = read_file(locate(path), roles, date_column, ReadOptions(**options))

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
@@ -51,3 +52,9 @@ def quote_for_shell(argument: str) -> str:
     if "'" in argument and not re.search(r'["$`\\!]', argument):
         return f'"{argument}"'
     return shlex.quote(argument)
+
+
+def write_setting(key: str, value: str | Sequence[str]) -> str:
+    """Write an override as it is typed in a shell; brackets need no quotes in Bash."""
+    text = f"{key}={value if isinstance(value, str) else write_value(value)}"
+    return text if re.fullmatch(r"[\w.=,\[\]/-]+", text) else quote_for_shell(text)

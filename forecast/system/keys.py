@@ -110,13 +110,13 @@ DATA_KEYS = (
     Key("data.eval_batch_size", SPEED, limits=UP_TO_A_MILLION, null=True),
     Key("data.windows_per_epoch", RESULT, null=True),
     Key("data.split", DATA, takes=Takes.LIST_OR_WORD),
-    Key("data.date_column", DATA, text=True, takes=Takes.ANY_TYPE),
+    *(Key(f"data.{name}", DATA, text=True, takes=Takes.ANY_TYPE) for name in ("id_column", "date_column")),
     Key("data.calendar", DATA, takes=Takes.ANY_TYPE),
     Key("data.target", DATA, text=True, as_trained=True),
     *(Key(f"data.{name}", DATA, text=True, one_file=True) for name in ("static_path", "future_path", "start")),
     *(
         Key(f"data.{name}", DATA, text=True)
-        for name in ("id_column", "separator", "decimal", "thousands", "date_format", "timezone", "freq", "sheet")
+        for name in ("separator", "decimal", "thousands", "date_format", "timezone", "freq", "sheet")
     ),
     *(Key(f"data.{name}", DATA, as_trained=True) for name in ("seq_len", "pred_len", "features", "season")),
     *(Key(f"data.{name}", DATA, one_file=True) for name in ("ids", "rows", "drop", "url", "hash", "by_hand")),

@@ -1,6 +1,5 @@
 """Advice on tables that are refused: settings with which they can be read."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.kinds import are_hours, are_times, have_times, is_like_a_number, list_numbers
 from forecast.data.files.long_tables import describe_long
 from forecast.data.files.text import quote
-from forecast.system.arguments import quote_for_shell, write_value
+from forecast.system.arguments import write_setting
 from forecast.system.errors import DataError, TextColumns
 from forecast.system.location import Location
 
@@ -97,7 +96,7 @@ def describe_split_dates(cells: Cells, roles: ColumnRoles, refused: Sequence[str
 
 def find_time_column(cells: Cells, roles: ColumnRoles) -> str | None:
     """The column of the time of day, where the dates of a series repeat without it and not with it."""
-    frame, keys = cells.frame, [name for name in (roles.id, roles.date) if name in cells.frame]
+    frame, keys = cells.frame, [name for name in roles.keys if name in cells.frame]
     if roles.date not in frame or frame.duplicated(keys).mean() < 0.5:
         return None
     others = {*roles.keys, *roles.covariates, *roles.static, *roles.drop}
@@ -149,9 +148,3 @@ def settings_for_texts(cells: Cells, roles: ColumnRoles, refused: Sequence[str])
 
 def _has_decimal_commas(texts: pd.Series) -> bool:
     return bool(len(texts) and texts.str.fullmatch(_DECIMAL_COMMA).all() and texts.str.contains(",").any())
-
-
-def write_setting(key: str, value: str | Sequence[str]) -> str:
-    """Write an override as it is typed in a shell; brackets need no quotes in Bash."""
-    text = f"{key}={value if isinstance(value, str) else write_value(value)}"
-    return text if re.fullmatch(r"[\w.=,\[\]/-]+", text) else quote_for_shell(text)

@@ -14,10 +14,10 @@ from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import Texts, convert_texts
 from forecast.data.files.dates import read_dates
 from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.series_ids import Ids, join_ids
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import place_in_time, without_zone
 from forecast.data.files.undated import number_dates
-from forecast.data.panel import TABLE_ID
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import DataError, TextColumns
 
@@ -32,9 +32,7 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
         if table[name].null_count:
             row = int(table[name].is_null().to_numpy().argmax())
             raise cells.error("no date" if name == roles.date else "no id", row=row, column=name)
-    codes, ids = np.zeros(table.num_rows, dtype=np.int32), pd.Index([TABLE_ID])
-    if roles.id is not None:
-        codes, ids = _categories(table[roles.id])
+    codes, ids = join_ids(cells.path, [_categories(table[name]) for name in roles.id_columns], table.num_rows)
     unit = "us"
     if options.start is None:
         dates, utc_offset = _dates(cells, table[roles.date], roles.date, options, codes)
@@ -136,7 +134,7 @@ def _copy(column: pa.ChunkedArray, kind: pa.DataType, into: np.ndarray) -> np.nd
     return into
 
 
-def _categories(column: pa.ChunkedArray) -> tuple[Int32[np.ndarray, " rows"], pd.Index]:
+def _categories(column: pa.ChunkedArray) -> Ids:
     """Return the code of each row, −1 if missing, and the text of each code."""
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     chunks = encoded.unify_dictionaries().chunks

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forecast.data.files.cells import FRAME
+from forecast.data.files.series_ids import name_ids
 from forecast.data.files.text import quote
 from forecast.system.errors import ConfigError, DataError
 
@@ -14,7 +15,7 @@ class ColumnRoles:
     """Names of the columns to read, by role.
 
     Attributes:
-        id: the column that names the series; None for a table of one series.
+        id_columns: the columns that name the series; none for a table of one series.
         date: the date column. Several columns, such as a date and a time, are joined when the file is parsed.
         targets: None for all columns that have no other role, in the order of the file.
         past: past covariates.
@@ -28,7 +29,7 @@ class ColumnRoles:
         without_role: the columns of the table that have no role.
     """
 
-    id: str | None
+    id_columns: tuple[str, ...]
     date: str
     targets: tuple[str, ...] | None = None
     past: tuple[str, ...] = ()
@@ -61,9 +62,14 @@ class ColumnRoles:
         return (*self.values, *self.future)
 
     @property
+    def id(self) -> str | None:
+        """The name of the ids; None for a table of one series."""
+        return name_ids(self.id_columns)
+
+    @property
     def keys(self) -> tuple[str, ...]:
-        """The id column and the date column, as far as there are any; a store has neither."""
-        return tuple(name for name in (self.id, self.date) if name)
+        """The id columns and the date column, as far as there are any; a store has neither."""
+        return tuple(name for name in (*self.id_columns, self.date) if name)
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -85,7 +91,7 @@ class ColumnRoles:
         A covariate with an entry in `as_of` is read from the column of that entry.
         """
         names = tuple(self.as_of.get(name, name) for name in self.future_covariates)
-        return ColumnRoles(self.id, self.date, targets=(), future=names, optional=self.optional)
+        return ColumnRoles(self.id_columns, self.date, targets=(), future=names, optional=self.optional)
 
     def resolve(self, where: str, present: Sequence[str]) -> "ColumnRoles":
         """Return the roles of a table that has the columns `present`, with the targets by name.
@@ -115,7 +121,7 @@ class ColumnRoles:
     def _with_key(self, problem: str, name: str) -> DataError:
         """The error of a column that is missing, with the key that names the column."""
         if name in self.keys:
-            return DataError(f"{problem} (data.{'id' if name == self.id else 'date'}_column)")
+            return DataError(f"{problem} (data.{'id' if name in self.id_columns else 'date'}_column)")
         if name in self.static:
             return DataError(f"{problem}; data.static_path names a file of static columns")
         keys = {

@@ -9,6 +9,7 @@ import pandas as pd
 
 from forecast.data.files.read import read_file, read_static
 from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.series_ids import IdColumn
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.table_source import TableSource
 from forecast.data.files.text import quote
@@ -64,7 +65,7 @@ class FileSource(TableSource, ReadOptions):
     def _read_static(self, ids: pd.Index) -> pd.DataFrame:
         path = locate(self.static_path)
         names = list(map(str, self.static_covariates))
-        table = read_static(path, str(self.id_column), names, self)
+        table = read_static(path, self.roles.id_columns, names, self)
         lacking = ids.difference(table.index)
         if len(lacking):
             raise DataError(
@@ -82,7 +83,7 @@ class FileSource(TableSource, ReadOptions):
 class LongSource(FileSource):
     """A file with one row for each series and date, in any order; its columns have the field's usual names."""
 
-    id_column: str | None = "unique_id"
+    id_column: IdColumn = "unique_id"
     date_column: str | Sequence[str] = "ds"
     target: str | None = "y"
 

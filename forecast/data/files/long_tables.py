@@ -8,9 +8,8 @@ import pandas as pd
 from forecast.data.files.cells import Cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.kinds import are_times, counts_rows, list_numbers
-from forecast.system.arguments import quote_for_shell
+from forecast.system.arguments import write_setting
 from forecast.system.formatting import shorten
-from forecast.system.location import Location
 
 MAX_PAIRED = 12
 """Number of columns of which pairs are tried as the names of series."""
@@ -27,19 +26,14 @@ def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
     ]
     target, *others = numbers or ["COLUMN"]
     choice = f" or another number: {shorten(others)}" if others else ""
-    return f"{describe_ids(cells.path, ids, 'data=long')} data.date_column={roles.date} data.target={target}{choice}"
+    return f"{describe_ids(ids, 'data=long')} data.date_column={roles.date} data.target={target}{choice}"
 
 
-def describe_ids(path: Location, ids: Sequence[str], layout: str = "") -> str:
-    """Say that columns name the series, and how to set `data.id_column`; several columns are joined with pandas."""
-    named, first = " and ".join(map(repr, ids)), [layout] if layout else []
-    if len(ids) == 1:
-        settings = " ".join([*first, quote_for_shell(f"data.id_column={ids[0]}")])
-        return f"the file looks long, with one series for each {named}: set {settings}"
-    joined = " + '/' + ".join(f"rows[{name!r}].astype(str)" for name in ids)
-    call = f"rows = pd.read_csv({str(path)!r}); rows.assign(id={joined}).to_csv('long.csv', index=False)"
-    settings = " ".join([*first, "data.path=long.csv data.id_column=id"])
-    return f"the file looks long, with one series for each {named}: join them with pandas, {call}, then set {settings}"
+def describe_ids(ids: Sequence[str], layout: str = "") -> str:
+    """Say that columns name the series, and how to set `data.id_column`."""
+    setting = write_setting("data.id_column", ids[0] if len(ids) == 1 else ids)
+    settings = " ".join([layout, setting]).strip()
+    return f"the file looks long, with one series for each {' and '.join(map(repr, ids))}: set {settings}"
 
 
 def find_id_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, ...]:
@@ -51,7 +45,7 @@ def find_id_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, ...]:
     frame, date = cells.frame, roles.date
     if date not in frame or pd.Series(frame[date]).nunique() > len(frame) / 2:
         return ()
-    if roles.id is not None and not frame.duplicated([roles.id, date]).any():
+    if roles.id is not None and not frame.duplicated(list(roles.keys)).any():
         return ()
     numbers = list_numbers(frame)
     texts = [
@@ -67,7 +61,7 @@ def find_id_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, ...]:
     if roles.id is None:
         found = [*((name,) for name in possible), *pairs]
     else:
-        found = [(roles.id, name) for name in possible if name != roles.id]
+        found = [(*roles.id_columns, name) for name in possible if name not in roles.id_columns]
     return next((names for names in found if not frame.duplicated([*names, date]).any()), ())
 
 

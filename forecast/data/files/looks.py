@@ -9,11 +9,11 @@ from itertools import islice
 
 from pandas.tseries.api import guess_datetime_format
 
-from forecast.data.files.advice import write_setting
 from forecast.data.files.date_formats import has_short_year
 from forecast.data.files.header import read_header
 from forecast.data.files.series_in_rows import refuse_series_in_rows
 from forecast.data.files.text import quote
+from forecast.system.arguments import write_setting
 from forecast.system.errors import DataError
 from forecast.system.location import Location
 

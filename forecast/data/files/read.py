@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from jaxtyping import Float64, Int32
+from jaxtyping import Float64
 
 from forecast.data.files.advice import describe_split_dates, refuse
 from forecast.data.files.arrow import is_text, rows_from_arrow
@@ -19,10 +19,10 @@ from forecast.data.files.covariates import find_booleans, read_covariates
 from forecast.data.files.dates import read_dates
 from forecast.data.files.looks import DEFAULT_NAMES, choose_date_column, find_date_column
 from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.series_ids import read_ids
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import read_text
 from forecast.data.files.undated import number_dates
-from forecast.data.panel import TABLE_ID
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import DataError
 from forecast.system.location import Location, is_folder, opened
@@ -135,22 +135,26 @@ def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles) -> TableRows:
     return rows_from_arrow(cells, table, roles, ReadOptions())
 
 
-def read_static(path: Location, id_column: str, names: Sequence[str], options: ReadOptions) -> pd.DataFrame:
+def read_static(
+    path: Location, id_columns: tuple[str, ...], names: Sequence[str], options: ReadOptions
+) -> pd.DataFrame:
     """Read a file of static covariates: one row per series with its id. Raises DataError for a repeated id."""
-    roles = ColumnRoles(id_column, id_column, targets=(), static=tuple(names))
+    roles = ColumnRoles(id_columns, "", targets=(), static=tuple(names))
     if is_parquet(path):
         try:
             with opened(path) as (file, _):
                 frame = pd.read_parquet(file)
+                frame = frame.astype(dict.fromkeys({*id_columns} & {*frame}, "string"))
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"{path}: cannot be read as Parquet: {' '.join(str(error).split())}") from None
         roles.resolve(str(path), list(frame.columns))
     else:
-        cells = read_cells(path, id_column, options, names)
+        cells = read_cells(path, (), options, [*id_columns, *names])
         roles.resolve(str(path), list(cells.frame.columns))
         columns = {name: _numbers_or_texts(cells, name, options) for name in names}
-        frame = pd.DataFrame({id_column: cells.frame[id_column].str.strip(), **columns})
-    frame = pd.DataFrame(frame.astype({id_column: str}).set_index(id_column)[list(names)])
+        frame = cells.frame[list(id_columns)].assign(**columns)
+    codes, ids = read_ids(Cells(path, frame), id_columns)
+    frame = pd.DataFrame(frame[list(names)].set_axis(ids[codes]))
     if not frame.index.is_unique:
         twice = quote(frame.index[frame.index.duplicated()][0])
         raise DataError(f"{path}: series {twice} appears twice: keep one row per series")
@@ -161,7 +165,7 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
     """Parse the cells of a CSV file. Raises DataError for the first id, date or number that cannot be parsed."""
     absent = {name: np.nan for name in roles.numbers if name not in cells.frame}
     cells = replace(cells, frame=cells.frame.assign(**absent)) if absent else cells
-    codes, ids = read_ids(cells, roles.id)
+    codes, ids = read_ids(cells, roles.id_columns)
     if options.start is None:
         try:
             dates, utc_offset = read_dates(cells, roles.date, options, codes)
@@ -193,17 +197,6 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
         texts=texts | texts_of_future,
         booleans=find_booleans(cells, roles.numbers),
     )
-
-
-def read_ids(cells: Cells, id_column: str | None) -> tuple[Int32[np.ndarray, " rows"], pd.Index]:
-    """Return the number of the series of each row, and the ids. Raises DataError for a row without an id."""
-    if id_column is None:
-        return np.zeros(len(cells.frame), dtype=np.int32), pd.Index([TABLE_ID])
-    texts = cells.frame[id_column].str.strip()
-    if texts.isna().any():
-        raise cells.error("no id", row=int(texts.isna().argmax()), column=id_column)
-    codes, ids = pd.factorize(texts)
-    return codes.astype(np.int32), pd.Index(ids, dtype=str)
 
 
 def read_targets(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from forecast.data.files.advice import write_setting
 from forecast.data.files.date_formats import has_short_year, orders_of_short_years
 from forecast.data.files.text import quote
+from forecast.system.arguments import write_setting
 from forecast.system.errors import DataError
 from forecast.system.location import Location
 

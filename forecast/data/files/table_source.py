@@ -15,6 +15,7 @@ from forecast.data.files.align import align
 from forecast.data.files.cells import date_name
 from forecast.data.files.column_roles import ColumnRoles, check_as_of
 from forecast.data.files.grid import Spacing
+from forecast.data.files.series_ids import IdColumn, list_id_columns
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
@@ -31,7 +32,7 @@ class TableSource(Source):
     """Which rows and columns of a table are read, and how they are checked.
 
     Args:
-        id_column: the column that names the series of a row; None: one series.
+        id_column: the column that names the series of a row, or several, whose texts are joined; None: one series.
         date_column: the date column; of a CSV file also several, such as a date and a time.
         target: the target, where `columns` does not name several. None: `columns`.
         columns: the targets, in this order. None: `target`, or all columns that have no other role.
@@ -53,7 +54,7 @@ class TableSource(Source):
         sort: sort the rows of each series by date, or refuse rows out of order. None: sort where there is `id_column`.
     """
 
-    id_column: str | None = None
+    id_column: IdColumn = None
     date_column: str | Sequence[str] = "date"
     target: str | None = None
     columns: Sequence[str | int] | None = None
@@ -86,7 +87,7 @@ class TableSource(Source):
             targets = [self.target]
         as_of = check_as_of(self.as_of, self.future_covariates)
         self.roles = ColumnRoles(
-            self.id_column,
+            list_id_columns(self.id_column),
             date_name(self.date_column),
             None if targets is None else tuple(map(str, targets)),
             past=tuple(map(str, self.past_covariates)),

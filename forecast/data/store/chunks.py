@@ -16,8 +16,9 @@ from forecast.data.files.cells import Cells, date_name, quote
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import find_booleans
 from forecast.data.files.dates import read_dates
-from forecast.data.files.read import read_ids, read_targets
+from forecast.data.files.read import read_targets
 from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.series_ids import IdColumn, list_id_columns, read_ids
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import place_in_time, without_zone
 from forecast.data.store.column_kinds import ColumnKinds
@@ -46,7 +47,7 @@ class Chunks(ABC):
         self,
         path: Path,
         *,
-        id_column: str | None,
+        id_column: IdColumn,
         date_column: str | Sequence[str],
         columns: Sequence[str] | None,
         options: ReadOptions,
@@ -64,7 +65,7 @@ class Chunks(ABC):
         self.options, self.duplicates = options, duplicates
         self.kinds = ColumnKinds()  # of the columns in the chunks read so far
         self.roles = ColumnRoles(
-            id_column,
+            list_id_columns(id_column),
             date_name(date_column),
             None if columns is None else tuple(map(str, columns)),
             drop=tuple(map(str, drop)),
@@ -113,7 +114,7 @@ class Chunks(ABC):
         numbers = [name for name in roles.values if name not in texts]
         roles = replace(roles, targets=tuple(numbers), past=tuple(texts))
         codes = [self.kinds.encode(cells, name, missing) for name in texts]
-        series, ids = read_ids(cells, roles.id)
+        series, ids = read_ids(cells, roles.id_columns)
         return TableRows(
             cells=cells,
             roles=roles,
@@ -136,7 +137,7 @@ class Chunks(ABC):
 
         `anchors` are the texts, the parsed dates and the series of the file's first row and of the row above the chunk.
         """
-        texts, codes, ids = cells.frame[column], *read_ids(cells, self.roles.id)
+        texts, codes, ids = cells.frame[column], *read_ids(cells, self.roles.id_columns)
         if pd.api.types.is_datetime64_any_dtype(texts.dtype):
             if texts.hasnans:
                 raise cells.error("no date", row=int(texts.isna().argmax()), column=column)
@@ -165,7 +166,7 @@ class Chunks(ABC):
     def _anchors(
         self, cells: Cells, column: str, dates: pd.DatetimeIndex, before: Sequence[Sequence[str]]
     ) -> list[list[str]]:
-        texts, codes, ids = cells.frame[column], *read_ids(cells, self.roles.id)
+        texts, codes, ids = cells.frame[column], *read_ids(cells, self.roles.id_columns)
         first, last = ([str(texts.iloc[row]), str(dates[row]), str(ids[codes[row]])] for row in (0, -1))
         return [list(before[0]) if before else first, last]
 

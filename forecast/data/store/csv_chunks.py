@@ -68,7 +68,7 @@ class CsvChunks(Chunks):
                 header + raw if is_first else header + first_row + raw,  # it tells how many fields a line has
                 self.date_column,
                 self.options,
-                [*self.kinds.texts, *([] if self.roles.id is None else [self.roles.id])],
+                [*self.kinds.texts, *self.roles.id_columns],
                 first_line=at["line"] - (not is_first),
             )
             if not is_first:

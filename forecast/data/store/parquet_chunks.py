@@ -107,8 +107,7 @@ class ParquetChunks(Chunks):
         for name in roles.values:
             if isinstance(frame[name].dtype, pd.StringDtype) or frame[name].dtype == object:
                 frame[name] = strip(frame[name], self.options.na_texts)
-        if roles.id is not None:
-            frame[roles.id] = frame[roles.id].astype("string")
+        frame = frame.astype(dict.fromkeys(roles.id_columns, "string"))
         cells = Cells(self.path, frame, first_line=at["row"] + 1, unit="row")
         dates = self._dates(cells, roles.date, at["anchors"])
         anchors = self._anchors(cells, roles.date, dates[0], at["anchors"])

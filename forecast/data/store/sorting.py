@@ -28,7 +28,7 @@ def refuse_interleaved(rows: TableRows, known: SeriesProgress, chunks: Chunks) -
 def advise_on_order(error: RowOrderError, rows: TableRows, chunks: Chunks) -> str:
     """Advice on a row out of order, or that repeats a date, with settings that the conversion has."""
     if ids := find_id_columns(rows.cells, rows.roles):
-        return describe_ids(rows.cells.path, ids)
+        return describe_ids(ids)
     return error.advice if error.repeats else advise_sorting(rows, chunks)
 
 

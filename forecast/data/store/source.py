@@ -55,7 +55,7 @@ class StoreSource(Source):
         check_list("ids", ids)
         pairs = check_as_of(as_of, future_covariates)
         self.roles = ColumnRoles(
-            id=None,
+            id_columns=(),
             date="",
             targets=None if columns is None else tuple(map(str, columns)),
             past=tuple(map(str, past_covariates)),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from forecast.data.files.dates import COUNTS
+from forecast.data.files.series_ids import SEPARATOR, list_id_columns
 from forecast.data.utc_offset import UtcOffset
 
 ARGUMENTS = {"separator": ("sep", ","), "decimal": ("decimal", "."), "thousands": ("thousands", None),
@@ -32,8 +33,9 @@ def write_reading(data: Mapping[str, Any], freq: str, utc_offset: UtcOffset) -> 
     names = [date_column] if isinstance(date_column, str) else list(date_column)
     start = data.get("start")
     lines = _write_call(data, [] if start else names)
-    if ids := data.get("id_column"):
-        lines.append(f"table = table[table[{ids!r}] == series]")
+    if ids := list_id_columns(data.get("id_column")):
+        id_of_row = f" + {SEPARATOR!r} + ".join(f"table[{name!r}]" for name in ids)
+        lines.append(f"table = table[{id_of_row} == series]")
     if start:
         lines.append(f"table.index = pd.date_range({start!r}, periods=len(table), freq={freq!r})")
         return "\n".join(lines)
@@ -71,7 +73,7 @@ def _write_call(data: Mapping[str, Any], dates: Sequence[str]) -> list[str]:
     arguments = ['"my.csv"'] + [
         f"{name}={given[name]!r}" for name, usual in ARGUMENTS.values() if given[name] not in (usual, None)
     ]
-    texts: list[Any] = [*([data["id_column"]] if data.get("id_column") else []), *dates]
+    texts: list[Any] = [*list_id_columns(data.get("id_column")), *dates]
     after = []
     if data.get("header") == "none":
         arguments.append("header=None")

@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from forecast.data.categories import columns_of_indicators
+from forecast.data.files.series_ids import list_id_columns, name_ids
 from forecast.data.files.table_source import TableSource
 from forecast.inference.data_config import FRAME, name_keys
 from forecast.inference.forecasters import PointForecaster, find_unread_columns
@@ -38,7 +39,7 @@ def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
 
 def id_column(model: TrainedModel) -> str | None:
     """The name of the column that holds the ids of the series; None: a single series without an id."""
-    return name_keys(model.config["data"], model.data_state)["id_column"]
+    return name_ids(list_id_columns(name_keys(model.config["data"], model.data_state)["id_column"]))
 
 
 def date_column(model: TrainedModel) -> str:

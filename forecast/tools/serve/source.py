@@ -69,8 +69,8 @@ def read_columns(field: str, given: Columns, roles: ColumnRoles) -> TableRows:
     n_rows = len(given[roles.date])
     cells = Cells(FRAME, pd.DataFrame(), first_line=0, unit="row")
     codes, ids = np.zeros(n_rows, dtype=np.int32), pd.Index([TABLE_ID])
-    if roles.id is not None:
-        codes, ids = read_ids(field, roles.id, given[roles.id])
+    for column in roles.id_columns:
+        codes, ids = read_ids(field, column, given[column])
     dates = read_dates(field, roles.date, given[roles.date])
     years = dates.year.to_numpy()
     if years.min() < YEARS[0] or years.max() > YEARS[1]:

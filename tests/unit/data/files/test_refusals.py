@@ -174,9 +174,13 @@ FILES = [
     bad("some offsets", changed(3, "2021-03-01 03:00Z,3,1"), "table.csv, line 5, column 'date': '2021-03-01 03:00Z' and the dates above: give all of them an offset from UTC, or none"),
     bad("twice", changed(3, f"{HOURS[2]},3,1"), "table.csv, line 5, column 'date': 2021-03-01 02:00:00 is in line 4 too: remove one, or set data.duplicates=first, last, mean or sum"),
     bad("twice, apart", changed(4, f"{HOURS[1]},3,1"), "table.csv, line 6, column 'date': 2021-03-01 01:00:00 is in line 3 too: remove one, or set data.duplicates=first, last, mean or sum"),
-    bad("series of two columns", DEPARTMENTS, "table.csv, line 3, column 'date': 2021-03-01 00:00:00 is in line 2 too: the file looks long, with one series for each 'store' and 'dept': join them with pandas, rows = pd.read_csv('…table.csv'); rows.assign(id=rows['store'].astype(str) + '/' + rows['dept'].astype(str)).to_csv('long.csv', index=False), then set data=long data.path=long.csv data.id_column=id data.date_column=date data.target=sold or another number: price"),
+    bad("series of two columns", DEPARTMENTS, "table.csv, line 3, column 'date': 2021-03-01 00:00:00 is in line 2 too: the file looks long, with one series for each 'store' and 'dept': set data=long data.id_column=[store,dept] data.date_column=date data.target=sold or another number: price"),
     bad("series, and a number of the row", lines(*(f"{n},{row}" for n, row in enumerate(DEPARTMENTS.splitlines()[1:])), header="id," + HEADER.replace("load,price", "store,dept,sold,price")), "…data.date_column=date data.target=sold or another number: price"),
-    Refusal("a second column that names series", "one series for each 'store' and 'dept': join them with pandas, …", DataError, lambda folder: LongSource(path=write(folder, DEPARTMENTS), id_column="store", date_column="date", target="sold").read()),
+    Refusal("a second column that names series", "one series for each 'store' and 'dept': set data=long data.id_column=[store,dept] data.date_column=date data.target=sold …", DataError, lambda folder: LongSource(path=write(folder, DEPARTMENTS), id_column="store", date_column="date", target="sold").read()),
+    Refusal("no name of series", "data.id_column=[]: name the columns, each once, as in data.id_column=[store,department]", ConfigError, lambda folder: LongSource(path=write(folder, DEPARTMENTS), id_column=[], date_column="date", target="sold")),
+    Refusal("one name of series, twice", "data.id_column=['store', 'store']: name the columns, each once, as in …", ConfigError, lambda folder: LongSource(path=write(folder, DEPARTMENTS), id_column=["store", "store"], date_column="date", target="sold")),
+    Refusal("a name of series that is not there", "table.csv: no column 'shop'; there are … (data.id_column)", DataError, lambda folder: LongSource(path=write(folder, DEPARTMENTS), id_column=["shop", "dept"], date_column="date", target="sold").read()),
+    Refusal("two series of one joined id", "table.csv: two series are 'a/b/c' when joined with /: use another sign in their columns", DataError, lambda folder: LongSource(path=write(folder, "date,store,dept,sold\n2021-01-01,a/b,c,1\n2021-01-01,a,b/c,1\n"), id_column=["store", "dept"], date_column="date", target="sold").read()),
     bad("backwards", changed(4, "2021-02-28 23:00,3,1"), "table.csv, line 6, column 'date': 2021-02-28 23:00:00 comes after 2021-03-01 03:00:00: sort the rows by date, or set data.sort=true"),
     bad("backwards, in a time zone", lines("2021-07-01 02:00+02:00,1,1", "2021-07-01 01:00+02:00,1,1", "2021-07-01 03:00+02:00,1,1"), "table.csv, line 3, column 'date': 2021-07-01 01:00:00+02:00 comes after 2021-07-01 02:00:00+02:00: sort the rows by date, or set data.sort=true"),
     bad("off the grid", changed(3, "2021-03-01 03:30,3,1"), "table.csv, line 5, column 'date': 2021-03-01 03:30:00 does not follow 2021-03-01 02:00:00 by the step h: correct the date, or set data.freq", freq="h"),
@@ -252,14 +256,6 @@ def run_with_pandas(message: str, folder: Path, monkeypatch: pytest.MonkeyPatch)
     """Run the lines of pandas that a message gives, in this folder."""
     monkeypatch.chdir(folder)
     exec(message.partition("with pandas, ")[2].rpartition(", then set ")[0], {"pd": pd})
-
-
-def test_pandas_joins_two_columns_to_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DataError) as refused:
-        read_table(write(tmp_path, DEPARTMENTS))
-    run_with_pandas(str(refused.value), tmp_path, monkeypatch)
-    panel = LongSource(path="long.csv", id_column="id", date_column="date", target="sold").read()
-    assert panel.ids.tolist() == ["1/7", "1/8", "2/7", "2/8"]
 
 
 @pytest.mark.parametrize(("text", "ids"), [(WIDE, ["Mali", "Chad"]), (TWINS, ["0", "1"])])

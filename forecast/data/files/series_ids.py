@@ -1,0 +1,81 @@
+"""The columns that name the series of a row, and the ids that they give."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int32
+
+from forecast.data.files.cells import Cells
+from forecast.data.files.text import quote
+from forecast.data.panel import TABLE_ID
+from forecast.system.errors import ConfigError, DataError
+from forecast.system.location import Location
+
+IdColumn = str | Sequence[str] | None
+"""Value of `data.id_column`: one column, several that name a series together, or None for a file of one series."""
+
+Ids = tuple[Int32[np.ndarray, " rows"], pd.Index]
+"""The number of the series of each row, and the id of each number."""
+
+SEPARATOR = "/"
+"""Between the parts of an id, and the names of its columns."""
+
+
+def list_id_columns(id_column: IdColumn) -> tuple[str, ...]:
+    """The columns of `data.id_column`. Raises ConfigError for an empty list, and for a column that is named twice."""
+    if id_column is None or isinstance(id_column, str):
+        return () if id_column is None else (id_column,)
+    names = tuple(map(str, id_column))
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(
+            f"data.id_column={list(id_column)}: name the columns, each once, as in data.id_column=[store,department]"
+        )
+    return names
+
+
+def name_ids(id_columns: Sequence[str]) -> str | None:
+    """The name of the ids: that of the column, or the names of several columns, joined; None without a column."""
+    return SEPARATOR.join(id_columns) or None
+
+
+def split_ids(ids: pd.Series, id_columns: Sequence[str]) -> pd.DataFrame:
+    """Return the columns whose texts `join_ids` joined; a column of joined ids if a text has the sign between them."""
+    parts = [str(name).split(SEPARATOR) for name in ids]
+    if any(len(texts) != len(id_columns) for texts in parts):
+        return ids.to_frame()
+    return pd.DataFrame(parts, columns=list(id_columns), index=ids.index)
+
+
+def read_ids(cells: Cells, id_columns: Sequence[str]) -> Ids:
+    """Read the ids of the rows of a CSV file, as `join_ids` does. Raises DataError for a row without an id."""
+    parts = []
+    for name in id_columns:
+        texts = cells.frame[name].str.strip()
+        if texts.isna().any():
+            raise cells.error("no id", row=int(texts.isna().argmax()), column=name)
+        codes, ids = pd.factorize(texts)
+        parts.append((codes.astype(np.int32), pd.Index(ids, dtype=str)))
+    return join_ids(cells.path, parts, len(cells.frame))
+
+
+def join_ids(path: Location, parts: Sequence[Ids], n_rows: int) -> Ids:
+    """Join the ids of several columns of a file: store 1 and department 3 are the series 1/3.
+
+    No column at all is a file of one series. Raises DataError if two series have one id when joined.
+    """
+    if not parts:
+        return np.zeros(n_rows, dtype=np.int32), pd.Index([TABLE_ID])
+    if len(parts) == 1:
+        return parts[0]
+    columns = pd.DataFrame({number: codes for number, (codes, _) in enumerate(parts)})
+    codes = columns.groupby(list(columns), sort=False).ngroup().to_numpy().astype(np.int32)
+    first = np.unique(codes, return_index=True)[1]
+    texts = [ids[part[first]] for part, ids in parts]
+    joined = pd.Index([SEPARATOR.join(ids) for ids in zip(*texts, strict=True)], dtype=str)
+    if not joined.is_unique:
+        twice = quote(joined[joined.duplicated()][0])
+        raise DataError(
+            f"{path}: two series are {twice} when joined with {SEPARATOR}: use another sign in their columns"
+        )
+    return codes, joined

@@ -1,0 +1,110 @@
+"""Series that several columns name, such as a store and a department."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data.files.file_source import LongSource
+from forecast.data.files.frame_source import read_frame
+from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.series_ids import split_ids
+from forecast.data.panel import Panel
+from forecast.data.store.convert import convert
+from forecast.data.store.csv_chunks import CsvChunks
+from forecast.data.store.format import open_store
+from forecast.data.store.parquet_chunks import ParquetChunks
+
+COLUMNS = ["store", "dept"]
+OPTIONS = {"id_column": COLUMNS, "date_column": "date", "target": "sold"}
+
+
+def sales() -> pd.DataFrame:
+    """Rows of four series, of which two have one store, and two one department; ids of stores begin with a zero."""
+    parts = []
+    for number, (store, dept) in enumerate([("01", "a"), ("01", "b"), ("02", "a"), ("10", "b")]):
+        dates = pd.date_range("2021-03-01", periods=30 + number, freq="D")
+        sold = np.arange(len(dates)) + 100.0 * number
+        parts.append(pd.DataFrame({"store": store, "dept": dept, "date": dates, "sold": sold}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def joined(frame: pd.DataFrame) -> Panel:
+    """The panel of a frame whose columns pandas joins."""
+    frame = frame.assign(**{"store/dept": frame.pop("store") + "/" + frame.pop("dept")})
+    return read_frame(frame, id_column="store/dept", date_column="date", target="sold")
+
+
+def write(folder: Path, frame: pd.DataFrame, suffix: str) -> Path:
+    path = folder / f"sales.{suffix}"
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+    return path
+
+
+def assert_same(panel: Panel, expected: Panel) -> None:
+    assert sorted(panel.ids) == sorted(expected.ids)
+    for name in expected.ids:
+        (mine, values), (theirs, others) = read_series(panel, name), read_series(expected, name)
+        pd.testing.assert_index_equal(mine, theirs)
+        np.testing.assert_array_equal(values, others)
+
+
+def read_series(panel: Panel, name: str) -> tuple[pd.DatetimeIndex, np.ndarray]:
+    """The dates and the values of a series."""
+    number = panel.ids.get_loc(name)
+    rows = np.arange(panel.starts[number], panel.ends[number])
+    return panel.dates(rows).as_unit("us"), np.asarray(panel.values[rows], dtype=float)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_ids_of_a_file_are_joined(tmp_path: Path, suffix: str) -> None:
+    panel = LongSource(path=write(tmp_path, sales(), suffix), **OPTIONS).read()
+    assert panel.ids.name == "store/dept"
+    assert panel.ids.tolist() == ["01/a", "01/b", "02/a", "10/b"]
+    assert_same(panel, joined(sales()))
+
+
+def test_ids_of_a_frame_are_joined() -> None:
+    assert_same(read_frame(sales(), **OPTIONS), joined(sales()))
+
+
+@pytest.mark.parametrize(("suffix", "kind"), [("csv", CsvChunks), ("parquet", ParquetChunks)])
+def test_ids_of_a_store_are_joined_in_chunks(tmp_path: Path, suffix: str, kind: type) -> None:
+    chunks = kind(
+        write(tmp_path, sales(), suffix),
+        id_column=COLUMNS,
+        date_column="date",
+        columns=None,
+        options=ReadOptions(),
+        size=300,
+    )
+    convert(
+        chunks,
+        tmp_path / "sales.store",
+        freq=None,
+        options={},
+        write_message=print,
+        show_progress=lambda done: None,
+    )
+    assert_same(open_store(tmp_path / "sales.store"), joined(sales()))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_static_covariates_are_found_by_the_joined_id(tmp_path: Path, suffix: str) -> None:
+    sizes = pd.DataFrame(
+        {"dept": list("aabb"), "store": ["02", "01", "01", "10"], "size": [3.0, 1.0, 2.0, 4.0]}
+    )
+    folder = tmp_path / "static"
+    folder.mkdir()
+    path = write(tmp_path, sales(), "csv")
+    options = {"static_covariates": ["size"], "static_path": write(folder, sizes, suffix)}
+    panel = LongSource(path=path, **OPTIONS, **options).read()
+    assert panel.static.loc[panel.ids, "size"].tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_joined_ids_are_split_unless_a_text_has_the_sign_between_them() -> None:
+    ids = pd.Series(["01/a", "02/b"], name="store/dept")
+    assert split_ids(ids, COLUMNS).to_dict("list") == {"store": ["01", "02"], "dept": ["a", "b"]}
+    unclear = pd.Series(["01/a", "02/b/c"], name="store/dept")
+    assert split_ids(unclear, COLUMNS).to_dict("list") == {"store/dept": ["01/a", "02/b/c"]}
