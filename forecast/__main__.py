@@ -75,7 +75,7 @@ def describe(commands: dict[str, str]) -> str:
 
 
 def refuse(name: str, commands: dict[str, str]) -> str:
-    """What to say where there is no such command."""
+    """The message for a command that does not exist."""
     if name == "completion":
         return 'forecast completion bash prints a script: eval "$(forecast completion bash)"'
     similar = difflib.get_close_matches(name, commands, 1)

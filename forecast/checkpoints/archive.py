@@ -117,7 +117,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _make_none(*_: Any) -> None:
-    """What stands for the functions and classes of tensors."""
+    """Placeholders for the functions and classes of tensors."""
 
 
 def _unpickle_plain(file: BinaryIO, size: int) -> tuple[Any, str]:

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from forecast.cli import allowed_targets, key_help, overrides
-from forecast.cli.traverse import flatten, is_resolvable
+from forecast.cli.traverse import is_resolvable, list_settings
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import VERSION_BASE, apply_values, prefer_own_launchers
@@ -95,7 +95,7 @@ def check_interpolations(config: DictConfig, typed: set[str]) -> None:
     try:
         OmegaConf.resolve(config)
     except (OmegaConfBaseException, RecursionError) as error:
-        given = typed & set(dict(flatten(config)))
+        given = typed & set(dict(list_settings(config)))
         key = next((key for key in sorted(given) if not is_resolvable(config, key)), "a setting")
         raise ConfigError(f"{key}: {str(error).splitlines()[0]}") from None
     name = config.get("run_name")

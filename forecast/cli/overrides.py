@@ -17,7 +17,7 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig
 
 from forecast.cli.limits import check_value
-from forecast.cli.traverse import flatten
+from forecast.cli.traverse import list_settings
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.system.identity import key_of_override
 from forecast.system.keys import ROWS
@@ -116,7 +116,7 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
     Raises:
         ConfigError: a key is unknown or computed, or a value is invalid; the message says which are valid.
     """
-    known = dict(flatten(defaults))
+    known = dict(list_settings(defaults))
     branches = {key.rsplit(".", n)[0] for key in known for n in range(1, key.count(".") + 1)}
     for override in overrides:
         key = override.key_or_group

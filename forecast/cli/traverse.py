@@ -42,13 +42,13 @@ def value_or_text(config: Any, key: Any) -> Any:
         return plain[key]
 
 
-def flatten(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def list_settings(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield each dotted key and its value, which is None if it cannot be resolved. A list is one value."""
     for key in map(str, config):
         name = f"{prefix}{key}"
         value = None if OmegaConf.is_missing(config, key) else value_or_none(config, key)
         if isinstance(value, DictConfig) and not OmegaConf.is_interpolation(config, key):
-            yield from flatten(value, f"{name}.")
+            yield from list_settings(value, f"{name}.")
         else:
             yield name, value
 

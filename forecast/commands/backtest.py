@@ -11,6 +11,7 @@ from forecast.cli.overrides import typed_overrides
 from forecast.data import DataModule
 from forecast.inference.model_data import read_model_data
 from forecast.system.errors import ConfigError
+from forecast.system.keys import BACKTEST_KEYS
 from forecast.system.memory import keep_freed_memory
 from forecast.training import lightning_warnings
 from forecast.training.read_data import read_data
@@ -19,15 +20,12 @@ if TYPE_CHECKING:
     from forecast.evaluation.backtest import Backtest
     from forecast.inference.model import TrainedModel
 
-KEYS_ALLOWED_WITH_CHECKPOINT = (
-    "checkpoint", "steps", "stride", "refit_every", "retrain", "fine_tune_epochs", "levels", "intervals", "data",
-    "trainer", "output_root", "hydra",
-)  # fmt: skip
+OWN_KEYS = tuple(row.name for row in BACKTEST_KEYS)
+
+ALLOWED_WITH_CHECKPOINT = {*OWN_KEYS, "checkpoint", "levels", "data", "trainer", "output_root", "hydra"}
 """Keys that may be given together with `checkpoint`. All other values come from the checkpoint."""
 
-KEYS_FROM_COMMAND = (
-    "steps", "stride", "refit_every", "retrain", "fine_tune_epochs", "intervals", "output_dir", "callbacks", "trainer",
-)  # fmt: skip
+FROM_COMMAND = (*OWN_KEYS, "output_dir", "callbacks", "trainer")
 """Keys whose value comes from the command and not from the checkpoint."""
 
 
@@ -50,26 +48,26 @@ def backtest(config: DictConfig) -> None:
     list_policies(config)
     check_callbacks(config, "checkpoint")
     if config.checkpoint:
-        found = backtest_checkpoint(config, data)
+        backtests = backtest_checkpoint(config, data)
     else:
         resolve_auto(config, None)
         data.setup()
-        found = backtest_with_training(data, config)
+        backtests = backtest_with_training(data, config)
     folder = Path(config.output_dir)
-    for policy, each in found.items():
-        save_backtest(folder if len(found) == 1 else folder / policy, each)
-    if len(found) > 1:
-        save_policies(folder, found)
-        print_policies(folder, found)
+    for policy, tested in backtests.items():
+        save_backtest(folder if len(backtests) == 1 else folder / policy, tested)
+    if len(backtests) > 1:
+        save_policies(folder, backtests)
+        print_policies(folder, backtests)
     else:
-        print_backtest(folder, *found.values())
+        print_backtest(folder, *backtests.values())
 
 
 def read_data_of_checkpoint(config: DictConfig) -> DataModule:
     """Read the data for the model of a checkpoint. Raises ConfigError for settings that come from the checkpoint."""
     typed = typed_overrides()
     for key, argument in typed.items():
-        if key.split(".")[0] not in KEYS_ALLOWED_WITH_CHECKPOINT:
+        if key.split(".")[0] not in ALLOWED_WITH_CHECKPOINT:
             raise ConfigError(
                 f"{argument}: with checkpoint=, this setting comes from the checkpoint: leave out one of them"
             )
@@ -101,7 +99,7 @@ def merge_settings(model: "TrainedModel", config: DictConfig, keys: Collection[s
 
     check_settings(model.path, [model.config["optimizer"], model.config["schedule"]], TRAINING_TARGETS)
     settings = OmegaConf.create(model.config)
-    for key in (*KEYS_FROM_COMMAND, *(["levels"] if "levels" in keys else [])):
+    for key in (*FROM_COMMAND, *(["levels"] if "levels" in keys else [])):
         settings[key] = config[key]
     for key in ("max_epochs", "gradient_clip_val", "precision"):
         if f"trainer.{key}" not in keys:

@@ -14,8 +14,8 @@ from forecast.cli.overrides import parse, typed_overrides
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.progress import status
-from forecast.tools.check.content import collect_findings
 from forecast.tools.check.diagnosis import STAGES, Diagnosis, diagnose
+from forecast.tools.check.findings_json import collect_findings
 from forecast.tools.check.report import print_report
 from forecast.tools.check.settings import Choices
 
@@ -76,13 +76,13 @@ def read_choices(config: DictConfig, typed: dict[str, Any]) -> Choices:
     )
 
 
-def save(found: Diagnosis, typed: dict[str, Any], path: Path) -> None:
+def save(diagnosis: Diagnosis, typed: dict[str, Any], path: Path) -> None:
     """Save the figure as `path` and the findings next to it, both or neither."""
     from forecast.tools.check.figure import save_figure  # imports Matplotlib
 
-    findings = collect_findings(found, typed)
+    findings = collect_findings(diagnosis, typed)
     with atomic_file(path.with_suffix(".json")) as json_file, atomic_file(path) as figure_file:
-        save_figure(found, figure_file)
+        save_figure(diagnosis, figure_file)
         write_json(json_file, findings)
 
 

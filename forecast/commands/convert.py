@@ -8,10 +8,10 @@ from omegaconf import DictConfig, OmegaConf
 from forecast.data.files.read import is_parquet
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import IdColumn
+from forecast.data.store.conversion_note import Note
 from forecast.data.store.convert import convert as convert_chunks
 from forecast.data.store.csv_chunks import CsvChunks
 from forecast.data.store.format import PARTS
-from forecast.data.store.note import Note
 from forecast.data.store.parquet_chunks import ParquetChunks
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_output_folder

@@ -7,9 +7,10 @@ from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.data.even_spacing import choose_evenly_spaced
-from forecast.data.files.looks import DEFAULT_NAMES
+from forecast.data.files.find_date_column import DEFAULT_NAMES
 from forecast.inference.data_config import keep_date_order, name_keys
 from forecast.inference.model_data import read_model_data
+from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.progress import status, track
@@ -69,8 +70,7 @@ def export(config: DictConfig) -> None:
 def check_options(config: DictConfig) -> None:
     """Raise ConfigError for an invalid option."""
     check_checkpoint(config)
-    if config.format not in SUFFIX:
-        raise ConfigError(f"format={config.format} is not one of {', '.join(SUFFIX)}")
+    check_choice("format", config.format, SUFFIX)
     if config.tolerance is None:
         raise ConfigError("tolerance=null: a number is needed, as in tolerance=1e-4")
     if config.tolerance <= 0:

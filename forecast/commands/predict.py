@@ -14,7 +14,7 @@ from forecast.data.files.cells import date_name
 from forecast.data.files.date_columns import split_dates
 from forecast.data.files.series_ids import IdColumn, list_id_columns, name_ids, split_ids
 from forecast.inference.model_data import ModelData, read_model_data
-from forecast.inference.store_future import is_of_store, read_ahead
+from forecast.inference.store_future import add_future
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files
 
@@ -35,8 +35,8 @@ def predict(config: DictConfig) -> None:
     console = Console(stderr=to_screen, soft_wrap=True, highlight=False, markup=False)
     model = read_model_data(config.checkpoint)
     found = make_forecast(model, config)
+    from forecast.inference.describe_test import describe_test
     from forecast.inference.forecast import describe_forecast
-    from forecast.inference.tested import describe_test
 
     for line in [*describe_forecast(found), *describe_test(found)]:
         console.print(line)
@@ -56,9 +56,11 @@ def predict(config: DictConfig) -> None:
     console.print(f"saved      {file}, {picture}{note}")
 
 
-def tabulate(found: "Forecast", id_column: IdColumn, date_column: str | Sequence[str] | None) -> pd.DataFrame:
+def tabulate(
+    forecast: "Forecast", id_column: IdColumn, date_column: str | Sequence[str] | None
+) -> pd.DataFrame:
     """The table of forecast.csv; ids and dates of several columns of the file are in columns of the same names."""
-    table = found.rounded().frame().reset_index()
+    table = forecast.rounded().frame().reset_index()
     columns = {str(name): table[[name]] for name in table}
     ids = list_id_columns(id_column)
     if len(ids) > 1 and (joined := str(name_ids(ids))) in table:
@@ -86,10 +88,7 @@ def make_forecast(model: ModelData, config: DictConfig) -> "Forecast":
     if config.future:
         if not model.data_state["future_covariates"]:
             raise ConfigError(f"future={config.future}: this model reads no future covariates")
-        if is_of_store(model, given):
-            ahead = read_ahead(model, config.future, given)
-        else:
-            given["future_path"] = config.future
+        given, ahead = add_future(model, config.future, given)
     data = model.open_data(given)
     panel = model.read_source(data)
     from forecast.inference.forecasters import choose_forecaster, find_unread_columns  # imports PyTorch

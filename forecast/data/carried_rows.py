@@ -5,7 +5,7 @@ import torch
 from jaxtyping import Float32, Int64
 from torch import Tensor
 
-from forecast.data.measured import last_measured
+from forecast.data.measured_rows import last_measured
 from forecast.data.row_ranges import PerSeries
 from forecast.data.rows import DiskRows
 from forecast.data.stored_values import StoredValues, pieces_of

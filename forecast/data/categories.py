@@ -17,6 +17,7 @@ from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries
 from forecast.data.stored_values import StoredValues, Values, indicators, pieces_of, select_columns
 from forecast.system.errors import ConfigError, DataError
+from forecast.system.formatting import shorten
 
 MAX_INDICATORS = 100
 """Largest number of indicators of a column: those of its most frequent categories."""
@@ -58,7 +59,7 @@ def _choose(where: str, name: str, texts: Sequence[str], counts: np.ndarray) -> 
 
 
 def _count(column: Values, first: PerSeries, last: PerSeries, n: int) -> np.ndarray:
-    """How often each code from 0 to n − 1 occurs in a column."""
+    """The number of times that each code from 0 to n − 1 occurs in a column."""
     counts = np.zeros(n, dtype=np.int64)
     for rows in pieces_of(column, first, last):
         codes = column[rows][:, 0]
@@ -176,7 +177,7 @@ def _warn_of_unknown(where: str, panel: Panel, column: Values, name: str, known:
 
 
 def _warn(where: str, name: str, unknown: Sequence[str], counts: str) -> None:
-    listed = ", ".join(map(quote, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
+    listed = shorten(list(map(quote, unknown)), 3)
     warnings.warn(
         f"{where}: column {quote(name)} has {listed} in {counts}, not among the categories that training knew: read as "
         "unknown",

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from forecast.data.panel import Panel
 from forecast.system.errors import ConfigError, DataError
+from forecast.system.formatting import shorten
 
 Value = TypeVar("Value")
 
@@ -32,7 +33,7 @@ def choose_columns(name: str, panel: Panel, features: str, target: str | None) -
 
 
 def _find_target(name: str, columns: Sequence[str], features: str, target: str | None) -> str:
-    listed = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
+    listed = shorten(columns, 20)
     if target is None:
         if features != "M" and len(columns) > 1:
             raise ConfigError(f"features={features} needs data.target, one of: {listed}")

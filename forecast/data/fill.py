@@ -20,7 +20,7 @@ SEASONS_BACK = 7
 
 @dataclass(frozen=True)
 class Fill:
-    """How missing values in the past of a window are completed.
+    """A rule that fills missing values in the past of a window.
 
     auto      linear across gaps of at most a quarter of a season, seasonal in longer ones
     linear    on the line between the values before and after a gap
@@ -49,7 +49,7 @@ class Fill:
         return Fill(self.methods, self.season, self.limit, self.zero.to(device))
 
     def select(self, columns: Sequence[int]) -> "Fill":
-        """The same for some columns."""
+        """The rule of some columns of the window."""
         methods = tuple(self.methods[column] for column in columns)
         return Fill(methods, self.season, self.limit, self.zero[:, columns])
 

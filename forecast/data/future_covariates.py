@@ -10,7 +10,7 @@ from torch import Tensor
 
 from forecast.data.carried_rows import CarriedRows
 from forecast.data.fill import carry_forward
-from forecast.data.measured import last_measured
+from forecast.data.measured_rows import last_measured
 from forecast.data.panel import Panel
 from forecast.data.rows import DiskRows, Rows, TensorRows
 from forecast.data.scaling.scaler import Scaler

@@ -9,7 +9,8 @@ from forecast.data.columns import by_column
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, RowRanges
 from forecast.data.stored_values import Values, pieces_of
-from forecast.system.errors import ConfigError
+from forecast.system.checks import check_choice, check_count
+from forecast.system.formatting import shorten
 
 FILLS = ("auto", "linear", "previous", "seasonal", "zero", "none")
 
@@ -23,10 +24,10 @@ def check_fill(fill: FillSetting | None, limit: int | None) -> None:
     """Raise ConfigError for an unknown method of `data.fill`, or a `data.fill_limit` that is no number of rows."""
     methods = fill.values() if isinstance(fill, Mapping) else [fill]
     for method in methods:
-        if method is not None and method not in FILLS:
-            raise ConfigError(f"data.fill={method} is not one of {', '.join(FILLS)}")
-    if limit is not None and (type(limit) is not int or limit < 1):
-        raise ConfigError(f"data.fill_limit={limit} must be a whole number of rows, at least 1")
+        if method is not None:
+            check_choice("data.fill", method, FILLS)
+    if limit is not None:
+        check_count("data.fill_limit", limit, unit="rows")
 
 
 def choose_methods(fill: FillSetting | None, columns: Sequence[str]) -> tuple[str, ...]:
@@ -63,12 +64,11 @@ def describe_missing(
     lines, method = [], fill if isinstance(fill, str) else FILLS[0] if fill is None else "by column"
     for role, shares in missing_shares(panel, read, targets).items():
         if shares:
-            worst = sorted(shares, key=lambda name: -shares[name])[:MAX_DESCRIBED]
-            named = ", ".join(f"{name} {shares[name]:.1%}" for name in worst)
-            more = ", ..." if len(shares) > MAX_DESCRIBED else ""
+            worst = sorted(shares, key=lambda name: -shares[name])
+            named = shorten([f"{name} {shares[name]:.1%}" for name in worst], MAX_DESCRIBED)
             how = "the value before" if role == "future covariates" else f"data.fill={method} says"
             scored = ", and never scored" if role == "targets" else ""
-            lines.append(f"missing    {role}: {named}{more}; read as {how}{scored}")
+            lines.append(f"missing    {role}: {named}; read as {how}{scored}")
     return lines
 
 

@@ -220,7 +220,7 @@ class DataModule(SplitData):
         return copies[split]
 
     def state_dict(self) -> dict[str, Any]:
-        """What a forecast needs of the training data; a part of the checkpoint."""
+        """The facts of the training data that a forecast needs; a part of the checkpoint."""
         return {
             **self.scaled.state_dict(),
             "categories": dict(self.categories or {}),

@@ -9,7 +9,7 @@ from forecast.data.missing import FillSetting, check_fill
 from forecast.data.scaling.domain import BoundSetting, TransformSetting, check_domain
 from forecast.data.split import Split
 from forecast.system.arguments import read_mapping
-from forecast.system.errors import ConfigError
+from forecast.system.checks import check_choice, check_count
 
 FEATURES = ("M", "S", "MS")
 SCALERS = ("standard", "minmax", "robust", "none")
@@ -19,7 +19,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingOptions:
-    """How a panel is scaled, and how its missing values are completed.
+    """Options of scaling a panel and of filling its missing values.
 
     Attributes:
         scaler, scale_by: see `forecast.data.scaling.fit_scaler.fit_scaler`.
@@ -56,8 +56,8 @@ class ScalingOptions:
         )
 
     def __post_init__(self) -> None:
-        _check_choice("data.scaler", self.scaler, SCALERS)
-        _check_choice("data.scale_by", self.scale_by, SCALE_BY)
+        check_choice("data.scaler", self.scaler, SCALERS)
+        check_choice("data.scale_by", self.scale_by, SCALE_BY)
         check_fill(self.fill, self.fill_limit)
         check_known_steps(self.known_steps)
         check_domain(self.lower, self.upper, self.transform)
@@ -65,7 +65,7 @@ class ScalingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions(ScalingOptions):
-    """How a data module scales its panel, splits it and cuts it into windows.
+    """Options of scaling a panel, splitting it and cutting it into windows.
 
     Attributes:
         name: what the data is called in results.
@@ -105,17 +105,10 @@ class DataOptions(ScalingOptions):
             f"data.{key}": getattr(self, key) for key in keys if getattr(self, key) not in (None, AUTO)
         }
         for key, value in {**required, **optional}.items():
-            if type(value) is not int or value < 1:
-                raise ConfigError(f"{key}={value} must be a whole number of at least 1")
-        if type(self.seed) is not int or self.seed < 0:
-            raise ConfigError(f"seed={self.seed} must be a whole number of at least 0")
-        _check_choice("features", self.features, FEATURES)
+            check_count(key, value)
+        check_count("seed", self.seed, least=0)
+        check_choice("features", self.features, FEATURES)
         super().__post_init__()
-
-
-def _check_choice(key: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ConfigError(f"{key}={value} is not one of {', '.join(known)}")
 
 
 def count_windows_per_epoch(asked: int | str | None, count: int, has_future: bool) -> int:

@@ -102,7 +102,7 @@ class ScaledPanel:
 
 
 def _make_fill(panel: Panel, scaler: Scaler, options: ScalingOptions, season: int) -> Fill | None:
-    """How missing values of the panel are completed; None where no value is missing."""
+    """The rule that fills missing values of the panel; None where no value is missing."""
     chosen = zip(panel.columns, choose_methods(options.fill, panel.columns), strict=True)
     methods = tuple("previous" if name in panel.indicators else method for name, method in chosen)
     if not panel.has_missing:

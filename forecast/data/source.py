@@ -10,7 +10,7 @@ AnySource = TypeVar("AnySource", bound="Source")
 
 
 class Source:
-    """Where a panel comes from.
+    """The origin of a panel: a file, a folder, a DataFrame or a simulation.
 
     Attributes:
         path: the file or folder; None for generated data and DataFrames.

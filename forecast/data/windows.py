@@ -62,7 +62,7 @@ class Windows:
         self._shifts = firsts - (self._ends - counts) * self.stride
         self.count = int(self._ends[-1])
         self._has_all_columns = target_index == list(range(values.n_columns))
-        self._targets = torch.tensor(target_index, device=device)
+        self._target_columns = torch.tensor(target_index, device=device)
 
     def __len__(self) -> int:
         return self.count
@@ -88,7 +88,7 @@ class Windows:
         """The windows with these numbers, in this order. `index` lies on the device of the windows."""
         future = self.values.windows(self.origins(index), self.pred_len)
         return self.gather_past(index)._replace(
-            future=future if self._has_all_columns else future.index_select(2, self._targets)
+            future=future if self._has_all_columns else future.index_select(2, self._target_columns)
         )
 
     def gather_past(self, index: Int64[Tensor, " batch"]) -> Batch:

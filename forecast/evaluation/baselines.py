@@ -18,7 +18,7 @@ class Baseline(ABC):
     """A forecaster of the same windows as the model.
 
     Attributes:
-        name: key of the baseline in `forecast.evaluation.names.BASELINES`.
+        name: key of the baseline in `forecast.evaluation.forecaster_names.BASELINES`.
         is_recursive: whether the steps beyond the pred_len of training are forecast from forecasts. If not, the
             `windows.pred_len` of a call may exceed it.
         weights: weights of the linear model; None: the baseline is not linear and reads the past of the targets only.

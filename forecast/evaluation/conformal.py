@@ -96,7 +96,7 @@ class Calibration:
 
 
 def scale_ratio(old: Scaler, new: Scaler) -> Float[Tensor, "1 n_targets"]:
-    """What converts scaled errors from one scale to another; 1 where they stay as they are, see `rescaled`."""
+    """Factors that convert scaled errors from one scale to another; 1 where they stay as they are, see `rescaled`."""
     same = torch.equal(old.location, new.location) and torch.equal(old.shape, new.shape)
     if len(old) > 1 or len(new) > 1 or not same:
         return torch.ones(1, old.scale.shape[1], dtype=old.scale.dtype)

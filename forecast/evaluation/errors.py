@@ -22,7 +22,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data.scaling.scaler import Scaler
-from forecast.evaluation.names import SCALED_SCORES
+from forecast.evaluation.forecaster_names import SCALED_SCORES
 
 SCORES = (*SCALED_SCORES, "rmse_raw", "mae_raw", "smape", "wape", "mase")
 

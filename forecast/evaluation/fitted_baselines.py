@@ -12,10 +12,17 @@ from torch import Tensor
 from forecast.data import DataModule
 from forecast.data.window_starts import spread_stride
 from forecast.evaluation.baselines import Baseline, Linear, Naive, SeasonalNaive
+from forecast.evaluation.forecaster_names import BASELINES
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
-from forecast.evaluation.names import BASELINES
 from forecast.linear.covariate_steps import find_covariate_steps
-from forecast.linear.fit import RIDGES, Choice, choose, fit_and_test_grams, fit_choice, fit_least_squares
+from forecast.linear.fit import (
+    RIDGES,
+    Choice,
+    choose_linear_model,
+    fit_and_test_grams,
+    fit_choice,
+    fit_least_squares,
+)
 from forecast.linear.gram import Gram, window_gram
 from forecast.models.linear_model import LinearWeights
 
@@ -46,7 +53,7 @@ class FittedBaselines:
             instead, so that MASE does not depend on the choice and stays comparable with published values.
         ids: names of the series.
         gram: sums over the training windows, for a warm start; None if read from a checkpoint.
-        choices: the settings of linear models that `choose` returned, with and without covariates.
+        choices: the settings of linear models that `choose_linear_model` returned, with and without covariates.
     """
 
     linear: LinearWeights
@@ -70,10 +77,14 @@ class FittedBaselines:
         )
         if thorough or products <= MAX_PRODUCTS:
             gram = window_gram(train)
-            choices = {True: choose(fit_and_test_grams(data, gram))} if gram.steps.roles else {}
+            choices = {True: choose_linear_model(fit_and_test_grams(data, gram))} if gram.steps.roles else {}
         else:
             gram = window_gram(train, FEWER)
-            choices = {True: choose([(gram, window_gram(data.windows["val"], FEWER))], ridges=RIDGES[::2])}
+            choices = {
+                True: choose_linear_model(
+                    [(gram, window_gram(data.windows["val"], FEWER))], ridges=RIDGES[::2]
+                )
+            }
         linear = fit_choice(gram, choices[True]) if choices else fit_least_squares(gram, RIDGE)
         values = TargetValues(train.values, train.target_index, data.target_scaler)
         naive_mae = seasonal_naive_mae(values, data.rows["train"], data.season)
@@ -94,7 +105,9 @@ class FittedBaselines:
         assert self.gram is not None, "baselines of a checkpoint fit no linear model"
         reads = covariates and bool(self.gram.steps.roles)
         if reads not in self.choices:
-            self.choices[reads] = choose(fit_and_test_grams(chosen_on, self.gram), covariates=reads)
+            self.choices[reads] = choose_linear_model(
+                fit_and_test_grams(chosen_on, self.gram), covariates=reads
+            )
         gram = self.gram if data is chosen_on else window_gram(data.windows["train"])
         return fit_choice(gram, self.choices[reads])
 
@@ -104,7 +117,7 @@ class FittedBaselines:
         return {
             names[reads]: {
                 "ridge": choice.ridge,
-                "regressions": choice.depth,
+                "regressions": choice.n_lookbacks,
                 "covariates": list(choice.roles),
             }
             for reads, choice in self.choices.items()

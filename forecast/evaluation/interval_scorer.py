@@ -9,9 +9,9 @@ from torch import Tensor
 
 from forecast.data import Batch, DataModule
 from forecast.evaluation.conformal import Calibration, calibrated_levels
+from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.levels import DECILES, QUANTILE, Level
-from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import crps, pinball
 
 MAX_SCORED = 1 << 24
@@ -29,7 +29,7 @@ class IntervalScorer:
 
     Args:
         calibrations: of the model and of each baseline, by name.
-        trained: probabilities of the trained quantiles; None without any.
+        quantile_levels: probabilities of the trained quantiles; None without any.
         levels: the intervals to score, in percent.
         data: the data of the test.
         device: where sums are added up.
@@ -38,14 +38,14 @@ class IntervalScorer:
     def __init__(
         self,
         calibrations: Mapping[str, Calibration],
-        trained: tuple[float, ...] | None,
+        quantile_levels: tuple[float, ...] | None,
         levels: Sequence[Level],
         data: DataModule,
         device: torch.device,
     ) -> None:
         self.calibration, self.data, self.device = calibrations[MODEL], data, device
         self.deciles = {name: calibration.deciles() for name, calibration in calibrations.items()}
-        methods = {"conformal": self.calibration.quantiles, QUANTILE: trained}
+        methods = {"conformal": self.calibration.quantiles, QUANTILE: quantile_levels}
         usable, scaler = calibrated_levels(self.calibration, levels), data.target_scaler
         self.sums = {
             method: IntervalSums(quantiles, usable, scaler).to(device)

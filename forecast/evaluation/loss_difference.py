@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+SIGNIFICANCE_LEVEL = 0.05
+"""Tests with a smaller p-value are significant."""
+
 
 @dataclass(frozen=True)
 class LossDifference:

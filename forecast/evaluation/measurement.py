@@ -12,35 +12,33 @@ from forecast.evaluation.conformal import Calibration, window_stride
 from forecast.evaluation.error_sums import ErrorSums, new_error_sums
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.forecaster_names import MODEL, SCALED_SCORES
 from forecast.evaluation.interval_scorer import IntervalScorer
 from forecast.evaluation.levels import Level
-from forecast.evaluation.names import MODEL, SCALED_SCORES
 from forecast.evaluation.results import Results
 from forecast.models.norm import sum_over_processes
 
 Points = Float[Tensor, "batch pred_len n_targets"]
 
 
-class TestScores:
+class SplitScorer:
     """The scores of the model and of the baselines on the windows of `data.tested_split`.
 
     Args:
         data: the data of the test.
         fitted: the baselines, and the denominators of MASE.
         calibrations: of the intervals of the model and of each baseline, by name.
-        trained: probabilities of the quantiles in the forecasts of the model; None without any.
+        quantile_levels: probabilities of the quantiles in the forecasts of the model; None without any.
         levels: levels of the intervals, in percent.
         device: the device of the batches.
     """
-
-    __test__ = False  # pytest takes classes with this name for tests
 
     def __init__(
         self,
         data: DataModule,
         fitted: FittedBaselines,
         calibrations: Mapping[str, Calibration],
-        trained: tuple[float, ...] | None,
+        quantile_levels: tuple[float, ...] | None,
         levels: Sequence[Level],
         device: torch.device,
     ) -> None:
@@ -48,7 +46,7 @@ class TestScores:
         self._sums = {name: new_sums(fitted, data, device) for name in (MODEL, *self.baselines)}
         shape = data.n_windows[data.tested_split], len(SCALED_SCORES)
         self._windows = {name: torch.zeros(shape, dtype=torch.float64) for name in self._sums}
-        self._intervals = IntervalScorer(calibrations, trained, levels, data, self.device)
+        self._intervals = IntervalScorer(calibrations, quantile_levels, levels, data, self.device)
 
     def update(
         self, point: Points, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from forecast.evaluation.names import MODEL
+from forecast.evaluation.forecaster_names import MODEL
 
 
 @dataclasses.dataclass(frozen=True)

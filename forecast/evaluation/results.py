@@ -9,7 +9,7 @@ from torch import Tensor
 
 from forecast.evaluation.baselines import Baseline
 from forecast.evaluation.errors import Errors
-from forecast.evaluation.names import LABELS, MODEL
+from forecast.evaluation.forecaster_names import LABELS, MODEL
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,14 +18,14 @@ from forecast.evaluation.adaptive import score_adaptive
 from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
 from forecast.evaluation.conformal import Calibration, calibrate, calibrated_levels
 from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.names import MODEL
 from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.backtest_origins import choose_backtest_origins
 from forecast.inference.evaluate import baselines_for
 from forecast.inference.model import BATCH_SIZE, TrainedModel
 from forecast.inference.trained_rows import count_seen, note_on_origins
-from forecast.system.errors import ConfigError
+from forecast.system.checks import check_choice
 from forecast.system.progress import track
 
 Point = Callable[[Batch], Tensor]
@@ -33,7 +33,7 @@ Point = Callable[[Batch], Tensor]
 
 
 class Trained(NamedTuple):
-    """What forecasts from the origins of a backtest after one training.
+    """The forecasters of the origins of a backtest after one training.
 
     Attributes:
         point: the forecast of the model.
@@ -102,12 +102,11 @@ def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins
 
 def interval_methods(config: DictConfig) -> tuple[str, ...]:
     """The methods of the intervals to score. Raises ConfigError for an unknown one."""
-    if config.intervals not in ("conformal", "adaptive"):
-        raise ConfigError(f"intervals={config.intervals} is not one of conformal, adaptive")
+    check_choice("intervals", config.intervals, ("conformal", "adaptive"))
     return ("conformal",) if config.intervals == "conformal" else ("conformal", "adaptive")
 
 
-def forecast_origins(found: Backtest, data: DataModule, trained: Trained, chosen: PerOrigin) -> None:
+def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, chosen: PerOrigin) -> None:
     """Forecast from some of the origins, and add the scores of the intervals.
 
     Args:
@@ -117,17 +116,17 @@ def forecast_origins(found: Backtest, data: DataModule, trained: Trained, chosen
         chosen: numbers of the origins, ascending.
     """
     point, fitted, calibration, state = trained
-    origins = found.origins.take(chosen)
+    origins = backtest.origins.take(chosen)
     windows, scaler = scale_before(data, state, origins)
     series = np.unique(origins.series)
-    new = torch.from_numpy(series[found.scaler.scale[series].isnan().any(1).numpy()])
-    found.scaler.copy_scales(scaler, series=new, source=new)
-    found.naive_mae[new] = fitted.naive_mae_of(data.panel.ids)[new].double()
+    new = torch.from_numpy(series[backtest.scaler.scale[series].isnan().any(1).numpy()])
+    backtest.scaler.copy_scales(scaler, series=new, source=new)
+    backtest.naive_mae[new] = fitted.naive_mae_of(data.panel.ids)[new].double()
     baselines, numbers = fitted.baselines(), torch.arange(len(windows))
 
     def rescale(values: Tensor, series: Tensor) -> Tensor:
         """From the scale of this model to the scale of the errors."""
-        return found.scaler.transform(scaler.inverse(values, series), series)
+        return backtest.scaler.transform(scaler.inverse(values, series), series)
 
     points, truths = [], []
     batches = list(zip(numbers.split(BATCH_SIZE), torch.from_numpy(chosen).split(BATCH_SIZE), strict=True))
@@ -137,13 +136,15 @@ def forecast_origins(found: Backtest, data: DataModule, trained: Trained, chosen
             forecasts = {MODEL: point(batch)}
             forecasts |= {name: baseline(windows, batch) for name, baseline in baselines.items()}
             for name, forecast in forecasts.items():
-                found.forecasts[name][place.numpy()] = scaler.inverse(forecast, batch.series).numpy()
+                backtest.forecasts[name][place.numpy()] = scaler.inverse(forecast, batch.series).numpy()
             points.append(scaler.clip(forecasts[MODEL].float(), batch.series))
             truths.append(batch.future)
             quantiles = map_quantiles(partial(rescale, series=batch.series), calibration.around(points[-1]))
-            found.intervals["conformal"].update(quantiles, rescale(batch.future, batch.series), batch.series)
-    if "adaptive" in found.intervals:
-        sums = found.intervals["adaptive"]
+            backtest.intervals["conformal"].update(
+                quantiles, rescale(batch.future, batch.series), batch.series
+            )
+    if "adaptive" in backtest.intervals:
+        sums = backtest.intervals["adaptive"]
         score_adaptive(sums, calibration, origins, torch.cat(points), torch.cat(truths), rescale)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from forecast.data import DataModule
 from forecast.data.panel_labels import name_longest
 from forecast.evaluation.backtest import Origins
+from forecast.system.checks import check_count
 from forecast.system.errors import ConfigError, DataError
 
 
@@ -51,5 +52,5 @@ def choose_backtest_origins(data: DataModule, steps: int | None, stride: int | N
 
 def check_rows(key: str, value: object) -> None:
     """Raise ConfigError unless the value is None or a positive whole number."""
-    if value is not None and (type(value) is not int or value < 1):
-        raise ConfigError(f"{key}={value} must be a whole number of rows, at least 1")
+    if value is not None:
+        check_count(key, value, unit="rows")

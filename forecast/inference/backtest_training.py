@@ -21,7 +21,7 @@ from forecast.inference.backtest import Trained, forecast_origins, new_backtest
 from forecast.inference.backtest_origins import check_rows, choose_backtest_origins
 from forecast.inference.model import BATCH_SIZE
 from forecast.system.errors import ConfigError, DataError
-from forecast.training.build import batches_before_training, make_forecaster, make_trainer, wrap_model
+from forecast.training.build import count_sanity_steps, make_forecaster, make_trainer, wrap_model
 from forecast.training.checkpointing import Checkpointing
 from forecast.training.choose_transform import resolve_transform
 from forecast.training.compile import compile_where_possible
@@ -35,7 +35,7 @@ VALIDATION_DIVISOR = 8
 
 NEVER, FINE_TUNE, SCRATCH = "never", "fine_tune", "scratch"
 POLICIES = (NEVER, FINE_TUNE, SCRATCH)
-"""What happens after each `refit_every` rows: nothing, more epochs of the trained model, or a new training."""
+"""The policies after each `refit_every` rows: nothing, more epochs of the trained model, or a new training."""
 
 
 @dataclass(frozen=True)
@@ -102,21 +102,24 @@ def backtest_policy(
         training: the training before the first origin.
         folder: receives the models of the others.
     """
-    found = new_backtest(config, training.data, training.trained, origins)
-    passed, every = origins.positions - origins.positions.min(), config.refit_every
-    number = np.zeros_like(passed) if every is None or policy == NEVER else passed // every
-    numbers = np.unique(number)
-    for done, current in enumerate(numbers):
-        chosen = np.flatnonzero(number == current)
+    backtest = new_backtest(config, training.data, training.trained, origins)
+    rows_since_first, every = origins.positions - origins.positions.min(), config.refit_every
+    is_trained_once = every is None or policy == NEVER
+    period = np.zeros_like(rows_since_first) if is_trained_once else rows_since_first // every
+    periods = np.unique(period)
+    for number, current in enumerate(periods):
+        chosen = np.flatnonzero(period == current)
         cut = int(origins.positions[chosen].min())
-        if done:
-            print(f"training   {policy}, {done + 1} of {len(numbers)}, on rows to {data.panel.grid[cut - 1]}")
+        if number:
+            print(
+                f"training   {policy}, {number + 1} of {len(periods)}, on rows to {data.panel.grid[cut - 1]}"
+            )
             train = train_from_scratch if policy == SCRATCH else partial(fine_tune, before=training)
-            training = train(config, data, cut, folder / "trainings" / str(done))
-        found.trainings.append(cut)
-        found.training_seconds.append(training.seconds)
-        forecast_origins(found, training.data, training.trained, chosen)
-    return found
+            training = train(config, data, cut, folder / "trainings" / str(number))
+        backtest.trainings.append(cut)
+        backtest.training_seconds.append(training.seconds)
+        forecast_origins(backtest, training.data, training.trained, chosen)
+    return backtest
 
 
 def train_from_scratch(config: DictConfig, data: DataModule, cut: int, folder: Path) -> Training:
@@ -190,7 +193,7 @@ def train_to_best(config: DictConfig, data: DataModule, forecaster: Forecaster, 
         Checkpointing(str(folder), every_minutes=config.callbacks.checkpoint.every_minutes),
         names=("progress", "finite", "early_stopping"),
         logger=False,
-        num_sanity_val_steps=batches_before_training(forecaster.model),
+        num_sanity_val_steps=count_sanity_steps(forecaster.model),
     )
     if trainer.world_size > 1:
         raise ConfigError(f"trainer.devices={config.trainer.devices}: a backtest trains on one device")

@@ -11,12 +11,13 @@ from torch import Tensor
 from forecast.data import Batch, DataModule
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.levels import parse_levels
-from forecast.evaluation.measurement import TestScores, ValidationErrors
+from forecast.evaluation.measurement import SplitScorer, ValidationErrors
 from forecast.evaluation.results import Results
 from forecast.inference.model import TrainedModel
 from forecast.models import ForecastModel
 from forecast.models.quantile_head import arrange_quantiles
-from forecast.system.errors import CheckpointError, ConfigError
+from forecast.system.checks import check_choice
+from forecast.system.errors import CheckpointError
 from forecast.system.progress import track
 from forecast.training.precision import computing, has_gpu, keep_precision
 
@@ -35,8 +36,7 @@ def evaluate(
         ConfigError: `data` does not have the split.
         CheckpointError: the run was not tested and the data have no validation rows.
     """
-    if split not in data.windows:
-        raise ConfigError(f"split={split} is not one of {', '.join(data.windows)}")
+    check_choice("split", split, data.windows)
     fitted, device = baselines_for(model, data), torch.device("cuda" if has_gpu() else "cpu")
     # with gradients as in the run's test: without them, kernels round differently
     network = copy.deepcopy(model.network).requires_grad_(True)
@@ -52,7 +52,7 @@ def evaluate(
             for batch, output in forecast("val", "validation"):
                 validation.update(model.point(output), batch)
             calibrations = validation.calibrate()
-        test = TestScores(data, fitted, calibrations, model.quantiles, levels, device)
+        test = SplitScorer(data, fitted, calibrations, model.quantiles, levels, device)
         for batch, output in forecast(split, "test"):
             test.update(model.point(output), output, batch)
     results = test.compute()

@@ -14,6 +14,7 @@ from forecast.evaluation.levels import Level
 from forecast.inference.forecaster_facts import ForecasterFacts, note_on_dates
 from forecast.reports.plotted_forecast import PlottedForecast
 from forecast.system.errors import ConfigError
+from forecast.system.formatting import shorten
 
 MAX_PLOTTED_SERIES, MAX_PLOTTED_VARIABLES = 4, 8
 
@@ -121,7 +122,7 @@ class Forecast:
         return [self._plot(*which) for which in chosen]
 
     def describe_plots(self) -> str:
-        """What `plots` leaves out, in words; empty if it leaves out nothing."""
+        """The series and variables that `plots` leaves out, in words; empty if it shows all."""
         of_series = len(self.panel) if self.panel.has_ids else 0
         parts = [f"{MAX_PLOTTED_SERIES} of {of_series:,} series"] if of_series > MAX_PLOTTED_SERIES else []
         shown = 1 if of_series else min(len(self.columns), MAX_PLOTTED_VARIABLES)
@@ -165,15 +166,17 @@ class ForecastColumns(dict[str, np.ndarray | pd.DatetimeIndex]):
         super().__setitem__(name, values)
 
 
-def describe_forecast(found: Forecast) -> list[str]:
+def describe_forecast(forecast: Forecast) -> list[str]:
     """Describe a forecast in lines for the terminal."""
-    forecaster = found.forecaster
-    n_series, horizon = found.dates.shape
-    columns = ", ".join(found.columns[:8]) + (", ..." if len(found.columns) > 8 else "")
-    size = describe_size(found.panel, f"{horizon} steps", of_each=" of each")
-    first, last = found.panel.utc_offset.zoned(pd.DatetimeIndex([found.dates.min(), found.dates.max()]))
-    lines = [f"forecast   {columns}: {size}, {found.panel.describe_step()}, {first} to {last}"]
-    if found.panel.calendar is not None:
+    forecaster = forecast.forecaster
+    n_series, horizon = forecast.dates.shape
+    columns = shorten(forecast.columns)
+    size = describe_size(forecast.panel, f"{horizon} steps", of_each=" of each")
+    first, last = forecast.panel.utc_offset.zoned(
+        pd.DatetimeIndex([forecast.dates.min(), forecast.dates.max()])
+    )
+    lines = [f"forecast   {columns}: {size}, {forecast.panel.describe_step()}, {first} to {last}"]
+    if forecast.panel.calendar is not None:
         lines.append("dates      steps are rows; data.calendar, such as business or XNYS, gives other dates")
     if forecaster.is_dated_by_ends:
         lines.append(
@@ -183,42 +186,44 @@ def describe_forecast(found: Forecast) -> list[str]:
         note = "; a forecast is closer to the median than to the mean" if forecaster.has_transforms else ""
         lines.append(f"values     {forecaster.domain}{note}")
     lines += forecaster.description
-    if found.new:
-        lines.append(f"new        {found.new:,} series were not trained on: scaled by their own rows")
-    if found.early:
-        lines.append(f"ended      {found.early}")
-    if found.known:
-        lines.append(f"known      {', '.join(found.known)}")
+    if forecast.new:
+        lines.append(f"new        {forecast.new:,} series were not trained on: scaled by their own rows")
+    if forecast.early:
+        lines.append(f"ended      {forecast.early}")
+    if forecast.known:
+        lines.append(f"known      {', '.join(forecast.known)}")
     if horizon > forecaster.pred_len:
         how = "reads its own forecasts" if forecaster.is_recursive else "repeats the same values"
         lines.append(
             f"recursive  beyond pred_len={forecaster.pred_len} {forecaster.label} {how}; intervals are calibrated on "
             "forecasts of as many steps on validation rows"
         )
-    if found.low:
+    if forecast.low:
         source = ", from scaled errors pooled over the series" if n_series > 1 else ""
         if forecaster.is_refitted:
             source += " (errors of the model that was tested)"
-        if found.method == "adaptive":
-            source += f", moved by the errors of {found.replayed:,} earlier forecasts"
-        levels = ", ".join(f"{level:g}%" for level in found.low)
-        lines.append(f"intervals  {levels}, {found.method}{source if found.method != 'quantile' else ''}")
-    return lines + describe_truth(found)
+        if forecast.method == "adaptive":
+            source += f", moved by the errors of {forecast.replayed:,} earlier forecasts"
+        levels = ", ".join(f"{level:g}%" for level in forecast.low)
+        lines.append(
+            f"intervals  {levels}, {forecast.method}{source if forecast.method != 'quantile' else ''}"
+        )
+    return lines + describe_truth(forecast)
 
 
-def describe_truth(found: Forecast) -> list[str]:
+def describe_truth(forecast: Forecast) -> list[str]:
     """Describe the errors of the steps whose truth is known, in lines for the terminal."""
-    if not found.has_truth:
+    if not forecast.has_truth:
         return []
-    note = note_on_dates(found.forecaster.trained_until, pd.DatetimeIndex(found.dates.ravel()))
-    error, known = found.values - found.truth, np.isfinite(found.truth).any(axis=2)
+    note = note_on_dates(forecast.forecaster.trained_until, pd.DatetimeIndex(forecast.dates.ravel()))
+    error, known = forecast.values - forecast.truth, np.isfinite(forecast.truth).any(axis=2)
     mae, rmse = np.nanmean(np.abs(error), axis=(0, 1)), np.sqrt(np.nanmean(error**2, axis=(0, 1)))
     return [
         *([f"note       {note}"] if note else []),
         f"truth      known for {int(known.sum()):,} of {known.size:,} steps",
         *(
             f"           {name}: MAE {a:.4g}, RMSE {r:.4g}"
-            for name, a, r in list(zip(found.columns, mae, rmse, strict=True))[:8]
+            for name, a, r in list(zip(forecast.columns, mae, rmse, strict=True))[:8]
             if np.isfinite(a)
         ),
     ]

@@ -1,4 +1,4 @@
-"""What is said of a model or baseline with each of its forecasts. Imports no torch."""
+"""Facts about a model or baseline that are printed with each of its forecasts. Imports no torch."""
 
 from dataclasses import dataclass
 

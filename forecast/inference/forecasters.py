@@ -13,7 +13,7 @@ from forecast.data.known_steps import feature_names
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.baselines import Baseline
-from forecast.evaluation.names import LABELS, MODEL
+from forecast.evaluation.forecaster_names import LABELS, MODEL
 from forecast.inference.forecaster_facts import ForecasterFacts
 from forecast.inference.model import TrainedModel
 from forecast.inference.recursive import forecast_recursively
@@ -27,7 +27,7 @@ Output = Float[Tensor, "batch pred_len n_targets ..."]
 
 
 class PointForecaster(ABC):
-    """What forecasts the windows of a trained model.
+    """A forecaster of the windows of a trained model: the model itself or a baseline.
 
     Attributes:
         model: the trained model.
@@ -73,7 +73,7 @@ class PointForecaster(ABC):
         """The same forecaster before a refit on all rows."""
 
     def facts(self) -> ForecasterFacts:
-        """What is said of it with each of its forecasts."""
+        """The facts that are printed with each of its forecasts."""
         model, domain = self.model, self.model.target_scaler.domain
         return ForecasterFacts(
             name=self.name,

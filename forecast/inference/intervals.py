@@ -7,12 +7,14 @@ import numpy as np
 import torch
 
 from forecast.data import DataModule
+from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.evaluation.conformal import Calibration, calibrate
+from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.levels import Level, bounds
-from forecast.evaluation.names import MODEL
 from forecast.inference.forecasters import PointForecaster
 from forecast.inference.model import BATCH_SIZE
 from forecast.inference.recursive import round_up_horizon
+from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError, DataError, ForecastError
 from forecast.system.progress import track
 
@@ -31,8 +33,7 @@ def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Lev
     Raises:
         ConfigError: an unknown method, or `quantile` without the quantiles of a level or a step.
     """
-    if method not in METHODS:
-        raise ConfigError(f"intervals={method} is not one of {', '.join(METHODS)}")
+    check_choice("intervals", method, METHODS)
     if method == "quantile" and forecaster.name != MODEL:
         raise ConfigError(
             f"intervals=quantile are the model's, not those of baseline={forecaster.name}: use conformal or adaptive"
@@ -119,7 +120,7 @@ def calibrate_recursive(
             stacklevel=2,
         )
     windows = data.windows["val"].with_starts(starts, pred_len=n_steps)
-    chosen = torch.linspace(0, len(windows) - 1, min(len(windows), MAX_RECURSIVE_ORIGINS)).long()
+    chosen = torch.from_numpy(choose_evenly_spaced(len(windows), MAX_RECURSIVE_ORIGINS))
     errors = []
     for index in track(chosen.split(BATCH_SIZE), "Calibrating"):
         batch = windows.gather(index)

@@ -17,8 +17,8 @@ from forecast.data import Batch, DataModule, Panel
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.levels import trained_quantiles
-from forecast.evaluation.names import MODEL
 from forecast.evaluation.reported_scores import ReportedScores
 from forecast.inference.data_config import known_columns
 from forecast.inference.model_data import Columns, ModelData

@@ -23,7 +23,7 @@ Columns = frozenset[str]
 
 
 class ModelData:
-    """What the checkpoint of a trained model says of its data.
+    """The data of a trained model, as its checkpoint describes them.
 
     Attributes:
         path: the checkpoint file.

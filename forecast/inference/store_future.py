@@ -27,12 +27,14 @@ from forecast.inference.model_data import ModelData
 from forecast.system.location import locate
 
 
-def is_of_store(model: ModelData, given: Mapping[str, Any]) -> bool:
-    """Whether the data of a model with these settings are a store."""
-    return model.data_config(given)["_target_"] == STORE
+def add_future(model: ModelData, path: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], Panel | None]:
+    """The settings of the data with a file of future covariates; of a store, the panel of that file instead."""
+    if model.data_config(given)["_target_"] == STORE:
+        return dict(given), read_future(model, path, given)
+    return {**given, "future_path": path}, None
 
 
-def read_ahead(model: ModelData, path: str, given: Mapping[str, Any]) -> Panel:
+def read_future(model: ModelData, path: str, given: Mapping[str, Any]) -> Panel:
     """Read the future covariates of a model from a file, as they are known in advance, at the UTC offset of training.
 
     Args:

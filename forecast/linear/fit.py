@@ -32,18 +32,18 @@ class Choice:
 
     Attributes:
         ridge: penalty, see `solve`.
-        depth: number of lookbacks that are averaged: the whole window, its last half, its last quarter.
+        n_lookbacks: number of lookbacks that are averaged: the whole window, its last half, its last quarter.
         roles: roles of the covariates that are read.
     """
 
     ridge: float
-    depth: int
+    n_lookbacks: int
     roles: tuple[CovariateRole, ...] = ()
 
 
 def fit_choice(gram: Gram, choice: Choice) -> LinearWeights:
     """Fit the linear model of a choice to the windows of a Gram matrix; float32 weights on the CPU."""
-    past_weight, covariates = fit_lookbacks(gram, choice.depth, choice.ridge, choice.roles)
+    past_weight, covariates = fit_lookbacks(gram, choice.n_lookbacks, choice.ridge, choice.roles)
     steps, read = gram.steps, gram.steps.of(choice.roles, gram.seq_len)
     is_future = steps.is_future[read]
     return LinearWeights(
@@ -61,10 +61,10 @@ def fit_least_squares(gram: Gram, ridge: float) -> LinearWeights:
 
 
 def fit_lookbacks(
-    gram: Gram, depth: int, ridge: float, roles: tuple[CovariateRole, ...]
+    gram: Gram, n_lookbacks: int, ridge: float, roles: tuple[CovariateRole, ...]
 ) -> tuple[Weight, Covariates]:
-    """Fit a linear model that forecasts the mean of the linear models of `depth` lookbacks."""
-    fitted = [solve_recent(gram, n, ridge, roles) for n in lookbacks(gram.seq_len, depth)]
+    """Fit a linear model that forecasts the mean of the linear models of `n_lookbacks` lookbacks."""
+    fitted = [solve_recent(gram, n, ridge, roles) for n in lookbacks(gram.seq_len, n_lookbacks)]
     return average(fitted)
 
 
@@ -103,10 +103,10 @@ def cut_at_origin(train: Windows, sixths: int) -> tuple[Windows, Windows]:
     return train.with_starts(before), train.with_starts(after)
 
 
-def choose(
+def choose_linear_model(
     grams: Iterable[tuple[Gram, Gram]], *, covariates: bool = True, ridges: Sequence[float] = RIDGES
 ) -> Choice:
-    """Choose the ridge, the depth and the covariates by the errors on pairs of Gram matrices.
+    """Choose the ridge, the n_lookbacks and the covariates by the errors on pairs of Gram matrices.
 
     All errors are divided by those of plain least squares: the smallest ridge, one lookback and no covariates. Among
     the choices without covariates, the one with the smallest maximum error over the pairs is selected, so it is never
@@ -143,14 +143,16 @@ def _errors(
             fitted = [
                 solve_recent(fitted_on, n, ridge, read) for n in lookbacks(fitted_on.seq_len, MAX_DEPTH)
             ]
-            for depth in range(1, len(fitted) + 1):
-                errors[Choice(ridge, depth, read)] = squared_error(tested_on, *average(fitted[:depth]))
+            for n_lookbacks in range(1, len(fitted) + 1):
+                errors[Choice(ridge, n_lookbacks, read)] = squared_error(
+                    tested_on, *average(fitted[:n_lookbacks])
+                )
     return errors
 
 
-def lookbacks(seq_len: int, depth: int) -> list[int]:
+def lookbacks(seq_len: int, n_lookbacks: int) -> list[int]:
     """Return the lengths of the whole window, its last half, its last quarter …, down to two steps."""
-    return [seq_len // 2**i for i in range(depth) if i == 0 or seq_len // 2**i > 1]
+    return [seq_len // 2**i for i in range(n_lookbacks) if i == 0 or seq_len // 2**i > 1]
 
 
 def solve_recent(

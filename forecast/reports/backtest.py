@@ -10,7 +10,7 @@ from rich.table import Table
 
 from forecast.data.panel_labels import id_columns, of_series
 from forecast.evaluation.backtest import Backtest
-from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR, labels
+from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR, labels
 from forecast.reports import figures
 from forecast.reports.backtest_verdict import compare_with_baseline
 from forecast.reports.terminal import describe_interval
@@ -27,22 +27,22 @@ SCORES = {
 """The scores of a backtest, with their headings on the terminal."""
 
 
-def tabulate_scores(found: Backtest) -> dict[str, dict[str, float]]:
+def tabulate_scores(backtest: Backtest) -> dict[str, dict[str, float]]:
     """Scores of the model and of each baseline, averaged over all origins, steps and variables."""
-    each = {name: errors.scores() for name, errors in found.errors.items()}
+    each = {name: errors.scores() for name, errors in backtest.errors.items()}
     return {name: {score: scores[score] for score in SCORES} for name, scores in each.items()}
 
 
-def tabulate_origins(found: Backtest) -> pd.DataFrame:
+def tabulate_origins(backtest: Backtest) -> pd.DataFrame:
     """One row for each origin with a true value: its date, the last training date, scaled errors of all forecasts."""
-    ids = id_columns(found.panel, found.origins.series)
-    columns: dict[str, Any] = {**ids, "forecast_start": found.zoned_dates}
-    if found.trainings:
-        columns["trained_until"] = found.known_until[found.latest_training]
-    for name in found.forecasts:
-        errors = found.scaled_errors(name)
-        count = np.isfinite(found.truth).sum((1, 2))
-        measured = np.where(np.isnan(found.truth), 0.0, errors)
+    ids = id_columns(backtest.panel, backtest.origins.series)
+    columns: dict[str, Any] = {**ids, "forecast_start": backtest.zoned_dates}
+    if backtest.trainings:
+        columns["trained_until"] = backtest.known_until[backtest.latest_training]
+    for name in backtest.forecasts:
+        errors = backtest.scaled_errors(name)
+        count = np.isfinite(backtest.truth).sum((1, 2))
+        measured = np.where(np.isnan(backtest.truth), 0.0, errors)
         with np.errstate(invalid="ignore"):  # an origin without true values has no error
             columns[f"{name}_mse"] = (measured**2).sum((1, 2)) / count
             columns[f"{name}_mae"] = np.abs(measured).sum((1, 2)) / count
@@ -50,87 +50,87 @@ def tabulate_origins(found: Backtest) -> pd.DataFrame:
     return table.dropna(subset=f"{MODEL}_mse").reset_index(drop=True)
 
 
-def tabulate_steps(found: Backtest) -> pd.DataFrame:
+def tabulate_steps(backtest: Backtest) -> pd.DataFrame:
     """One row for each step of the horizon: scaled MSE and MAE of all forecasts."""
-    columns: dict[str, Any] = {"step": np.arange(1, found.truth.shape[1] + 1)}
-    for name, errors in found.errors.items():
+    columns: dict[str, Any] = {"step": np.arange(1, backtest.truth.shape[1] + 1)}
+    for name, errors in backtest.errors.items():
         by_step = errors.by_step()
         columns |= {f"{name}_{score}": by_step[score].numpy() for score in ("mse", "mae")}
     return pd.DataFrame(columns)
 
 
-def tabulate_forecasts(found: Backtest) -> pd.DataFrame:
+def tabulate_forecasts(backtest: Backtest) -> pd.DataFrame:
     """One row for each origin, step and variable, in the units of the data."""
-    n, steps, targets = found.truth.shape
-    rows = (found.origins.rows[:, None] + np.arange(steps)).ravel()
+    n, steps, targets = backtest.truth.shape
+    rows = (backtest.origins.rows[:, None] + np.arange(steps)).ravel()
     return pd.DataFrame(
         {
-            **id_columns(found.panel, np.repeat(found.origins.series, steps * targets)),
-            "forecast_start": found.zoned_dates.repeat(steps * targets),
-            "date": found.panel.utc_offset.zoned(found.panel.dates(rows)).repeat(targets),
-            "variable": pd.Categorical.from_codes(np.tile(np.arange(targets), n * steps), found.columns),
-            "truth": found.truth.ravel(),
-            **{name: values.ravel() for name, values in found.forecasts.items()},
+            **id_columns(backtest.panel, np.repeat(backtest.origins.series, steps * targets)),
+            "forecast_start": backtest.zoned_dates.repeat(steps * targets),
+            "date": backtest.panel.utc_offset.zoned(backtest.panel.dates(rows)).repeat(targets),
+            "variable": pd.Categorical.from_codes(np.tile(np.arange(targets), n * steps), backtest.columns),
+            "truth": backtest.truth.ravel(),
+            **{name: values.ravel() for name, values in backtest.forecasts.items()},
         }
     )
 
 
-def summarize_backtest(found: Backtest) -> dict[str, Any]:
+def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
     """The content of backtest.json."""
-    scores, verdict = tabulate_scores(found), compare_with_baseline(found)
+    scores, verdict = tabulate_scores(backtest), compare_with_baseline(backtest)
     return {
-        "data": found.title,
-        "attention": found.attention,
-        "series": found.n_series,
-        "origins": len(found.origins),
-        **{f"origins_in_{rows}_rows": found.seen.get(rows, 0) for rows in ("training", "validation")},
-        "first_origin": str(found.zoned_dates.min()),
-        "last_origin": str(found.zoned_dates.max()),
-        "trainings": [str(date) for date in found.known_until],
+        "data": backtest.title,
+        "attention": backtest.attention,
+        "series": backtest.n_series,
+        "origins": len(backtest.origins),
+        **{f"origins_in_{rows}_rows": backtest.seen.get(rows, 0) for rows in ("training", "validation")},
+        "first_origin": str(backtest.zoned_dates.min()),
+        "last_origin": str(backtest.zoned_dates.max()),
+        "trainings": [str(date) for date in backtest.known_until],
         "model": scores.pop(MODEL),
         "baselines": scores,
         "best_baseline": verdict.best_baseline,
         "verdict": verdict.sentence,
         "p_value": verdict.difference.adjusted_p_value,
-        "intervals": {method: sums.compute() for method, sums in found.intervals.items()},
-        "notes": found.notes,
+        "intervals": {method: sums.compute() for method, sums in backtest.intervals.items()},
+        "notes": backtest.notes,
     }
 
 
-def draw_backtest(found: Backtest, origins: pd.DataFrame, steps: pd.DataFrame) -> figures.Figure:
+def draw_backtest(backtest: Backtest, origins: pd.DataFrame, steps: pd.DataFrame) -> figures.Figure:
     """Draw the figure of a backtest in local time, with errors averaged over the series of each date."""
-    scores = [f"{name}_mse" for name in found.forecasts]
+    scores = [f"{name}_mse" for name in backtest.forecasts]
     by_date = origins.pivot_table(values=scores, index="forecast_start").reset_index()
     return figures.backtest_figure(
         by_date.assign(forecast_start=by_date["forecast_start"].dt.tz_localize(None)),
         steps,
-        labels(found.attention),
-        [*found.panel.utc_offset.local(found.training_dates[1:])],
-        f"{found.title}: {count_origins(found)}",
-        found.attention,
+        labels(backtest.attention),
+        [*backtest.panel.utc_offset.local(backtest.training_dates[1:])],
+        f"{backtest.title}: {count_origins(backtest)}",
+        backtest.attention,
     )
 
 
-def save_backtest(folder: Path, found: Backtest) -> None:
+def save_backtest(folder: Path, backtest: Backtest) -> None:
     """Write the tables and the figure, and backtest.json last."""
-    origins, steps = tabulate_origins(found), tabulate_steps(found)
+    origins, steps = tabulate_origins(backtest), tabulate_steps(backtest)
     for name, table in {"errors_by_origin": origins, "errors_by_step": steps}.items():
         with atomic_file(folder / f"{name}.csv") as temporary:
             table.to_csv(temporary, index=False)
     with atomic_file(folder / "forecasts.parquet") as temporary:
-        tabulate_forecasts(found).to_parquet(temporary, index=False)
-    figures.save(draw_backtest(found, origins, steps), folder / "backtest.png")
-    write_json(folder / "backtest.json", summarize_backtest(found))
+        tabulate_forecasts(backtest).to_parquet(temporary, index=False)
+    figures.save(draw_backtest(backtest, origins, steps), folder / "backtest.png")
+    write_json(folder / "backtest.json", summarize_backtest(backtest))
 
 
-def print_backtest(folder: Path, found: Backtest) -> None:
+def print_backtest(folder: Path, backtest: Backtest) -> None:
     """Print the scores of the model and of the baselines, the scores of the intervals, and where the files are."""
-    title = f"{found.title}, {count_origins(found)}, {found.zoned_dates.min()} to {found.zoned_dates.max()}"
+    title = f"{backtest.title}, {count_origins(backtest)}, {backtest.zoned_dates.min()} to {backtest.zoned_dates.max()}"
     table = Table(title=f"backtest: {title}")
     table.add_column("attention,\nor baseline")
     for heading in (*SCORES.values(), "best at"):
         table.add_column(heading, justify="right")
-    origins, scores = tabulate_origins(found), tabulate_scores(found)
+    origins, scores = tabulate_origins(backtest), tabulate_scores(backtest)
     errors = origins[[f"{name}_mse" for name in scores]].to_numpy()
     is_best = errors <= (1 + SAME_ERROR) * np.fmin.reduce(errors, axis=1, keepdims=True)
     columns = [
@@ -138,19 +138,29 @@ def print_backtest(folder: Path, found: Backtest) -> None:
     ]
     for number, (name, *row) in enumerate(zip(scores, *columns, strict=True)):
         wins = f"{is_best[:, number].sum()}/{len(origins)}"
-        table.add_row(LABELS.get(name, found.attention), *row, wins, style="bold" if name == MODEL else None)
+        table.add_row(
+            LABELS.get(name, backtest.attention), *row, wins, style="bold" if name == MODEL else None
+        )
     console = Console(soft_wrap=True, highlight=False, markup=False)
     Console(markup=False).print(table)
-    for method, sums in found.intervals.items():
-        for level, score in sums.compute().items():
-            if isinstance(score, dict):
-                console.print(f"interval   {level}%, {method}, {describe_interval(score)}")
-    for note in found.notes:
+    for line in describe_intervals(backtest):
+        console.print(f"interval   {line}")
+    for note in backtest.notes:
         console.print(f"note       {note}")
-    console.print(f"verdict    {compare_with_baseline(found).sentence}")
+    console.print(f"verdict    {compare_with_baseline(backtest).sentence}")
     console.print(f"saved in {folder}")
 
 
-def count_origins(found: Backtest) -> str:
+def describe_intervals(backtest: Backtest) -> list[str]:
+    """Describe the coverage and the width of each interval of each method, in a line."""
+    return [
+        f"{level}%, {method}, {describe_interval(score)}"
+        for method, sums in backtest.intervals.items()
+        for level, score in sums.compute().items()
+        if isinstance(score, dict)
+    ]
+
+
+def count_origins(backtest: Backtest) -> str:
     """The number of origins, and of series if they have ids, as text."""
-    return f"{len(found.origins):,} origins{of_series(found.panel, found.n_series)}"
+    return f"{len(backtest.origins):,} origins{of_series(backtest.panel, backtest.n_series)}"

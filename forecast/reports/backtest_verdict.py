@@ -7,12 +7,9 @@ import numpy as np
 from jaxtyping import Float64
 
 from forecast.evaluation.backtest import Backtest
-from forecast.evaluation.loss_difference import LossDifference
-from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR
+from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR, describe_change
+from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL, LossDifference
 from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
-
-SIGNIFICANT = 0.05
-"""Adjusted p-values below this are significant."""
 
 
 @dataclass(frozen=True)
@@ -37,35 +34,36 @@ class Verdict:
             return f"{baseline} had no error"
         if abs(self.change) <= SAME_ERROR:
             return f"the model and {baseline}, the best baseline, had the same MSE"
-        less = "less" if self.change < 0 else "more"
-        found = f"the model had {abs(self.change):.1%} {less} MSE than {baseline}, the best baseline by scaled MSE"
+        found = (
+            f"the model had {describe_change(self.change)} than {baseline}, the best baseline by scaled MSE"
+        )
         if math.isnan(p_value):
             return f"{found}; there are too few origins to test whether that is significant"
-        is_not = "" if p_value < SIGNIFICANT else " not"
+        is_not = "" if p_value < SIGNIFICANCE_LEVEL else " not"
         test = (
             f"Diebold-Mariano test, p = {p_value:.2g}, corrected for the choice among {len(LABELS)} baselines"
         )
         return f"{found}; the difference is{is_not} significant ({test})"
 
 
-def compare_with_baseline(found: Backtest) -> Verdict:
+def compare_with_baseline(backtest: Backtest) -> Verdict:
     """Compare the model of a backtest with the baseline of the lowest MSE.
 
     The loss of an origin is its sum of squared errors, divided by the mean number of true values of an origin, so that
     the mean of the losses is the MSE. Origins of several series on the same date count as one observation.
     """
-    mse = {name: errors.scores()["mse"] for name, errors in found.errors.items()}
+    mse = {name: errors.scores()["mse"] for name, errors in backtest.errors.items()}
     best = min(LABELS, key=lambda name: mse[name])
     change = mse[MODEL] / mse[best] - 1 if mse[best] > 0 else math.nan
-    overlap = found.origins.overlap(found.truth.shape[1])
-    model, baseline = sum_errors(found, MODEL), sum_errors(found, best)
+    overlap = backtest.origins.overlap(backtest.truth.shape[1])
+    model, baseline = sum_errors(backtest, MODEL), sum_errors(backtest, best)
     return Verdict(best, change, diebold_mariano(model, baseline, overlap, comparisons=len(LABELS)))
 
 
-def sum_errors(found: Backtest, name: str) -> Float64[np.ndarray, " observations"]:
+def sum_errors(backtest: Backtest, name: str) -> Float64[np.ndarray, " observations"]:
     """The losses of a forecaster in chronological order."""
-    counts = np.isfinite(found.truth).sum((1, 2))
-    squares = np.where(np.isfinite(found.truth), found.scaled_errors(name), 0.0) ** 2
+    counts = np.isfinite(backtest.truth).sum((1, 2))
+    squares = np.where(np.isfinite(backtest.truth), backtest.scaled_errors(name), 0.0) ** 2
     has_truth = counts > 0
     losses = (squares.sum((1, 2)) / counts[has_truth].mean())[has_truth]
-    return sum_losses_by_date(losses, found.origins.positions[has_truth])
+    return sum_losses_by_date(losses, backtest.origins.positions[has_truth])

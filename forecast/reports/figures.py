@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
-from forecast.evaluation.names import BASELINES
+from forecast.evaluation.forecaster_names import BASELINES
 from forecast.reports.colours import attention_colour
 from forecast.reports.plotted_forecast import PlottedForecast
 from forecast.system.files import atomic_file

@@ -6,7 +6,7 @@ import torch
 from forecast.data import DataModule
 from forecast.data.panel_labels import ID_COLUMN, id_columns
 from forecast.evaluation.errors import SCORES, average
-from forecast.evaluation.names import LABELS, MODEL, SAME_ERROR, SCALED_SCORES
+from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR, SCALED_SCORES
 from forecast.evaluation.results import Results
 
 MAX_NAMED = 5

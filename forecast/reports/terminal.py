@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from forecast.data import DataModule
-from forecast.evaluation.names import LABELS, MODEL
+from forecast.evaluation.forecaster_names import LABELS, MODEL
 from forecast.evaluation.results import Results
 from forecast.system.formatting import format_column
 

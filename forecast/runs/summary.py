@@ -156,7 +156,7 @@ def describe_linear_only(metrics: Sequence[dict[str, Any]]) -> str:
 # ---- output
 
 
-def report(folder: Path, runs: Sequence[Run], expected: int, *, can_resume: bool) -> None:
+def save_summary(folder: Path, runs: Sequence[Run], expected: int, *, can_resume: bool) -> None:
     """Save the summary as `summary.csv`, and name the jobs that failed, were interrupted, still run or did not begin.
 
     Args:

@@ -69,7 +69,7 @@ def finish(show: Callable[[Path], None] | None, *, can_resume: bool) -> int:
         from forecast.runs import summary  # pandas takes half a second, which --help need not wait for
 
         jobs = summary.read_jobs(folder)
-        summary.report(folder, jobs, _expected, can_resume=can_resume)
+        summary.save_summary(folder, jobs, _expected, can_resume=can_resume)
         if show is not None and any(job.is_done for job in jobs):
             show(folder)
         failed += sum(job.error is not None for job in jobs)

@@ -70,11 +70,11 @@ def is_per_machine(key: str) -> bool:
     return row is not None and row.per_machine
 
 
-def flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted key and the value of every setting; an empty mapping is a value."""
+def flatten(config: Mapping[str, Any], prefix: str = "", sign: str = ".") -> Iterator[tuple[str, Any]]:
+    """Yield the key of every value of nested mappings, joined with `sign`, and the value; {} is a value too."""
     for key, value in config.items():
         if isinstance(value, Mapping) and value:
-            yield from flatten(value, f"{prefix}{key}.")
+            yield from flatten(value, f"{prefix}{key}{sign}", sign)
         else:
             yield f"{prefix}{key}", value
 

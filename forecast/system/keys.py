@@ -11,18 +11,18 @@ from enum import StrEnum, auto
 
 
 class Effect(StrEnum):
-    """What a key changes."""
+    """The part of a run that a key changes."""
 
     STATE = auto()
     """The state in a checkpoint (weights, optimizer, scaler). A run can only resume a state with equal settings."""
     RESULT = auto()
     """Weights, forecasts or scores, but not the layout of the state."""
     DATA = auto()
-    """How the data are read, split and cut into windows."""
+    """Reading, splitting and cutting the data into windows."""
     SOURCE = auto()
     """Which data are read."""
     AFTER = auto()
-    """What is computed after training, apart from the scored forecasts."""
+    """Results that are computed after training, apart from the scored forecasts."""
     SPEED = auto()
     """Only the speed and the memory, up to rounding."""
     PLACE = auto()
@@ -151,11 +151,8 @@ TRAINING_KEYS = (
     Key("optimizer.weight_decay", STATE, limits=(0, 1_000)),
     Key("optimizer.fused", SPEED),
     Key("schedule", STATE),
-    Key("schedule.warmup", STATE, limits=(0, 1)),
-    Key("schedule.final", STATE, limits=(0, 1)),
-    Key("schedule.factor", STATE, limits=(0, 1)),
-    Key("schedule.full_epochs", STATE, limits=COUNT_FROM_0),
-    Key("schedule.patience", STATE, limits=COUNT_FROM_0),
+    *(Key(f"schedule.{name}", STATE, limits=(0, 1)) for name in ("warmup", "final", "factor")),
+    *(Key(f"schedule.{name}", STATE, limits=COUNT_FROM_0) for name in ("full_epochs", "patience")),
     Key("trainer", RESULT),
     Key("trainer.max_epochs", RESULT, limits=COUNT),
     Key("trainer.gradient_clip_val", RESULT, limits=COUNT_FROM_0, null=True),
@@ -179,36 +176,40 @@ TRAINING_KEYS = (
     Key("logger", LOG),
 )
 
+BACKTEST_KEYS = (
+    *(Key(name, RESULT) for name in ("steps", "stride", "refit_every", "intervals")),
+    Key("retrain", RESULT, takes=Takes.LIST_OR_WORD),
+    Key("fine_tune_epochs", RESULT, limits=COUNT),
+)
+
 COMMAND_KEYS = (
+    *BACKTEST_KEYS,
     # files that a command writes
     Key("output", PLACE, text=True, takes=Takes.NAME),
     Key("overwrite", PLACE),
     Key("format", RESULT),
     Key("title", NAME, text=True),
-    # backtest, evaluate, predict, explain, export
-    *(Key(name, RESULT) for name in ("steps", "stride", "refit_every")),
-    Key("retrain", RESULT, takes=Takes.LIST_OR_WORD),
+    # evaluate, predict, explain, export
     *(Key(name, RESULT, text=True) for name in ("start", "future", "window")),
-    *(Key(name, RESULT) for name in ("horizon", "intervals", "baseline", "split", "slot", "layer", "head")),
+    *(Key(name, RESULT) for name in ("horizon", "baseline", "split", "slot", "layer", "head")),
     *(Key(name, RESULT) for name in ("tolerance", "check_windows")),
     Key("importance_windows", RESULT, limits=COUNT_FROM_0),
-    *(Key(name, RESULT, limits=COUNT) for name in ("windows", "fine_tune_epochs")),
+    Key("windows", RESULT, limits=COUNT),
     Key("wandb", LOG),
     # compare, dashboard: which runs, what is compared, and where they were logged
     Key("score", RESULT),
     *(Key(name, RESULT, text=True) for name in ("reference", "by")),
-    Key("runs", SOURCE),
     *(Key(name, SOURCE, text=True) for name in ("runs.group", "runs.data", "preview")),
-    *(Key(f"runs.{name}", SOURCE) for name in ("features", "pred_len")),
+    *(Key(name, SOURCE) for name in ("runs", "runs.features", "runs.pred_len")),
     *(Key(name, PLACE, text=True) for name in ("project", "entity")),
     Key("mode", PLACE),
     # serve
     Key("models", SOURCE),
     Key("host", PLACE, text=True),
     Key("port", PLACE, limits=(0, 2**16 - 1)),
-    *(Key(name, SPEED, limits=COUNT) for name in ("workers", "max_waiting", "max_rows")),
+    *(Key(name, SPEED, limits=COUNT) for name in ("workers", "timeout")),
+    *(Key(f"max_{name}", SPEED, limits=COUNT) for name in ("waiting", "rows", "body_mb")),
     Key("runtime", SPEED),
-    *(Key(name, SPEED, limits=COUNT) for name in ("max_body_mb", "timeout")),
     # benchmark, convert
     *(Key(name, RESULT) for name in ("benchmark", "attention_types", "device", "precision", "memory")),
     Key("threads", SPEED, takes=Takes.COUNT_OR_NULL),
@@ -224,8 +225,7 @@ HYDRA_KEYS = (
     Key("hydra.sweeper.n_trials", LAUNCH),
     Key("hydra.sweeper.n_jobs", LAUNCH),
     Key("hydra.sweep", PLACE),
-    Key("hydra.sweep.dir", PLACE, text=True),
-    Key("hydra.run.dir", PLACE, text=True),
+    *(Key(f"hydra.{name}.dir", PLACE, text=True) for name in ("sweep", "run")),
 )
 
 FILE_SOURCES = ("csv", "long", "store")

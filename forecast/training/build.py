@@ -115,6 +115,6 @@ def find_callback(trainer: L.Trainer, callback_class: type[AnyCallback]) -> AnyC
     return next(callback for callback in trainer.callbacks if isinstance(callback, callback_class))  # type: ignore[attr-defined]
 
 
-def batches_before_training(model: ForecastModel) -> int:
+def count_sanity_steps(model: ForecastModel) -> int:
     """Return `num_sanity_val_steps`: all batches (−1) if the untrained model can be the best, otherwise none."""
     return 0 if model.warm_start_name is None else -1

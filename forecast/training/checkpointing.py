@@ -47,15 +47,14 @@ class CheckpointFiles(CheckpointIO):
         Path(path).unlink(missing_ok=True)
 
 
-def reuse_checkpoint(trainer: L.Trainer, path: Path, content: dict[str, Any]) -> Path:
-    """Let the trainer restore `content`, which was read from `path`, without reading the file again; return `path`.
+def preload_checkpoint(trainer: L.Trainer, path: Path, content: dict[str, Any]) -> None:
+    """Let the trainer restore `content`, which was read from `path`, without reading the file again.
 
     With FSDP this does nothing: Lightning maps the file itself, so that each process reads only its shard.
     """
     files = trainer.strategy.checkpoint_io
     if isinstance(files, CheckpointFiles) and not isinstance(trainer.strategy, ModelParallelStrategy):
         files.contents[path] = {**content}  # Lightning may add keys
-    return path
 
 
 def save_weights(trainer: L.Trainer, path: Path, **added: Any) -> None:
@@ -102,13 +101,13 @@ class Checkpointing(Checkpoint):
     def state_dict(self) -> dict[str, Any]:
         return {
             "best_score": self.best_score,
-            "start": self.untrained_losses,
+            "untrained_losses": self.untrained_losses,
             "is_finished": self._is_finished,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         if (self.folder / "best.ckpt").exists():  # not in the folder of a new run
-            self.best_score, self.untrained_losses = state_dict["best_score"], state_dict["start"]
+            self.best_score, self.untrained_losses = state_dict["best_score"], state_dict["untrained_losses"]
 
     def on_save_checkpoint(
         self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict[str, Any]

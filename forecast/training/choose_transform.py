@@ -11,6 +11,7 @@ from forecast.data.scaling.domain import ASINH, AUTO, LOG1P, NONE
 from forecast.data.window_starts import spread_stride
 from forecast.evaluation.baselines import Linear
 from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.system.formatting import shorten
 
 MARGIN = 0.03
 """Relative reduction of the error that a transform needs. `asinh` lowers the error of normal values by up to 2%, for it
@@ -35,9 +36,8 @@ class ChosenTransforms:
         changed = [name for name, kind in self.kinds.items() if kind != NONE]
         if not changed:
             return f"transform  none: no other one lowers the validation {self.error} of the linear baseline by 3%"
-        parts = (f"{name} {self.kinds[name]} ({self.relative_errors[name] - 1:+.1%})" for name in changed[:8])
-        more = ", ..." if len(changed) > 8 else ""
-        return f"transform  {', '.join(parts)}{more}: validation {self.error} of the linear baseline"
+        parts = [f"{name} {self.kinds[name]} ({self.relative_errors[name] - 1:+.1%})" for name in changed]
+        return f"transform  {shorten(parts)}: validation {self.error} of the linear baseline"
 
 
 def resolve_transform(

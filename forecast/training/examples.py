@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from forecast.data import DataModule
+from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import id_columns
-from forecast.evaluation.names import MODEL
+from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.results import Results
 from forecast.training.module import Forecaster
 from forecast.training.point_forecast import predict
@@ -71,7 +72,7 @@ class Examples:
 def forecast_examples(forecaster: Forecaster, data: DataModule, results: Results) -> Examples:
     """Forecast a few test windows with the model and every baseline."""
     test = data.windows["test"]
-    chosen = torch.linspace(0, len(test) - 1, min(MAX_EXAMPLES, len(test)), device=test.device).long()
+    chosen = torch.from_numpy(choose_evenly_spaced(len(test), MAX_EXAMPLES)).to(test.device)
     batch = test.gather(chosen)
     scaled = {MODEL: predict(forecaster, batch)}
     scaled |= {name: baseline(test, batch) for name, baseline in results.baselines.items()}

@@ -6,6 +6,7 @@ from forecast.data import DataModule
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.linear.covariate_steps import covariates_of_linear
 from forecast.models import ForecastModel
+from forecast.system.formatting import shorten
 
 MAX_NAMED = 8
 """Largest number of columns that a line names."""
@@ -74,6 +75,6 @@ def join_inputs(inputs: Iterable[str]) -> str:
         groups.setdefault(kind, []).append(text[len(kind) + 1 :])
     parts = []
     for kind, columns in groups.items():
-        shown = ", ".join(columns[:MAX_NAMED]) + (", ..." if len(columns) > MAX_NAMED else "")
+        shown = shorten(columns, MAX_NAMED)
         parts.append(f"{kind} {shown}".strip())
     return "; ".join(parts)

@@ -13,11 +13,12 @@ from omegaconf import DictConfig
 
 from forecast.evaluation.results import Results
 from forecast.system.errors import ConfigError, NotInstalled
+from forecast.system.identity import flatten
 from forecast.training.service_logger import FinalResults, ServiceLogger
 from forecast.training.wandb_runs import WANDB_MODES
 
 
-def make(config: DictConfig) -> list[Logger]:
+def make_loggers(config: DictConfig) -> list[Logger]:
     """Create the loggers of the configuration (`logger=[wandb,csv]`).
 
     Raises:
@@ -80,7 +81,7 @@ def log_results(
 def collect_scores(content: dict[str, Any]) -> dict[str, Any]:
     """Collect the numbers that every logger receives at the end from the content of metrics.json."""
     parts = {"test": "test", "baseline": "baselines", "intervals": "intervals"}
-    scores = flatten({name: content[part] for name, part in parts.items()})
+    scores = dict(flatten({name: content[part] for name, part in parts.items()}, sign="/"))
     costs = ("seconds", "windows_per_second", "ms_per_window", "peak_memory_mb", "n_parameters")
     scores |= {
         key: content[key] for key in ("skill", "validation_mse", "best_epoch", "shrinkage_weight", *costs)
@@ -88,15 +89,6 @@ def collect_scores(content: dict[str, Any]) -> dict[str, Any]:
     for slot, summary in content["attention_slots"].items():
         scores |= {f"tokens/{slot}/{side}": summary[side] for side in ("queries", "keys")}
     return scores
-
-
-def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten `{"baseline": {"naive": {"mse": 1.0}}}` to `{"baseline/naive/mse": 1.0}`."""
-    flat = {}
-    for name, value in nested.items():
-        path = f"{prefix}{name}"
-        flat |= flatten(value, f"{path}/") if isinstance(value, dict) else {path: value}
-    return flat
 
 
 def error_by_step(results: Results) -> pd.DataFrame:

@@ -16,9 +16,9 @@ from forecast.data import Batch, DataModule
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.errors import Errors, window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.levels import Level, parse_levels, trained_quantiles
-from forecast.evaluation.measurement import TestScores, ValidationErrors, new_sums
-from forecast.evaluation.names import MODEL
+from forecast.evaluation.measurement import SplitScorer, ValidationErrors, new_sums
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.norm import sum_over_processes
@@ -140,7 +140,7 @@ class Forecaster(L.LightningModule):
         assert self.calibration is not None, "trainer.validate calibrates, and comes before trainer.test"
         calibrations = {MODEL: self.calibration, **self.baseline_calibrations}
         trained = None if self.is_untrained else self.quantiles
-        self._test = TestScores(self.data, self.fitted, calibrations, trained, self.levels, self.device)
+        self._test = SplitScorer(self.data, self.fitted, calibrations, trained, self.levels, self.device)
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
         forecast = self.data.clip_targets(self(batch), batch.series)

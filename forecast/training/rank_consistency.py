@@ -14,6 +14,7 @@ import lightning as L
 from forecast.data import DataModule
 from forecast.data.panel_digest import describe_content, digest
 from forecast.system.errors import ConfigError, DataError
+from forecast.system.formatting import shorten
 from forecast.system.identity import first_difference, identity
 from forecast.training.lightning_data import data_of
 from forecast.training.processes import gather
@@ -36,7 +37,7 @@ class Fingerprint:
         return self.rows, self.columns, self.first_date, self.last_date, self.values
 
     def __str__(self) -> str:
-        names = ", ".join(self.columns[:5]) + (", ..." if len(self.columns) > 5 else "")
+        names = shorten(self.columns, 5)
         return (
             f"{self.rows:,} rows of {names} from {self.first_date} to {self.last_date} with hash {self.values} "
             f"on {self.host}"

@@ -16,7 +16,7 @@ from forecast.system import signals
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import plural
 from forecast.training.build import make_forecaster, make_trainer
-from forecast.training.checkpointing import Checkpointing, reuse_checkpoint, save_weights
+from forecast.training.checkpointing import Checkpointing, preload_checkpoint, save_weights
 from forecast.training.compile import compile_where_possible
 from forecast.training.lightning_data import LightningData
 from forecast.training.shrinkage import saved_shrinkage, set_shrinkage
@@ -76,7 +76,11 @@ def refit(
     if state is not None and is_finished(state[1]):
         # no epoch is left; Lightning would train up to the schedule's number of epochs
         trainer.fit_loop.max_epochs = epochs
-    path = None if state is None else reuse_checkpoint(trainer, *state)
+    path = None
+    if state is not None:
+        path, content = state
+        preload_checkpoint(trainer, path, content)
+        del content
     del state  # as large as the model and its optimizer
     with signals.deferred():
         trainer.fit(forecaster, datamodule=LightningData(whole), ckpt_path=path, weights_only=True)

@@ -15,7 +15,7 @@ from forecast.data import DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import ID_COLUMN, describe_panel
 from forecast.evaluation.errors import SCORES
-from forecast.evaluation.names import BASELINES, MODEL, SCALED_SCORES, labels
+from forecast.evaluation.forecaster_names import BASELINES, MODEL, SCALED_SCORES, labels
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
@@ -24,7 +24,7 @@ from forecast.reports.series import describe_series, tabulate_windows
 from forecast.reports.terminal import print_scores, which_windows
 from forecast.system import signals
 from forecast.system.files import atomic_file, write_json
-from forecast.system.formatting import plural
+from forecast.system.formatting import plural, shorten
 from forecast.training.attention_slots import describe_equal_to_softmax, summarize_attention
 from forecast.training.describe_inputs import describe_inputs
 from forecast.training.examples import Examples
@@ -40,7 +40,7 @@ MAX_TABLED = 12
 
 @dataclass(frozen=True)
 class RunReport:
-    """What is reported of a run.
+    """The report of a run.
 
     Attributes:
         folder: the run folder.
@@ -72,7 +72,7 @@ def print_setup(config: DictConfig, data: DataModule, model: ForecastModel, trai
     windows = ", ".join(f"{count:,} {split}" for split, count in data.n_windows.items())
     console = Console(soft_wrap=True, highlight=False, markup=False)
     console.print(f"data       {data.title}: {describe_panel(data.panel)}")
-    shown = ", ".join(data.target_columns[:8]) + (", ..." if data.n_targets > 8 else "")
+    shown = shorten(data.target_columns)
     console.print(f"forecast   {shown} from {plural(data.n_features, 'column')} (features={config.features})")
     if data.windows_per_epoch < data.n_windows["train"]:
         windows += f"; {data.windows_per_epoch:,} training windows per epoch"
@@ -99,8 +99,11 @@ def print_setup(config: DictConfig, data: DataModule, model: ForecastModel, trai
 def save_tables(run: RunReport) -> None:
     """Write the tables: errors by step, variable, window and series (if there are ids), and the example forecasts."""
     folder, data, results = run.folder, run.data, run.results
-    steps = {f"{n}_{s}": e.by_step()[s].numpy() for n, e in results.errors.items() for s in SCALED_SCORES}
-    variables = {f"{n}_{s}": e.by_variable()[s].numpy() for n, e in results.errors.items() for s in SCORES}
+    steps, variables = {}, {}
+    for name, errors in results.errors.items():
+        by_step, by_variable = errors.by_step(), errors.by_variable()
+        steps |= {f"{name}_{score}": by_step[score].numpy() for score in SCALED_SCORES}
+        variables |= {f"{name}_{score}": by_variable[score].numpy() for score in SCORES}
     with atomic_file(folder / "errors_by_step.csv") as temporary:
         pd.DataFrame({"step": np.arange(1, data.pred_len + 1), **steps}).to_csv(temporary, index=False)
     with atomic_file(folder / "errors_by_variable.csv") as temporary:
@@ -151,7 +154,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
     return paths
 
 
-def show(run: RunReport) -> None:
+def print_results(run: RunReport) -> None:
     """Print the test scores, the tested model, the cost of the run and its folder."""
     data, results, content = run.data, run.results, run.metrics
     print_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], results)

@@ -14,21 +14,21 @@ from forecast.checkpoints.find import find_checkpoint
 from forecast.data import DataModule
 from forecast.data.missing import missing_shares
 from forecast.evaluation.fitted_baselines import FittedBaselines, describe_season
-from forecast.evaluation.names import MODEL
+from forecast.evaluation.forecaster_names import MODEL
 from forecast.reports.series import tabulate_series
 from forecast.system import signals
 from forecast.system.memory import PeakMemory
 from forecast.training import lightning_warnings, loggers, report
 from forecast.training.attention_slots import summarize_attention
 from forecast.training.build import (
-    batches_before_training,
+    count_sanity_steps,
     find_callback,
     make_forecaster,
     make_model,
     make_trainer,
     resolved_settings,
 )
-from forecast.training.checkpointing import reuse_checkpoint
+from forecast.training.checkpointing import preload_checkpoint
 from forecast.training.choose_transform import resolve_transform
 from forecast.training.compile import compile_where_possible
 from forecast.training.examples import forecast_examples
@@ -87,12 +87,12 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
     refitted = refit(config, data, baselines, best.path, best.content) if config.refit else None
     if saved is not None:
         saved.write_metrics(refitted)
-        report.show(saved)
+        report.print_results(saved)
     return best.validation_mse
 
 
 @dataclass(frozen=True)
-class Best:
+class TestedCheckpoint:
     """The tested checkpoint: the best epoch's weights, with calibration and baselines in its content."""
 
     path: Path
@@ -117,8 +117,8 @@ def make_run_trainer(
         config,
         run_time,
         RankConsistency(),
-        logger=loggers.make(config.logger),
-        num_sanity_val_steps=batches_before_training(forecaster.model) if start.mode == "new" else 0,
+        logger=loggers.make_loggers(config.logger),
+        num_sanity_val_steps=count_sanity_steps(forecaster.model) if start.mode == "new" else 0,
     )
 
 
@@ -128,17 +128,18 @@ def calibrate_and_test(
     forecaster: Forecaster,
     data: DataModule,
     baselines: FittedBaselines,
-) -> Best:
+) -> TestedCheckpoint:
     """Restore the best epoch, calibrate its intervals on the validation windows, then test it."""
     path = find_checkpoint(config.output_dir)
     content = load_checkpoint(path)
     forecaster.is_untrained = is_untrained(content)
     # the data module has the state that the checkpoint has of it, and need not scale its panel again
     to_restore = {key: value for key, value in content.items() if key != LightningData.__qualname__}
-    restored, served = reuse_checkpoint(trainer, path, to_restore), LightningData(data)
-    trainer.validate(forecaster, datamodule=served, ckpt_path=restored, weights_only=True, verbose=False)
+    preload_checkpoint(trainer, path, to_restore)
+    datamodule = LightningData(data)
+    trainer.validate(forecaster, datamodule=datamodule, ckpt_path=path, weights_only=True, verbose=False)
     validation_mse = forecaster.errors[MODEL].scores()["mse"]
-    trainer.test(forecaster, datamodule=served, verbose=False)
+    trainer.test(forecaster, datamodule=datamodule, verbose=False)
     assert forecaster.calibration is not None
     content["calibration"] = forecaster.calibration.state_dict()
     content["baselines"] = baselines.state_dict()
@@ -148,7 +149,7 @@ def calibrate_and_test(
     content["test"] = forecaster.results.content()
     # the checkpoint may be a copy of that of the run that is continued, with the settings of that run
     content["hyper_parameters"] = resolved_settings(config)
-    return Best(path, content, validation_mse)
+    return TestedCheckpoint(path, content, validation_mse)
 
 
 def save_results(
@@ -157,7 +158,7 @@ def save_results(
     forecaster: Forecaster,
     data: DataModule,
     baselines: FittedBaselines,
-    best: Best,
+    best: TestedCheckpoint,
     memory: PeakMemory,
 ) -> RunReport:
     """Write the tested checkpoint, tables and figures to the run folder, and log the final scores."""
@@ -186,7 +187,7 @@ def describe_run(
     trainer: L.Trainer,
     forecaster: Forecaster,
     data: DataModule,
-    best: Best,
+    best: TestedCheckpoint,
     memory: PeakMemory,
 ) -> dict[str, Any]:
     """Return the facts of a run that metrics.json holds beside the scores: cost, settings, epochs."""

@@ -25,7 +25,7 @@ from forecast.system import signals
 from forecast.system.errors import ConfigError
 from forecast.system.keys import SELECTS_DATA
 from forecast.training.build import find_callback
-from forecast.training.checkpointing import copy_best, reuse_checkpoint
+from forecast.training.checkpointing import copy_best, preload_checkpoint
 from forecast.training.lightning_data import LightningData
 from forecast.training.rank_consistency import check_same_table
 from forecast.training.throughput import Throughput
@@ -88,7 +88,7 @@ class RunStart:
             throughput.load_state_dict(content["callbacks"][throughput.state_key])
             return
         if path is not None and content is not None:
-            reuse_checkpoint(trainer, path, content)
+            preload_checkpoint(trainer, path, content)
             del content  # Lightning releases its copy once it is restored
         with signals.deferred():
             trainer.fit(forecaster, datamodule=LightningData(data), ckpt_path=path, weights_only=True)

@@ -17,7 +17,7 @@ from forecast.system.identity import variant_id, without_local_paths
 
 @dataclass(frozen=True)
 class FinalResults:
-    """What is logged at the end of a run.
+    """Results that are logged at the end of a run.
 
     Attributes:
         scores: scores, costs and tokens by name, such as `baseline/naive/mse`.

@@ -8,6 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.data import DataModule
 from forecast.system import distributed
+from forecast.system.checks import check_choice, check_count
 from forecast.system.errors import ConfigError
 from forecast.training.precision import is_float16
 
@@ -62,8 +63,8 @@ def check_monitors(config: DictConfig) -> None:
     """Raise ConfigError if early stopping or the schedule monitors a score that is not logged."""
     for key in ("callbacks.early_stopping.monitor", "schedule.monitor"):
         monitor = OmegaConf.select(config, key)
-        if monitor is not None and monitor not in MONITORED:
-            raise ConfigError(f"{key}={monitor} is not one of {', '.join(MONITORED)}")
+        if monitor is not None:
+            check_choice(key, monitor, MONITORED)
 
 
 def check_epochs(config: DictConfig) -> None:
@@ -74,9 +75,7 @@ def check_epochs(config: DictConfig) -> None:
                 f"trainer.{key}: every epoch is validated once, on the whole split; to use fewer windows, set "
                 "data.eval_stride=24"
             )
-    epochs = config.trainer.max_epochs
-    if type(epochs) is not int or epochs < 1:
-        raise ConfigError(f"trainer.max_epochs={epochs} must be a whole number of at least 1")
+    check_count("trainer.max_epochs", config.trainer.max_epochs)
 
 
 def check_precision(config: DictConfig, trainer: L.Trainer) -> None:

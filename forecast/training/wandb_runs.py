@@ -27,5 +27,5 @@ def starting_wandb() -> Iterator[None]:
 
 
 def describe_wandb(run: Any) -> str:
-    """Where a W&B run is to be found, as a line."""
+    """The address of a W&B run, as a line."""
     return f"W&B: {run.url or f'offline run; upload it with: wandb sync {Path(run.dir).parent}'}"

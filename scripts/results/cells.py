@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = ("full", "probsparse", "linear", "nystrom", "fastformer")
+ATTENTION_TYPES = ("full", "probsparse", "linear", "nystrom", "fastformer")
 SEEDS = (1, 2, 3)
 HORIZONS = (96, 192, 336, 720)
 
@@ -56,7 +56,7 @@ WINDOW_LENGTHS = (336, 720, 1440, 2880)
 RECALL = {
     "seq_len=336": ("full",),
     "seq_len=672": ("full",),
-    "seq_len=2688": KINDS,
+    "seq_len=2688": ATTENTION_TYPES,
     "seq_len=2688 feature_map=taylor": ("linear",),
 }
 """Input steps and other overrides, with the attention types that are run with them."""
@@ -97,14 +97,14 @@ class Cell:
     table: str
     data: str  # a key of SETTINGS
     horizon: int
-    kind: str
+    attention: str
     seed: int
     overrides: tuple[str, ...]
     variant: str = ""  # other overrides that identify the cell, such as seq_len=1440
 
     @property
     def name(self) -> str:
-        parts = [self.data, self.variant, str(self.horizon), self.kind, f"s{self.seed}"]
+        parts = [self.data, self.variant, str(self.horizon), self.attention, f"s{self.seed}"]
         return "/".join(part for part in parts if part)
 
     @property
@@ -115,7 +115,7 @@ class Cell:
     @property
     def label(self) -> str:
         """The attention type, and the overrides of the variant except for seq_len."""
-        return " ".join([self.kind, *(f"`{change}`" for change in self.variant.split()[1:])])
+        return " ".join([self.attention, *(f"`{change}`" for change in self.variant.split()[1:])])
 
     def typed(self, root: Path) -> list[str]:
         """Return the overrides with the data folder in place of ROOT."""
@@ -127,12 +127,17 @@ def merged(*overrides: str) -> tuple[str, ...]:
     return tuple({override.partition("=")[0]: override for override in overrides}.values())
 
 
-def cell(table: str, data: str, horizon: int, kind: str, seed: int, variant: str = "") -> Cell:
+def cell(table: str, data: str, horizon: int, attention: str, seed: int, variant: str = "") -> Cell:
     changes = () if variant in ("", "everything") else variant.split()
     overrides = merged(
-        "model=residual_informer", *SETTINGS[data], f"pred_len={horizon}", f"attention={kind}", f"seed={seed}", *changes
-    )  # fmt: skip
-    return Cell(table, data, horizon, kind, seed, overrides, variant)
+        "model=residual_informer",
+        *SETTINGS[data],
+        f"pred_len={horizon}",
+        f"attention={attention}",
+        f"seed={seed}",
+        *changes,
+    )
+    return Cell(table, data, horizon, attention, seed, overrides, variant)
 
 
 def horizons(table: str, names: tuple[str, ...], lengths: tuple[int, ...] = HORIZONS) -> Iterator[Cell]:
@@ -140,26 +145,26 @@ def horizons(table: str, names: tuple[str, ...], lengths: tuple[int, ...] = HORI
     for seed in SEEDS:
         for name in names:
             for length in lengths:
-                for kind in KINDS:
-                    yield cell(table, name, length, kind, seed)
+                for attention in ATTENTION_TYPES:
+                    yield cell(table, name, length, attention, seed)
 
 
 def windows() -> Iterator[Cell]:
     """Yield all attention types with windows of increasing length, one seed."""
     for name, horizon in WINDOWS:
         for length in WINDOW_LENGTHS:
-            for kind in KINDS:
-                yield cell("windows", name, horizon, kind, SEEDS[0], f"seq_len={length}")
+            for attention in ATTENTION_TYPES:
+                yield cell("windows", name, horizon, attention, SEEDS[0], f"seq_len={length}")
 
 
 def recall() -> Iterator[Cell]:
     """Yield windows without and with the relevant week. The attention type is used in all slots that it can serve,
     including cross-attention."""
     for seed in SEEDS:
-        for variant, kinds in RECALL.items():
-            for kind in kinds:
-                made = cell("recall", "recall", 336, kind, seed, variant)
-                cross = () if kind == "fastformer" else (f"cross={kind}",)
+        for variant, attention_types in RECALL.items():
+            for attention in attention_types:
+                made = cell("recall", "recall", 336, attention, seed, variant)
+                cross = () if attention == "fastformer" else (f"cross={attention}",)
                 yield replace(made, overrides=(*made.overrides, *cross))
 
 
@@ -203,9 +208,9 @@ def covariates() -> Iterator[Cell]:
 def flat_head() -> Iterator[Cell]:
     """Yield the default model, a perceptron and an encoder with a flat head on data with steps below one hour."""
     for name in ("ettm1", "weather"):
-        for variant, kinds in FLAT_HEAD.items():
-            for kind in kinds:
-                yield cell("flat", name, 96, kind, SEEDS[0], variant)
+        for variant, attention_types in FLAT_HEAD.items():
+            for attention in attention_types:
+                yield cell("flat", name, 96, attention, SEEDS[0], variant)
 
 
 TABLES: dict[str, tuple[Cell, ...]] = {

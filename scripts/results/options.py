@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from arguments import folder, positive
-from results.cells import KINDS, ROOT, TABLES, Cell
+from results.cells import ATTENTION_TYPES, ROOT, TABLES, Cell
 
 
 class Parser(argparse.ArgumentParser):
@@ -62,9 +62,11 @@ def chosen(cells: Sequence[Cell], types: str | None, seeds: str | None, text: st
     table = cells[0].table
     found = list(cells)
     if types is not None:
-        there = [kind for kind in KINDS if any(cell.kind == kind for cell in cells)]
+        there = [
+            attention for attention in ATTENTION_TYPES if any(cell.attention == attention for cell in cells)
+        ]
         names = among(types, there, f"--attention-types: {table} has")
-        found = [cell for cell in found if cell.kind in names]
+        found = [cell for cell in found if cell.attention in names]
     if seeds is not None:
         numbers = among(seeds, list(dict.fromkeys(str(cell.seed) for cell in cells)), f"--seeds: {table} has")
         found = [cell for cell in found if str(cell.seed) in numbers]

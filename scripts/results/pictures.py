@@ -8,11 +8,11 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from PIL import Image
 
-from forecast.evaluation.names import LABELS
+from forecast.evaluation.forecaster_names import LABELS
 from forecast.reports.colours import attention_colour
 from forecast.reports.figures import BASELINE_LINES, MODEL_COLOUR, TRUTH_COLOUR, subplots
 from forecast.system.files import atomic_file
-from results.cells import KINDS
+from results.cells import ATTENTION_TYPES
 from results.result import Result, score
 from results.sections import least_errors
 
@@ -33,15 +33,15 @@ def windows_figure(result: Result) -> Figure:
                 linear = [group.pick(steps_read=steps).mean("linear_mse") for steps in lengths]
                 axis.plot(lengths, linear, color="#888888", linestyle="--", label="linear baseline")
                 axis.set_title(f"{data}, {horizon} steps ahead", fontsize=11)
-            for kind in KINDS:
-                values = [group.pick(steps_read=steps, kind=kind).mean(key) for steps in lengths]
+            for attention in ATTENTION_TYPES:
+                values = [group.pick(steps_read=steps, attention=attention).mean(key) for steps in lengths]
                 axis.plot(
                     lengths,
                     values,
                     marker="o",
                     markersize=3.5,
-                    label=kind,
-                    color=attention_colour(kind),
+                    label=attention,
+                    color=attention_colour(attention),
                 )
             axis.set(xscale="log", ylabel=label if column == 0 else None)
             if key != "mse":

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any
 
 from forecast.cli.quoting import quote_value
-from forecast.evaluation.names import BASELINES
+from forecast.evaluation.forecaster_names import BASELINES
 from forecast.runs.folder import InUse, locked
 from results.cells import ROOT, Cell
 from results.store import Row

@@ -19,16 +19,19 @@ def by_horizon(result: Result) -> list[str]:
     lines = []
     for data in result.has("data"):
         group = result.pick(data=data)
-        lengths, kinds = group.has("horizon"), group.has("kind")
+        lengths, attention_types = group.has("horizon"), group.has("attention")
         columns, linear = [], []
         for length in lengths:
-            each = [group.pick(horizon=length, kind=kind) for kind in kinds]
+            each = [group.pick(horizon=length, attention=attention) for attention in attention_types]
             columns.append(([cell.text() for cell in each], [cell.mean() for cell in each]))
             linear.append(group.pick(horizon=length).mean("linear_mse"))
         means = [mean_over(values) for values in zip(*(values for _, values in columns), strict=True)]
         columns.append(([score(mean) for mean in means], means))
         shown = [emboldened(texts, values) for texts, values in columns]
-        rows = [[kind, *texts] for kind, texts in zip(kinds, zip(*shown, strict=True), strict=True)]
+        rows = [
+            [attention, *texts]
+            for attention, texts in zip(attention_types, zip(*shown, strict=True), strict=True)
+        ]
         rows.append([LINEAR, *(score(value) for value in (*linear, mean_over(linear)))])
         for paper, tables in PUBLISHED.items():
             if data in tables:
@@ -55,17 +58,20 @@ def below_linear(result: Result) -> list[str]:
     lines = []
     for data in result.has("data"):
         group = result.pick(data=data)
-        lengths, kinds = group.has("horizon"), group.has("kind")
+        lengths, attention_types = group.has("horizon"), group.has("attention")
         header, columns, last = ["MSE"], [], [LINEAR]
         for length in lengths:
-            each = [group.pick(horizon=length, kind=kind) for kind in kinds]
+            each = [group.pick(horizon=length, attention=attention) for attention in attention_types]
             linear = group.pick(horizon=length).mean("linear_mse")
             values = [cell.mean() for cell in each]
             columns.append(emboldened([cell.text() for cell in each], values))
             columns.append([per_cent(value, linear) for value in values])
             header += [str(length), "vs. linear"]
             last += [score(linear), ""]
-        rows = [[kind, *texts] for kind, texts in zip(kinds, zip(*columns, strict=True), strict=True)]
+        rows = [
+            [attention, *texts]
+            for attention, texts in zip(attention_types, zip(*columns, strict=True), strict=True)
+        ]
         lines += [f"### {data}", "", *markdown_table(header, [*rows, last]), ""]
     return lines
 
@@ -198,11 +204,11 @@ def by_model(result: Result) -> list[str]:
     for data in result.has("data"):
         rows = []
         for variant in result.has("variant"):
-            for kind in result.pick(data=data, variant=variant).has("kind"):
-                group = result.pick(data=data, variant=variant, kind=kind)
-                attention = "–" if "model=mlp" in variant.split() else kind
+            for attention in result.pick(data=data, variant=variant).has("attention"):
+                group = result.pick(data=data, variant=variant, attention=attention)
+                shown = "–" if "model=mlp" in variant.split() else attention
                 scores = [group.text("validation_mse"), with_epoch(group), whole(group.mean("seconds"))]
-                rows.append([f"`{variant}`", attention, *scores])
+                rows.append([f"`{variant}`", shown, *scores])
         rows.append([LINEAR, "", "", score(result.pick(data=data).mean("linear_mse")), ""])
         header = ["settings", "attention", "validation MSE", "test MSE (epoch)", "seconds"]
         lines += [f"### {data}, 96 steps", "", *markdown_table(header, rows), ""]

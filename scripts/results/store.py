@@ -33,7 +33,7 @@ class Store:
 
     def add(self, cell: Cell, scores: Row, machine: dict[str, Any]) -> None:
         """Add a result to the file, which other commands may have changed, in the order of the table."""
-        told: Row = {key: getattr(cell, key) for key in ("data", "variant", "horizon", "kind", "seed")}
+        told: Row = {key: getattr(cell, key) for key in ("data", "variant", "horizon", "attention", "seed")}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._lock:
             content = self._read()

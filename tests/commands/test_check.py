@@ -23,7 +23,7 @@ from forecast.evaluation.fitted_baselines import FittedBaselines
 from tests.support.commands import ROOT
 from tests.support.csv_files import write_csv
 from tests.support.fork_server import run_python
-from tests.support.selection import every_nth
+from tests.support.long_variants import every_nth
 
 TINY = (
     "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "trainer.max_epochs=1", "+trainer.limit_train_batches=2",

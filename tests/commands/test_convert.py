@@ -25,7 +25,7 @@ from tests.support.conversions import (
     resume_conversion,
 )
 from tests.support.csv_files import numbers, write
-from tests.support.selection import every_nth
+from tests.support.long_variants import every_nth
 
 ROWS = 400
 

@@ -20,10 +20,10 @@ from forecast.attention.depthwise_convolution import depthwise_convolution
 from forecast.inference.model import load
 from forecast.tools.explain import layer as layers
 from forecast.tools.explain.explanation import adds_nothing, describe_layers
-from forecast.tools.explain.implied import fastformer_poolings, implied_map
+from forecast.tools.explain.implied_map import fastformer_poolings, implied_map
 from forecast.tools.explain.layer import Picture
 from forecast.tools.explain.page import write_page
-from forecast.tools.explain.record import record_calls
+from forecast.tools.explain.record_calls import record_calls
 from forecast.tools.explain.timeline import timelines
 from forecast.tools.explain.window import choose_window, draw_window
 from tests.support.attention_reference import fastformer_answer
@@ -31,7 +31,7 @@ from tests.support.browser import opened
 from tests.support.commands import answer, only, train_here, workplace
 from tests.support.csv_files import write_csv
 from tests.support.long_files import long_frame
-from tests.support.selection import every_nth
+from tests.support.long_variants import every_nth
 from tests.support.wandb_file import WandbRun
 
 PATCHES = ("model=residual_informer", "model.patch_len=4", "model.linear=false")

@@ -11,8 +11,8 @@ import torch
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.inference.model import load
 from forecast.inference.model_data import read_model_data
-from forecast.tools.explain.implied import implied_map
-from forecast.tools.explain.record import record_calls
+from forecast.tools.explain.implied_map import implied_map
+from forecast.tools.explain.record_calls import record_calls
 from forecast.tools.explain.runs import LayerRow, LayerStudy
 from forecast.tools.explain.runs_report import describe_layers
 from forecast.tools.explain.window import choose_window

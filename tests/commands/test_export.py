@@ -22,7 +22,7 @@ from forecast.tools.export import onnx_file, torch_file
 from forecast.tools.export.metadata import metadata_path
 from tests.support.commands import answer, only, train_here, workplace
 from tests.support.long_files import long_frame
-from tests.support.selection import every_nth
+from tests.support.long_variants import every_nth
 
 EPOCH = ("trainer.max_epochs=1", "logger=[]", "num_landmarks=3")
 

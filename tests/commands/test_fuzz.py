@@ -27,7 +27,7 @@ from omegaconf import OmegaConf
 from forecast.cli.compose import compose_command, compose_config
 from forecast.cli.errors import is_users_mistake, one_line
 from forecast.cli.quoting import quote
-from forecast.cli.traverse import flatten
+from forecast.cli.traverse import list_settings
 from forecast.data.files.file_source import read_table
 from forecast.system.errors import ForecastError
 from malformed import files
@@ -222,7 +222,7 @@ def test_a_table_in_any_dialect_is_read_back_exactly(
 
 
 PRIVATE = ("_target_", "_partial_", "_convert_")
-KEYS = sorted(key for key, _ in flatten(compose_config("data=csv")) if not key.endswith(PRIVATE))
+KEYS = sorted(key for key, _ in list_settings(compose_config("data=csv")) if not key.endswith(PRIVATE))
 OTHERS = ["attention", "model", "data", "logger", "cross", "schedule", "trainer", "nowhere", "a.b.c", ""]
 HOSTILE = [
     *(

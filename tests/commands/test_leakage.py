@@ -37,8 +37,8 @@ from forecast.models.channels import TOKENS
 from forecast.training.build import make_data, make_forecaster
 from forecast.training.point_forecast import predict
 from tests.support.commands import TINY, only, train, train_here, workplace
+from tests.support.long_variants import every_nth
 from tests.support.models import ATTENTION_TYPES
-from tests.support.selection import every_nth
 
 ROWS, COLUMNS = 240, ["load", "temperature", "price"]
 DATES = pd.date_range("2023-01-01", periods=ROWS, freq="D")

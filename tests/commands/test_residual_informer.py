@@ -23,8 +23,8 @@ from forecast.system.errors import ForecastError
 from forecast.training.build import make_data, make_forecaster
 from forecast.training.shrinkage import MARGIN, shrinkage_and_error
 from tests.support.commands import only, train_here, workplace
+from tests.support.long_variants import every_nth
 from tests.support.run_differences import unequal, unmeasured
-from tests.support.selection import every_nth
 
 PRESET = ("model=residual_informer", "model.patch_len=4", "logger=[]")
 HARMFUL = ("optimizer.lr=1", "optimizer.weight_decay=0", "schedule=constant", "trainer.max_epochs=5")
@@ -62,7 +62,7 @@ def test_linear_model_is_kept_if_training_lowers_no_score(
 
 @pytest.mark.long
 def test_calendar_effects_are_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every holiday the load is halved: told of them, the model forecasts it, and says so before the baselines."""
+    """Every holiday the load is halved: with data.holidays the model forecasts it, and says so before the baselines."""
     dates = pd.date_range("2016-01-01", "2021-12-31", freq="D")
     random = np.random.default_rng(0)
     level = 100 + 10 * (dates.day_of_week < 5) + random.normal(size=len(dates))
@@ -120,20 +120,20 @@ def test_what_is_learnt_enters_by_how_sure_validation_windows_are(
     windows = tested.data().windows["val"]
     batch = windows.gather(torch.arange(len(windows)))
 
-    def losses(share: float) -> np.ndarray:
-        tested.network.load_state_dict({"shrinkage": torch.tensor(share)}, strict=False)
+    def losses(weight: float) -> np.ndarray:
+        tested.network.load_state_dict({"shrinkage": torch.tensor(weight)}, strict=False)
         forecast = tested.network(batch.past, batch.past_time, batch.future_time)
         return window_errors(forecast, batch.future, tested.target_scaler, batch.series)[:, 0].numpy()
 
-    share = 1 - diebold_mariano(losses(1.0), losses(0.0), overlap=windows.pred_len).p_value
-    assert 0.5 < share < 0.95
-    assert metrics["shrinkage_weight"] == pytest.approx(share, rel=1e-4)
-    assert metrics["validation_mse"] == pytest.approx(losses(share).mean(), rel=1e-5)
+    weight = 1 - diebold_mariano(losses(1.0), losses(0.0), overlap=windows.pred_len).p_value
+    assert 0.5 < weight < 0.95
+    assert metrics["shrinkage_weight"] == pytest.approx(weight, rel=1e-4)
+    assert metrics["validation_mse"] == pytest.approx(losses(weight).mean(), rel=1e-5)
     assert losses(1.0).mean() == pytest.approx(pd.read_csv(run / "metrics.csv")["val/mse"].item(), rel=1e-5)
-    assert load(run).network.state_dict()["shrinkage"].item() == pytest.approx(share, rel=1e-4)  # refitted
+    assert load(run).network.state_dict()["shrinkage"].item() == pytest.approx(weight, rel=1e-4)  # refitted
 
 
-def test_the_share_is_half_where_one_cannot_tell() -> None:
+def test_the_shrinkage_weight_is_half_if_the_test_is_inconclusive() -> None:
     """Losses that swing slowly, by a season or two in all, say less than as many that come and go."""
     start = torch.ones(2000, dtype=torch.float64)
     swing = torch.sin(torch.linspace(0, 3 * torch.pi, 2000, dtype=torch.float64))  # up, down, up
@@ -229,7 +229,7 @@ def test_first_quantiles_are_those_of_the_errors_of_the_linear_model(tokens: str
 
 
 @pytest.mark.parametrize(
-    ("kind", "tokens", "features"),
+    ("attention", "tokens", "features"),
     every_nth(
         [
             ("full", "mixed", "M"),
@@ -242,10 +242,10 @@ def test_first_quantiles_are_those_of_the_errors_of_the_linear_model(tokens: str
     ),
 )
 def test_first_quantiles_lie_around_the_forecast_of_the_linear_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, tokens: str, features: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attention: str, tokens: str, features: str
 ) -> None:
     folder = workplace(tmp_path)
-    layout = (f"attention={kind}", f"model.tokens={tokens}", f"features={features}", "data.target=load")
+    layout = (f"attention={attention}", f"model.tokens={tokens}", f"features={features}", "data.target=load")
     asked = (*PRESET, *layout, "loss=quantile", "trainer.max_epochs=1")
     assert train_here(monkeypatch, folder, *asked) == 0
     found = load(only(folder, "runs/*")).predict(levels=[80])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from forecast.checkpoints.find import find_trained
 from forecast.system.errors import ForecastError
-from forecast.tools.serve.answer import answer_request
+from forecast.tools.serve.answer_request import answer_request
 from forecast.tools.serve.export_files import facts_file, graph_file, read_facts
 from forecast.tools.serve.export_model import export_model
 from forecast.tools.serve.exported_model import ExportedModel

@@ -15,7 +15,7 @@ import torch
 
 from tests.support.csv_files import write_csv
 from tests.support.fork_server import run_python
-from tests.support.selection import select
+from tests.support.long_variants import select
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.selection import every_nth
+from tests.support.long_variants import every_nth
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = [

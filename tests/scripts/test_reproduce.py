@@ -101,7 +101,7 @@ def test_the_overrides_are_understood(table: str) -> None:
         assert (config.pred_len, config.seed) == (cell.horizon, cell.seed)
         assert config.data.name == re.sub("-(without-holidays|joint)$", "", cell.data)
         attention = config.model.attention.name.partition("-")[0]  # a slot of another type follows
-        assert attention == ("mlp" if PERCEPTRON in cell.variant.split() else cell.kind)
+        assert attention == ("mlp" if PERCEPTRON in cell.variant.split() else cell.attention)
 
 
 def test_the_last_override_of_a_key_counts() -> None:

@@ -14,8 +14,8 @@ from forecast.models import Informer
 from forecast.training.compile import compile_where_possible
 from tests.support import commands
 from tests.support.attention_types import CASES, build, inputs
+from tests.support.long_variants import every_nth
 from tests.support.models import ATTENTION_TYPES, slots
-from tests.support.selection import every_nth
 
 SIZES: dict[str, Any] = {
     "seq_len": 12,

@@ -14,7 +14,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.names import MODEL, SCALED_SCORES
+from forecast.evaluation.forecaster_names import MODEL, SCALED_SCORES
 from forecast.training.callbacks import RandomState
 from forecast.training.lightning_data import LightningData
 from forecast.training.module import Forecaster

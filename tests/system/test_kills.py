@@ -18,8 +18,8 @@ from forecast.system.signals import STATUS
 from tests.support import train_processes
 from tests.support.commands import TINY, finish, only, start
 from tests.support.csv_files import write_csv
+from tests.support.long_variants import every_nth
 from tests.support.run_differences import differences, logged_differently
-from tests.support.selection import every_nth
 
 EVERY_STEP = "callbacks.checkpoint.every_minutes=0"
 SETTINGS = (

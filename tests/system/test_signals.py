@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from forecast.system import signals
-from tests.support import drawing
+from tests.support import figure_process
 
 MESSAGE = "stopped by SIGTERM while it drew figures; repeat the command with resume=auto to continue"
 
@@ -20,7 +20,7 @@ MESSAGE = "stopped by SIGTERM while it drew figures; repeat the command with res
 @pytest.mark.parametrize("call", [1, 2, 3, 7])
 def test_a_signal_below_a_callback_of_c_code_stops_the_run(tmp_path: Path, call: int) -> None:
     """The C code of matplotlib turns an exception raised there into `ValueError: Invalid bounding box`."""
-    process = drawing.start(tmp_path, signal_in_callback=call)
+    process = figure_process.start(tmp_path, signal_in_callback=call)
     process.join(60)
     assert (process.exitcode, (tmp_path / "output.txt").read_text().strip()) == (signals.STATUS, MESSAGE)
 
@@ -31,7 +31,7 @@ def test_a_signal_at_any_moment_of_drawing_stops_the_run(tmp_path: Path) -> None
     for number in range(8):
         folder = tmp_path / str(number)
         folder.mkdir()
-        process = drawing.start(folder)
+        process = figure_process.start(folder)
         while not (folder / "figure.png").exists() and process.is_alive():
             time.sleep(0.005)
         time.sleep(draw.uniform(0, 0.3))

@@ -15,7 +15,7 @@ import pytest
 from omegaconf import OmegaConf
 
 import forecast
-from tests.support.selection import every_nth
+from tests.support.long_variants import every_nth
 
 ROOT = Path(__file__).parents[2]
 

@@ -40,7 +40,8 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
-TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in MODULES.items()}
+SOURCES = {name: path.read_text("utf-8") for name, path in MODULES.items()}
+TREES = {name: ast.parse(source) for name, source in SOURCES.items()}
 
 
 def part(name: str) -> str:
@@ -48,7 +49,10 @@ def part(name: str) -> str:
 
 
 def imported(name: str) -> Iterator[str]:
-    """The modules below `forecast` that a module imports anywhere, under TYPE_CHECKING and in functions too."""
+    """The modules below `forecast` that a module imports anywhere, under TYPE_CHECKING and in functions too.
+
+    Names of modules in the text of a module that calls `import_module` count as imports.
+    """
     for node in ast.walk(TREES[name]):
         if isinstance(node, ast.Import):
             full = [alias.name for alias in node.names]
@@ -58,6 +62,9 @@ def imported(name: str) -> Iterator[str]:
             full = [
                 target for target in full if target != "forecast.__version__"
             ]  # Python runs __init__ first anyway
+        elif "import_module" in SOURCES[name] and isinstance(node, ast.Constant):
+            full = [str(node.value).partition(":")[0]]
+            full = [target for target in full if target.removeprefix("forecast.") in MODULES]
         else:
             continue
         for target in full:

@@ -7,11 +7,12 @@ import pandas as pd
 
 from forecast.data.files.cells import COVARIATES, FRAME, Cells
 from forecast.data.files.column_roles import ColumnRoles
-from forecast.data.files.kinds import are_hours, are_times, have_times, is_like_a_number, list_numbers
+from forecast.data.files.column_types import are_hours, are_times, have_times, is_like_a_number, list_numbers
 from forecast.data.files.long_tables import describe_long
 from forecast.data.files.text import quote
 from forecast.system.arguments import write_setting
 from forecast.system.errors import DataError, TextColumns
+from forecast.system.formatting import shorten
 from forecast.system.location import Location
 
 MAX_DROPPED, MAX_CODES = 20, 3
@@ -40,7 +41,7 @@ def refuse_text_as_target(path: Location, roles: ColumnRoles, numbers: Sequence[
     possible = [
         name for name in numbers if name not in (*roles.keys, *roles.covariates, *roles.static, *roles.drop)
     ]
-    listed = ", ".join(possible[:12]) + (", ..." if len(possible) > 12 else "")
+    listed = shorten(possible, 12)
     key = "target" if path == FRAME else "data.target"
     advice = f"choose a column of numbers as {key}" + (f" ({listed})" if listed else "")
     return DataError(f"{path}: target {quote(str(roles.target))} is text: {advice}")
@@ -55,7 +56,7 @@ def _join_errors(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataErr
             return error
         said = f"{quote(name)} is a time of day, and {quote(roles.date)} has times too"
         return DataError(f"{cells.path}: {said}: set {write_setting('data.drop', [*roles.drop, name])}")
-    shown = ", ".join(map(quote, list(refused)[:8])) + (", ..." if len(refused) > 8 else "")
+    shown = shorten(list(map(quote, refused)))
     first = str(error).removeprefix(f"{cells.path}, ").partition(" is not a number")[0]
     settings = settings_for_texts(cells, roles, list(refused))
     advice = f"set {' '.join(settings)}" if settings else "choose the number columns (data.columns)"
@@ -66,7 +67,7 @@ def _join_errors(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataErr
 
 
 def _note_on_texts(settings: Sequence[str]) -> str:
-    """What else can be done with columns that `settings` leave out."""
+    """Advice on columns that `settings` leave out."""
     leaves_out = any("data.drop" in setting for setting in settings)
     return f" (text can also be read as {COVARIATES})" if leaves_out else ""
 

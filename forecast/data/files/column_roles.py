@@ -8,6 +8,7 @@ from forecast.data.files.cells import FRAME
 from forecast.data.files.series_ids import name_ids
 from forecast.data.files.text import quote
 from forecast.system.errors import ConfigError, DataError
+from forecast.system.formatting import shorten
 
 
 @dataclass(frozen=True)
@@ -150,5 +151,5 @@ def check_as_of(as_of: Mapping[str, str] | None, future_covariates: Sequence[str
 def _hint(name: str, present: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, present, n=1)
     meant = f"; did you mean {quote(near[0])}?" if near else ""
-    shown = ", ".join(map(quote, present[:12])) + (", ..." if len(present) > 12 else "")
+    shown = shorten(list(map(quote, present)), 12)
     return f"; there are {shown}{meant}"

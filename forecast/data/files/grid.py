@@ -15,6 +15,7 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import find_skipping_zone
 from forecast.data.row_ranges import PerSeries
 from forecast.data.time_features import infer_frequency, name_step, parse_frequency
+from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError, DataError
 
 MAX_EXAMINED_SERIES = 20
@@ -48,8 +49,7 @@ class Spacing:
     calendar: CalendarSetting = None
 
     def __post_init__(self) -> None:
-        if self.steps not in STEPS:
-            raise ConfigError(f"data.steps={self.steps} is not one of {', '.join(STEPS)}")
+        check_choice("data.steps", self.steps, STEPS)
         if self.calendar is not None and self.steps != "rows":
             raise ConfigError(
                 "data.calendar gives the dates of rows that are taken as steps: set data.steps=rows"

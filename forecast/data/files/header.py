@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from forecast.data.files.text import quote
 from forecast.system.errors import DataError
-from forecast.system.formatting import plural
+from forecast.system.formatting import plural, shorten
 from forecast.system.location import Location
 
 _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?")
@@ -123,7 +123,7 @@ def hint_on_names(header: list[str], raw: bytes, wanted: str, separator: str) ->
     for number, line in enumerate(raw[:65_536].decode(errors="replace").splitlines()[1:], start=2):
         if wanted in [name.strip(" \"'") for name in line.split(separator)]:
             return f"in line 1, but in line {number}: delete the lines above the header"
-    names = ", ".join(quote(name) for name in header[:20]) + (", ..." if len(header) > 20 else "")
+    names = shorten(list(map(quote, header)), 20)
     if any(_NUMBER.fullmatch(name) for name in header):
         return f"in line 1 ({names}): for a file without a header set data.header=none"
     parts = [name for name in header if name.lower() in ("year", "month", "day", "hour")]
@@ -136,7 +136,7 @@ def hint_on_names(header: list[str], raw: bytes, wanted: str, separator: str) ->
 
 
 def _advice_on_separator(separator: str, raw: bytes) -> str:
-    """How to set a separator, and the decimal comma where line 2 has one."""
+    """The settings of a separator, and of the decimal comma where line 2 has one."""
     if separator == "\t":
         return "set data.separator"
     row = raw[:65_536].decode(errors="replace").splitlines()[1:2]

@@ -7,7 +7,7 @@ import pandas as pd
 
 from forecast.data.files.cells import Cells
 from forecast.data.files.column_roles import ColumnRoles
-from forecast.data.files.kinds import are_times, counts_rows, list_numbers
+from forecast.data.files.column_types import are_times, counts_rows, list_numbers
 from forecast.system.arguments import write_setting
 from forecast.system.formatting import shorten
 

@@ -13,7 +13,8 @@ from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import find_repeating_zone
 from forecast.data.row_ranges import PerSeries
-from forecast.system.errors import ConfigError, RowOrderError
+from forecast.system.checks import check_choice
+from forecast.system.errors import RowOrderError
 from forecast.system.formatting import plural, shorten
 
 DUPLICATES = ("first", "last", "mean", "sum")
@@ -50,8 +51,8 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
         DataError: for the first row that is out of order or repeats a date.
         ConfigError: an unknown value of `duplicates`.
     """
-    if duplicates is not None and duplicates not in DUPLICATES:
-        raise ConfigError(f"data.duplicates={duplicates} is not one of {', '.join(DUPLICATES)}")
+    if duplicates is not None:
+        check_choice("data.duplicates", duplicates, DUPLICATES)
     rows = _group_series(rows)
     later = _follows(rows)
     falls = later & (rows.dates[1:] < rows.dates[:-1])
@@ -111,7 +112,7 @@ def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
 
 
 def _advice_on_duplicate(rows: TableRows, row: int) -> str:
-    """What to do about a date that comes twice: one of these may be the cause."""
+    """Advice on a date that comes twice: one of these may be the cause."""
     date = rows.date(row)
     if rows.cells.path == FRAME:
         zone = find_repeating_zone(date)
@@ -130,7 +131,7 @@ def _advice_on_duplicate(rows: TableRows, row: int) -> str:
 
 
 def choose_merging(rows: TableRows, duplicates: str) -> dict[str, str]:
-    """How each column of numbers, texts or booleans is merged: `sum`, `mean`, `first` or `last`.
+    """The rule by which each column of numbers, texts or booleans is merged: `sum`, `mean`, `first` or `last`.
 
     Texts and booleans keep the first value. With `sum`, only targets are added up: the sales of departments add up to
     those of a store, and the temperature of the store stands in each of their rows. Covariates get their mean.

@@ -17,7 +17,7 @@ from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote,
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import find_booleans, read_covariates
 from forecast.data.files.dates import read_dates
-from forecast.data.files.looks import DEFAULT_NAMES, choose_date_column, find_date_column
+from forecast.data.files.find_date_column import DEFAULT_NAMES, choose_date_column, find_date_column
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import read_ids
 from forecast.data.files.table_rows import TableRows

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError
 
 STAMPS = ("start", "end")
@@ -15,7 +16,7 @@ HEADERS = ("first", "none")
 
 @dataclass(kw_only=True)
 class ReadOptions:
-    """How the text of a file is parsed.
+    """Options of parsing the text of a file.
 
     Args:
         date_format: of strptime, or `unix`, `unix_ms` or `excel` for dates as numbers. None: ISO 8601 and any
@@ -60,10 +61,8 @@ class ReadOptions:
             raise ConfigError(f"data.decimal and data.thousands are both {self.decimal!r}: they must differ")
         if self.day_first not in (None, True, False):
             raise ConfigError(f"data.day_first={self.day_first}: true, false or null is needed")
-        if self.stamp not in STAMPS:
-            raise ConfigError(f"data.stamp={self.stamp} is not one of {', '.join(STAMPS)}")
-        if self.header not in HEADERS:
-            raise ConfigError(f"data.header={self.header} is not one of {', '.join(HEADERS)}")
+        check_choice("data.stamp", self.stamp, STAMPS)
+        check_choice("data.header", self.header, HEADERS)
         if self.names and self.header != "none":
             raise ConfigError("data.names names the columns of a file without a header: set data.header=none")
         if self.start is not None and self.freq is None:

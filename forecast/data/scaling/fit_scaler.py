@@ -21,7 +21,7 @@ from forecast.data.scaling.statistics import (
     refuse_damaged,
 )
 from forecast.data.stored_values import StoredValues, Values, rows_at_once
-from forecast.system.errors import ConfigError
+from forecast.system.checks import check_choice
 
 
 def fit_scaler(
@@ -55,8 +55,7 @@ def fit_scaler(
         ConfigError: another `kind`.
         DataError: a column without a value in these rows.
     """
-    if kind not in SCALERS:
-        raise ConfigError(f"data.scaler={kind} is not one of {', '.join(SCALERS)}")
+    check_choice("data.scaler", kind, SCALERS)
     found = _fit_transforms(by, values, first, last, domain or Domain.unlimited(len(columns)))
     if kind == "none" or not columns:
         return found

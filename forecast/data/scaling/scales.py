@@ -21,7 +21,7 @@ from forecast.data.stored_values import Values, select_columns
 
 @dataclass(frozen=True)
 class Scales:
-    """How the values, the future covariates and the static columns of a panel are scaled.
+    """The scales of the values, the future covariates and the static columns of a panel.
 
     Attributes:
         scaler, future_scaler: of the values and of the future covariates.

@@ -56,7 +56,7 @@ def _weather(dates: pd.DatetimeIndex, random: np.random.Generator) -> Series:
 
 
 def _activity(dates: pd.DatetimeIndex) -> Series:
-    """What people's days add, in GW: work, lunch, the evening at dusk; little of it on days off."""
+    """The load of people's days, in GW: work, lunch, the evening at dusk; little of it on days off."""
     hour = dates.hour.to_numpy().astype(float)
     rest, feast, saturday, bridge = _days(dates)
     workday = ~rest & ~saturday

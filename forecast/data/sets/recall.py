@@ -67,7 +67,7 @@ def lowest_possible_mse(origins: Int[np.ndarray, " windows"], pred_len: int) -> 
 
 
 def _day(dates: pd.DatetimeIndex) -> Series:
-    """What the hour adds to the level."""
+    """The part of the hour that is added to the level."""
     return -0.7 * around(dates.hour.to_numpy().astype(float), 3.0, 3.0)
 
 

@@ -21,7 +21,7 @@ from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import IdColumn, list_id_columns, read_ids
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import place_in_time, without_zone
-from forecast.data.store.column_kinds import ColumnKinds
+from forecast.data.store.column_types import ColumnKinds
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError
 

@@ -20,8 +20,8 @@ from forecast.data.files.grid import Spacing
 from forecast.data.files.table_rows import TableRows
 from forecast.data.panel import Panel
 from forecast.data.store.chunks import Chunk, Chunks
-from forecast.data.store.column_kinds import ColumnKinds, LateText
-from forecast.data.store.note import NOTE, Note, read_note
+from forecast.data.store.column_types import ColumnKinds, LateText
+from forecast.data.store.conversion_note import NOTE, Note, read_note
 from forecast.data.store.series_progress import Removed
 from forecast.data.store.sorting import advise_on_order, refuse_interleaved
 from forecast.data.store.writer import StoreWriter

@@ -15,7 +15,7 @@ from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import has_one_offset, is_days
 from forecast.data.store.chunks import Chunk, Chunks
-from forecast.data.store.column_kinds import strip
+from forecast.data.store.column_types import strip
 from forecast.system.errors import DataError
 
 _INDEX = re.compile(r"__index_level_\d+__")

@@ -10,7 +10,7 @@ from forecast.data.files.align import warn_of_rows_left_out
 from forecast.data.files.column_roles import ColumnRoles, check_as_of
 from forecast.data.files.table_source import check_list, find_series
 from forecast.data.files.text import quote
-from forecast.data.measured import first_measured, last_measured
+from forecast.data.measured_rows import first_measured, last_measured
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries
 from forecast.data.source import Source

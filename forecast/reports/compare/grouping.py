@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from forecast.evaluation.names import BASELINES, SAME_ERROR
+from forecast.evaluation.forecaster_names import BASELINES, SAME_ERROR
 from forecast.reports.compare.number_format import shorten_list
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.reports.compare.run_times import mark_overlapping_runs
@@ -142,7 +142,7 @@ def make_baselines(runs: list[FinishedRun], score: str) -> list[Entry]:
     found: dict[str, Entry] = {}
     with_forecasts_first = sorted(runs, key=lambda run: not run.has_forecasts)
     for column, facts in BASELINES.items():
-        name, setting = facts.label, facts.fitted_to
+        name, setting = facts.label, facts.depends_on
         tested = (run for run in with_forecasts_first if column in run.metrics["baselines"])
         entries = (Entry(name, [run], column, score=score) for run in tested)
         fits = group_by(entries, has_same_error)

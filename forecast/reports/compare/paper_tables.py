@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL
 from forecast.reports.compare.answer import answer
 from forecast.reports.compare.factor_table import describe_factor, make_factor_table
 from forecast.reports.compare.factors import Factor
@@ -10,7 +11,6 @@ from forecast.reports.compare.number_format import MISSING, format_number
 from forecast.reports.compare.scores import (
     COSTS,
     SCORES,
-    SIGNIFICANCE_LEVEL,
     Column,
     find_best_mean,
     format_test,

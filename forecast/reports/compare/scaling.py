@@ -17,7 +17,7 @@ MEASURES = {
     "peak_memory_mb": "peak memory (MiB)",
     "seconds": "run time (s)",
 }
-"""What is drawn beside the error, by key in metrics.json."""
+"""Quantities that are drawn beside the error, by key in metrics.json."""
 
 SOFTMAX = "full"
 

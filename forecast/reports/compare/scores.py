@@ -4,13 +4,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from forecast.evaluation.loss_difference import LossDifference
+from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL, LossDifference
 from forecast.reports.compare.number_format import MISSING, format_interval, format_p_value, format_percent
 from forecast.reports.compare.run_times import TIMES
 from forecast.reports.compare.task import Entry, Task
 from forecast.runs.summary import mean_and_std
 
-SIGNIFICANCE_LEVEL = 0.05
 MIN_DEGREES = 3  # degrees of freedom; with fewer, a test without a significant result says nothing
 NOT_SIGNIFICANT, TOO_FEW = "no significant difference", "too few windows or seeds"
 ONE_SEED, EQUAL, BEST = "one seed: unknown", "equal", "best"

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from forecast.evaluation.forecaster_names import SAME_ERROR
 from forecast.evaluation.loss_difference import LossDifference
-from forecast.evaluation.names import SAME_ERROR
 from forecast.evaluation.significance import ROUND_OFF, compare_to_reference, count_pairs, sum_losses_by_date
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.runs.summary import describe_linear_only, mean_and_std

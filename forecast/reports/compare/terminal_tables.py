@@ -21,7 +21,7 @@ LEFT_ALIGNED = ("variant", "verdict")
 LEFT_OUT = ("parameters", "peak memory (MiB)", "p (", "MSE", "MAE", "skill", "ms/window", "seeds")
 """Columns that a narrow terminal leaves out, in this order, by the start of their headings; not the tested score."""
 LEFT_OUT_OF_FACTOR = ("skill (95 %)", "average rank", "win rate", "p", "skill", "time vs best")
-"""The same for the table of a factor."""
+"""Columns of the table of a factor that a narrow terminal leaves out, in this order."""
 
 
 def print_tables(

@@ -9,8 +9,9 @@ from forecast.data import Panel
 from forecast.data.categories import MAX_INDICATORS
 from forecast.data.options import AUTO, FEATURES, choose_batch_size, count_windows_per_epoch
 from forecast.data.time_features import rows_in
+from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError
-from forecast.system.formatting import plural
+from forecast.system.formatting import plural, shorten
 from forecast.tools.check.categories import CategoryColumn
 from forecast.tools.check.columns import Column
 from forecast.tools.check.copies import Copy
@@ -127,12 +128,11 @@ def suggest_model(panel: Panel, features: str) -> list[Setting]:
 def suggest_features(panel: Panel, choices: Choices) -> Setting:
     """Suggest `features`. Raises ConfigError for a target that does not exist, or is missing where it is needed."""
     targets = panel.targets
-    listed = ", ".join(targets[:20]) + (", ..." if len(targets) > 20 else "")
+    listed = shorten(targets, 20)
     if choices.target is not None and choices.target not in targets:
         raise ConfigError(f"data.target={choices.target} is not a column: there are {listed}")
     if choices.features is not None:
-        if choices.features not in FEATURES:
-            raise ConfigError(f"features={choices.features} is not one of {', '.join(FEATURES)}")
+        check_choice("features", choices.features, FEATURES)
         if choices.features != "M" and choices.target is None and len(targets) > 1:
             raise ConfigError(f"features={choices.features} needs data.target, one of: {listed}")
         return Setting("features", choices.features, "as asked")
@@ -225,7 +225,7 @@ def _sort_texts(
 
 
 def _list_first(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    return shorten(names, 3)
 
 
 def suggest_na_values(columns: Sequence[Column], choices: Choices) -> list[Setting]:

@@ -28,7 +28,7 @@ class Copy:
 
     @property
     def relation(self) -> str:
-        """What the column is to its source, in words."""
+        """The relation of the column to its source, in words."""
         rows = plural(abs(self.shift), "row")
         if self.shift < 0:
             return f"holds {self.source} of {rows} later"

@@ -51,13 +51,13 @@ class Curve:
     parts: dict[str, range]
 
 
-def save_figure(found: Diagnosis, path: Path) -> None:
-    save(draw_figure(found), path)
+def save_figure(diagnosis: Diagnosis, path: Path) -> None:
+    save(draw_figure(diagnosis), path)
 
 
-def draw_figure(found: Diagnosis) -> Figure:
-    panel = found.file
-    curves = [cut_curve(found, series, name) for series, name in choose_curves(found)]
+def draw_figure(diagnosis: Diagnosis) -> Figure:
+    panel = diagnosis.file
+    curves = [cut_curve(diagnosis, series, name) for series, name in choose_curves(diagnosis)]
     profiles = [average_by(curve.dates, panel.freq) for curve in curves]
     profile = next((each for each in profiles if each), None)
     widths = (3.2, 1.3, 1.3) if profile else (3.2, 1.3)
@@ -70,59 +70,64 @@ def draw_figure(found: Diagnosis) -> Figure:
             draw_profile(axes[row, 1], curve, own_profile)
         elif profile:
             axes[row, 1].set_axis_off()
-        draw_autocorrelation(axes[row, -1], found, curve)
+        draw_autocorrelation(axes[row, -1], diagnosis, curve)
     if profile:
         axes[0, 1].set_title(f"by {profile.name}: mean, quartiles shaded", fontsize=9)
     axes[0, -1].set_title("autocorrelation by lag; dotted: seasons", fontsize=9)
-    label_parts(axes[0, 0], found)
-    figure.suptitle(describe_figure(found, len(curves)), fontsize=11, parse_math=False)
+    label_parts(axes[0, 0], diagnosis)
+    figure.suptitle(describe_figure(diagnosis, len(curves)), fontsize=11, parse_math=False)
     figure.tight_layout()
     return figure
 
 
-def describe_figure(found: Diagnosis, curves: int) -> str:
-    panel = found.file
-    count, of = (len(panel), "series") if found.counts_series else (len(found.columns), "columns")
+def describe_figure(diagnosis: Diagnosis, curves: int) -> str:
+    panel = diagnosis.file
+    count, of = (len(panel), "series") if diagnosis.counts_series else (len(diagnosis.columns), "columns")
     more = f", {curves} of {count:,} {of}" if curves < count else ""
     return (
-        f"{found.name}: {describe_size(panel, f'{panel.n_rows:,} rows')}, {panel.describe_step()}, "
+        f"{diagnosis.name}: {describe_size(panel, f'{panel.n_rows:,} rows')}, {panel.describe_step()}, "
         f"{format_date(panel.first_date)} to {format_date(panel.last_date)}{more}"
     )
 
 
-def label_parts(axis: Axes, found: Diagnosis) -> None:
+def label_parts(axis: Axes, diagnosis: Diagnosis) -> None:
     """Write the number of rows of each split above an axis."""
-    for number, part in enumerate(found.parts):
+    for number, part in enumerate(diagnosis.parts):
         axis.annotate(
             f"{part.name} {part.n_rows:,}", (0.01 + 0.14 * number, 1.03), xycoords="axes fraction", fontsize=9,
             bbox={"facecolor": PARTS[part.name], "edgecolor": "none", "pad": 2},
         )  # fmt: skip
-    if found.gaps:
+    if diagnosis.gaps:
         axis.annotate("missing", (0.9, 1.03), xycoords="axes fraction", fontsize=9, color=MISSING)
 
 
-def choose_curves(found: Diagnosis) -> list[tuple[int, str]]:
+def choose_curves(diagnosis: Diagnosis) -> list[tuple[int, str]]:
     """The series and columns to draw, evenly spaced over all, the first and the last always among them."""
-    n_series, names = len(found.file), list(found.targets)
+    n_series, names = len(diagnosis.file), list(diagnosis.targets)
     if n_series * len(names) == 1:
-        names = [*names, *(name for name in found.panel.columns if name != names[0])]
+        names = [*names, *(name for name in diagnosis.panel.columns if name != names[0])]
         return [(0, name) for name in names[:MAX_CURVES]]
     chosen = choose_evenly_spaced(n_series * len(names), MAX_CURVES).tolist()
     return [(i // len(names), names[i % len(names)]) for i in chosen]
 
 
-def cut_curve(found: Diagnosis, series: int, name: str) -> Curve:
-    panel = found.file
+def cut_curve(diagnosis: Diagnosis, series: int, name: str) -> Curve:
+    panel = diagnosis.file
     start, end = int(panel.starts[series]), int(panel.ends[series])
-    names = (shorten(str(panel.ids[series])), name if len(found.targets) > 1 else "")  # a table has the id ""
+    names = (
+        shorten(str(panel.ids[series])),
+        name if len(diagnosis.targets) > 1 else "",
+    )  # a table has the id ""
     return Curve(
         label="\n".join(filter(None, names)) or name,
         dates=panel.local_dates(np.arange(start, end)),
-        raw=np.asarray(found.panel.values)[start:end, found.panel.columns.index(name)],
-        interpolated=np.asarray(found.interpolated.values)[start:end, found.panel.columns.index(name)],
+        raw=np.asarray(diagnosis.panel.values)[start:end, diagnosis.panel.columns.index(name)],
+        interpolated=np.asarray(diagnosis.interpolated.values)[
+            start:end, diagnosis.panel.columns.index(name)
+        ],
         parts={
             part.name: range(int(part.first[series]) - start, int(part.last[series]) - start)
-            for part in found.parts
+            for part in diagnosis.parts
         },
     )
 
@@ -204,17 +209,17 @@ def draw_profile(axis: Axes, curve: Curve, profile: Profile) -> None:
     tidy(axis)
 
 
-def choose_lags(found: Diagnosis, rows: int) -> int:
+def choose_lags(diagnosis: Diagnosis, rows: int) -> int:
     """Two of the longest season or three of the baselines' season, at most half of the rows."""
-    longest = max((season.rows for season in found.seasons if season.rows <= MAX_LAG / 2), default=0)
-    wanted = max(2 * longest, 3 * found.season, 40)
+    longest = max((season.rows for season in diagnosis.seasons if season.rows <= MAX_LAG / 2), default=0)
+    wanted = max(2 * longest, 3 * diagnosis.season, 40)
     return min(MAX_LAG, wanted, math.ceil(rows / 2))
 
 
-def draw_autocorrelation(axis: Axes, found: Diagnosis, curve: Curve) -> None:
-    lags = choose_lags(found, len(curve.interpolated))
+def draw_autocorrelation(axis: Axes, diagnosis: Diagnosis, curve: Curve) -> None:
+    lags = choose_lags(diagnosis, len(curve.interpolated))
     correlation = autocorrelation(curve.interpolated[:, None], lags)[:, 0]
-    for season in found.seasons:
+    for season in diagnosis.seasons:
         if season.rows < len(correlation):
             axis.axvline(season.rows, color=SEASON, linewidth=1, linestyle=":")
     axis.axhline(0, color="#999999", linewidth=0.8)

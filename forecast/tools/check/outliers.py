@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from forecast.data import DataModule
+from forecast.system.formatting import shorten
 from forecast.tools.check.settings import Setting
 
 HEAVY_TAILS = 10.0
@@ -25,7 +26,7 @@ def suggest_transform(
     names = [name for name, size in zip(targets, np.atleast_1d(kurtosis), strict=False) if size > HEAVY_TAILS]
     if not names or data.options.transform is not None:
         return []
-    listed = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    listed = shorten(names, 3)
     return [
         Setting(
             "data.transform", "auto", f"outliers in {listed}; kept if validation errors are lower with it"

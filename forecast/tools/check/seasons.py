@@ -226,7 +226,7 @@ def find_peaks(values: Float64[np.ndarray, " rows"]) -> Int64[np.ndarray, " peak
 
 
 def measure_prominence(values: Float64[np.ndarray, " rows"], peak: int) -> float:
-    """How far one must descend from a peak to reach a higher value, or an end."""
+    """The prominence of a peak: the descent from it to the next higher value, or to an end."""
     higher = np.flatnonzero(values > values[peak])
     before, after = higher[higher < peak], higher[higher > peak]
     left = values[before[-1] if len(before) else 0 : peak + 1].min()

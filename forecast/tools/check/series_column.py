@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from forecast.tools.check.codes import find_sentinel
 from forecast.tools.check.gaps import runs
 from forecast.tools.check.gross_errors import Isolated, find_gross_errors
+from forecast.tools.check.sentinels import find_sentinel
 
 OUTLIER = 10
 """A number is an outlier if it lies more than this many interquartile ranges beyond the quartiles."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 import wandb_workspaces.reports.v2 as wr
 
-from forecast.evaluation.names import BASELINES
+from forecast.evaluation.forecaster_names import BASELINES
 from forecast.system.keys import TABLE
 
 VARIANT = tuple(row.name for row in TABLE if row.variant)
 """Keys that describe a variant."""
 
 GROUPING = (*VARIANT[:-1], "variant_id", VARIANT[-1])
-"""What the runs of a variant have in common. The id is a hash of all settings but the seed."""
+"""Keys whose values the runs of a variant share. The id is a hash of all settings but the seed."""
 
 INTERVALS = ("conformal", "quantile")
 COSTS = {

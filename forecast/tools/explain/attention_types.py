@@ -24,7 +24,7 @@ from forecast.tools.explain.figures import (
     curve_figure,
     map_figure,
 )
-from forecast.tools.explain.implied import fastformer_poolings, ranking_measure
+from forecast.tools.explain.implied_map import fastformer_poolings, ranking_measure
 from forecast.tools.explain.landmarks import draw_landmarks, measure_convolution
 from forecast.tools.explain.layer import Explanation, Layer, Picture
 from forecast.tools.explain.map_statistics import MapStatistics

@@ -20,7 +20,7 @@ from forecast.tools.explain.attention_types import explain_layer
 from forecast.tools.explain.input_report import InputStudy
 from forecast.tools.explain.layer import Explanation, Layer
 from forecast.tools.explain.page import write_page
-from forecast.tools.explain.record import Call, record_calls
+from forecast.tools.explain.record_calls import Call, record_calls
 from forecast.tools.explain.timeline import timelines
 from forecast.tools.explain.wandb_run import log_folder
 from forecast.tools.explain.window import Window, choose_window, draw_window

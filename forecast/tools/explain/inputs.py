@@ -25,7 +25,7 @@ SINGLE_SEASONS = 7
 
 
 class InputKind(StrEnum):
-    """What a group of inputs replaces."""
+    """The inputs that a group replaces."""
 
     HISTORY = "history"
     LEVEL = "level"

@@ -11,7 +11,7 @@ from forecast.models.attention_layers import AttentionLayer
 from forecast.system.errors import ConfigError
 from forecast.tools.explain.downsampling import block_size
 from forecast.tools.explain.measures import Number
-from forecast.tools.explain.record import Call
+from forecast.tools.explain.record_calls import Call
 from forecast.tools.explain.timeline import Timeline
 
 MAX_PAIRS = 8192 * 8192

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from forecast.attention import FastformerAttention
 from forecast.tools.explain import maps
-from forecast.tools.explain.implied import fastformer_poolings, head_map
+from forecast.tools.explain.implied_map import fastformer_poolings, head_map
 from forecast.tools.explain.layer import Layer
 from forecast.tools.explain.measures import mean, relative_error, row_entropy, weight_within
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from forecast.tools.explain import maps
 from forecast.tools.explain.downsampling import shrink_map
 from forecast.tools.explain.figures import MapColumn
-from forecast.tools.explain.implied import head_map
+from forecast.tools.explain.implied_map import head_map
 from forecast.tools.explain.layer import Layer
 from forecast.tools.explain.measures import (
     Number,

@@ -90,7 +90,7 @@ def _write_call(data: Mapping[str, Any], dates: Sequence[str]) -> list[str]:
 
 
 class Times(StrEnum):
-    """What the texts of dates mean, from which follows how they are converted to the UTC offset of training."""
+    """The meaning of the texts of dates. It decides how they are converted to the UTC offset of training."""
 
     SAME_OFFSET = "with the UTC offset of training, which they do not name"
     DAYS = "days, whose UTC offset is left out"
@@ -99,7 +99,7 @@ class Times(StrEnum):
 
     @classmethod
     def of(cls, data: Mapping[str, Any], utc_offset: UtcOffset) -> "Times":
-        """What the texts mean that were read with these settings, at this UTC offset."""
+        """The meaning of texts that were read with these settings, at this UTC offset."""
         date_format = data.get("date_format") or ""
         if utc_offset.timezone is None or date_format in ("unix", "unix_ms"):
             return cls.SAME_OFFSET

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from forecast.evaluation.forecaster_names import LABELS, MODEL
 from forecast.evaluation.loss_difference import LossDifference
-from forecast.evaluation.names import LABELS, MODEL
 from forecast.inference.model import TrainedModel
 from forecast.reports.figures import BASELINE_LINES, MODEL_COLOUR, format_dates, style_axis, subplots
 from forecast.tools.monitor.drift import Drift
@@ -20,7 +20,7 @@ MAX_COLUMNS = 5
 
 @dataclass(frozen=True)
 class Findings:
-    """What the newer rows show.
+    """The findings on newer rows.
 
     Attributes:
         model: the model.
@@ -70,9 +70,9 @@ def describe_change(change: LossDifference) -> dict[str, Any]:
     }
 
 
-def describe(found: Findings) -> list[str]:
+def describe(findings: Findings) -> list[str]:
     """Lines for the terminal."""
-    test, newer, verdict = found.test, found.newer, found.verdict
+    test, newer, verdict = findings.test, findings.newer, findings.verdict
     baseline = LABELS[verdict.baseline]
     lines = [
         f"test       {span(test)}",
@@ -82,14 +82,14 @@ def describe(found: Findings) -> list[str]:
         f"           {baseline} forecast: {newer.mse[verdict.baseline].mean():.3f}, in the test "
         f"{test.mse[verdict.baseline].mean():.3f}",
     ]
-    for method, levels in found.coverage.items():
-        before = found.model.test.coverage.get(method, {}) if found.model.test else {}
+    for method, levels in findings.coverage.items():
+        before = findings.model.test.coverage.get(method, {}) if findings.model.test else {}
         lines += [
             f"coverage   the {level}% interval ({method}) covers {share:.1%}, in the test {before[level]:.1%}"
             for level, share in levels.items()
             if level in before and np.isfinite(share)
         ]
-    lines += describe_drift(found.drift, found.model.config["data"]["scaler"])
+    lines += describe_drift(findings.drift, findings.model.config["data"]["scaler"])
     return [*lines, f"verdict    {explain(verdict)}"]
 
 
@@ -133,11 +133,11 @@ def explain(verdict: Verdict) -> str:
     }[verdict.advice]
 
 
-def draw(found: Findings) -> Figure:
+def draw(findings: Findings) -> Figure:
     """Draw the squared errors of the model and the baseline over the test and the newer rows, as running means."""
     figure, axis = subplots(figsize=(9, 3.6))
-    names = {MODEL: "model", found.verdict.baseline: LABELS[found.verdict.baseline]}
-    for period in (found.test, found.newer):
+    names = {MODEL: "model", findings.verdict.baseline: LABELS[findings.verdict.baseline]}
+    for period in (findings.test, findings.newer):
         width = max(1, min(period.overlap, len(period.dates) // 4))
         for name, label in names.items():
             running = np.convolve(period.mse[name], np.full(width, 1 / width), "valid")
@@ -145,14 +145,14 @@ def draw(found: Findings) -> Figure:
             middle = period.dates[width // 2 :][: len(running)]
             axis.plot(
                 middle, running, color=colour,
-                label=label if period is found.test else None, linewidth=1.2,
+                label=label if period is findings.test else None, linewidth=1.2,
             )  # fmt: skip
             mean = float(period.mse[name].mean())
             axis.hlines(
                 mean, period.dates[0], period.dates[-1], color=colour,
                 linewidth=0.8, linestyle=":",
             )  # fmt: skip
-    axis.axvline(found.newer.dates[0], color="#999999", linewidth=0.8)
+    axis.axvline(findings.newer.dates[0], color="#999999", linewidth=0.8)
     axis.set_ylim(bottom=0)
     axis.set_ylabel("MSE (scaled)")
     axis.set_title(

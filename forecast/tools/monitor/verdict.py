@@ -3,17 +3,14 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from forecast.evaluation.loss_difference import LossDifference
-from forecast.evaluation.names import BASELINES, MODEL
+from forecast.evaluation.forecaster_names import BASELINES, MODEL
+from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL, LossDifference
 from forecast.evaluation.significance import compare_periods
 from forecast.tools.monitor.windows import Period
 
-LEVEL = 0.05
-"""Level of significance of both tests."""
-
 
 class Advice(StrEnum):
-    """What to do with a model."""
+    """Advice on a trained model."""
 
     KEEP = "keep"
     """Its errors have not grown beyond chance."""
@@ -42,7 +39,7 @@ class Verdict:
 
     @property
     def advice(self) -> Advice:
-        """What to do. If the errors have not changed, the probability of `RETRAIN` is at most `LEVEL`."""
+        """The advice. If the errors have not changed, the probability of `RETRAIN` is at most `SIGNIFICANCE_LEVEL`."""
         if not self.error.degrees_of_freedom:
             return Advice.UNKNOWN
         if not is_larger(self.error):
@@ -52,7 +49,7 @@ class Verdict:
 
 def is_larger(change: LossDifference) -> bool:
     """Whether the loss has grown beyond chance."""
-    return change.mean > 0 and change.p_value < LEVEL
+    return change.mean > 0 and change.p_value < SIGNIFICANCE_LEVEL
 
 
 def choose_baseline(test: Period) -> str:

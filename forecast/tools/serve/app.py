@@ -22,7 +22,7 @@ SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 @dataclass(frozen=True)
 class Limits:
-    """What the server accepts: bytes of a body, rows of a request, and seconds until it gives up."""
+    """Limits of a request: bytes of its body, its rows, and seconds until the server gives up."""
 
     max_body: int
     max_rows: int

@@ -11,7 +11,7 @@ from forecast.data.categories import columns_of_indicators
 from forecast.data.scaling.scaler import Scaler
 from forecast.data.time_features import parse_frequency
 from forecast.inference.model import TrainedModel
-from forecast.tools.serve.layout import date_column, id_column
+from forecast.tools.serve.describe_model import date_column, id_column
 
 
 def make_example(model: TrainedModel) -> dict[str, Any]:

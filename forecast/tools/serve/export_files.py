@@ -19,7 +19,7 @@ def facts_file(checkpoint: Path) -> Path:
 
 
 def file_state(file: Path) -> dict[str, Any]:
-    """What changes if the file or this program changes."""
+    """A key that changes if the file or this program changes."""
     stat = file.stat()
     return {"size": stat.st_size, "modified": stat.st_mtime_ns, "forecast_version": __version__}
 

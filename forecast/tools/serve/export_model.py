@@ -16,10 +16,10 @@ from forecast.system.files import atomic_file
 from forecast.tools.export.graph import ForecastGraph, trace_forecast
 from forecast.tools.export.metadata import describe_model as describe_export
 from forecast.tools.export.onnx_file import write_program
+from forecast.tools.serve.describe_model import DATA_STATE, describe_model, reading_settings
 from forecast.tools.serve.example import make_example
 from forecast.tools.serve.export_files import facts_file, file_state, graph_file
 from forecast.tools.serve.exported_model import ExportedModel
-from forecast.tools.serve.layout import DATA_STATE, describe_model, reading_settings
 from forecast.tools.serve.request import read_request
 from forecast.tools.serve.torch_forecast import forecast_with_torch
 
@@ -58,7 +58,7 @@ def find_obstacle(model: TrainedModel) -> str:
 
 
 def collect_facts(name: str, model: TrainedModel, described: dict[str, Any]) -> dict[str, Any]:
-    """What an answer needs beside the graph, in values that JSON can hold; see `ExportedModel` and `GraphInputs`."""
+    """The facts that an answer needs beside the graph, as JSON values; see `ExportedModel` and `GraphInputs`."""
     forecaster, data, domain = ModelForecaster(model), model.data_state, model.scaler.domain
     return {
         "reading": reading_settings(forecaster),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
-from forecast.evaluation.names import BASELINES
+from forecast.evaluation.forecaster_names import BASELINES
 from forecast.system.errors import DataError
 
 OFFSET = re.compile(r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
@@ -29,7 +29,7 @@ ROWS = WithJsonSchema(
 
 
 class ForecastRequest(BaseModel):
-    """What to forecast, and from which rows."""
+    """A request: the model, the rows to forecast from, and the intervals."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

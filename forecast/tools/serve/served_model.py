@@ -80,7 +80,7 @@ class ServedModel:
         exported = self.exported()
         if exported is not None:
             return json.dumps(exported.description).encode()
-        from forecast.tools.serve.layout import describe_model
+        from forecast.tools.serve.describe_model import describe_model
 
         return json.dumps(describe_model(self.name, self.whole())).encode()
 

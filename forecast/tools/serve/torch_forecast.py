@@ -4,7 +4,7 @@ from forecast.inference.forecast import Forecast
 from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.model import TrainedModel
 from forecast.inference.predict import predict
-from forecast.tools.serve.layout import reading_settings
+from forecast.tools.serve.describe_model import reading_settings
 from forecast.tools.serve.reader import RequestReader
 from forecast.tools.serve.request import ForecastRequest
 

@@ -1,4 +1,4 @@
-"""What a worker process of the server does: load models, describe them, and answer requests."""
+"""The tasks of a worker process of the server: load models, describe them, and answer requests."""
 
 import json
 import logging
@@ -12,7 +12,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from forecast.system.errors import CheckpointError, ForecastError, printable
-from forecast.tools.serve.answer import answer_request
+from forecast.tools.serve.answer_request import answer_request
 from forecast.tools.serve.served_model import ServedModel
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from tests.support.attention_types import (
     inputs,
     reads_query,
 )
-from tests.support.selection import every_nth
+from tests.support.long_variants import every_nth
 
 pytestmark = pytest.mark.slow
 

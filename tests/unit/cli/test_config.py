@@ -22,7 +22,7 @@ from tests.support.configurations import (
     composed_once,
     options_of,
 )
-from tests.support.selection import every_nth
+from tests.support.long_variants import every_nth
 
 pytestmark = pytest.mark.slow
 

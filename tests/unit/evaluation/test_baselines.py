@@ -11,8 +11,8 @@ from forecast.evaluation.baselines import Linear, Naive, SeasonalNaive
 from forecast.evaluation.error_sums import new_error_sums
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.fitted_baselines import RIDGE, FittedBaselines, choose_season
+from forecast.evaluation.forecaster_names import BASELINES
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
-from forecast.evaluation.names import BASELINES
 from forecast.linear.fit import fit_least_squares
 from forecast.linear.gram import window_gram
 from forecast.models.linear_model import without_covariates

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import SCORES, Errors, window_errors
+from forecast.evaluation.forecaster_names import SCALED_SCORES
 from forecast.evaluation.levels import DECILES
-from forecast.evaluation.names import SCALED_SCORES
 from forecast.evaluation.quantiles import crps, pinball
 
 WINDOWS, STEPS, VARIABLES = 11, 5, 3

@@ -19,7 +19,7 @@ from forecast.linear import fit, window_choice
 from forecast.linear.covariate_steps import find_covariate_steps
 from forecast.linear.fit import (
     Choice,
-    choose,
+    choose_linear_model,
     cut_at_origin,
     fit_and_test_grams,
     fit_choice,
@@ -277,7 +277,7 @@ def test_what_is_read_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(4) == ([-1, 0, 1, 2], [])
     assert read(2) == ([], [-2, -1])
     data = ready(planted())  # with this limit, all that follows the sums still works
-    fitted = choose(fit_and_test_grams(data, window_gram(data.windows["train"])))
+    fitted = choose_linear_model(fit_and_test_grams(data, window_gram(data.windows["train"])))
     assert fitted.roles in ((), ("past",))
 
 
@@ -333,7 +333,8 @@ def test_a_store_gives_the_linear_model_of_its_table(tmp_path: Path) -> None:
     store = store_data(name="store", path=str(path), **{**OPTIONS, "target": "y0", "features": "MS"})
     store.setup()
     choices = [
-        choose(fit_and_test_grams(data, window_gram(data.windows["train"]))) for data in (table, store)
+        choose_linear_model(fit_and_test_grams(data, window_gram(data.windows["train"])))
+        for data in (table, store)
     ]
     assert choices[0] == choices[1]
     one, other = (fit_choice(window_gram(data.windows["train"]), choices[0]) for data in (table, store))

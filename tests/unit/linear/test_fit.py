@@ -8,7 +8,7 @@ from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.linear.fit import (
     Choice,
     average_lookbacks,
-    choose,
+    choose_linear_model,
     fit_and_test_grams,
     fit_choice,
     fit_lookbacks,
@@ -89,11 +89,11 @@ def test_each_origin_is_tested_on_later_windows() -> None:
 def test_the_choice_is_the_one_that_errs_least() -> None:
     made = data()
     (before, after) = gram_pairs(made)[-1]
-    chosen = choose([(before, after)])
+    chosen = choose_linear_model([(before, after)])
     past, future = each("val", made)
 
     def error(choice: Choice) -> float:
-        weight, _ = fit_lookbacks(before, choice.depth, choice.ridge, ())
+        weight, _ = fit_lookbacks(before, choice.n_lookbacks, choice.ridge, ())
         return float((past @ weight - future).square().sum())
 
     others = [Choice(ridge, depth) for ridge in (1e-6, 1e-2, 0.3, 3.0) for depth in (1, 2, 3)]
@@ -103,15 +103,15 @@ def test_the_choice_is_the_one_that_errs_least() -> None:
 def test_a_setting_that_does_not_help_at_every_origin_is_not_selected() -> None:
     made = data()
     few, all_rows = window_gram(made.windows_from([range(20)])), window_gram(made.windows["train"])
-    assert choose([(few, all_rows)]) != Choice(1e-6, 1)
-    assert choose([(few, all_rows), (few, few)]) == Choice(1e-6, 1)  # fits those windows best
+    assert choose_linear_model([(few, all_rows)]) != Choice(1e-6, 1)
+    assert choose_linear_model([(few, all_rows), (few, few)]) == Choice(1e-6, 1)  # fits those windows best
 
 
 def test_another_data_sets_windows_may_choose() -> None:
     """A refit on all rows has no validation windows: the tested split's choose."""
     made = data()
     whole = made.resplit("train")
-    chosen = choose(gram_pairs(made))
+    chosen = choose_linear_model(gram_pairs(made))
     fitted = FittedBaselines.fit(made)
     found = fitted.fit_linear(whole, made).past_weight
     torch.testing.assert_close(found, fit_choice(window_gram(whole.windows["train"]), chosen).past_weight)
@@ -122,5 +122,5 @@ def test_a_refit_does_not_choose_again(monkeypatch) -> None:
     made = data()
     fitted = FittedBaselines.fit(made)
     first = fitted.fit_linear(made, made).past_weight
-    monkeypatch.setattr(fitted_baselines, "choose", None)
+    monkeypatch.setattr(fitted_baselines, "choose_linear_model", None)
     assert torch.equal(fitted.fit_linear(made, made).past_weight, first)

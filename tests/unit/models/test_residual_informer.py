@@ -9,8 +9,8 @@ from forecast.models.base import WarmStart
 from forecast.models.linear_model import LinearWeights, without_covariates
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.models.residual import ResidualModel
+from tests.support.long_variants import every_nth
 from tests.support.models import ATTENTION_TYPES, slots, without_gradient
-from tests.support.selection import every_nth
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from forecast.evaluation.reported_scores import ReportedScores
-from forecast.inference.tested import describe_coverage
+from forecast.inference.describe_test import describe_coverage
 from forecast.reports.terminal import describe_interval, describe_skill
 from forecast.system.formatting import format_column
 

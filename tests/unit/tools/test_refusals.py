@@ -8,7 +8,7 @@ import pytest
 from forecast.attention import Attention, FullAttention
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.system.errors import ConfigError, DataError
-from forecast.tools.explain.implied import implied_map
+from forecast.tools.explain.implied_map import implied_map
 from forecast.tools.explain.window import choose_window
 from forecast.tools.serve.request import read_request
 from forecast.tools.serve.source import read_columns, read_dates
@@ -23,7 +23,7 @@ def dates(what: str, says: str, *given: object) -> Refusal:
 
 def rows(what: str, says: str, **columns: list) -> Refusal:
     def call(folder: Path) -> None:
-        read_columns("rows", columns, ColumnRoles(None, "date"))
+        read_columns("rows", columns, ColumnRoles((), "date"))
 
     return Refusal(what, says, DataError, call)
 

@@ -53,7 +53,7 @@ def assert_same(panel: Panel, expected: Panel) -> None:
 def read_series(panel: Panel, name: str) -> tuple[pd.DatetimeIndex, np.ndarray]:
     """The dates and the values of a series."""
     number = panel.ids.get_loc(name)
-    rows = np.arange(panel.starts[number], panel.ends[number])
+    rows = np.arange(int(panel.starts[number]), int(panel.ends[number]))
     return panel.dates(rows).as_unit("us"), np.asarray(panel.values[rows], dtype=float)
 
 

@@ -122,7 +122,7 @@ def test_future_covariates_with_missing_values(
 ) -> None:
     """A missing value is the one before it, also where that lies before the window, or outside the block of the row."""
     monkeypatch.setattr("forecast.data.carried_rows.BLOCK_ROWS", block)
-    monkeypatch.setattr("forecast.data.measured._FEWEST", 2)
+    monkeypatch.setattr("forecast.data.measured_rows._FEWEST", 2)
     random, frame = (
         np.random.default_rng(3),
         numbers(500).assign(told=np.random.default_rng(4).normal(size=500)),

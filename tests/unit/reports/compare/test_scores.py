@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forecast.evaluation.names import SAME_ERROR
+from forecast.evaluation.forecaster_names import SAME_ERROR
 from forecast.evaluation.significance import diebold_mariano
 from forecast.reports.compare.answer import answer
 from forecast.reports.compare.csv_table import make_rows

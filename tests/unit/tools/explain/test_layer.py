@@ -7,7 +7,7 @@ import torch
 from forecast.attention import FullAttention
 from forecast.models.attention_layers import AttentionLayer
 from forecast.tools.explain.layer import Layer
-from forecast.tools.explain.record import Call
+from forecast.tools.explain.record_calls import Call
 from forecast.tools.explain.timeline import Timeline
 
 

@@ -17,10 +17,10 @@ from forecast.attention import (
     UniformAttention,
 )
 from forecast.models.attention_layers import AttentionLayer
-from forecast.tools.explain.implied import implied_map
+from forecast.tools.explain.implied_map import implied_map
 from forecast.tools.explain.layer import Layer
 from forecast.tools.explain.layer_numbers import measure_layer
-from forecast.tools.explain.record import Call
+from forecast.tools.explain.record_calls import Call
 from forecast.tools.explain.timeline import Timeline
 
 LENGTH, RECENT = 8, 3

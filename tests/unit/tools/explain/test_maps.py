@@ -11,7 +11,7 @@ from forecast.attention.depthwise_convolution import depthwise_convolution
 from forecast.attention.nystrom import segment_means
 from forecast.attention.probsparse import sparsity_measure
 from forecast.tools.explain import maps
-from forecast.tools.explain.implied import fastformer_poolings, head_map, implied_map
+from forecast.tools.explain.implied_map import fastformer_poolings, head_map, implied_map
 from forecast.tools.explain.measures import negative_part
 from tests.support.attention_reference import fastformer_answer
 from tests.support.attention_types import CASES, HEADS, MEMORY_LEN, QUERY_LEN, build, heads

@@ -9,7 +9,7 @@ import torch
 
 from forecast.models import Informer, InformerStack, ResidualInformer
 from forecast.models.layers import Distil
-from forecast.tools.explain.record import record_calls
+from forecast.tools.explain.record_calls import record_calls
 from forecast.tools.explain.timeline import Timeline, timelines
 from tests.support.models import slots
 

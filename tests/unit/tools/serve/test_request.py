@@ -14,7 +14,7 @@ def test_rows_as_objects_and_as_columns_are_the_same() -> None:
     assert found == {"date": ["2026-01-01T00:00", "2026-01-01T01:00"], "load": [1, None], "other": []}
     columns = {"date": found["date"], "load": [1, None]}
     assert to_columns("rows", columns, {"date", "load"}, max_rows=2) == columns
-    rows = read_columns("rows", columns, ColumnRoles(None, "date", ("load",)))
+    rows = read_columns("rows", columns, ColumnRoles((), "date", ("load",)))
     assert rows.dates.tolist() == pd.DatetimeIndex(columns["date"]).as_unit("ns").to_numpy().tolist()
     assert np.isnan(rows.values[:, 0]).tolist() == [False, True]
 
@@ -28,7 +28,7 @@ def test_dates_across_a_clock_change_are_the_same_instants() -> None:
 
 def test_text_in_a_column_of_text_is_a_category() -> None:
     rows = {"date": ["2026-01-01", "2026-01-02"], "load": [1, 2], "weather": ["sun", None]}
-    read = read_columns("rows", rows, ColumnRoles(None, "date", ("load",), past=("weather",)))
+    read = read_columns("rows", rows, ColumnRoles((), "date", ("load",), past=("weather",)))
     assert read.values[:, 1].tolist() == [0, -1]
     assert read.texts == {"weather": ["sun"]}
 

@@ -12,11 +12,11 @@ from forecast.inference.forecasters import PointForecaster, find_unread_columns
 from forecast.inference.model import TrainedModel
 
 DATA_STATE = ("utc_offset", "timezone", "day_first", "categories")
-"""What reading needs of the state of the data module."""
+"""Entries of the state of the data module that reading needs."""
 
 
 def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
-    """What a model reads and what it forecasts, in values that JSON can hold."""
+    """The inputs and outputs of a model, as JSON values."""
     return {
         "name": name,
         "attention": model.config["model"]["attention"]["name"],
@@ -54,7 +54,7 @@ def value_columns(model: TrainedModel, names: Sequence[str]) -> list[str]:
 
 
 def reading_settings(forecaster: PointForecaster) -> dict[str, Any]:
-    """How the rows of a request are read, in values that JSON can hold; see `RequestReader.of_settings`."""
+    """The settings that read the rows of a request, as JSON values; see `RequestReader.of_settings`."""
     model = forecaster.model
     config = model.data_config({"path": FRAME})
     options = {option.name: config[option.name] for option in fields(TableSource) if option.name in config}

@@ -14,41 +14,45 @@ from forecast.tools.check.settings import write_command
 from forecast.tools.check.windows import SplitPart
 
 
-def collect_findings(found: Diagnosis, typed: Mapping[str, Any]) -> dict[str, Any]:
+def collect_findings(diagnosis: Diagnosis, typed: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the findings to plain values. The key `series` is present only if the source has ids."""
-    panel = found.file
-    longest = found.series.longest
+    panel = diagnosis.file
+    longest = diagnosis.series.longest
     return to_plain(
         {
-            "name": found.name,
+            "name": diagnosis.name,
             "rows": panel.n_rows,
             "freq": panel.freq,
             "first": panel.first_date,
             "last": panel.last_date,
-            **series_entry(panel, found.series),
-            "gaps": gaps_to_dict(found.gaps),
-            "not_read": found.not_read,
-            "columns": [to_dict(column) | {"notes": column.list_notes(longest)} for column in found.columns],
-            "categories": found.categories,
-            "copies": found.copies,
+            **series_entry(panel, diagnosis.series),
+            "gaps": gaps_to_dict(diagnosis.gaps),
+            "not_read": diagnosis.not_read,
+            "columns": [
+                to_dict(column) | {"notes": column.list_notes(longest)} for column in diagnosis.columns
+            ],
+            "categories": diagnosis.categories,
+            "copies": diagnosis.copies,
             "seasons": [
                 {
                     "rows": season.rows,
                     "name": season.name,
                     "strength": season.strength,
                     "word": season.word,
-                    "by_column": dict(zip(found.targets, season.by_target(len(found.targets)), strict=True)),
+                    "by_column": dict(
+                        zip(diagnosis.targets, season.by_target(len(diagnosis.targets)), strict=True)
+                    ),
                 }
-                for season in found.seasons
+                for season in diagnosis.seasons
             ],
-            "baseline_season": found.season,
-            "seq_len": found.lengths[0],
-            "pred_len": found.lengths[1],
-            "split": {part.name: part_to_dict(part, *found.lengths) for part in found.parts},
-            "baselines": found.baselines,
-            "suggested": {setting.key: setting.value for setting in found.settings},
-            "why": {setting.key: setting.why for setting in found.settings},
-            "command": write_command(typed, found.settings) if found.settings else None,
+            "baseline_season": diagnosis.season,
+            "seq_len": diagnosis.lengths[0],
+            "pred_len": diagnosis.lengths[1],
+            "split": {part.name: part_to_dict(part, *diagnosis.lengths) for part in diagnosis.parts},
+            "baselines": diagnosis.baselines,
+            "suggested": {setting.key: setting.value for setting in diagnosis.settings},
+            "why": {setting.key: setting.why for setting in diagnosis.settings},
+            "command": write_command(typed, diagnosis.settings) if diagnosis.settings else None,
         }
     )
 

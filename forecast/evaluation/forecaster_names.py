@@ -12,21 +12,21 @@ class BaselineFacts(NamedTuple):
         label: its name in tables and figures.
         colour: of its lines, a grey: colours are those of attention types.
         dashes: of its lines, as Matplotlib names them.
-        fitted_to: the setting or the entry of metrics.json that changes its forecast; None: nothing does.
+        depends_on: the setting or the entry of metrics.json that changes its forecast; None: nothing does.
         has_parameters: whether it has weights, which later rows can make out of date.
     """
 
     label: str
     colour: str
     dashes: str
-    fitted_to: str | None = None
+    depends_on: str | None = None
     has_parameters: bool = False
 
 
 BASELINES = {
     "naive": BaselineFacts("naive", "#8a96a3", ":"),
-    "seasonal_naive": BaselineFacts("seasonal naive", "#6b7785", "-.", fitted_to="season"),
-    "linear": BaselineFacts("linear baseline", "#3d4854", "--", fitted_to="seq_len", has_parameters=True),
+    "seasonal_naive": BaselineFacts("seasonal naive", "#6b7785", "-.", depends_on="season"),
+    "linear": BaselineFacts("linear baseline", "#3d4854", "--", depends_on="seq_len", has_parameters=True),
 }
 """The baselines by name, in the order of tables; `forecast.evaluation.baselines` has their classes."""
 
@@ -39,6 +39,11 @@ SAME_ERROR = 1e-4
 
 If only the linear model was kept, it can be the linear baseline up to round-off.
 """
+
+
+def describe_change(change: float) -> str:
+    """Describe a difference of two MSEs, relative to the second one: `3.1% less MSE`."""
+    return f"{abs(change):.1%} {'less' if change < 0 else 'more'} MSE"
 
 
 def labels(attention: str) -> dict[str, str]:

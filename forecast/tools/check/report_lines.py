@@ -4,7 +4,7 @@ import numpy as np
 
 from forecast.data.missing import FILLS
 from forecast.data.panel_labels import describe_size
-from forecast.evaluation.names import LABELS
+from forecast.evaluation.forecaster_names import LABELS
 from forecast.system.formatting import plural
 from forecast.tools.check.columns import format_date
 from forecast.tools.check.diagnosis import Diagnosis
@@ -15,27 +15,27 @@ MAX_COPIES = 5
 """Largest number of columns that are named as copies."""
 
 
-def describe_data(found: Diagnosis) -> str:
+def describe_data(diagnosis: Diagnosis) -> str:
     """Describe rows, columns, frequency and dates in one line."""
-    panel, columns = found.file, plural(len(found.columns) + len(found.categories), "column")
+    panel, columns = diagnosis.file, plural(len(diagnosis.columns) + len(diagnosis.categories), "column")
     size = describe_size(panel, f"{panel.n_rows:,} rows × {columns}")
     return (
-        f"{found.name}: {size}, {panel.describe_step()}, "
+        f"{diagnosis.name}: {size}, {panel.describe_step()}, "
         f"{format_date(panel.first_date)} to {format_date(panel.last_date)}"
     )
 
 
-def describe_not_read(found: Diagnosis) -> list[str]:
+def describe_not_read(diagnosis: Diagnosis) -> list[str]:
     """Name the columns of the file that no option names."""
-    if not found.not_read:
+    if not diagnosis.not_read:
         return []
-    named = abbreviate(", ".join(found.not_read[:8]), len(found.not_read), 8)
+    named = abbreviate(", ".join(diagnosis.not_read[:8]), len(diagnosis.not_read), 8)
     return [f"{named} (name them in data.columns, data.past_covariates or data.future_covariates)"]
 
 
-def describe_series(found: Diagnosis) -> list[str]:
+def describe_series(diagnosis: Diagnosis) -> list[str]:
     """Describe the lengths of the series, and count those with gaps or constant columns."""
-    facts = found.series
+    facts = diagnosis.series
     lines = [f"{facts.shortest:,} to {facts.longest:,} rows each (median {facts.median:,})"]
     if facts.with_gaps:
         worst = ", ".join(f"{name} ({count:,})" for name, count in facts.most_gaps)
@@ -59,10 +59,10 @@ def abbreviate(text: str, count: int, shown: int) -> str:
     return f"{text}, ..." if count > shown else text
 
 
-def describe_gaps(found: Diagnosis) -> list[str]:
-    gaps, lines = found.gaps, []
+def describe_gaps(diagnosis: Diagnosis) -> list[str]:
+    gaps, lines = diagnosis.gaps, []
     codes = [
-        f"{column.sentinel:g} in {column.name}" for column in found.columns if column.sentinel is not None
+        f"{column.sentinel:g} in {column.name}" for column in diagnosis.columns if column.sentinel is not None
     ]
     if codes:
         named = abbreviate(", ".join(codes[:4]), len(codes), 4)
@@ -72,7 +72,7 @@ def describe_gaps(found: Diagnosis) -> list[str]:
     if not gaps:
         return lines or ["none: no date and no number is missing"]
     if gaps.missing_rows and gaps.longest:
-        fraction = gaps.missing_rows / found.file.n_rows
+        fraction = gaps.missing_rows / diagnosis.file.n_rows
         named = abbreviate(
             ", ".join(map(describe_stretch, gaps.first_stretches)), gaps.stretches, len(gaps.first_stretches)
         )
@@ -83,7 +83,7 @@ def describe_gaps(found: Diagnosis) -> list[str]:
         if gaps.stretches > 1:
             lines.append(f"the longest: {describe_stretch(gaps.longest)}")
         lines.append("the notes on columns do not count these rows")
-        if not found.seeks_calendar:
+        if not diagnosis.seeks_calendar:
             lines.append(
                 "whether these rows follow a calendar, such as weekends, is not examined for a store: check the file "
                 "that it was converted from"
@@ -98,22 +98,22 @@ def describe_gaps(found: Diagnosis) -> list[str]:
     return lines
 
 
-def describe_copies(found: Diagnosis) -> list[str]:
+def describe_copies(diagnosis: Diagnosis) -> list[str]:
     """Name the columns that repeat another one: they add nothing to it, or hold what is not known yet."""
     lines = []
-    for copy in found.copies[:MAX_COPIES]:
+    for copy in diagnosis.copies[:MAX_COPIES]:
         why = "if it is not known in advance, leave it out" if copy.shift < 0 else "it adds nothing"
         lines.append(f"{copy.name} {copy.relation}: {why} (data.drop=[{copy.name}])")
     return lines
 
 
-def describe_gross_errors(found: Diagnosis) -> list[str]:
+def describe_gross_errors(diagnosis: Diagnosis) -> list[str]:
     """Describe the numbers that are probably errors."""
     return [
         f"{error.value:,.12g} in {' '.join(filter(None, (error.series, column.name)))} at "
         f"{format_date(error.date)}, and all others from {error.low:.6g} to {error.high:.6g}: correct it, or set "
         f"data.na_values=[{error.value:.12g}]"
-        for column in found.columns
+        for column in diagnosis.columns
         for error in column.gross_errors
     ]
 
@@ -129,9 +129,9 @@ def describe_place(place: Place) -> str:
     return " ".join(filter(None, (place.series, place.column, format_date(place.date))))
 
 
-def describe_seasons(found: Diagnosis) -> list[str]:
+def describe_seasons(diagnosis: Diagnosis) -> list[str]:
     lines = []
-    for season in found.seasons:
+    for season in diagnosis.seasons:
         spread = ""
         known = season.by_column[~np.isnan(season.by_column)]
         if len(known) > 1:
@@ -142,17 +142,17 @@ def describe_seasons(found: Diagnosis) -> list[str]:
         )
     if not lines:
         lines.append("none found among the periods of the calendar and of the autocorrelation")
-    rows = found.season_rows
+    rows = diagnosis.season_rows
     lines += [
         f"{length:,} rows ({name}): cannot be recognised in {rows / length:.1f} cycles; {CYCLES} are needed"
-        for length, name in calendar_periods(found.panel.freq, found.panel.calendar).items()
+        for length, name in calendar_periods(diagnosis.panel.freq, diagnosis.panel.calendar).items()
         if length <= rows < CYCLES * length
     ]
-    sampled = len(found.seasons[0].by_column) // len(found.targets) if found.seasons else 1
+    sampled = len(diagnosis.seasons[0].by_column) // len(diagnosis.targets) if diagnosis.seasons else 1
     if sampled > 1:
         lines.append(f"measured on the last {rows:,} rows of the {sampled} longest series")
-    suggested = found.suggestion("data.season")
-    season = found.season if found.baselines is None else found.baselines.season
+    suggested = diagnosis.suggestion("data.season")
+    season = diagnosis.season if diagnosis.baselines is None else diagnosis.baselines.season
     repeats = f"the seasonal-naive baseline repeats {plural(season, 'row')}"
     return [*lines, repeats if suggested is None else f"{repeats} (data.season={suggested})"]
 
@@ -161,37 +161,37 @@ def name_season(season: Season) -> str:
     return f"{season.rows:,} rows" + (f" ({season.name})" if season.name else "")
 
 
-def describe_split(found: Diagnosis) -> list[str]:
+def describe_split(diagnosis: Diagnosis) -> list[str]:
     """Describe dates, rows and windows of each split, and the longest windows that fit."""
-    seq_len, pred_len = found.lengths
+    seq_len, pred_len = diagnosis.lengths
     lines = []
-    for part in found.parts:
+    for part in diagnosis.parts:
         count = int(part.windows(seq_len, pred_len).sum())
         windows = (
             f"{count:,} windows of {seq_len} → {pred_len}"
             if count
             else f"TOO SHORT for {seq_len} → {pred_len}"
         )
-        short, names = found.series.without_windows[part.name]
+        short, names = diagnosis.series.without_windows[part.name]
         if count and short:
             named = abbreviate(", ".join(names), short, len(names))
-            windows += f"; too short for one: {short:,} of {found.series.count:,} series ({named})"
+            windows += f"; too short for one: {short:,} of {diagnosis.series.count:,} series ({named})"
         dates = f"{format_date(part.begins)} to {format_date(part.ends)}"
         lines.append(f"{part.name:<5} {dates}: {part.n_rows:,} rows, {windows}")
-    train, *others = found.parts
+    train, *others = diagnosis.parts
     horizon = min(part.longest for part in others)
-    of_series = " in the longest series" if found.series.count > 1 else ""
+    of_series = " in the longest series" if diagnosis.series.count > 1 else ""
     lines.append(
         f"at most pred_len={horizon:,}, and seq_len + pred_len={train.longest:,}, fit into this split{of_series}"
     )
-    unused = int((found.file.ends - found.parts[-1].last).sum())
+    unused = int((diagnosis.file.ends - diagnosis.parts[-1].last).sum())
     return lines + ([f"the {unused:,} rows after it are not used"] if unused else [])
 
 
-def describe_baselines(found: Diagnosis) -> list[str]:
-    if found.baselines is None:
+def describe_baselines(diagnosis: Diagnosis) -> list[str]:
+    if diagnosis.baselines is None:
         return ["nothing to measure: no window fits"]
-    baselines = found.baselines
+    baselines = diagnosis.baselines
     which = f"{baselines.windows:,} test windows" + (
         f" (one in {baselines.every})" if baselines.every > 1 else ""
     )
@@ -199,4 +199,4 @@ def describe_baselines(found: Diagnosis) -> list[str]:
         f"{LABELS[name]} MSE {score['mse']:.3f}, MASE {score['mase']:.2f}"
         for name, score in baselines.scores.items()
     )
-    return [f"{found.suggestion('seq_len')} → {found.suggestion('pred_len')}, {which}: {scores}"]
+    return [f"{diagnosis.suggestion('seq_len')} → {diagnosis.suggestion('pred_len')}, {which}: {scores}"]

@@ -81,7 +81,7 @@ def strip(column: pd.Series, missing: Sequence[str]) -> pd.Series:
 
 
 def _kind(cells: Cells, name: str, options: ReadOptions, missing: Sequence[str]) -> str:
-    """What the cells of a column in a chunk are: `number`, `text`, or `undecided`."""
+    """The type of the cells of a column in a chunk: `number`, `text`, or `undecided`."""
     column = pd.Series(cells.frame[name])
     if isinstance(column.dtype, pd.CategoricalDtype) and column.cat.categories.dtype.kind in "iufb":
         return "text"  # as in memory: numbers that pandas was told are categories

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forecast.data.store.column_kinds import ColumnKinds
+from forecast.data.store.column_types import ColumnKinds
 from forecast.data.store.ranges import Ranges
 from forecast.data.store.series_progress import SeriesProgress
 from forecast.data.store.writer import Unit

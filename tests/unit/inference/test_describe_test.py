@@ -3,7 +3,7 @@
 import pytest
 
 from forecast.evaluation.reported_scores import ReportedScores
-from forecast.inference.tested import compare
+from forecast.inference.describe_test import compare_forecasters
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from forecast.inference.tested import compare
     ],
 )
 def test_a_change_that_is_shown_as_zero_is_none(mse: float, said: str) -> None:
-    assert compare(ReportedScores({"model": mse, "naive": 1.0}, {}), "model", "naive") == said
+    assert compare_forecasters(ReportedScores({"model": mse, "naive": 1.0}, {}), "model", "naive") == said

@@ -2,8 +2,8 @@
 
 import warnings
 
+from forecast.inference.describe_test import describe_test
 from forecast.inference.forecast import describe_forecast
-from forecast.inference.tested import describe_test
 from forecast.tools.serve.records import write_answer
 from forecast.tools.serve.request import read_request
 from forecast.tools.serve.served_model import ServedModel

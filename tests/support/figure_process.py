@@ -11,7 +11,9 @@ import numpy as np
 from omegaconf import DictConfig
 
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["forecast.cli.main", "forecast.reports.figures", "tests.support.drawing"])
+processes.set_forkserver_preload(
+    ["forecast.cli.main", "forecast.reports.figures", "tests.support.figure_process"]
+)
 
 
 def start(folder: Path, signal_in_callback: int | None = None) -> BaseProcess:
