@@ -42,7 +42,7 @@ class Model(TrainedModel):
         intervals: str = "auto",
         baseline: str | None = None,
     ) -> pd.DataFrame:
-        """Forecast the steps after the end of `frame`, or from `start`, in the units of the data.
+        """Forecast the steps after the end of `frame`, or from `start`, in original units.
 
         Args:
             frame: rows with a DatetimeIndex and at least the columns `feature_columns`; for a model of many series,

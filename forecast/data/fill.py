@@ -26,7 +26,7 @@ class Fill:
     linear    on the line between the values before and after a gap
     previous  the last value before the gap
     seasonal  the last value of the same phase of the season
-    zero      zero, in the units of the data
+    zero      zero, in original units
     none      the mean of the window
 
     A value that the method does not give, such as one after the last measured value of the window for `linear`, is

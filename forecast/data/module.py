@@ -139,7 +139,7 @@ class DataModule(SplitData):
     def unscale_targets(
         self, values: "Float[Tensor, 'batch steps n_targets']", series: "Int64[Tensor, ' batch']"
     ) -> "Float64[Tensor, 'batch steps n_targets']":
-        """Scaled forecasts or truths of these series in the units of the data."""
+        """Scaled forecasts or truths of these series in original units."""
         return self.target_scaler.inverse(values, series)
 
     def clip_targets(

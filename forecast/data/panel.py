@@ -32,7 +32,7 @@ class Panel:
         grid_starts: position in `grid` of the first row of each series.
         starts, ends, stops: row numbers, see above.
         targets, past_covariates: names of the columns of `values`, in this order.
-        values: numbers in the units of the data; NaN is a missing value.
+        values: numbers in original units; NaN is a missing value.
         future_covariates: names of the covariates that are known beyond the ends.
         as_of: by future covariate, the column of `future` with its values as they were known in advance. For a
             covariate without an entry, the measured values stand for those known in advance.

@@ -26,7 +26,7 @@ class Source:
         """Download what is missing, in one process; nothing by default."""
 
     def read(self) -> Panel:
-        """The panel, in the units of the data."""
+        """The panel, in original units."""
         raise NotImplementedError
 
     def with_optional(self: AnySource, columns: Set[str]) -> AnySource:

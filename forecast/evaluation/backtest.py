@@ -70,7 +70,7 @@ class Origins:
 
 @dataclass
 class Backtest:
-    """Forecasts from every origin beside the truth, in the units of the data.
+    """Forecasts from every origin beside the truth, in original units.
 
     Attributes:
         title, attention: names of the data and of the attention type.

@@ -80,7 +80,7 @@ class Calibration:
         return Calibration(self.quantiles, self.offsets[:, :steps], self.windows)
 
     def rescaled(self, old: Scaler, new: Scaler) -> "Calibration":
-        """Convert the offsets from one scale to another, so that they stay equal in the units of the data.
+        """Convert the offsets from one scale to another, so that they stay equal in original units.
 
         They stay equal in transformed units where the targets have a transform. Offsets of several series are pooled
         over the scales of the series, so they do not change, and neither do those of transforms of other parameters.

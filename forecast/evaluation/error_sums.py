@@ -17,7 +17,7 @@ class ErrorSums(RunningSums):
     Args:
         pred_len: number of forecast steps.
         scaler: of the targets.
-        naive_mae: seasonal-naive MAE of the training rows of each series in data units (series, n_targets).
+        naive_mae: seasonal-naive MAE of the training rows of each series in original units (series, n_targets).
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Forecast errors of windows, and the scores computed from their sums.
 
 Scaled errors (`mse`, `mae`, `crps`), which papers report, are means over all true values. Those of a target with a
-transform are errors of x on the scale that x has without it. The other scores are in the units of the data. They are
+transform are errors of x on the scale that x has without it. The other scores are in original units. They are
 computed separately for each series and variable and then averaged, so that variables of large numbers do not dominate.
 Missing true values (NaN), and series without true values, do not count.
 
@@ -34,7 +34,7 @@ RATIO_SCORES = ("wape", "mase")
 
 
 class CellErrors(NamedTuple):
-    """Errors of values: three scaled, then in data units; symmetric percentage errors, and absolute true values.
+    """Errors of values: three scaled, then in original units; symmetric percentage errors, and absolute true values.
 
     `cell_errors` and the sums rely on the order of the fields.
     """

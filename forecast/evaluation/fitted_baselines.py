@@ -48,7 +48,7 @@ class FittedBaselines:
 
     Attributes:
         linear: weights of the linear baseline.
-        naive_mae: seasonal-naive MAE of the training rows of each series in data units (series, n_targets).
+        naive_mae: seasonal-naive MAE of the training rows of each series in original units (series, n_targets).
         seasonal_naive_season: number of rows that the seasonal naive repeats. `naive_mae` has the season of the data
             instead, so that MASE does not depend on the choice and stays comparable with published values.
         ids: names of the series.

@@ -1,7 +1,7 @@
 """Scores of intervals, accumulated over batches of windows.
 
 coverage  fraction of true values within an interval; ideally the level of the interval. Missing ones do not count.
-width     mean width of an interval, scaled and in the units of the data; scaled as errors are, see `errors`
+width     mean width of an interval, scaled and in original units; scaled as errors are, see `errors`
 score     interval score of level 1 − α, scaled: width + 2/α times the distance of a true value outside of the interval
           (Gneiting and Raftery 2007)
 pinball   mean pinball loss over the deciles, scaled

@@ -18,7 +18,7 @@ ROWS_AT_ONCE = 1 << 15
 
 @dataclass(frozen=True)
 class TargetValues:
-    """The targets of a panel, read in data units.
+    """The targets of a panel, read in original units.
 
     Attributes:
         values: scaled columns of the panel.
@@ -45,7 +45,7 @@ class TargetValues:
 def seasonal_naive_mae(
     values: TargetValues, rows: RowRanges, season: int
 ) -> Float64[Tensor, "series n_targets"]:
-    """Mean |y(t) − y(t − season)| over these rows of each series, in data units.
+    """Mean |y(t) − y(t − season)| over these rows of each series, in original units.
 
     Pairs with a missing value do not count. A series with no more rows than a season uses season 1. A series without a
     pair gets NaN. Source: Hyndman and Koehler 2006.

@@ -23,7 +23,7 @@ Values = Float64[np.ndarray, "series horizon n_targets"]
 
 @dataclass(frozen=True)
 class Forecast:
-    """A forecast of each series, in the units of the data.
+    """A forecast of each series, in original units.
 
     Attributes:
         forecaster: facts on the model or baseline.

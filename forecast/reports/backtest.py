@@ -60,7 +60,7 @@ def tabulate_steps(backtest: Backtest) -> pd.DataFrame:
 
 
 def tabulate_forecasts(backtest: Backtest) -> pd.DataFrame:
-    """One row for each origin, step and variable, in the units of the data."""
+    """One row for each origin, step and variable, in original units."""
     n, steps, targets = backtest.truth.shape
     rows = (backtest.origins.rows[:, None] + np.arange(steps)).ravel()
     return pd.DataFrame(

@@ -73,8 +73,8 @@ def forecast_figure(
 
     Args:
         dates: of each window, (shown + pred_len,) timestamps.
-        truth: of each window, (shown + pred_len, variables) in data units.
-        forecasts: by label, of each window, (pred_len, variables) in data units.
+        truth: of each window, (shown + pred_len, variables) in original units.
+        forecasts: by label, of each window, (pred_len, variables) in original units.
         variables: names of the variables.
         pred_len: number of forecast steps.
         title: title of the figure.

@@ -9,7 +9,7 @@ from jaxtyping import Float64
 
 @dataclass(frozen=True)
 class PlottedForecast:
-    """One variable of one series, in the units of the data: its history, forecast, bounds, and truth if known."""
+    """One variable of one series, in original units: its history, forecast, bounds, and truth if known."""
 
     label: str
     history_dates: pd.DatetimeIndex

@@ -62,5 +62,5 @@ def describe_interval(score: Mapping[str, float]) -> str:
     """The coverage and the mean width of an interval, from `IntervalSums.compute`."""
     if math.isnan(score["coverage"]):
         return "was not scored: no true value is known"
-    width = f"{score['width']:.3f} scaled, {score['width_raw']:.4g} in data units"
+    width = f"{score['width']:.3f} scaled, {score['width_raw']:.4g} in original units"
     return f"covers {100 * score['coverage']:.1f}%, width {width}"

@@ -24,7 +24,7 @@ MAX_HISTORY = 120
 
 @dataclass(frozen=True)
 class Examples:
-    """A few test windows in data units, evenly spaced; the choice does not depend on the model or its seq_len.
+    """A few test windows in original units, evenly spaced; the choice does not depend on the model or its seq_len.
 
     Attributes:
         numbers: number of each window in the split.

@@ -51,7 +51,7 @@ def refit(
     """Train from the start on all rows, for as many epochs as the tested model's best took; save `refit.ckpt`.
 
     The scaler is fitted on all rows too. No windows are left to test or to calibrate this model. Its intervals are
-    those of the tested model, equally wide in data units (with many series, on the scale of each series).
+    those of the tested model, equally wide in original units (with many series, on the scale of each series).
 
     Args:
         best: path of the tested checkpoint, beside which `refit.ckpt` is written.
@@ -101,7 +101,7 @@ def save_refit(
 
     Args:
         facts: see `describe_refit`.
-        data, whole: the data of the tested model and of the refit; intervals keep their width in data units.
+        data, whole: the data of the tested model and of the refit; intervals keep their width in original units.
     """
 
     def rescaled(state: dict[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ RECALL = """\
 The default model without its linear model on the synthetic data set `recall` ([memory.md](memory.md)), one week of
 half hours ahead. Half of the horizon depends on steps that lie 1,008 to 2,688 steps earlier. Bold: the best attention
 type at a length. Each attention type is used in all slots, including cross-attention, except Fastformer, which has no
-cross-attention and uses full attention there. Errors are in data units. The linear baseline reads the same window.
+cross-attention and uses full attention there. Errors are in original units. The linear baseline reads the same window.
 """
 ABLATION = """\
 Test MSE of the default model with full attention, and with one setting changed. The header gives the data set and the

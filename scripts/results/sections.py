@@ -138,8 +138,8 @@ TRANSFORMS = (
     "With `data.transform=auto`, which selects asinh of the prices by the validation error of the linear baseline. All "
     "errors are mean squared errors of standardised values, also those of the transformed runs. The margin of the rule "
     "was chosen on simulated data, when test errors of the linear baseline on three prices were visible. That epochs "
-    "are selected by errors in data units, not in transformed ones, was decided when the test errors of two models on "
-    "PJM were visible."
+    "are selected by errors in original units, not in transformed ones, was decided when the test errors of two models "
+    "on PJM were visible."
 )
 
 

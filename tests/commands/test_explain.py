@@ -414,7 +414,7 @@ def test_the_inputs_of_series_are_named(series_run: Path, explained, tmp_path: P
 
 
 def test_a_window_of_a_series_holds_its_values(series_run: Path, place: Path, monkeypatch) -> None:
-    """The figures name the series, and show its values in the units of the data."""
+    """The figures name the series, and show its values in original units."""
     monkeypatch.chdir(place)
     trained = load(series_run)
     data = trained.data()

@@ -47,7 +47,7 @@ class Means(NamedTuple):
         return 0.7 * self.mae[name]
 
     def scores(self, name: str) -> dict[str, float]:
-        """All scores of a forecaster; those in the units of the data equal its MAE."""
+        """All scores of a forecaster; those in original units equal its MAE."""
         return {**dict.fromkeys(SCORES, self.mae[name]), "mse": self.mse[name], "crps": self.crps(name)}
 
     def vary(self, factors: np.ndarray) -> dict[str, np.ndarray]:

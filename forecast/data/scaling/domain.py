@@ -25,7 +25,7 @@ TransformSetting = str | Mapping[str, str]
 
 @dataclass(frozen=True)
 class Domain:
-    """The transform of each column, and the smallest and largest value of its forecasts, in data units.
+    """The transform of each column, and the smallest and largest value of its forecasts, in original units.
 
     A column without a bound has −∞ or ∞.
     """

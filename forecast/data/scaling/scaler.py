@@ -1,4 +1,4 @@
-"""The map from the units of the data to scaled units, and back: x → (f(x) − center) / scale.
+"""The map from original units to scaled units, and back: x → (f(x) − center) / scale.
 
 f is a monotone transform (`forecast.data.scaling.transforms`), by default x itself.
 """
@@ -20,7 +20,7 @@ Series = int | Int64[Tensor, " batch"] | None
 
 
 class Scaler:
-    """The map from the units of the data to scaled units, and back, of each series and column.
+    """The map from original units to scaled units, and back, of each series and column.
 
     Args:
         center, scale: (series, columns), float64; a scaled value is (f(x) − center) / scale.
@@ -86,7 +86,7 @@ class Scaler:
     def inverse(
         self, values: Float[Tensor, "*shape columns"], series: Series
     ) -> Float64[Tensor, "*shape columns"]:
-        """Scaled values in the units of the data, in float64: float32 would lose digits.
+        """Scaled values in original units, in float64: float32 would lose digits.
 
         Values outside the bounds become the nearest bound.
         """
@@ -104,7 +104,7 @@ class Scaler:
         """Scaled values, or their quantiles, whose differences are scaled errors.
 
         Those of a column with a transform are (x − x₀) / `error_unit`, x₀ the value that is scaled to 0, so that errors
-        are the same multiple of errors in data units as without a transform. Others are returned as they are.
+        are the same multiple of errors in original units as without a transform. Others are returned as they are.
         """
         if not self.domain.has_transforms:
             return values

@@ -2,7 +2,7 @@
 
 A store is a folder with two NumPy arrays and a description:
 
-    values.npy   (rows, columns), float32 or float64, in the units of the data; NaN is a missing value. The rows of a
+    values.npy   (rows, columns), float32 or float64, in original units; NaN is a missing value. The rows of a
                  series are adjacent. A column of text holds codes: the position of the text in `texts`, −1 where the
                  cell is empty
     dates.npy    (dates,), datetime64, evenly spaced, from the first date of any series to the last

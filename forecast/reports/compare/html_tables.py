@@ -171,7 +171,7 @@ def explain_interval_score(name: str) -> tuple[str, str]:
     meanings: dict[str, str] = {
         "coverage": f"fraction of true values within the interval; nominal value {level} %",
         "width": "mean width, scaled",
-        "width_raw": "mean width in the units of the data",
+        "width_raw": "mean width in original units",
         "score": "interval score, scaled; lower is better",
         "pinball": "mean pinball loss, scaled; lower is better",
         "crps": "continuous ranked probability score, scaled; lower is better",

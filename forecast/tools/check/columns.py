@@ -26,7 +26,7 @@ MANY_ZEROS = 0.3
 
 @dataclass(frozen=True)
 class Column:
-    """Facts about a column of all series, in the units of the data; missing numbers do not count.
+    """Facts about a column of all series, in original units; missing numbers do not count.
 
     Attributes:
         minimum, mean, maximum: NaN in an empty column.

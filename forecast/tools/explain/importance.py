@@ -40,7 +40,7 @@ Forecast = Callable[[Batch], Float[Tensor, "batch pred_len n_targets"]]
 
 @dataclass(frozen=True)
 class Score:
-    """Errors over windows: MSE of scaled values, and MAE in the units of the data, mean over the targets."""
+    """Errors over windows: MSE of scaled values, and MAE in original units, mean over the targets."""
 
     mse: float
     mae: float
@@ -144,7 +144,7 @@ def measure_importance(forecast: Forecast, sample: WindowSample, repeats: int) -
 def contributions(
     forecast: Forecast, window: Batch, sample: WindowSample, groups: Sequence[InputGroup]
 ) -> Float64[np.ndarray, "groups pred_len n_targets"]:
-    """The contribution of each group to the forecast of one window, in the units of the data.
+    """The contribution of each group to the forecast of one window, in original units.
 
     Contributions do not add up to the forecast where inputs interact.
     """

@@ -132,7 +132,7 @@ def contribution_figure(
     mark_time(below, Timeline(np.arange(len(dates)), dates, seq_len=0), "x")
     bar = figure.colorbar(
         drawn, ax=below, location="bottom", aspect=40, shrink=0.8, pad=0.01, extend="both",
-        label="contribution to the forecast, in the units of the data",
+        label="contribution to the forecast, in original units",
     )  # fmt: skip
     bar.ax.tick_params(labelsize=8)
     figure.suptitle(title, fontsize=11, parse_math=False)

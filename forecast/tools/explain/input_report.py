@@ -34,8 +34,8 @@ class InputStudy:
         split: name of the split.
         mse: MSE of the forecasts of these windows.
         found: importance of each group, also of the lags of single columns.
-        groups, contributed: groups, and their contributions in the units of the data.
-        forecast, truth: of the window, in the units of the data; the truth is NaN where it is missing.
+        groups, contributed: groups, and their contributions in original units.
+        forecast, truth: of the window, in original units; the truth is NaN where it is missing.
         dates: dates of the forecast.
         columns: names of the targets.
         drawn: number of the target whose contributions are drawn.

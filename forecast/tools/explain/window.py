@@ -162,7 +162,7 @@ def draw_window(
     label_len = 0 if trained.is_untrained else trained.network.label_len
     figure = window_figure(window, truth, unscale(forecast), band, columns, label_len, band_name)
     caption = (
-        "The window in the units of the data. The dotted line marks the last step that the model read: it did not read "
+        "The window in original units. The dotted line marks the last step that the model read: it did not read "
         "the truth after it."
     )
     return Picture("window", figure, caption)
@@ -177,7 +177,7 @@ def window_figure(
     label_len: int,
     band_name: str,
 ) -> Figure:
-    """A figure of up to `MAX_VARIABLES` variables over the dates of the window, in the units of the data.
+    """A figure of up to `MAX_VARIABLES` variables over the dates of the window, in original units.
 
     Args:
         truth: of all steps of the window (seq_len + pred_len, n_targets).

@@ -36,7 +36,7 @@ class Difference:
     Attributes:
         windows, series: how many were compared.
         beyond_tolerance: windows that differ by more than the tolerance.
-        scaled, in_units: largest differences, in scaled units and in the units of the data.
+        scaled, in_units: largest differences, in scaled units and in original units.
         largest_scaled, largest_in_units: largest absolute forecasts.
     """
 
@@ -171,7 +171,7 @@ def replace_missing(values: np.ndarray, completed: Float64[Tensor, "*shape"]) ->
 
 
 def pytorch_forecast(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:
-    """The forecast of the network on scaled windows, and its quantiles, in the units of the data."""
+    """The forecast of the network on scaled windows, and its quantiles, in original units."""
     forecast, series = trained.forecast(batch.past, batch.past_time, batch.future_time), batch.series
     point, quantiles = data.clip_targets(trained.point(forecast), series), None
     if trained.quantiles is not None:

@@ -47,7 +47,7 @@ import pandas as pd
 about = json.loads(Path({str(metadata_path(path))!r}).read_text())
 {name_series(about)}{write_reading(data, about["freq"], utc_offset)}{make_indicators(about)}
 history = table.loc[: table[about["target_columns"]].last_valid_index()]
-past = history.reindex(columns=about["feature_columns"]).tail(about["seq_len"])  # in data units
+past = history.reindex(columns=about["feature_columns"]).tail(about["seq_len"])  # in original units
 {write_checks(about)}{future}
 
 
@@ -189,7 +189,7 @@ def add_future_covariates(about: dict[str, Any]) -> list[str]:
     known = [about["as_of"].get(name, name) for name in names]
     lines = [
         'before = table.reindex(index=past.index, columns=about["future_covariates"]).to_numpy("float64")',
-        f'after = table.reindex(index=future, columns={known!r}).to_numpy("float64")  # in data units',
+        f'after = table.reindex(index=future, columns={known!r}).to_numpy("float64")  # in original units',
     ]
     if about["known_steps"]:
         limits = [

@@ -1,4 +1,4 @@
-"""The whole forecast as one graph: values in the units of the data in, values in the units of the data out."""
+"""The whole forecast as one graph: values in original units in, values in original units out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -80,11 +80,11 @@ class ForecastGraph(nn.Module):
         """Forecast some windows.
 
         Args:
-            past: values in the units of the data.
+            past: values in original units.
             past_time, future_time: calendar features.
             center, scale: of the columns of `past`, then of the future covariates.
             location, shape: parameters of the transforms; None: there are none.
-            future_covariates: in the units of the data, steps = seq_len + pred_len.
+            future_covariates: in original units, steps = seq_len + pred_len.
             known: masks of the future covariates that are known for some steps only, 1 where the value is known.
             static: encoded static features.
 

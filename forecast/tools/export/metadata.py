@@ -73,7 +73,7 @@ def describe_model(trained: "TrainedModel") -> dict[str, Any]:
         "quantiles_are": source if quantiles else None,
         "inputs": inputs | series_inputs(trained),
         "outputs": outputs,
-        "type": "float64, past and outputs in data units",
+        "type": "float64, past and outputs in original units",
         **describe_domain(trained),
         **describe_series(trained),
     }

@@ -166,7 +166,7 @@ def test_scores_in_units_are_those_of_inverted_values() -> None:
 
 
 def test_a_monotone_transform_keeps_the_coverage() -> None:
-    """Quantiles of log values, inverted, hold as many true values as before; the widths are those of data units."""
+    """Quantiles of log values, inverted, hold as many true values as before; the widths are those of original units."""
     scaler, at = scaler_of("log1p", COUNTS, lower=0.0), probabilities([80])
     generator = torch.Generator().manual_seed(1)
     quantiles = scaler.clip(3 * torch.randn(50, 4, 1, len(at), generator=generator).sort(-1).values, None)

@@ -47,7 +47,7 @@ SCORED = {"coverage": 0.8125, "width": 1.2345, "width_raw": 98.765, "score": 2.0
 @pytest.mark.parametrize(
     ("score", "words"),
     [
-        (SCORED, "covers 81.2%, width 1.234 scaled, 98.77 in data units"),
+        (SCORED, "covers 81.2%, width 1.234 scaled, 98.77 in original units"),
         ({**SCORED, "coverage": math.nan, "width": math.nan}, "was not scored: no true value is known"),
     ],
 )

@@ -20,7 +20,7 @@ from forecast.tools.explain.window import windows_at_every_step
 from tests.support.long_files import long_frame, long_frame_data
 
 LAG, HOUR, A = 0.8, 0.6, 0.25
-"""What y, in the units of the data, has of itself 24 hours before, of the hour and of the covariate A; it has no B."""
+"""What y, in original units, has of itself 24 hours before, of the hour and of the covariate A; it has no B."""
 PLANTED = {"seq_len": 48, "pred_len": 24, "split": [0.6, 0.1, 0.3], "name": "planted"}
 
 
