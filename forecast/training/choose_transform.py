@@ -66,8 +66,8 @@ def choose_transforms(data: DataModule, loss: str) -> ChosenTransforms:
     """Choose the transform of each target: none, `asinh`, or `log1p` if its lower bound is at least 0.
 
     The error in original units, divided by the scale of the series, decides: the root mean squared error for
-    `loss=mse`, otherwise the mean absolute error. Each target is forecast from its own past and the future covariates, because the
-    weights of a linear model of all columns depend on all their transforms.
+    `loss=mse`, otherwise the mean absolute error. Each target is forecast from its own past and the future covariates,
+    because the weights of a linear model of all columns depend on all their transforms.
     """
     power, error = (2, "RMSE") if loss == "mse" else (1, "MAE")
     plain = data.with_transform(None)
