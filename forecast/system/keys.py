@@ -125,7 +125,7 @@ DATA_KEYS = (
         for name in (
             "eval_stride", "scale_by", "steps", "stamp",  # windows
             "columns", "future_covariates", "past_covariates", "static_covariates",
-            "encoding", "header", "names", "na_values", "day_first", "sort", "duplicates",  # reading a file
+            "encoding", "header", "names", "na_values", "day_first", "sort", "duplicates", "melt",  # reading
         )
     ),
 )  # fmt: skip

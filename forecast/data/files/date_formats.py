@@ -25,6 +25,23 @@ _SHORT_YEAR = r"0?[1-9]\d?([-/.])0?[1-9]\d?\1\d{2}(?!\d)(.*)"
 """A date whose year has two digits, or that begins with such a year."""
 
 
+_DATE = re.compile(
+    r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\D.*)?|(1[6-9]|2[0-2])\d\d-(0[1-9]|1[0-2])|.*[A-Za-z]{3}.*\d.*"
+)
+"""Dates, months such as 1920-01, and texts with the name of a month."""
+
+
+def is_date(text: str) -> bool:
+    """Whether a cell, or the name of a column, looks like a date."""
+    text = text.strip().replace(" 24:", " 00:")
+    if not _DATE.fullmatch(text):
+        return False
+    with warnings.catch_warnings(action="ignore"):
+        return has_short_year(text) or any(
+            guess_datetime_format(text, dayfirst=dayfirst) for dayfirst in (False, True)
+        )
+
+
 def has_short_year(text: str) -> bool:
     """Whether a date has a year of two digits, such as 1/12/17."""
     return re.fullmatch(_SHORT_YEAR, text) is not None

@@ -56,7 +56,7 @@ class FileSource(TableSource, ReadOptions):
         if self.future_path is None:
             return rows
         path, order = locate(self.future_path), rows.utc_offset.day_first
-        options = self if order is None else replace(self, day_first=order)
+        options = replace(self, melt=False, day_first=self.day_first if order is None else order)
         return rows.followed_by(read_file(path, self.roles.of_future_rows(), self.date_column, options))
 
     def _finish(self, panel: Panel) -> Panel:

@@ -2,14 +2,11 @@
 
 import csv
 import io
-import re
 import warnings
 from collections.abc import Sequence
 from itertools import islice
 
-from pandas.tseries.api import guess_datetime_format
-
-from forecast.data.files.date_formats import has_short_year
+from forecast.data.files.date_formats import is_date
 from forecast.data.files.header import read_header
 from forecast.data.files.series_in_rows import refuse_series_in_rows
 from forecast.data.files.text import quote
@@ -23,11 +20,6 @@ DEFAULT_NAMES = ("date", "ds")
 _SAMPLED, _HEAD = 50, 1 << 20
 """Cells of a column, and bytes of a file, that are looked at."""
 
-_DATE = re.compile(
-    r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\D.*)?|(1[6-9]|2[0-2])\d\d-(0[1-9]|1[0-2])|.*[A-Za-z]{3}.*\d.*"
-)
-"""Dates, months such as 1920-01, and texts with the name of a month."""
-
 
 def find_date_column(path: Location, wanted: str, raw: bytes, separator: str) -> str:
     """The date column of a CSV file: `wanted`, or if that is missing, see `choose_date_column`.
@@ -37,7 +29,7 @@ def find_date_column(path: Location, wanted: str, raw: bytes, separator: str) ->
     header = read_header(path, raw, separator).names
     if wanted in header:
         return wanted
-    refuse_series_in_rows(path, raw, separator, header, _is_date)
+    refuse_series_in_rows(path, raw, separator, header)
     return choose_date_column(path, wanted, header, find_date_columns(raw, separator))
 
 
@@ -72,20 +64,10 @@ def find_date_columns(raw: bytes, separator: str) -> list[str]:
         rows = list(islice(records, _SAMPLED + 1))
     except csv.Error:  # of a field too long
         return []
-    if any(map(_is_date, rows[0])):  # no header
+    if any(map(is_date, rows[0])):  # no header
         return []
     if len(head) >= _HEAD:
         rows = rows[:-1]  # which may be cut
     columns = {name.strip(): [row[i] for row in rows[1:] if i < len(row)] for i, name in enumerate(rows[0])}
-    found = [name for name, cells in columns.items() if name and cells and all(map(_is_date, cells))]
+    found = [name for name, cells in columns.items() if name and cells and all(map(is_date, cells))]
     return sorted(found, key=lambda name: -len(set(columns[name])))
-
-
-def _is_date(cell: str) -> bool:
-    text = cell.strip().replace(" 24:", " 00:")
-    if not _DATE.fullmatch(text):
-        return False
-    with warnings.catch_warnings(action="ignore"):
-        return has_short_year(text) or any(
-            guess_datetime_format(text, dayfirst=dayfirst) for dayfirst in (False, True)
-        )

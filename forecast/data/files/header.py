@@ -65,13 +65,8 @@ def read_header(path: Location, raw: bytes, separator: str, given: Sequence[str]
     if given is not None:
         header, lines = _check_names(path, given, width), 0
     elif _has_series_in_rows(header, row):
-        melt = f"pd.read_csv('{path}').melt('{header[0]}', value_name='y').dropna().to_csv('long.csv', index=False)"
-        settings = (
-            f"data=long data.path=long.csv data.id_column={header[0]} data.start=2010-01-01 data.freq=h"
-        )
-        raise DataError(
-            f"{path}: one series a row: write one row for each date with pandas, {melt}, then set {settings}"
-        )
+        settings = f"data=long data.melt=true data.id_column={header[0]} data.start=2010-01-01 data.freq=h"
+        raise DataError(f"{path}: one series a row: set {settings}")
     seen: dict[str, int] = {}
     for number, name in enumerate(header, start=1):
         if not name.isprintable():

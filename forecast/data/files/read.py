@@ -20,11 +20,12 @@ from forecast.data.files.dates import read_dates
 from forecast.data.files.find_date_column import DEFAULT_NAMES, choose_date_column, find_date_column
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import read_ids
+from forecast.data.files.series_in_rows import melt_series
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import read_text
 from forecast.data.files.undated import number_dates
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.errors import DataError
+from forecast.system.errors import ConfigError, DataError
 from forecast.system.location import Location, is_folder, opened
 
 PARQUET = (".parquet", ".pq")
@@ -39,14 +40,22 @@ def read_file(
         DataError: a column is missing, an id is empty, or a number or date cannot be parsed.
     """
     if is_parquet(path):
+        if options.melt:
+            raise ConfigError(
+                "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas"
+            )
         return _read_parquet(path, roles, options)
     raw = read_text(path, options)
+    if options.melt:
+        raw = melt_series(path, raw, roles, options)
     if date_column in DEFAULT_NAMES and options.start is None and options.given_names is None:
         date_column = find_date_column(path, str(date_column), raw, options.separator)
         roles = replace(roles, date=date_column)
     texts = (*roles.keys, *roles.static)
     dated = date_column if options.start is None else ()
     cells = parse_cells(path, raw, dated, options, [name for name in texts if name != roles.date])
+    if options.melt:
+        cells = replace(cells, unit="melted row", first_line=1)
     return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
 
 

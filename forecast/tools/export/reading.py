@@ -86,7 +86,20 @@ def _write_call(data: Mapping[str, Any], dates: Sequence[str]) -> list[str]:
         arguments.append(f"dtype={{{', '.join(f'{name!r}: str' for name in texts)}}}")
     if data.get("future_covariates") or data.get("past_covariates"):
         arguments.append(BOOLEANS)
+    if data.get("melt"):
+        after += _write_melting(data)
     return [f"table = pd.read_csv({', '.join(arguments)})", *after]
+
+
+def _write_melting(data: Mapping[str, Any]) -> list[str]:
+    """Write the lines that read one series a row as `forecast.data.files.series_in_rows.melt_series` does."""
+    kept = [*list_id_columns(data.get("id_column")), *(data.get("static_covariates") or ())]
+    columns = [*kept, *(data.get("drop") or ())]
+    date, target = data.get("date_column") or "ds", data.get("target") or "y"
+    return [
+        f"steps = [name for name in table if name not in {columns!r}]  # all steps",
+        f"table = table.melt({kept!r}, steps, var_name={date!r}, value_name={target!r})",
+    ]
 
 
 class Times(StrEnum):

@@ -147,6 +147,11 @@ def date_off_the_grid(folder: Path) -> None:
     read_table(write(folder, frame.to_csv(index=False)), freq="h")
 
 
+def melted(folder: Path, text: str | bytes, **options: object) -> Panel:
+    given = {"id_column": "country", "day_first": False, **options}
+    return LongSource(path=write(folder, text), melt=True, **given).read()  # type: ignore[arg-type]
+
+
 FILES = [
     bad("empty", "", "table.csv: empty"),
     bad("blank", "\n\n", "table.csv: empty"),
@@ -195,9 +200,15 @@ FILES = [
     bad("ten million columns", b"date" + b"," * 10_000_000, "table.csv, line 1: 10,000,001 columns; at most 100,000 are read"),
     bad("no such column", GOOD, "table.csv: no column 'lod'; there are 'load', 'price'; did you mean 'load'? (data.columns or data.target)", columns=["lod"]),
     bad("no such target, beside text", lines(*(f"{hour},1,NE" for hour in HOURS), header="date,load,wind"), "table.csv: no column 'lod'; there are 'load', 'wind'; did you mean 'load'? (data.columns or data.target)", target="lod"),
-    bad("one series a row", lines("H1," + ",".join("5" * 11) + ",", "H2," + ",".join("6" * 12), header=",".join(f"V{n}" for n in range(1, 14))), "table.csv: one series a row: write one row for each date with pandas, pd.read_csv('…').melt('V1', value_name='y').dropna().to_csv('long.csv', index=False), then set data=long data.path=long.csv data.id_column=V1 data.start=2010-01-01 data.freq=h"),
-    bad("dates in the header", WIDE, "table.csv: one series a row, with dates from '1/28/21' to '2/4/21' in line 1: write one row for each date with pandas, pd.read_csv('…').melt(['country', 'lat'], var_name='ds', value_name='y').to_csv('long.csv', index=False), then set data=long data.path=long.csv data.id_column=country data.day_first=false"),
-    bad("dates in the header, no ids", TWINS, "table.csv: one series a row…, pd.read_csv('…').rename_axis('id').reset_index().melt(['id', 'country', 'lat'], …then set data=long data.path=long.csv data.id_column=id data.day_first=false"),
+    bad("one series a row", lines("H1," + ",".join("5" * 11) + ",", "H2," + ",".join("6" * 12), header=",".join(f"V{n}" for n in range(1, 14))), "table.csv: one series a row: set data=long data.melt=true data.id_column=V1 data.start=2010-01-01 data.freq=h"),
+    bad("dates in the header", WIDE, "table.csv: one series a row, with dates from '1/28/21' to '2/4/21' in line 1: set data=long data.melt=true data.id_column=country data.day_first=false"),
+    bad("dates in the header, no ids", TWINS, "table.csv: one series a row…: set data=long data.melt=true data.id_column=row data.day_first=false"),
+    Refusal("no number in a melted row", "table.csv, melted row 2, column 'y': 'two' is not a number: …", DataError, lambda folder: melted(folder, WIDE.replace("15.4,2", "15.4,two"))),
+    Refusal("melted, no id", "data.melt=true needs data.id_column, and one target (data.target)", ConfigError, lambda folder: melted(folder, WIDE, id_column=None)),
+    Refusal("melted, two targets", "data.melt=true needs data.id_column, and one target (data.target)", ConfigError, lambda folder: melted(folder, WIDE, columns=["y", "z"])),
+    Refusal("melted, an id that is not there", "table.csv: no column 'land'; there are 'country', … (data.id_column)", DataError, lambda folder: melted(folder, WIDE, id_column="land")),
+    Refusal("melted, another field", "table.csv: Error tokenizing data. C error: Expected 8 fields in line 3, saw 9", DataError, lambda folder: melted(folder, WIDE.replace("8,9", "8,9,10"))),
+    Refusal("melted, Parquet", "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas", ConfigError, lambda folder: melted(folder, b"PAR1")),
     bad("a time of day beside dates with times", lines(*(f"{hour},{hour[-5:]},1" for hour in HOURS), header="date,clock,load"), "table.csv: 'clock' is a time of day, and 'date' has times too: set data.drop=[clock]"),
     bad("days and times beside dates with times", lines(*(f"{hour},01.03.2021,{hour[-5:]},1" for hour in HOURS), header="date,day,clock,load"), "table.csv: 2 columns are not numbers: 'day', 'clock' (line 2, column 'day': '01.03.2021'): correct them, or set data.drop=[day,clock]…"),
     bad("a further text, where one is dropped", lines(*(f"{hour},x,y,z,1" for hour in HOURS), header="date,a,b,c,load"), "table.csv: 2 columns are not numbers: 'b', 'c' (line 2, column 'b': 'y'): correct them, or set data.drop=[a,b,c]…", drop=["a"]),
@@ -250,25 +261,6 @@ WARNINGS = [
     Refusal("no target in the last row", "table.csv: left out 1 row after the last value of a target", UserWarning, ends_without_target),
     Refusal("holidays of dates in UTC", "load: the dates are UTC, so data.holidays=DE marks days of UTC, which begin and end some hours before or after the country's: set data.timezone", UserWarning, holidays_in_utc),
 ]  # fmt: skip
-
-
-def run_with_pandas(message: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the lines of pandas that a message gives, in this folder."""
-    monkeypatch.chdir(folder)
-    exec(message.partition("with pandas, ")[2].rpartition(", then set ")[0], {"pd": pd})
-
-
-@pytest.mark.parametrize(("text", "ids"), [(WIDE, ["Mali", "Chad"]), (TWINS, ["0", "1"])])
-def test_pandas_turns_dates_in_the_header(
-    text: str, ids: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(DataError) as refused:
-        read_table(write(tmp_path, text))
-    run_with_pandas(str(refused.value), tmp_path, monkeypatch)
-    named = "country" if "Mali" in text else "id"
-    panel = LongSource(path="long.csv", id_column=named, day_first=False, freq="B").read()
-    assert panel.ids.tolist() == ids
-    assert panel.values[:4, 0].tolist() == [1.0, 2.0, 5.0, 6.0]
 
 
 def test_months_are_the_only_dates(tmp_path: Path) -> None:

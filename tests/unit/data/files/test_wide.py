@@ -1,5 +1,4 @@
 import gzip
-import re
 import zipfile
 from pathlib import Path
 
@@ -9,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecast.data.files.file_source import LongSource, read_table
+from forecast.data.files.file_source import read_table
 from forecast.system.errors import ForecastError
-from tests.support.csv_files import ROOT, numbers, real_file, write
+from tests.support.csv_files import numbers, real_file, write
 
 HOURS = ["2021-03-01 00:00", "2021-03-01 01:00", "2021-03-01 02:00", "2021-03-01 03:00", "2021-03-01 04:00"]
 
@@ -32,18 +31,6 @@ def test_a_table_is_read_exactly(tmp_path: Path):
     assert table.grid.equals(pd.DatetimeIndex(frame["date"]))
     np.testing.assert_array_equal(table.values, frame[["load", "price", "wind"]].to_numpy())
     assert table.values.dtype == np.float64
-
-
-def test_the_line_that_reshapes_one_series_a_row_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    header = ",".join(f"V{number}" for number in range(1, 14))
-    write(tmp_path, lines("H1," + "5," * 11, "H2," + ",".join("6" * 12), header=header), "m4.csv")
-    found = re.search(r"`(pd.read_csv\('m4.csv'\)[^`]*)`", (ROOT / "docs" / "files.md").read_text())
-    assert found is not None
-    exec(found[1], {"pd": pd})
-    panel = LongSource(path="long.csv", id_column="V1", start="2010-01-01", freq="h").read()
-    assert list(panel.ids) == ["H1", "H2"]
-    assert (panel.ends - panel.starts).tolist() == [11, 12]
 
 
 def test_the_published_file_is_read():
