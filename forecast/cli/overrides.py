@@ -125,7 +125,9 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
         if key not in known and key not in branches:
             raise ConfigError(unknown_key(key, known))
         if key in COMPUTED:
-            raise ConfigError(f"{key}: it is computed; set {COMPUTED[key]}={known[COMPUTED[key]]} instead")
+            default = known[COMPUTED[key]]
+            example = COMPUTED[key] if default is None else f"{COMPUTED[key]}={default}"
+            raise ConfigError(f"{key}: it is computed; set {example} instead")
         for value in values_of(override):
             if key not in known and not isinstance(value, dict | None):
                 below = [name for name in known if name.startswith(f"{key}.")][:3]

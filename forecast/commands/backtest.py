@@ -32,7 +32,7 @@ FROM_COMMAND = (*OWN_KEYS, "output_dir", "callbacks", "trainer")
 def backtest(config: DictConfig) -> None:
     """Forecast from every origin, with a model from a checkpoint or newly trained ones; save tables and a figure."""
     keep_freed_memory()
-    for key in ("refit", "resume"):
+    for key in ("refit", "resume", "budget"):
         if config[key] is not None:
             raise ConfigError(f"{key}={config[key]}: a backtest has no {key}: leave it out")
     data = read_data_of_checkpoint(config) if config.checkpoint else read_data(config)

@@ -144,7 +144,9 @@ def fine_tune(config: DictConfig, data: DataModule, cut: int, folder: Path, *, b
     known.load_state_dict(before.data.state_dict())
     fitted = FittedBaselines.fit(known)
     L.seed_everything(config.seed, workers=True, verbose=False)
-    settings = OmegaConf.merge(config, {"trainer": {"max_epochs": config.fine_tune_epochs}})
+    settings = OmegaConf.merge(
+        config, {"trainer": {"max_epochs": config.fine_tune_epochs}, "budget_epochs": None}
+    )
     assert isinstance(settings, DictConfig)
     forecaster = wrap_model(settings, copy.deepcopy(before.forecaster.model).train(), fitted)
     set_shrinkage(forecaster, 1.0)

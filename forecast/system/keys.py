@@ -84,13 +84,12 @@ RUN_KEYS = (
 )
 
 TASK_KEYS = (
-    Key("features", STATE, variant=True),
-    Key("seq_len", STATE, variant=True),
+    *(Key(name, STATE, variant=True) for name in ("features", "seq_len", "pred_len", "loss")),
     Key("label_len", STATE),
-    Key("pred_len", STATE, variant=True),
-    Key("loss", STATE, variant=True),
     Key("levels", AFTER, effect_if=("loss", "quantile", STATE)),  # the model then has outputs for its levels
     Key("windows_per_epoch", RESULT, null=True),
+    Key("budget", RESULT),
+    Key("budget_epochs", SPEED, set_by="budget"),  # measured
 )
 
 DATA_KEYS = (

@@ -83,6 +83,12 @@ def wrap_model(config: DictConfig, model: ForecastModel, fitted: FittedBaselines
     )
 
 
+def count_epochs(config: DictConfig) -> int:
+    """The largest number of epochs: that of the budget, or `trainer.max_epochs`."""
+    epochs = config.get("budget_epochs")
+    return config.trainer.max_epochs if epochs is None else epochs
+
+
 def make_trainer(
     config: DictConfig, *added: Callback, names: Collection[str] | None = None, **settings: Any
 ) -> L.Trainer:
@@ -106,7 +112,7 @@ def make_trainer(
         callbacks=callbacks,
         plugins=[CheckpointFiles()],
         enable_progress_bar=has_bar,
-        **settings,
+        **{"max_epochs": count_epochs(config), **settings},
     )
 
 

@@ -15,7 +15,7 @@ from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.system import signals
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import plural
-from forecast.training.build import make_forecaster, make_trainer
+from forecast.training.build import count_epochs, make_forecaster, make_trainer
 from forecast.training.checkpointing import Checkpointing, preload_checkpoint, save_weights
 from forecast.training.compile import compile_where_possible
 from forecast.training.lightning_data import LightningData
@@ -133,7 +133,7 @@ def refit_trainer(config: DictConfig, folder: Path, epochs: int) -> L.Trainer:
         logger=False,
         limit_val_batches=0,
         # no epoch if the best model was the one before the first step
-        max_epochs=config.trainer.max_epochs if epochs else 0,
+        max_epochs=count_epochs(config) if epochs else 0,
     )
 
 

@@ -20,6 +20,7 @@ from forecast.system import signals
 from forecast.system.memory import PeakMemory
 from forecast.training import lightning_warnings, loggers, report
 from forecast.training.attention_slots import summarize_attention
+from forecast.training.budget import check_budget, resolve_budget
 from forecast.training.build import (
     count_sanity_steps,
     find_callback,
@@ -58,11 +59,13 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
     check_refit(config)
     start, folder = open_run(config), Path(config.output_dir)
     run_time = RunTime(start.seconds + seconds)
+    check_budget(config)
     resolve_auto(config, start.content)
     L.seed_everything(config.seed, workers=True, verbose=False)
 
     transforms = resolve_transform(config, data, start.content)
     baselines = fit_baselines(data)
+    budget = resolve_budget(config, data, baselines, start.content)
     forecaster = make_forecaster(config, data, baselines)
     trainer = make_run_trainer(config, forecaster, start, run_time)
     check_trainer(config, trainer, data)
@@ -72,8 +75,9 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
     if trainer.is_global_zero:
         start.copy_best_epoch(folder, resolved_settings(config), data)
         report.print_setup(config, data, forecaster.model, trainer)
-        if transforms is not None:
-            print(transforms.describe())
+        for line in (budget, None if transforms is None else transforms.describe()):
+            if line is not None:
+                print(line)
         print(f"season     {describe_season(data, baselines.seasonal_naive_season)}")
 
     saved: RunReport | None = None

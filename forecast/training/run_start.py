@@ -65,7 +65,9 @@ class RunStart:
         if self.mode == "resumed":
             check_same_table(self.checkpoint, self.content, data)
         else:
-            check_epochs_left(self.checkpoint, self.content, settings["trainer"]["max_epochs"])
+            check_epochs_left(
+                self.checkpoint, self.content, settings["budget_epochs"] or settings["trainer"]["max_epochs"]
+            )
 
     def copy_best_epoch(self, folder: Path, settings: dict[str, Any], data: DataModule) -> None:
         """Copy the best epoch of the continued run if both validate on the same windows; print the checkpoint."""

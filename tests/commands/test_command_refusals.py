@@ -120,6 +120,11 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("{run} port={port}", "host=127.0.0.1 port=…: Address already in use: give another port, or port=0"),
     ],
     ("train", "table"): [
+        Case(f"{SMALL} data=csv data.path={{load}} budget=soon", "budget=soon: write a time as 90s, 10min or 1.5h"),
+        Case(f"{SMALL} data=csv data.path={{load}} budget=0s", "budget=0s: write a time as 90s, 10min or 1.5h"),
+        Case(f"{SMALL} data=csv data.path={{load}} budget=1min trainer.max_epochs=2", "budget=1min gives the number of epochs: leave trainer.max_epochs out"),
+        Case(f"{SMALL} data=csv data.path={{load}} budget=0.0001s", "budget=0.0001s: an epoch takes about 0 s: give more time, or use fewer windows (windows_per_epoch=1)"),
+        Case(f"{SMALL} data=csv data.path={{load}} budget_epochs=2", "budget_epochs: it is computed; set budget instead"),
         Case(f"{SMALL} checkpoint={{run}} trainer.max_epochs=1 data=csv data.path={{load}}", "checkpoints/last.ckpt: trained for 1 epochs already; to continue, set trainer.max_epochs above that"),
         Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}}", "checkpoints/last.ckpt: it was trained on csv (load.csv), and this run would read sample; repeat that run's settings (its overrides.yaml), including data="),
         Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}} data=csv data.path=half_hours.csv", "checkpoints/last.ckpt: different step between rows: h in the checkpoint, 30min in this run; use data of the same form"),

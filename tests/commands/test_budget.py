@@ -1,0 +1,84 @@
+"""`budget=`: a time for training and validation, from which the number of epochs follows."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from forecast.system.errors import ConfigError
+from forecast.training import budget
+from tests.support.commands import only, train_here, workplace
+
+GIVEN = ("logger=[]", "callbacks.early_stopping=null")
+
+
+def metrics(folder: Path, root: str) -> dict:
+    return json.loads(only(folder, f"{root}/*/metrics.json").read_text())
+
+
+def checkpoint(folder: Path, root: str) -> dict:
+    return torch.load(only(folder, f"{root}/*/checkpoints/last.ckpt"), weights_only=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two minutes in `timed`, with a second for a batch, and one of as many epochs in `counted`."""
+    place = workplace(tmp_path_factory.mktemp("budget"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(budget, "time_batch", measure_a_second)
+        assert train_here(patch, place, *GIVEN, "budget=2min", "output_root=timed") == 0
+        epochs = metrics(place, "timed")["epochs"]
+        assert train_here(patch, place, *GIVEN, f"trainer.max_epochs={epochs}", "output_root=counted") == 0
+    return place
+
+
+def measure_a_second(times: list[float]) -> float:
+    """A second for every batch, whatever was measured."""
+    assert len(times) > 1
+    assert times[-1] > times[0]
+    return 1.0
+
+
+def test_as_many_epochs_are_trained_as_fit(folder: Path) -> None:
+    content = checkpoint(folder, "timed")["hyper_parameters"]
+    windows, data = metrics(folder, "timed")["n_windows"], content["data"]
+    assert 1 < content["budget_epochs"] < 120 // (windows["train"] // data["batch_size"])
+    assert metrics(folder, "timed")["epochs"] == content["budget_epochs"]
+
+
+def test_the_learning_rate_falls_to_its_end_within_the_budget(folder: Path) -> None:
+    (schedule,) = checkpoint(folder, "timed")["lr_schedulers"]
+    assert schedule["_last_lr"] == pytest.approx([0.0], abs=1e-12)
+
+
+def test_the_measurement_changes_nothing_else(folder: Path) -> None:
+    timed, counted = (checkpoint(folder, root)["state_dict"] for root in ("timed", "counted"))
+    assert metrics(folder, "timed")["validation_mse"] == metrics(folder, "counted")["validation_mse"]
+    for name, weight in timed.items():
+        torch.testing.assert_close(weight, counted[name], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds"),
+    [
+        ([0.0, 5.0, 9.0, 10.0, 11.0, 12.5], 1.25),  # the first three warm up
+        ([0.0, 2.0], 2.0),
+        ([0.0, 2.0, 3.0], 1.5),
+        ([1.0], 0.0),
+    ],
+)
+def test_the_mean_time_of_a_batch(times: list[float], seconds: float) -> None:
+    assert budget.time_batch(times) == seconds
+
+
+@pytest.mark.parametrize("trainer", [{"devices": 2, "num_nodes": 1}, {"devices": 1, "num_nodes": 2}])
+def test_a_budget_is_for_one_device(trainer: dict) -> None:
+    with pytest.raises(ConfigError):
+        budget.check_budget(OmegaConf.create({"budget": "1min", "trainer": trainer}))
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10min", 600), ("1.5h", 5400)])
+def test_units(text: str, seconds: float) -> None:
+    assert budget.parse_budget(text) == seconds
