@@ -61,10 +61,15 @@ def running(loggers: list[Logger]) -> Iterator[None]:
 
 
 def log_results(
-    loggers: list[Logger], content: dict[str, Any], results: Results, images: dict[str, Path], step: int
+    loggers: list[Logger],
+    content: dict[str, Any],
+    results: Results,
+    images: dict[str, Path],
+    window_errors: Path,
+    step: int,
 ) -> None:
-    """Log final scores, skill and costs to every logger, and figures and errors by step to those that show them."""
-    final = FinalResults(collect_scores(content), error_by_step(results), images, content)
+    """Log final scores, skill and costs to every logger, and figures and errors to those that keep them."""
+    final = FinalResults(collect_scores(content), error_by_step(results), images, window_errors, content)
     for logger in loggers:
         if isinstance(logger, ServiceLogger):
             logger.log_final(final, step)

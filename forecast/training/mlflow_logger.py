@@ -168,6 +168,7 @@ class MlflowLogger(ServiceLogger):
         for row in final.horizon_rows():
             self.log_metrics(row, int(row.pop("horizon/step")))
         self.attempt(lambda: self._client.log_dict(self.run_id, without_nan(final.metrics), "metrics.json"))
+        self.attempt(partial(self._client.log_artifact, self.run_id, str(final.window_errors)))
         for path in final.images.values():
             self.attempt(partial(self._client.log_artifact, self.run_id, str(path), "pictures"))
 

@@ -96,8 +96,12 @@ def print_setup(config: DictConfig, data: DataModule, model: ForecastModel, trai
     )
 
 
-def save_tables(run: RunReport) -> None:
-    """Write the tables: errors by step, variable, window and series (if there are ids), and the example forecasts."""
+def save_tables(run: RunReport) -> Path:
+    """Write the tables: errors by step, variable, window and series (if there are ids), and the example forecasts.
+
+    Returns:
+        The file of the errors by window.
+    """
     folder, data, results = run.folder, run.data, run.results
     steps, variables = {}, {}
     for name, errors in results.errors.items():
@@ -108,7 +112,8 @@ def save_tables(run: RunReport) -> None:
         pd.DataFrame({"step": np.arange(1, data.pred_len + 1), **steps}).to_csv(temporary, index=False)
     with atomic_file(folder / "errors_by_variable.csv") as temporary:
         pd.DataFrame({"variable": data.target_columns, **variables}).to_csv(temporary, index=False)
-    with atomic_file(folder / "errors_by_window.parquet") as temporary:
+    by_window = folder / "errors_by_window.parquet"
+    with atomic_file(by_window) as temporary:
         tabulate_windows(data, results).to_parquet(temporary, index=False)
     if run.by_series is not None:
         with atomic_file(folder / "errors_by_series.parquet") as temporary:
@@ -118,6 +123,7 @@ def save_tables(run: RunReport) -> None:
             list(data.target_columns), choose_evenly_spaced(data.n_targets, MAX_TABLED).tolist()
         )
         table.to_parquet(temporary, index=False)
+    return by_window
 
 
 def save_pictures(run: RunReport) -> dict[str, Path]:

@@ -181,8 +181,8 @@ def save_results(
     untrained = forecaster.model.warm_start_name
     saved = RunReport(Path(config.output_dir), data, metrics, results, by_series, examples, untrained)
     images = report.save_pictures(saved) if config.pictures else {}
-    loggers.log_results(trainer.loggers, metrics, results, images, trainer.global_step)
-    report.save_tables(saved)
+    errors_by_window = report.save_tables(saved)
+    loggers.log_results(trainer.loggers, metrics, results, images, errors_by_window, trainer.global_step)
     return saved
 
 

@@ -23,12 +23,14 @@ class FinalResults:
         scores: scores, costs and tokens by name, such as `baseline/naive/mse`.
         steps: MSE at each step of the horizon, one column for the model and each baseline.
         images: paths of the pictures by name.
+        window_errors: a Parquet file of the errors of each window.
         metrics: the content of metrics.json.
     """
 
     scores: dict[str, Any]
     steps: pd.DataFrame
     images: dict[str, Path]
+    window_errors: Path
     metrics: dict[str, Any]
 
     def horizon_rows(self) -> list[dict[str, int | float]]:

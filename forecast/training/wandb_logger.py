@@ -71,6 +71,7 @@ class WandbLogger(ServiceLogger, wandb.WandbLogger):
         self.attempt(lambda: self.experiment.summary.update(final.scores))
         self.attempt(lambda: self.log_table("error_by_step", dataframe=final.steps, step=step))
         self.attempt(lambda: log_horizon(self.experiment, final.horizon_rows()))
+        self.attempt(lambda: log_errors(self.experiment, final.window_errors))
         for name, path in final.images.items():
             self.attempt(partial(self.log_image, f"pictures/{name}", [str(path)], step=step))
 
@@ -84,6 +85,15 @@ class WandbLogger(ServiceLogger, wandb.WandbLogger):
 
         with contextlib.suppress(*self.connection_errors()):  # it sends a message to the lost service
             teardown(exit_code=1)  # the next run of a sweep starts a new service process
+
+
+def log_errors(run: Any, path: Path) -> None:
+    """Log the errors of each window as an artifact, from which runs can be compared window by window."""
+    from wandb import Artifact
+
+    artifact = Artifact(f"errors-{run.id}", type="errors", description="Errors of each test window.")
+    artifact.add_file(str(path))
+    run.log_artifact(artifact)
 
 
 def log_horizon(run: Any, rows: list[dict[str, int | float]]) -> None:

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+from base64 import b64decode
+from hashlib import md5
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -116,6 +118,16 @@ def test_wandb_has_the_error_by_step_and_the_pictures(ran, wandb_run: WandbRun) 
         assert (files / name).read_bytes() == (ran[0] / f"{picture}.png").read_bytes()
 
 
+def test_wandb_has_the_errors_by_window_as_an_artifact(ran, wandb_run: WandbRun) -> None:
+    (artifact,) = (artifact for artifact in wandb_run.artifacts if artifact.type == "errors")
+    (entry,) = artifact.manifest.contents
+    file = ran[0] / "errors_by_window.parquet"
+    assert (artifact.name, entry.path, entry.size) == (
+        f"errors-{wandb_run.run.run_id}", file.name, file.stat().st_size
+    )  # fmt: skip
+    assert b64decode(entry.digest) == md5(file.read_bytes(), usedforsecurity=False).digest()
+
+
 def test_wandb_has_the_error_by_step_as_curves(ran, wandb_run: WandbRun) -> None:
     rows = [row for row in wandb_run.history if "horizon/step" in row]
     by_step = pd.read_csv(ran[0] / "errors_by_step.csv")
@@ -212,6 +224,8 @@ def test_mlflow_has_the_metrics_and_the_pictures_as_files(ran, mlflow_run, metri
     files = Path(run.info.artifact_uri.removeprefix("file://"))
     assert files.is_relative_to(ran[0].parent)
     assert json.loads((files / "metrics.json").read_text()) == metrics
+    errors = "errors_by_window.parquet"
+    assert (files / errors).read_bytes() == (ran[0] / errors).read_bytes()
     for picture in ("forecasts.png", "error_by_step.png"):
         assert (files / "pictures" / picture).read_bytes() == (ran[0] / picture).read_bytes()
 

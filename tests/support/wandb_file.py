@@ -45,6 +45,7 @@ class WandbRun:
         self.config: dict[str, Any] = {}
         self.history: list[dict[str, Any]] = []
         self.summary: dict[str, Any] = {}
+        self.artifacts: list[Any] = []
         for record in records(path):
             if record.HasField("run"):
                 self.run = record.run
@@ -55,6 +56,8 @@ class WandbRun:
                 self.history.append(
                     {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in items}
                 )
+            elif record.HasField("artifact"):
+                self.artifacts.append(record.artifact)
             elif record.HasField("summary"):
                 items = record.summary.update
                 self.summary |= {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in items}
