@@ -56,6 +56,14 @@ def test_the_numbers_are_means_over_windows_and_seeds(
     even = [float(one["mean"]) for one in table if one["attention"] == "uniform"]
     assert len(even) == 3  # two layers of the encoder, one of the decoder
     assert max(even) < 1e-6
+    saved = [pd.read_csv(folder / "attention_layers.csv") for folder in sorted(place.glob("runs/*full*"))]
+    of_runs = [
+        t[(t["layer"] == "encoder, layer 0") & (t["number"] == "from_uniform")]["mean"].item() for t in saved
+    ]
+    assert of_runs == pytest.approx([np.mean(values[:3]), np.mean(values[3:])], rel=1e-4)
+    assert answer(monkeypatch, "compare", place, "runs=[runs]", f"output={tmp_path}/page.html") == 0
+    assert "Attention layers" in (shown := (tmp_path / "page.html").read_text())
+    assert f"{100 * mean:.1f}" in shown
     page, printed = (tmp_path / "why" / "index.html").read_text(), capsys.readouterr().out
     expected = f"{100 * mean:.1f} ± {100 * std:.1f}"
     for text in (page, printed):

@@ -25,6 +25,7 @@ from forecast.reports.compare.html_tables import (
     make_score_table,
     make_settings_table,
 )
+from forecast.reports.compare.layer_table import make_layer_table
 from forecast.reports.compare.number_format import find_date_format
 from forecast.reports.compare.run_folders import ExcludedRun
 from forecast.reports.compare.scaling import describe_crossovers, make_scaling_charts, measure_scaling
@@ -89,6 +90,7 @@ def make_section(task: Task) -> dict[str, Any]:
         f"{plural(len(task.unmerged_variants), 'variant')}, {plural(len(folders), 'run')}.",
         "results": describe_results(task),
         "tables": [table for table in tables if table],
+        "layers": make_layer_table(task),
         "settings": make_settings_table(task) if len(task.unmerged_variants) > 1 else None,
         "shared": task.shared,
         "runs": folders,

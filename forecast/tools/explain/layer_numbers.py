@@ -9,12 +9,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from forecast.attention import FastformerAttention
+from forecast.reports.compare.layer_table import ENTROPY, RECENT, SOFTMAX, UNEVEN
 from forecast.tools.explain import maps
 from forecast.tools.explain.implied_map import fastformer_poolings, head_map
 from forecast.tools.explain.layer import Layer
 from forecast.tools.explain.measures import mean, relative_error, row_entropy, weight_within
-
-ENTROPY, UNEVEN, SOFTMAX, RECENT = "entropy", "from_uniform", "from_softmax", "last_season"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
 """The attention layers of several runs of one task, measured on the same windows."""
 
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -12,8 +14,10 @@ from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.inference.forecasters import ModelForecaster, find_unread_columns
 from forecast.inference.model import TrainedModel, load
 from forecast.inference.model_data import read_model_data
+from forecast.reports.compare.layer_table import LAYERS_FILE
 from forecast.reports.compare.task import Task
 from forecast.system.errors import ConfigError
+from forecast.system.files import atomic_file
 from forecast.system.progress import track
 from forecast.tools.explain.explanation import adds_nothing, record_layers
 from forecast.tools.explain.layer_numbers import measure_layer
@@ -82,12 +86,21 @@ def study_layers(config: DictConfig, task: Task) -> LayerStudy:
         check_split(data, config.split)
         numbers = choose_evenly_spaced(len(data.windows[config.split]), config.windows).tolist()
         season, windows = data.season, len(numbers)
-        rows += [{"variant": variant, **row} for row in measure_windows(config, trained, data, numbers)]
+        measured = [{"variant": variant, **row} for row in measure_windows(config, trained, data, numbers)]
+        save_layers(run.folder, measured)
+        rows += measured
     if not rows:
         raise ConfigError(
             "runs: no run has attention layers that change its forecast; train with model.linear=false, or name others"
         )
     return LayerStudy(summarize(rows), season, windows, left_out)
+
+
+def save_layers(folder: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Save the numbers of a run into its folder, where `forecast.compare` finds them, unless it cannot be written."""
+    if os.access(folder, os.W_OK):
+        with atomic_file(folder / LAYERS_FILE) as temporary:
+            pd.DataFrame(map(asdict, summarize(rows))).drop(columns="variant").to_csv(temporary, index=False)
 
 
 def summarize(rows: Sequence[dict[str, Any]]) -> list[LayerRow]:

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from forecast.reports.colours import DARK, LIGHT
+from forecast.reports.compare.layer_table import ENTROPY, RECENT, SOFTMAX, UNEVEN
 from forecast.reports.figures import subplots
 from forecast.system.formatting import plural
-from forecast.tools.explain.layer_numbers import ENTROPY, RECENT, SOFTMAX, UNEVEN
 from forecast.tools.explain.page import encode_figure, render
 from forecast.tools.explain.runs import LayerRow, LayerStudy
 
