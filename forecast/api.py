@@ -13,12 +13,18 @@ from forecast.cli import allowed_targets, secrets_check
 from forecast.cli.compose import compose_command, compose_config
 from forecast.cli.quoting import quote
 from forecast.commands.train import train
-from forecast.data import DataModule, frame_data
+from forecast.data import DataModule, Panel, frame_data
+from forecast.data.frames import Frame, to_library_of, to_pandas
 from forecast.data.sources import MODULE_OPTIONS, option_names
 from forecast.evaluation.levels import Level
 from forecast.inference.data_config import FRAME, allow_absent, known_columns
 from forecast.inference.evaluate import evaluate as evaluate_model
-from forecast.inference.forecasters import choose_forecaster, find_unread_columns, list_forecasters
+from forecast.inference.forecasters import (
+    PointForecaster,
+    choose_forecaster,
+    find_unread_columns,
+    list_forecasters,
+)
 from forecast.inference.frames import frame_module, panel_of_frame
 from forecast.inference.model import TrainedModel, read_checkpoint
 from forecast.inference.predict import predict as predict_panel
@@ -33,20 +39,21 @@ class Model(TrainedModel):
 
     def predict(
         self,
-        frame: pd.DataFrame | pd.Series | None = None,
+        frame: Frame | None = None,
         *,
-        future: pd.DataFrame | None = None,
+        future: Frame | None = None,
         horizon: int | None = None,
         start: str | pd.Timestamp | None = None,
         levels: Sequence[Level] = (),
         intervals: str = "auto",
         baseline: str | None = None,
-    ) -> pd.DataFrame:
+    ) -> Any:
         """Forecast the steps after the end of `frame`, or from `start`, in original units.
 
         Args:
             frame: rows with a DatetimeIndex and at least the columns `feature_columns`; for a model of many series,
-                one row for each series and date. None: the training data.
+                one row for each series and date. A frame of Polars or PyArrow has the dates in the column of training.
+                None: the training data.
             future: rows of the future covariates after the end of `frame`, laid out as `frame`. None: rows of `frame`
                 whose targets are missing.
             horizon: number of steps; beyond `pred_len` the model reads its own forecasts. None: `pred_len`.
@@ -56,8 +63,9 @@ class Model(TrainedModel):
             baseline: naive, seasonal_naive or linear, which then forecasts in place of the model. None: the model.
 
         Returns:
-            One row for each date (and series). Each target has a column of forecasts, columns `-lo-80` and `-hi-80` for
-            each level, and columns `-true` and `-error` where `start` lies within the data.
+            A frame of the library of `frame`, with one row for each date (and series). Each target has a column of
+            forecasts, columns `-lo-80` and `-hi-80` for each level, and columns `-true` and `-error` where `start` lies
+            within the data.
 
         Raises:
             ConfigError: an option that this model does not support. Like DataError, it is a ValueError.
@@ -66,13 +74,23 @@ class Model(TrainedModel):
         if frame is None and future is not None:
             raise ConfigError("future holds the rows that follow a DataFrame: give the DataFrame too")
         forecaster = choose_forecaster(self, baseline)
-        panel = self.read_panel() if frame is None else panel_of_frame(forecaster, frame, future)
+        panel = self.read_panel() if frame is None else self._read_frame(forecaster, frame, future)
         found = predict_panel(
             forecaster, panel, horizon=horizon, start=start, levels=levels, method=intervals
         )
-        return found.frame()
+        return to_library_of(frame, found.frame())
 
-    def evaluate(self, frame: pd.DataFrame | pd.Series | None = None, split: str = "test") -> dict[str, Any]:
+    def _read_frame(self, forecaster: PointForecaster, frame: Frame, future: Frame | None) -> Panel:
+        """Read a frame of any library, and the rows of the future that follow it."""
+        given = to_pandas(frame, self._index)
+        return panel_of_frame(forecaster, given, None if future is None else to_pandas(future, self._index))
+
+    @property
+    def _index(self) -> str | None:
+        """The column of dates of a table; None for many series, whose dates are a column in pandas too."""
+        return None if self.has_ids else str(self.data_state.get("date_column") or "date")
+
+    def evaluate(self, frame: Frame | None = None, split: str = "test") -> dict[str, Any]:
         """Score every window of `frame`, or of a split of the training data.
 
         Returns:
@@ -90,9 +108,10 @@ class Model(TrainedModel):
         content, _ = evaluate_model(self, data, split, progress=False)
         return content
 
-    def data_of_frame(self, frame: pd.DataFrame | pd.Series) -> DataModule:
+    def data_of_frame(self, frame: Frame) -> DataModule:
         """Set up the data module of a DataFrame with the layout of the training data, with the scaler from training."""
-        data = allow_absent(frame_module(self, frame), find_unread_columns(list_forecasters(self)))
+        given = to_pandas(frame, self._index)
+        data = allow_absent(frame_module(self, given), find_unread_columns(list_forecasters(self)))
         data.load_state_dict(self.data_state)
         with known_columns(self.path, self.data_state):
             data.setup()
@@ -111,7 +130,7 @@ def load(path: str | Path) -> Model:
 
 
 def fit(
-    frame: pd.DataFrame | pd.Series,
+    frame: Frame,
     *,
     target: str | None = None,
     id_column: str | Sequence[str] | None = None,
@@ -127,9 +146,12 @@ def fit(
     """Train on a DataFrame, test, save a run folder below `runs`, and return the model.
 
     Args:
-        frame: columns of numbers with a DatetimeIndex; with `id_column`, one row for each series and date.
+        frame: columns of numbers with a DatetimeIndex; with `id_column`, one row for each series and date. It may be a
+            frame of Polars or PyArrow.
         target: the column to forecast, from all columns unless `features` says otherwise. None: all columns.
-        id_column, date_column: the columns of the series and the date. Without `id_column`, the dates are the index.
+        id_column: the column that names the series, or several columns. None: a table of one series.
+        date_column: the column of the dates, where there is `id_column` or the frame is not of pandas; otherwise the
+            index of the frame has the dates.
         past_covariates: columns that are read and not forecast.
         future_covariates: columns that are known over the horizon too; `predict` needs them there.
         as_of: by future covariate, the column of its forecasts: windows read it over the horizon.
@@ -145,6 +167,7 @@ def fit(
         ConfigError: a wrong setting; like DataError, it is a ValueError with the message of the command.
         DataError: a DataFrame that cannot be used.
     """
+    frame = to_pandas(frame, date_column if id_column is None else None)
     arguments = [
         f"attention={attention}",
         *(f"{key}={write_value(value)}" for key, value in settings.items()),

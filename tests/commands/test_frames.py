@@ -1,0 +1,76 @@
+"""`fit` and `predict` with DataFrames of other libraries than pandas."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast import Model, fit
+from forecast.system.errors import DataError
+
+polars = pytest.importorskip("polars")
+
+TINY = [
+    "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "trainer.max_epochs=1", "windows_per_epoch=64", "logger=[]",
+    "pictures=false", "data.split=[0.6,0.2,0.2]",
+]  # fmt: skip
+SETTINGS: dict[str, Any] = {
+    "target": "sold", "date_column": "date", "model": "informer", "seq_len": 12, "label_len": 6, "pred_len": 5,
+    "future_covariates": ["price"], "overrides": TINY,
+}  # fmt: skip
+
+
+def sales() -> pd.DataFrame:
+    """Two series of 150 days, with a price that is known five days ahead."""
+    random = np.random.default_rng(0)
+    dates = pd.date_range("2021-01-01", periods=155, freq="D")
+    parts = [
+        pd.DataFrame(
+            {"shop": shop, "date": dates, "sold": random.normal(size=155), "price": random.normal(size=155)}
+        )
+        for shop in ("a", "b")
+    ]
+    return pd.concat(
+        [part.assign(sold=part["sold"].where(part.index < 150)) for part in parts], ignore_index=True
+    )
+
+
+def train(monkeypatch: pytest.MonkeyPatch, folder: Path, frame: Any, **settings: Any) -> Model:
+    monkeypatch.chdir(folder)
+    return fit(frame, **SETTINGS, **settings)
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_many_series(library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = polars.from_pandas(sales())
+    frame = frame if library == "polars" else frame.to_arrow()
+    model = train(monkeypatch, tmp_path, frame, id_column="shop")
+    expected = train(monkeypatch, tmp_path, sales(), id_column="shop").predict(sales(), levels=[80])
+    found = model.predict(frame, levels=[80])
+    assert type(found) is type(frame)
+    table = found.to_pandas()
+    assert table.columns.tolist() == ["shop", "date", "sold", "sold-lo-80", "sold-hi-80"]
+    assert len(table) == 10
+    np.testing.assert_array_equal(table["shop"], expected.index)
+    np.testing.assert_array_equal(
+        table["date"].astype("datetime64[us]"), expected["date"].astype("datetime64[us]")
+    )
+    np.testing.assert_array_equal(table[["sold", "sold-lo-80"]], expected[["sold", "sold-lo-80"]])
+    assert model.evaluate(frame)["test"] == model.evaluate(sales())["test"]
+
+
+def test_a_table_has_its_dates_in_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = sales()[:155].drop(columns="shop")
+    history, future = table[:150], table[150:].drop(columns="sold")
+    model = train(monkeypatch, tmp_path, polars.from_pandas(history))
+    found = model.predict(polars.from_pandas(history), future=polars.from_pandas(future))
+    expected = model.predict(history.set_index("date"), future=future.set_index("date"))
+    assert found.columns == ["date", "sold"]
+    np.testing.assert_array_equal(found["sold"], expected["sold"])
+    assert found["date"].to_list() == [date.to_pydatetime() for date in expected.index]
+    with pytest.raises(DataError):  # no column of dates
+        model.predict(polars.from_pandas(history.drop(columns="date")))
+    with pytest.raises(DataError):
+        model.predict(polars.from_pandas(history).lazy())
