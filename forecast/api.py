@@ -14,6 +14,7 @@ from forecast.cli.compose import compose_command, compose_config
 from forecast.cli.quoting import quote
 from forecast.commands.train import train
 from forecast.data import DataModule, Panel, frame_data
+from forecast.data.files.series_ids import list_id_columns
 from forecast.data.frames import Frame, to_library_of, to_pandas
 from forecast.data.sources import MODULE_OPTIONS, option_names
 from forecast.evaluation.levels import Level
@@ -150,8 +151,7 @@ def fit(
             frame of Polars or PyArrow.
         target: the column to forecast, from all columns unless `features` says otherwise. None: all columns.
         id_column: the column that names the series, or several columns. None: a table of one series.
-        date_column: the column of the dates, where there is `id_column` or the frame is not of pandas; otherwise the
-            index of the frame has the dates.
+        date_column: the column of the dates; a frame of pandas without `id_column` has them in its index.
         past_covariates: columns that are read and not forecast.
         future_covariates: columns that are known over the horizon too; `predict` needs them there.
         as_of: by future covariate, the column of its forecasts: windows read it over the horizon.
@@ -185,8 +185,7 @@ def fit(
     config.data.update({f"{role}_covariates": list(names) for role, names in lists.items()})
     config.data.as_of = None if as_of is None else dict(as_of)
     if id_column is not None:
-        columns = id_column if isinstance(id_column, str) else list(id_column)
-        config.data.update({"id_column": columns, "date_column": date_column})
+        config.data.update({"id_column": [*list_id_columns(id_column)], "date_column": date_column})
     data = make_frame_data(frame, config)
     write_config(Path(config.output_dir), config, given)
     train(config, data)

@@ -71,7 +71,7 @@ LONG, STORE, TABLE = "forecast.data.long_data", "forecast.data.store_data", "for
 """Targets of the data modules of a user's file."""
 
 
-def settings_of_file(path: str, trained: str, keys: Mapping[str, str | None]) -> dict[str, Any]:
+def settings_of_file(path: str, trained: str, keys: Mapping[str, Any]) -> dict[str, Any]:
     """The target that reads another file than that of training, and settings whose value changes with it.
 
     A source of another kind of file, which has the option `path`, reads such files. Otherwise, a model trained on many

@@ -101,7 +101,7 @@ def _check_training_data(checkpoint: Path, saved: dict[str, Any], chosen: dict[s
 
 
 def settings_for_other_file(
-    saved: dict[str, Any], path: str, feature_columns: Sequence[str], keys: Mapping[str, str | None]
+    saved: dict[str, Any], path: str, feature_columns: Sequence[str], keys: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Change the settings of training to those of another file, all of whose rows are the split `test`."""
     past = saved.get("past_covariates") or ()
