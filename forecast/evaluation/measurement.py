@@ -1,6 +1,6 @@
 """Measurement of a model and of the baselines a batch of windows at a time: the scores of a test, and calibrations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from jaxtyping import Float
@@ -19,6 +19,8 @@ from forecast.evaluation.results import Results
 from forecast.models.norm import sum_over_processes
 
 Points = Float[Tensor, "batch pred_len n_targets"]
+
+BATCH = 256
 
 
 class SplitScorer:
@@ -116,6 +118,25 @@ def forecast_baselines(
     with torch.autocast(batch.past.device.type, enabled=False):
         found = {name: baseline(windows, batch) for name, baseline in baselines.items()}
     return {name: data.clip_targets(prediction, batch.series) for name, prediction in found.items()}
+
+
+def score_validation(
+    point: Callable[[Batch], Points], data: DataModule, fitted: FittedBaselines, *, stride: int = 1
+) -> dict[str, float]:
+    """The scores of point forecasts on every `stride`-th validation window, as training measures them.
+
+    Args:
+        point: forecasts the scaled values of a batch.
+        data: the data.
+        fitted: the fitted baselines, whose naive error scales the MASE.
+        stride: number of windows from one to the next.
+    """
+    windows = data.windows["val"]
+    sums = new_sums(fitted, data, windows.device)
+    for index in torch.arange(0, len(windows), stride).split(BATCH):
+        batch = windows.gather(index.to(windows.device))
+        sums.update(data.clip_targets(point(batch), batch.series), batch.future, batch.series)
+    return sums.compute().scores()
 
 
 def new_sums(fitted: FittedBaselines, data: DataModule, device: torch.device) -> ErrorSums:

@@ -17,6 +17,7 @@ from forecast.data import Batch, DataModule
 from forecast.evaluation.backtest import Backtest, Origins
 from forecast.evaluation.conformal import calibrate
 from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.measurement import score_validation
 from forecast.inference.backtest import Trained, forecast_origins, new_backtest
 from forecast.inference.backtest_origins import check_rows, choose_backtest_origins
 from forecast.inference.model import BATCH_SIZE
@@ -151,7 +152,7 @@ def fine_tune(config: DictConfig, data: DataModule, cut: int, folder: Path, *, b
     forecaster = wrap_model(settings, copy.deepcopy(before.forecaster.model).train(), fitted)
     set_shrinkage(forecaster, 1.0)
     train_to_best(settings, known, forecaster, folder)
-    if validation_mse(before.forecaster, known) <= validation_mse(forecaster, known):
+    if validation_mse(before.forecaster, known, fitted) <= validation_mse(forecaster, known, fitted):
         forecaster = before.forecaster
         print("           not used: the validation MSE was lower before")
     return finish_training(config, known, fitted, forecaster, began)
@@ -205,14 +206,7 @@ def train_to_best(config: DictConfig, data: DataModule, forecaster: Forecaster, 
     forecaster.load_state_dict(load_checkpoint(folder / "best.ckpt")["state_dict"])
 
 
-def validation_mse(forecaster: Forecaster, data: DataModule) -> float:
+def validation_mse(forecaster: Forecaster, data: DataModule, fitted: FittedBaselines) -> float:
     """Scaled MSE over the validation windows."""
-    windows, total, count = data.windows["val"], 0.0, 0
     with torch.inference_mode():
-        for index in torch.arange(len(windows)).split(BATCH_SIZE):
-            batch = windows.gather(index)
-            values = data.clip_targets(predict(forecaster, batch), batch.series), batch.future
-            forecast, truth = (data.target_scaler.error_values(each, batch.series) for each in values)
-            squares = (forecast - truth).double() ** 2
-            total, count = total + float(squares.nansum()), count + int((~squares.isnan()).sum())
-    return total / count
+        return score_validation(partial(predict, forecaster), data, fitted)["mse"]

@@ -1,9 +1,10 @@
 """`data.transform=auto`: the transform of each target, chosen by the validation error of the linear baseline."""
 
+import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import torch
 from omegaconf import DictConfig
 
 from forecast.data import DataModule
@@ -11,6 +12,7 @@ from forecast.data.scaling.domain import ASINH, AUTO, LOG1P, NONE
 from forecast.data.window_starts import spread_stride
 from forecast.evaluation.baselines import Linear
 from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.measurement import score_validation
 from forecast.system.formatting import shorten
 
 MARGIN = 0.03
@@ -19,8 +21,6 @@ moves forecasts towards the mean."""
 
 MAX_VALUES = 1 << 24
 """Largest number of validation values that are forecast; more are thinned to evenly spaced windows."""
-
-BATCH = 256
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ def choose_transforms(data: DataModule, loss: str) -> ChosenTransforms:
     `loss=mse`, otherwise the mean absolute error. Each target is forecast from its own past and the future covariates,
     because the weights of a linear model of all columns depend on all their transforms.
     """
-    power, error = (2, "RMSE") if loss == "mse" else (1, "MAE")
+    error = "RMSE" if loss == "mse" else "MAE"
     plain = data.with_transform(None)
     kinds, relative = {}, {}
     for name, lower in zip(plain.target_columns, plain.target_scaler.domain.lower, strict=True):
         errors = {
-            kind: linear_error(data.with_transform({name: kind}, target=name), power)
+            kind: linear_error(data.with_transform({name: kind}, target=name), loss)
             for kind in (NONE, ASINH, *([LOG1P] if lower >= 0 else []))
         }
         best = min(errors, key=errors.__getitem__)
@@ -83,22 +83,15 @@ def choose_transforms(data: DataModule, loss: str) -> ChosenTransforms:
     return ChosenTransforms(kinds, relative, error)
 
 
-def linear_error(data: DataModule, power: int) -> float:
-    """The error of the linear baseline on validation windows.
+def linear_error(data: DataModule, loss: str) -> float:
+    """The error of the linear baseline on validation windows: RMSE for `loss=mse`, otherwise MAE.
 
     Args:
         data: has one target.
-        power: 2 for the root mean squared error, 1 for the mean absolute error.
+        loss: the loss of training.
     """
-    linear, windows = Linear(FittedBaselines.fit(data).linear), data.windows["val"]
+    fitted, windows = FittedBaselines.fit(data), data.windows["val"]
+    linear = Linear(fitted.linear)
     stride = spread_stride(len(windows), max(1, MAX_VALUES // data.pred_len), data.season)
-    total, count = 0.0, 0
-    for index in torch.arange(0, len(windows), stride).split(BATCH):
-        batch = windows.gather(index.to(windows.device))
-        forecast, truth = (
-            data.target_scaler.error_values(values, batch.series)
-            for values in (data.clip_targets(linear(windows, batch), batch.series), batch.future)
-        )
-        errors = (forecast - truth).abs().double() ** power
-        total, count = total + float(errors.nansum()), count + int((~errors.isnan()).sum())
-    return (total / max(1, count)) ** (1 / power)
+    scores = score_validation(partial(linear, windows), data, fitted, stride=stride)
+    return math.sqrt(scores["mse"]) if loss == "mse" else scores["mae"]

@@ -11,6 +11,7 @@ import torch
 
 from forecast import load
 from forecast.data import DataModule
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.significance import diebold_mariano
 from forecast.inference import backtest_training
 from forecast.training.module import Forecaster
@@ -102,7 +103,7 @@ def test_fine_tuning_that_does_not_lower_the_validation_error_is_not_used(
     write_csv(tmp_path / "load.csv", rows=300)
     seen = []
 
-    def equal_errors(forecaster: torch.nn.Module, data: DataModule) -> float:
+    def equal_errors(forecaster: torch.nn.Module, data: DataModule, fitted: FittedBaselines) -> float:
         seen.append((forecaster, data.last_date("val")))
         return 1.0
 
@@ -123,5 +124,5 @@ def test_the_validation_error_counts_measured_values(run: Path, monkeypatch: pyt
         [data.windows["val"].gather(torch.tensor([i])).future for i in range(data.n_windows["val"])]
     )
     monkeypatch.setattr(backtest_training, "predict", lambda _, batch: torch.full_like(batch.future, 0.5))
-    found = backtest_training.validation_mse(Forecaster.__new__(Forecaster), data)
+    found = backtest_training.validation_mse(Forecaster.__new__(Forecaster), data, FittedBaselines.fit(data))
     assert found == pytest.approx(float(((truth - 0.5) ** 2).mean()))
