@@ -1,7 +1,7 @@
 """Wrappers of Hydra's private functions: arguments, jobs and process-wide state.
 
-No other module imports from `hydra._internal`. `runs/job.py` and `cli/overrides.py` use `hydra.core`, of which Hydra
-documents only a part. The program composes a configuration itself and passes it to Hydra, so `sys.argv` does not
+No other module imports from `hydra._internal`. Other modules use `hydra.core` (overrides, `HydraConfig`), of which
+Hydra documents only a part. The program composes a configuration itself and passes it to Hydra, so `sys.argv` does not
 change. Imports no torch.
 """
 
@@ -48,7 +48,7 @@ def asks_for_info(arguments: Namespace) -> bool:
 def print_info(config_name: str, arguments: Namespace) -> None:
     """Print what --help, --cfg, --info or another flag of `INFO_FLAGS` asks for."""
     version.setbase(VERSION_BASE)
-    with _one_repository():
+    with _one_repository(hidden={"base", "benchmark"} - {config_name}):
         _run_hydra(
             args=arguments,
             args_parser=get_args_parser(),
@@ -59,9 +59,12 @@ def print_info(config_name: str, arguments: Namespace) -> None:
 
 
 @contextmanager
-def _one_repository() -> Iterator[None]:
-    """Let Hydra list the options of all groups from one repository; it makes a deep copy for each group."""
-    create = ConfigLoaderImpl._parse_overrides_and_create_caching_repo
+def _one_repository(hidden: set[str]) -> Iterator[None]:
+    """Let Hydra list groups without the `hidden` ones, from one repository; it makes a deep copy for each group."""
+    create, list_groups = (
+        ConfigLoaderImpl._parse_overrides_and_create_caching_repo,
+        ConfigLoaderImpl.list_groups,
+    )
     made: dict[Any, Any] = {}
 
     def reuse(loader: ConfigLoaderImpl, config_name: str | None, overrides: list[str]) -> Any:
@@ -70,11 +73,16 @@ def _one_repository() -> Iterator[None]:
             made[key] = create(loader, config_name, overrides)
         return made[key]
 
+    def list_shown(loader: ConfigLoaderImpl, parent_name: str) -> list[str]:
+        return [name for name in list_groups(loader, parent_name) if name not in hidden]
+
     ConfigLoaderImpl._parse_overrides_and_create_caching_repo = reuse  # type: ignore[method-assign]
+    ConfigLoaderImpl.list_groups = list_shown  # type: ignore[method-assign]
     try:
         yield
     finally:
         ConfigLoaderImpl._parse_overrides_and_create_caching_repo = create
+        ConfigLoaderImpl.list_groups = list_groups
 
 
 # ---- composition
