@@ -16,7 +16,7 @@ from forecast.data.rows import DiskRows, Rows, TensorRows
 from forecast.data.scaling.scaler import Scaler
 from forecast.data.stored_values import StoredValues
 
-ALL = 1 << 40
+UNLIMITED = 1 << 40
 """Number of known steps of a covariate that is known over any horizon."""
 
 
@@ -49,8 +49,8 @@ class FutureCovariates:
             known_steps: steps for which each covariate is known after an origin; None: over the whole horizon.
         """
         assert panel.future is not None
-        limits = [ALL if steps is None else steps for steps in known_steps]
-        masked = [i for i, steps in enumerate(limits) if steps < ALL]
+        limits = [UNLIMITED if steps is None else steps for steps in known_steps]
+        masked = [i for i, steps in enumerate(limits) if steps < UNLIMITED]
         past = _scaled_columns(panel, list(range(len(limits))), scaler, masked)
         ahead = _scaled_columns(panel, panel.ahead_index, scaler, masked) if panel.as_of else past
         return cls(

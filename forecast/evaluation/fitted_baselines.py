@@ -35,7 +35,7 @@ MAX_SEASON_VALUES = 1 << 24
 MAX_PRODUCTS = 1 << 30
 """Largest product of the squared covariate values and the steps of all targets at which a choice takes few seconds."""
 
-FEWER = 8
+SAMPLE_DIVISOR = 8
 """Divisor of the windows that are read one by one where the choice of settings need not be thorough."""
 
 RIDGE = 1e-6
@@ -79,10 +79,10 @@ class FittedBaselines:
             gram = window_gram(train)
             choices = {True: choose_linear_model(fit_and_test_grams(data, gram))} if gram.steps.roles else {}
         else:
-            gram = window_gram(train, FEWER)
+            gram = window_gram(train, SAMPLE_DIVISOR)
             choices = {
                 True: choose_linear_model(
-                    [(gram, window_gram(data.windows["val"], FEWER))], ridges=RIDGES[::2]
+                    [(gram, window_gram(data.windows["val"], SAMPLE_DIVISOR))], ridges=RIDGES[::2]
                 )
             }
         linear = fit_choice(gram, choices[True]) if choices else fit_least_squares(gram, RIDGE)

@@ -16,7 +16,7 @@ NONE, LOG1P, BOXCOX, ASINH = TRANSFORMS = ("none", "log1p", "boxcox", "asinh")
 AUTO = "auto"
 """`data.transform=auto`: training chooses (`forecast.training.choose_transform`); until then there is no transform."""
 
-ABOVE = {LOG1P: -1.0, BOXCOX: 0.0}
+LOWER_LIMITS = {LOG1P: -1.0, BOXCOX: 0.0}
 """The number that all values must exceed, of the transforms that do not take every number."""
 
 BoundSetting = int | float | Mapping[str, int | float]
@@ -138,7 +138,7 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
     for i, kind in enumerate(domain.transforms):
         # in the precision of the values: 0.3 in float32 is above 0.3 in float64
         low, high = (float(stored.dtype.type(bound[i])) for bound in (domain.lower, domain.upper))
-        above = ABOVE.get(kind, -math.inf)
+        above = LOWER_LIMITS.get(kind, -math.inf)
         row = _find_outside(panel, i, low, high, above)
         if row is None:
             continue
@@ -148,7 +148,9 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
             f" in {panel.ids[series][0]}" if panel.has_ids else ""
         )
         if value <= above:
-            advice = "asinh takes every number" if least <= ABOVE[LOG1P] else "log1p takes values above -1"
+            advice = (
+                "asinh takes every number" if least <= LOWER_LIMITS[LOG1P] else "log1p takes values above -1"
+            )
             reason = f"data.transform={kind} takes values above {above:g}: {advice}"
         elif value < low:
             reason = (

@@ -29,7 +29,7 @@ MOSTLY_DIFFERENT = 0.5
 """A column of text with more different texts per filled cell is no category."""
 EPOCHS, STEPS = 5, 640
 """Default epochs of the trainer, and the fewest training steps that are suggested."""
-LESS_ERROR = 0.95
+MAX_ERROR_RATIO = 0.95
 """Another season is suggested if its error is below this fraction of the error of the default season."""
 
 
@@ -55,7 +55,7 @@ def suggest_season(
     if usual >= shortest:
         why = f"the training part is shorter than the default season, {usual} rows"
         return [Setting("data.season", best, why)]
-    if best == 1 or errors[best] >= LESS_ERROR * errors[usual]:
+    if best == 1 or errors[best] >= MAX_ERROR_RATIO * errors[usual]:
         return []  # 1 is the naive baseline, which is measured anyway
     less = f"{1 - errors[best] / errors[usual]:.0%}"
     return [

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from forecast.data import Panel
 
-FAR = 10
+MIN_DISTANCE = 10
 """Least distance of a gross error from the range of the other numbers, in lengths of this range.
 
 The highest spike of the electricity prices that are published as EPF lies 2.6 such lengths away, and it is true.
@@ -41,7 +41,7 @@ class Isolated:
 
 
 def find_gross_errors(values: Float[np.ndarray, " rows"]) -> Isolated:
-    """The rows of at most `MAX_GROSS_ERRORS` numbers that lie `FAR` from all others; NaN does not count."""
+    """The rows of at most `MAX_GROSS_ERRORS` numbers that lie `MIN_DISTANCE` from all others; NaN does not count."""
     rows = np.flatnonzero(~np.isnan(values))
     if len(rows) < MIN_NUMBERS:
         return Isolated()
@@ -52,7 +52,7 @@ def find_gross_errors(values: Float[np.ndarray, " rows"]) -> Isolated:
         rest = np.delete(known, far[:count])
         low, high = rest.min(), rest.max()
         distance = np.maximum(low - known[far[:count]], known[far[:count]] - high).min()
-        if high > low and distance > FAR * (high - low):
+        if high > low and distance > MIN_DISTANCE * (high - low):
             return Isolated(tuple(sorted(rows[far[:count]].tolist())), float(low), float(high))
     return Isolated()
 

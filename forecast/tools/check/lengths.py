@@ -12,7 +12,7 @@ PATCH, PAST = 24, 336
 """Steps per token and default seq_len of model=residual_informer."""
 HORIZON = 24
 """pred_len if no season suggests another."""
-ENOUGH = 16
+MIN_TRAINING_RATIO = 16
 """A past of several seasons is suggested only if the training rows are this many times as long."""
 
 
@@ -81,11 +81,11 @@ def _choose_past(
     candidates = [(4 * horizon, "four horizons")] if 4 * horizon <= MAX_PAST else [(MAX_PAST, "long enough")]
     if strongest and 2 * strongest.rows <= MAX_PAST:
         candidates.append((2 * strongest.rows, f"two of the strongest season, {_name(strongest)}"))
-    if rows >= ENOUGH * PAST and typical >= 2 * PAST:
+    if rows >= MIN_TRAINING_RATIO * PAST and typical >= 2 * PAST:
         candidates.append((PAST, "the default of model=residual_informer"))
     for season in seasons:
         if season.rows <= MAX_PAST:
-            three = 3 * season.rows <= min(MAX_PAST, rows / ENOUGH)
+            three = 3 * season.rows <= min(MAX_PAST, rows / MIN_TRAINING_RATIO)
             times, words = (3, "three of the longest season") if three else (1, "the longest season")
             candidates.append((times * season.rows, f"{words}, {_name(season)}"))
     return max(candidates, key=lambda candidate: candidate[0])

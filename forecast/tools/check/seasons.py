@@ -12,7 +12,7 @@ WEAK, CLEAR, STRONG = 0.1, 0.3, 0.6
 """Least strengths of a weak, a clear and a strong season; a weaker period is not a season."""
 DOUBT, NAMELESS_DOUBT = 1.5, 3.0
 """Strength that a random walk reaches by chance, times the number of cycles: for calendar and other periods."""
-GAIN = 0.05
+MIN_GAIN = 0.05
 """Least strength that a multiple of a shorter season must add to it."""
 CYCLES = 3
 """Fewest cycles of a season; with fewer, it cannot be distinguished from a trend."""
@@ -115,7 +115,7 @@ def _with(
         if rows % part.rows == 0
     }
     known = max(parts.values(), default=0.0)
-    if season.strength - known < max(GAIN, chance * (1 - known)):
+    if season.strength - known < max(MIN_GAIN, chance * (1 - known)):
         return kept
     harmonics = {part for part, explained in parts.items() if explained < season.strength / 2}
     return [part for part in kept if part.name or part.rows not in harmonics] + [season]

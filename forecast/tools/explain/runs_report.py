@@ -19,7 +19,7 @@ from forecast.system.formatting import plural
 from forecast.tools.explain.page import encode_figure, render
 from forecast.tools.explain.runs import LayerRow, LayerStudy
 
-EVEN = 0.05
+MAX_EVEN_SHARE = 0.05
 """A map is called even if less of its weight differs from uniform."""
 LABEL_WIDTH = 24  # characters of a line of a variant's name in a picture; the tables hold the whole name
 CONTROLS = ("none", "uniform")
@@ -44,12 +44,12 @@ def describe_layers(study: LayerStudy) -> list[str]:
             largest[place] = max(row.mean, largest.get(place, 0))
     even: dict[str, list[tuple[str, float]]] = {}
     for (variant, layer), share in largest.items():
-        if share < EVEN:
+        if share < MAX_EVEN_SHARE:
             even.setdefault(variant, []).append((layer, share))
     sentences = [describe_even(variant, layers) for variant, layers in even.items()]
     if not sentences:
         sentences.append(
-            f"No layer is even: in each, at least {EVEN:.0%} of the weight differs from uniform."
+            f"No layer is even: in each, at least {MAX_EVEN_SHARE:.0%} of the weight differs from uniform."
         )
     if largest:
         (variant, layer), share = max(largest.items(), key=lambda item: item[1])
