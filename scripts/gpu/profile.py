@@ -4,18 +4,18 @@ OVERRIDES are those of `forecast.benchmark`. Forward and backward of every case 
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from omegaconf import DictConfig
 from torch.profiler import ProfilerActivity
-from torch.utils.flop_counter import FlopCounterMode
 
 from forecast.cli.compose import compose_config
 from forecast.system.files import write_json
 from forecast.tools.benchmark import workloads
-from forecast.tools.benchmark.timing import synchronize, time_in_turn
+from forecast.tools.benchmark.timing import count_flops, synchronize, time_in_turn
 
 CALLS, SHOWN = 10, 8
 PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
@@ -34,8 +34,8 @@ def profile(config: DictConfig, case: workloads.Case) -> dict[str, Any]:
     cuda = config.device == "cuda"
     work = workloads.make_work(config, case, config.device)
     (spread,) = time_in_turn([work], CALLS)
-    with FlopCounterMode(display=False) as counted:
-        work()
+    forward = workloads.make_work(config, replace(case, backward=False), config.device)
+    tflop = 3 * count_flops(forward, cuda=cuda) / 1e12  # backward has twice the products of forward
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
     with torch.profiler.profile(activities=activities) as profiler:
         for _ in range(CALLS):
@@ -54,7 +54,6 @@ def profile(config: DictConfig, case: workloads.Case) -> dict[str, Any]:
     busy = sum(milliseconds(e) for e in kernels)
     products = sum(milliseconds(e) for e in operators if e.key in PRODUCTS)
     attention = sum(milliseconds(e) for e in operators if "attention" in e.key)
-    tflop = counted.get_total_flops() / 1e12
     return {
         "attention": case.attention,
         "length": case.length,
