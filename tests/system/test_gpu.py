@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 
 import jaxtyping
 import pytest
@@ -13,7 +16,7 @@ from forecast.cli.compose import compose_config
 from forecast.tools.benchmark.timing import measure_peak_memory
 from forecast.tools.benchmark.workloads import Case, make_work
 from tests.support.attention_types import CASES, build, inputs
-from tests.support.commands import only, train, workplace
+from tests.support.commands import PLAIN, ROOT, SMALL, only, workplace
 from tests.support.models import ATTENTION_TYPES
 from tests.unit.attention.test_contract import HALF_ERROR
 
@@ -149,12 +152,15 @@ def test_memory_grows_with_the_length(attention_type: str, role: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["16-mixed", "bf16-mixed"])
 def test_a_run_from_training_to_report(tmp_path, precision: str):
-    done = train(
-        workplace(tmp_path),
-        "trainer=gpu",
-        f"trainer.precision={precision}",
-        "trainer.max_epochs=2",
-        "logger=[]",
+    given = ("trainer=gpu", f"trainer.precision={precision}", "trainer.max_epochs=2", "logger=[]")
+    # not forked from a process that has imported PyTorch, as other tests start runs: CUDA may not survive it
+    done = subprocess.run(
+        [sys.executable, "-m", "forecast.train", PLAIN, *SMALL, *given],
+        cwd=workplace(tmp_path),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     metrics = json.loads(only(tmp_path, "runs/*/metrics.json").read_text())
