@@ -1,6 +1,7 @@
 """Backtests that train: once, or again after some rows, from scratch or from the weights of the training before."""
 
 import copy
+import shutil
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -46,13 +47,15 @@ class Training:
     Attributes:
         data: its training and validation rows, with its scaler.
         forecaster: at its best epoch by validation.
-        trained: what forecasts with it.
+        trained: the forecasters of the origins.
+        folder: holds its checkpoint, `best.ckpt`.
         seconds: time of the training.
     """
 
     data: DataModule
     forecaster: Forecaster
     trained: Trained
+    folder: Path
     seconds: float
 
 
@@ -131,7 +134,7 @@ def train_from_scratch(config: DictConfig, data: DataModule, cut: int, folder: P
     L.seed_everything(config.seed, workers=True, verbose=False)
     forecaster = make_forecaster(config, known, fitted)
     train_to_best(config, known, forecaster, folder)
-    return finish_training(config, known, fitted, forecaster, began)
+    return finish_training(config, known, fitted, forecaster, folder, began)
 
 
 def fine_tune(config: DictConfig, data: DataModule, cut: int, folder: Path, *, before: Training) -> Training:
@@ -154,12 +157,18 @@ def fine_tune(config: DictConfig, data: DataModule, cut: int, folder: Path, *, b
     train_to_best(settings, known, forecaster, folder)
     if validation_mse(before.forecaster, known, fitted) <= validation_mse(forecaster, known, fitted):
         forecaster = before.forecaster
+        shutil.copyfile(before.folder / "best.ckpt", folder / "best.ckpt")
         print("           not used: the validation MSE was lower before")
-    return finish_training(config, known, fitted, forecaster, began)
+    return finish_training(config, known, fitted, forecaster, folder, began)
 
 
 def finish_training(
-    config: DictConfig, known: DataModule, fitted: FittedBaselines, forecaster: Forecaster, began: float
+    config: DictConfig,
+    known: DataModule,
+    fitted: FittedBaselines,
+    forecaster: Forecaster,
+    folder: Path,
+    began: float,
 ) -> Training:
     """Calibrate intervals on the validation windows; `began` is the time at which the training began."""
     seconds = time.perf_counter() - began
@@ -168,9 +177,8 @@ def finish_training(
         return predict(forecaster, batch)
 
     calibration = calibrate(point, known.windows["val"], known.target_scaler, BATCH_SIZE, [*config.levels])
-    return Training(
-        known, forecaster, Trained(point, fitted, calibration, known.scaled.state_dict()), seconds
-    )
+    trained = Trained(point, fitted, calibration, known.scaled.state_dict())
+    return Training(known, forecaster, trained, folder, seconds)
 
 
 def split_before(data: DataModule, cut: int) -> list[str]:

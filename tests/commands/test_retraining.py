@@ -112,6 +112,8 @@ def test_fine_tuning_that_does_not_lower_the_validation_error_is_not_used(
     found = only(tmp_path, "runs/*_backtest_*")
     never, tuned = (forecasts(found / name) for name in ("never", "fine_tune"))
     np.testing.assert_array_equal(tuned["model"], never["model"])
+    kept, first = (found / place / "best.ckpt" for place in ("fine_tune/trainings/1", "trainings/0"))
+    assert kept.read_bytes() == first.read_bytes()
     assert not np.allclose(tuned["linear"], never["linear"])
     assert [date for _, date in seen] == [str(CUT - pd.Timedelta(hours=1))] * 2
     assert seen[0][0] is not seen[1][0]
