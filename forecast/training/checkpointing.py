@@ -180,7 +180,8 @@ class Checkpointing(Checkpoint):
 
     def _save(self, trainer: L.Trainer) -> None:
         for logger in trainer.loggers:
-            getattr(logger, "save_rows", logger.save)()  # the logs hold every step of a checkpoint
+            # the logs hold every step of a checkpoint; `save` of the loggers with `save_rows` is called after each row
+            getattr(logger, "save_rows", logger.save)()
         new = self.folder / f"{self.name}-new.ckpt"
         if self._is_best:
             set_shrinkage(trainer.lightning_module, self._shrinkage)

@@ -251,7 +251,7 @@ def test_names_are_text_in_the_page(tmp_path: Path) -> None:
 
 
 def test_the_numbers_by_hand(run, explained, tmp_path: Path, place: Path) -> None:
-    """ProbSparse's rows, the sample's luck, and the uniform share of the last day."""
+    """The rows that ProbSparse selects, the effect of its sample, and the uniform weight of the last day."""
     assert explained(f"checkpoint={run('probsparse')}", "slot=encoder", "layer=0", "head=1", "window=3") == 0
     found = numbers(tmp_path / "why")
     name = "encoder.layers.0.attention"

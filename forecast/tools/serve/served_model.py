@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 EXPORT_SECONDS = 120
-"""Seconds for which the graph of the checkpoint before answers while a changed one is exported."""
+"""Seconds for which the previous graph stays in use while a new checkpoint is exported."""
 
 
 class ServedModel:
