@@ -18,7 +18,7 @@ from forecast.inference.recursive import round_up_horizon
 from forecast.system.progress import track
 
 REPLAYED_ROWS = 1_024
-"""Number of rows before a forecast whose forecasts are repeated."""
+"""Number of rows before the origin from which past forecasts are recomputed."""
 
 MAX_REPLAYED = 1 << 15
 """Largest number of repeated forecasts of all series, but for `MIN_REPLAYED` of each."""

@@ -7,8 +7,8 @@ What there is to learn: one product a week, Monday to Sunday; nights with less o
 a week and is nearly the same when that product is made again (correlation `MEMORY`), 4 to 8 weeks later and in an order
 that keeps changing. Only one past week determines the level of the week to come. It ended at least
 1,008 steps before it and began at most 2,688, and only the flags say which week that was: a window of 2,688 steps
-always holds it, one of 672 never does. A linear model cannot retrieve it, and no other input predicts it: levels have no
-trend and no season, the same mean for all products, and are independent from product to product.
+always holds it, one of 672 never does. A linear model cannot retrieve it, and no other input predicts it: levels
+have no trend and no season, the same mean for all products, and are independent from product to product.
 
 A recall by content of one among several, as in Graves et al. 2014, "Neural Turing Machines", section 4.3, and Arora et
 al. 2024, "Zoology".
