@@ -50,7 +50,11 @@ def studentized_range(q: float, levels: int) -> float:
 
 
 def bootstrap_skill(
-    errors: list[Float[np.ndarray, " _"]], baselines: Float[np.ndarray, " sets"], level: float = 0.95
+    errors: list[Float[np.ndarray, " _"]],
+    baselines: Float[np.ndarray, " sets"],
+    level: float = 0.95,
+    *,
+    same_seeds: bool = False,
 ) -> tuple[float, float, float]:
     """Return the skill over data sets and its interval over seeds: 1 − geometric mean of error / baseline's error.
 
@@ -63,13 +67,18 @@ def bootstrap_skill(
         errors: of each seed (n_seeds,), by data set, whose numbers of seeds may differ.
         baselines: error of the baseline on each data set.
         level: probability of the interval.
+        same_seeds: whether errors[i][s] are of one seed s in all data sets; then all draw the same seeds.
     """
     means = np.array([one.mean() for one in errors])
     found = float(aggregate_skill(means[None], baselines)[0])
     if max(map(len, errors)) < 2:
         return found, math.nan, math.nan
     random = np.random.default_rng(0)
-    draws = np.stack([random.choice(one, (BOOTSTRAP_DRAWS, len(one))).mean(1) for one in errors], axis=1)
+    if same_seeds:
+        chosen = random.integers(len(errors[0]), size=(BOOTSTRAP_DRAWS, len(errors[0])))
+        draws = np.stack([one[chosen].mean(1) for one in errors], axis=1)
+    else:
+        draws = np.stack([random.choice(one, (BOOTSTRAP_DRAWS, len(one))).mean(1) for one in errors], axis=1)
     seeds = np.array([len(one) for one in errors])
     draws = means * (draws / means) ** np.sqrt(seeds / np.maximum(seeds - 1, 1))
     low, high = np.quantile(aggregate_skill(draws, baselines), [(1 - level) / 2, (1 + level) / 2])

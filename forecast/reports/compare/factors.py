@@ -94,8 +94,9 @@ class Factor:
 
     def skill(self, level: str) -> tuple[float, float, float]:
         """Return the skill against the best baseline over the cells, and its 95% interval over seeds."""
-        errors = [np.array(cell.entries[level].values(cell.entries[level].score)) for cell in self.cells]
-        return bootstrap_skill(errors, np.array([cell.task.best_baseline.error for cell in self.cells]))
+        errors = [np.array(list(by_seed(cell.entries[level]).values())) for cell in self.cells]
+        baselines = np.array([cell.task.best_baseline.error for cell in self.cells])
+        return bootstrap_skill(errors, baselines, same_seeds=bool(self.seed_means))
 
     def relative_cost(self, level: str) -> float:
         """Return the geometric mean of the inference time per window, relative to the best level's.
@@ -106,10 +107,36 @@ class Factor:
         return float(np.exp(np.mean([math.log(one / best) for one, best in times])))
 
     @cached_property
+    def seed_means(self) -> dict[str, list[float]]:
+        """By level, the error of each seed relative to the mean of its variant, averaged over the cells.
+
+        It is empty if the cells of a level have different seeds. Training with one seed has nearly the same luck in
+        cells that differ in a length or a width, so the mean over the cells does not average it out.
+        """
+        errors = {level: [by_seed(cell.entries[level]) for cell in self.cells] for level in self.levels}
+        if any(one.keys() != cells[0].keys() for cells in errors.values() for one in cells):
+            return {}
+        return {
+            level: np.mean([relative_to_mean(one) for one in cells], axis=0).tolist()
+            for level, cells in errors.items()
+        }
+
+    @cached_property
     def seeds(self) -> SeedVariance:
         """The variance over seeds of an error that is relative to the mean of its variant."""
         entries = [entry for cell in self.cells for entry in cell.entries.values()]
-        return SeedVariance.pool([(np.array(e.values(e.score)) / e.error).tolist() for e in entries])
+        return SeedVariance.pool(
+            self.seed_means.values() or [relative_to_mean(by_seed(entry)) for entry in entries]
+        )
+
+    def seed_share(self, level: str) -> float:
+        """The share of the variance over seeds that the error of a level has; 0 if the seed changes nothing.
+
+        If cells have different seeds, their luck counts as equal, which makes the share too large at worst.
+        """
+        cells = [by_seed(cell.entries[level]) for cell in self.cells]
+        runs = [self.seed_means[level]] if self.seed_means else [list(one.values()) for one in cells]
+        return float(np.mean([0.0 if is_deterministic(errors) else 1 / len(errors) for errors in runs]))
 
     @cached_property
     def differences(self) -> dict[str, LossDifference]:
@@ -133,14 +160,7 @@ class Factor:
         difference = average_differences(tested, weights, count_pairs(len(self.levels)))
         if not self.seeds.degrees_of_freedom:
             return LossDifference(difference.mean, math.nan, 0.0)
-        runs = [
-            cell.entries[name].values(cell.entries[name].score)
-            for cell in self.cells
-            for name in (level, self.best)
-        ]
-        # the mean over the cells gives each of them the weight 1 / cells, and its variance the square of that
-        share = sum(1 / len(values) for values in runs if not is_deterministic(values)) / len(self.cells) ** 2
-        return add_seed_variance(difference, self.seeds, share)
+        return add_seed_variance(difference, self.seeds, self.seed_share(level) + self.seed_share(self.best))
 
     def relative_losses(self, level: str, task: Task) -> DatedLosses:
         """Return the loss differences from the best level, relative to its error, averaged over the cells of a task."""
@@ -155,6 +175,20 @@ class Factor:
         if all(cell.entries[level].forecasts_the_same(cell.entries[self.best]) for cell in self.cells):
             return EQUAL
         return judge(self.differences[level]) if self.seeds.degrees_of_freedom else ONE_SEED
+
+
+def by_seed(entry: Entry) -> dict[int, float]:
+    """The error of each run of a variant by its seed, in ascending order; of runs with one seed, the last one's."""
+    errors = {
+        run.metrics["seed"]: error for run, error in zip(entry.runs, entry.values(entry.score), strict=True)
+    }
+    return dict(sorted(errors.items()))
+
+
+def relative_to_mean(errors: dict[int, float]) -> list[float]:
+    """The errors of several seeds relative to their mean."""
+    values = np.array(list(errors.values()))
+    return (values / values.mean()).tolist()
 
 
 def find_factor(tasks: Sequence[Task], name: str, *, required: bool = False) -> Factor | None:
