@@ -65,9 +65,7 @@ def predict(
     panel = model.select_columns(panel)
     origins = choose_origins(model, panel, start)
     n_steps = round_up_horizon(horizon, model.pred_len)
-    history = max(
-        forecaster.history + 1, 4 * horizon, 48
-    )  # one row more, whose covariates may be filled from rows before
+    history = max(forecaster.history + 1, 4 * horizon, 48)  # one row more, from which covariates are filled
     excerpt, rows = take_excerpt(model, panel, origins, history=history, n_steps=n_steps, ahead=ahead)
     scaled = scale_excerpt(model, excerpt, rows)
     is_read = forecaster.covariates_ahead(scaled)

@@ -39,12 +39,19 @@ class PeakMemory:
         except OSError:  # not Linux, or not permitted
             self.is_reset = False
 
+    @property
+    def is_of_device(self) -> bool:
+        """Whether the peak is that of the accelerator, and not that of the process."""
+        import torch
+
+        return torch.cuda.is_available() and torch.cuda.max_memory_allocated() > 0
+
     def megabytes(self) -> float:
         """Return the peak in MiB."""
         import torch
 
-        if torch.cuda.is_available() and (peak := torch.cuda.max_memory_allocated()) > 0:
-            return peak / 2**20
+        if self.is_of_device:
+            return torch.cuda.max_memory_allocated() / 2**20
         if self.is_reset:
             return read_status("VmHWM") / 2**10
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (

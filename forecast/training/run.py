@@ -203,6 +203,7 @@ def describe_run(
         "windows_per_second": throughput.windows_per_second,
         "ms_per_window": throughput.ms_per_window,
         "peak_memory_mb": memory.megabytes(),
+        "peak_memory_of": "device" if memory.is_of_device else "process",
         "attention": config.model.attention.name,
         "attention_slots": {
             name: asdict(slot) for name, slot in summarize_attention(forecaster.model).items()

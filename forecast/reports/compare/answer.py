@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from statistics import median
 
 from forecast.reports.compare.number_format import format_interval, format_number, format_percent, join_names
 from forecast.reports.compare.scores import EQUAL, NOT_SIGNIFICANT, get_verdict
@@ -50,7 +51,7 @@ def recommend(task: Task, equivalent: list[Entry]) -> str:
         return f"{fastest_name(best)}: all variants make the same forecasts{fastest}."
     entries = {fastest_name(entry): entry for entry in (best, *equivalent)}
     return recommend_fastest(
-        {name: milliseconds(entry) for name, entry in entries.items()},
+        {name: list_milliseconds(entry) for name, entry in entries.items()},
         noun="variant",
         lowest=describe_lowest(task),
         describe_cost=lambda name: cost(entries[name]),
@@ -62,7 +63,7 @@ def recommend(task: Task, equivalent: list[Entry]) -> str:
 
 
 def recommend_fastest(
-    costs: dict[str, float],
+    costs: dict[str, list[float]],
     *,
     noun: str,
     lowest: str,
@@ -71,8 +72,10 @@ def recommend_fastest(
 ) -> str:
     """Return the name of the fastest of some equivalent choices, and why it is recommended.
 
+    A choice is faster than the one with the lowest error if all its costs are lower than all costs of that.
+
     Args:
-        costs: cost of each choice by name, the one with the lowest error first; NaN: unknown.
+        costs: costs of each choice in several runs, by name, the one with the lowest error first; NaN: unknown.
         noun: what a choice is called.
         lowest: verb phrase on the error of the first one.
         describe_cost: the cost of a choice, to append to its name.
@@ -81,12 +84,16 @@ def recommend_fastest(
     best, *others = costs
     if not others:
         return f"{best}: it {lowest}{describe_cost(best)}."
-    if any(map(math.isnan, costs.values())):
+    if any(math.isnan(cost) for runs in costs.values() for cost in runs):
         return f"{best}: it {lowest}. Equivalent, with times that cannot be compared: {join_names(others)}."
-    fastest = min(costs, key=costs.__getitem__)
-    why = f"the fastest of the {plural(len(costs), f'equivalent {noun}')}{describe_cost(fastest)}"
-    if fastest == best:
+    if max(costs[best]) < min(min(costs[name]) for name in others):
+        why = f"the fastest of the {plural(len(costs), f'equivalent {noun}')}{describe_cost(best)}"
         return f"{best}: it {lowest}, and is {why}."
+    faster = [name for name in others if max(costs[name]) < min(costs[best])]
+    if not faster:
+        return f"{best}: it {lowest}{describe_cost(best)}. Equivalent, and not measurably faster: {join_names(others)}."
+    fastest = min(faster, key=lambda name: median(costs[name]))
+    why = f"the fastest of the {plural(len(costs), f'equivalent {noun}')}{describe_cost(fastest)}"
     change, interval = difference(fastest)
     by = f"{format_percent(change)} {format_interval(*interval)}"
     return f"{fastest}: it is {why}. {best} {lowest}; the difference is {by}."
@@ -102,10 +109,16 @@ def fastest_name(entry: Entry) -> str:
     return (entry.equal or [entry])[0].name
 
 
+def list_milliseconds(entry: Entry) -> list[float]:
+    """Return the inference time per window of each run; NaN where it is unknown, or another run ran at the time."""
+    times = zip(entry.runs, entry.values("ms_per_window"), strict=True)
+    return [time if run.timed_alone else math.nan for run, time in times]
+
+
 def milliseconds(entry: Entry) -> float:
-    """Return the inference time per window; NaN where it is unknown, or measured while another run ran."""
-    is_comparable = all(run.timed_alone for run in entry.runs)
-    return entry.mean("ms_per_window") if is_comparable else math.nan
+    """Return the inference time per window, the median over the runs; NaN if that of a run cannot be compared."""
+    times = list_milliseconds(entry)
+    return math.nan if any(map(math.isnan, times)) else median(times)
 
 
 def cost(entry: Entry) -> str:

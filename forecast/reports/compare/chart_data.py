@@ -10,8 +10,7 @@ import pandas as pd
 from forecast.reports.colours import LIGHT, colour_number
 from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.number_format import find_date_format
-from forecast.reports.compare.run_times import TIMES
-from forecast.reports.compare.scores import COSTS
+from forecast.reports.compare.scores import COSTS, is_comparable
 from forecast.reports.compare.task import Entry, Task
 
 DIGITS = 4  # significant digits of a value
@@ -118,12 +117,12 @@ def find_dates(task: Task) -> list[str]:
 
 
 def make_cost(task: Task, key: str, heading: str) -> dict[str, Any] | None:
-    """Return the mean cost of each variant and the Pareto front, or None if a variant's cost is unknown."""
+    """Return the mean cost of each variant, with the Pareto front if it can be compared; None if a cost is unknown."""
     means = [entry.mean(key) for entry in task.variants]
     if not all(map(math.isfinite, means)):
         return None
-    is_comparable = not (key in TIMES and task.overlapping_runs)
-    front = find_pareto_front(means, [entry.error for entry in task.variants]) if is_comparable else []
+    errors = [entry.error for entry in task.variants]
+    front = find_pareto_front(means, errors) if is_comparable(task, key) else []
     return {"key": key, "heading": heading, "values": round_values(means), "front": front}
 
 

@@ -101,10 +101,14 @@ def recommend_level(factor: Factor, verdicts: dict[str, str], equivalent: list[s
         return f"{best} has the lowest error ({', '.join(unknown)})."
     if set(verdicts.values()) == {EQUAL}:
         return "all values make the same forecasts."
-    costs = {level: factor.relative_cost(level) for level in (best, *equivalent)}
+    costs = {level: factor.relative_costs(level) for level in (best, *equivalent)}
 
     def describe_cost(level: str) -> str:
-        return "" if level == best else f", with {costs[level]:.2f} times the inference time of {best}"
+        return (
+            ""
+            if level == best
+            else f", with {factor.relative_cost(level):.2f} times the inference time of {best}"
+        )
 
     def difference(level: str) -> tuple[float, tuple[float, float]]:
         change = factor.differences[level]

@@ -99,12 +99,13 @@ class Factor:
         return bootstrap_skill(errors, baselines, same_seeds=bool(self.seed_means))
 
     def relative_cost(self, level: str) -> float:
-        """Return the geometric mean of the inference time per window, relative to the best level's.
+        """Return the geometric mean of `relative_costs`; NaN if one is."""
+        return float(np.exp(np.mean(np.log(self.relative_costs(level)))))
 
-        It is NaN if a time is unknown or was measured while another compared run ran.
-        """
+    def relative_costs(self, level: str) -> list[float]:
+        """Return the inference time per window in each cell, relative to the best level's; NaN: unknown."""
         times = [[milliseconds(cell.entries[name]) for name in (level, self.best)] for cell in self.cells]
-        return float(np.exp(np.mean([math.log(one / best) for one, best in times])))
+        return [one / best for one, best in times]
 
     @cached_property
     def seed_means(self) -> dict[str, list[float]]:

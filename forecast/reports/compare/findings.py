@@ -26,6 +26,7 @@ def describe_results(task: Task) -> list[str]:
         for entry in task.variants
         if entry.equal
     ]
+    sentences += describe_softmax(task)
     if len(task.variants) > 1:
         sentences += [] if first else [describe_best(task)]
         sentences += describe_other_variants(task)
@@ -34,6 +35,21 @@ def describe_results(task: Task) -> list[str]:
     if task.beats_best_baseline(task.best) and get_verdict(task, task.best_baseline) != "worse":
         sentences.append(f"The difference of {task.best.name} from that baseline is not significant.")
     return sentences + [note for note in (task.linear_only_note, describe_overlap(task)) if note]
+
+
+def describe_softmax(task: Task) -> list[str]:
+    """Return a sentence on each variant of another type that computes exact softmax attention at its lengths."""
+    sentences = []
+    for entry in task.unmerged_variants:
+        slots = entry.runs[0].metrics.get("attention_slots") or {}
+        reasons = {name: slot["equals_softmax"] for name, slot in slots.items() if slot["equals_softmax"]}
+        if reasons and all(slot["type"] == "Full" or name in reasons for name, slot in slots.items()):
+            why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+            sentences.append(
+                f"{entry.name} computes softmax attention at these lengths, as full does ({why}): a difference from "
+                "full comes from training alone."
+            )
+    return sentences
 
 
 def describe_overlap(task: Task) -> str:

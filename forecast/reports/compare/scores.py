@@ -38,7 +38,11 @@ SCORES = (
 )  # fmt: skip
 COSTS = (
     Column("ms_per_window", "ms/window", "inference time per test window in milliseconds, model only"),
-    Column("peak_memory_mb", "peak memory (MiB)", "peak memory of the run, training included"),
+    Column(
+        "peak_memory_mb",
+        "peak memory (MiB)",
+        "peak memory of the run, training included; without a GPU, of its process, with what earlier runs freed",
+    ),
     Column("n_parameters", "parameters", "number of trainable parameters"),
     Column("seconds", "run time (s)", "time of the whole run in seconds"),
     Column("windows_per_second", "training windows/s", "training windows per second", "higher"),
@@ -51,9 +55,19 @@ def get_values(task: Task, entry: Entry, column: Column) -> list[float]:
     return task.skill(entry) if column.key == "skill" else entry.values(column.key)
 
 
+def is_comparable(task: Task, cost: str) -> bool:
+    """Return whether a cost may be compared: times of runs that ran alone, and memory of the accelerator.
+
+    The memory of a process holds what earlier runs of a sweep freed.
+    """
+    if cost in TIMES:
+        return not task.overlapping_runs
+    return cost != "peak_memory_mb" or all(run.get("peak_memory_of") == "device" for run in task.all_metrics)
+
+
 def find_best_mean(task: Task, column: Column) -> float:
-    """Return the best mean of a column among the variants; NaN if there is none, or if times cannot be compared."""
-    if column.key in TIMES and task.overlapping_runs:
+    """Return the best mean of a column among the variants; NaN if there is none, or if a cost cannot be compared."""
+    if not is_comparable(task, column.key):
         return math.nan
     means = [mean_and_std(get_values(task, entry, column))[0] for entry in task.unmerged_variants]
     known = [mean for mean in means if not math.isnan(mean)]
@@ -110,8 +124,8 @@ def is_not_significant(task: Task, entry: Entry) -> bool:
 
 
 def is_worse_than_baseline(task: Task, entry: Entry) -> bool:
-    """Return whether a variant has a higher error than the best baseline."""
-    return not (entry.is_baseline or task.beats_best_baseline(entry) or task.equals_best_baseline(entry))
+    """Return whether a variant is significantly worse than the best baseline."""
+    return not entry.is_baseline and get_verdict(task.with_baseline_as_reference, entry) == "worse"
 
 
 def collect_interval_scores(task: Task) -> dict[str, dict[str, dict[str, tuple[float, float]]]]:

@@ -134,6 +134,11 @@ class Task:
         """This task with all entries compared with the best variant."""
         return self if self.reference is self.best else replace(self, reference_name=None)
 
+    @cached_property
+    def with_baseline_as_reference(self) -> "Task":
+        """This task with all entries compared with the best baseline."""
+        return replace(self, reference_name=self.best_baseline.name)
+
     @property
     def entries(self) -> list[Entry]:
         """Variants and baselines in ascending order of their error."""
@@ -210,10 +215,10 @@ class Task:
         return entry.error / least - 1 if least > 0 else math.nan
 
     def relative_interval(self, entry: Entry) -> tuple[float, float]:
-        """Return the 95% interval of the error minus the reference's, relative to the latter; NaN where unknown."""
+        """Return the 95% interval of the relative difference, which is never below −1; NaN where unknown."""
         least = self.reference.error
         low, high = self.differences[entry.name].interval()
-        return (low / least, high / least) if least > 0 else (math.nan, math.nan)
+        return (max(-1.0, low / least), high / least) if least > 0 else (math.nan, math.nan)
 
     @property
     def comparisons(self) -> tuple[int, int]:

@@ -231,6 +231,50 @@ def test_the_answer(tmp_path: Path, variants: dict[str, tuple[float, float]], ex
 
 
 @pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        (
+            {"full": [2.0, 2.2], "linear": [1.0, 1.9]},
+            "Use linear: it is the fastest of the 2 equivalent variants",
+        ),
+        ({"full": [2.0, 2.2], "linear": [1.0, 2.1]}, "Equivalent, and not measurably faster: linear."),
+        ({"full": [1.0, 1.1], "linear": [1.2, 2.1]}, "and is the fastest of the 2 equivalent variants"),
+    ],
+)
+def test_a_variant_is_faster_if_all_its_runs_are(
+    times: dict[str, list[float]], expected: str, tmp_path: Path
+) -> None:
+    for attention, of_runs in times.items():
+        for seed, time in enumerate(of_runs):
+            config = {**configuration(f"attention={attention}"), "seed": seed}
+            mse = (0.4 if attention == "full" else 0.4001) + 1e-4 * seed
+            make_run(tmp_path / f"{attention}-{seed}", config, mse=mse, windows=2000, ms_per_window=time)
+    assert expected in answer(compared(tmp_path))
+
+
+def test_a_type_that_equals_softmax_is_named(tmp_path: Path) -> None:
+    whole = {
+        "type": "ProbSparse",
+        "role": "self",
+        "queries": 14,
+        "keys": 14,
+        "equals_softmax": "keeps every query",
+    }
+    some = {**whole, "equals_softmax": ""}
+    for attention, slots in {
+        "probsparse": {"encoder": whole},
+        "nystrom": {"encoder": whole, "decoder": some},
+    }.items():
+        make_run(
+            tmp_path / attention, configuration(f"attention={attention}"), mse=0.4, attention_slots=slots
+        )
+    named = [line for line in describe_results(compared(tmp_path)) if "softmax" in line]
+    assert len(named) == 1
+    assert named[0].startswith("probsparse computes softmax attention at these lengths")
+    assert "encoder: keeps every query" in named[0]
+
+
+@pytest.mark.parametrize(
     "variants", [{"full": 0.6, "linear": 0.7}, {"full": 0.6, "linear": 0.6}, {"full": 0.6}]
 )
 def test_that_a_baseline_is_better_is_said_once(tmp_path: Path, variants: dict[str, float]) -> None:

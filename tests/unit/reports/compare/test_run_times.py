@@ -1,6 +1,9 @@
 """Runs that ran at the same time have times that cannot be compared."""
 
+import math
 from pathlib import Path
+
+import pytest
 
 from forecast.reports.compare.answer import answer
 from forecast.reports.compare.chart_data import make_chart_data
@@ -8,6 +11,7 @@ from forecast.reports.compare.findings import describe_overlap
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.html_tables import make_cost_table
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.scores import COSTS, find_best_mean
 from forecast.reports.compare.task import Task
 from tests.support.synthetic_runs import configuration, make_run
 
@@ -45,6 +49,18 @@ def test_runs_one_after_another_are_compared_by_time(tmp_path: Path) -> None:
     assert describe_overlap(task) == ""
     assert "seconds" in find_bold(task)
     assert "ms a window" in answer(task)
+
+
+@pytest.mark.parametrize(("of", "compares"), [("process", False), ("device", True)])
+def test_memory_is_compared_if_it_is_that_of_a_device(of: str, compares: bool, tmp_path: Path) -> None:
+    for attention, memory in (("full", 600.0), ("linear", 500.0)):
+        metrics = {"peak_memory_mb": memory, "peak_memory_of": of}
+        make_run(tmp_path / attention, configuration(f"attention={attention}"), mse=memory / 1000, **metrics)
+    (task,) = group_into_tasks(read_runs(find_run_folders([str(tmp_path)]))[0])
+    (memory,) = (cost for cost in make_chart_data(task, 1)["costs"] if cost["key"] == "peak_memory_mb")
+    assert bool(memory["front"]) == compares
+    (column,) = (column for column in COSTS if column.key == "peak_memory_mb")
+    assert math.isnan(find_best_mean(task, column)) != compares
 
 
 def test_times_of_runs_beside_others_are_neither_bold_nor_in_a_front_nor_an_answer(tmp_path: Path) -> None:
