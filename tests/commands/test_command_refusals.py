@@ -120,6 +120,7 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("{run} port={port}", "host=127.0.0.1 port=…: Address already in use: give another port, or port=0"),
     ],
     ("train", "table"): [
+        Case(f"{SMALL} data=csv data.path={{load}} data.sort=maybe", "data.sort=maybe: true, false or null is needed"),
         Case(f"{SMALL} data=csv data.path={{load}} budget=soon", "budget=soon: write a time as 90s, 10min or 1.5h"),
         Case(f"{SMALL} data=csv data.path={{load}} budget=0s", "budget=0s: write a time as 90s, 10min or 1.5h"),
         Case(f"{SMALL} data=csv data.path={{load}} budget=1min trainer.max_epochs=2", "budget=1min gives the number of epochs: leave trainer.max_epochs out"),

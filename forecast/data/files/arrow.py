@@ -28,6 +28,10 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
         raise DataError(f"{cells.path}: no rows")
     for name in set(roles.numbers) - set(table.column_names):
         table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
+    if len(roles.id_columns) > 1:  # some cells of which may be empty
+        for name in roles.id_columns:
+            filled = table[name].cast(pa.string()).fill_null("")
+            table = table.set_column(table.schema.get_field_index(name), name, filled)
     for name in roles.keys if options.start is None else roles.keys[:-1]:
         if table[name].null_count:
             row = int(table[name].is_null().to_numpy().argmax())

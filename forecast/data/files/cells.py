@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
+from forecast.data.files.date_columns import mark_quarters
 from forecast.data.files.header import Header, hint_on_names, read_header
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote, read_text
@@ -39,18 +40,23 @@ FRAME = Path("the DataFrame")
 
 @dataclass(frozen=True)
 class Cells:
-    """A frame with one column of cells per name, from the rows of a file that begin at line `first_line`."""
+    """Columns of cells by name, of rows from line `first_line` on. Melted rows repeat `n_lines` lines for each step."""
 
     path: Location
     frame: pd.DataFrame
     first_line: int = 2
     unit: str = "line"
+    n_lines: int | None = None
+
+    def line(self, row: int) -> str:
+        """Return the line of a row in words, such as "line 7"."""
+        return f"{self.unit} {(row if self.n_lines is None else row % self.n_lines) + self.first_line}"
 
     def error(self, message: str, *, row: int | None = None, column: str | None = None) -> DataError:
         """Return a DataError whose message begins with the file, the line and the column."""
         where = [str(self.path)]
         if row is not None:
-            where.append(f"{self.unit} {row + self.first_line}")
+            where.append(self.line(row))
         if column is not None:
             where.append(f"column {quote(column)}")
         return DataError(f"{', '.join(where)}: {message}")
@@ -83,7 +89,7 @@ def parse_cells(
 ) -> Cells:
     """Parse text as `read_cells` does: the header of `path`, followed by its lines from `first_line` on."""
     dated = [date_column] if isinstance(date_column, str) else list(date_column)
-    header = read_header(path, raw, options.separator, options.given_names)
+    header = read_header(path, raw, options.separator, options.given_names, melts=options.melt)
     _check_date_columns(path, raw, header.names, dated, options.separator)
     first_line = first_line or header.n_lines + 1
     texts = [header.names.index(name) for name in (*dated, *text_columns) if name in header.names]
@@ -165,14 +171,9 @@ def _name_columns(path: Location, frame: pd.DataFrame, names: list[str], dated: 
     named = [number for number, name in enumerate(names) if name]
     frame = frame.iloc[:, named].set_axis([names[number] for number in named], axis=1)
     if len(dated) > 1:
-        texts = [_mark_quarters(name, frame.pop(name)) for name in dated]
+        texts = [mark_quarters(name, frame.pop(name)) for name in dated]
         frame.insert(0, date_name(dated), texts[0].str.cat(texts[1:], sep=" "))
     return frame
-
-
-def _mark_quarters(name: str, texts: pd.Series) -> pd.Series:
-    """The texts of a column of quarters as Q1 to Q4; others unchanged."""
-    return "Q" + texts.str.strip() if name.lower() in ("quarter", "qtr", "q") else texts
 
 
 def date_name(date_column: str | Sequence[str]) -> str:

@@ -38,3 +38,8 @@ def _find_part(name: str) -> str | None:
     """The part of a date that a column of this name holds; None: not known."""
     plain = re.sub("[^a-z]", "", name.lower())
     return next((part for part, names in _NAMES.items() if plain in names), None)
+
+
+def mark_quarters(name: str, texts: pd.Series) -> pd.Series:
+    """The texts of a column of quarters as Q1 to Q4; others unchanged."""
+    return "Q" + texts.str.strip() if name.lower() in ("quarter", "qtr", "q") else texts

@@ -42,6 +42,13 @@ def is_date(text: str) -> bool:
         )
 
 
+def names_period(text: str) -> bool:
+    """Whether the name of a column is a date, or a year, quarter or month: 1960, 1980Q1, Jan 2005, 01/2005."""
+    text = text.strip()
+    patterns = (r"(1[6-9]|20|21)\d\d", _QUARTER_NUMBER, *_MONTHS)
+    return any(re.fullmatch(pattern, text) for pattern in patterns) or is_date(text)
+
+
 def has_short_year(text: str) -> bool:
     """Whether a date has a year of two digits, such as 1/12/17."""
     return re.fullmatch(_SHORT_YEAR, text) is not None

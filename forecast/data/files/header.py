@@ -37,12 +37,14 @@ class Header(NamedTuple):
         return self.names + [""] * (self.width - len(self.names))
 
 
-def read_header(path: Location, raw: bytes, separator: str, given: Sequence[str] | None = None) -> Header:
+def read_header(
+    path: Location, raw: bytes, separator: str, given: Sequence[str] | None = None, *, melts: bool = False
+) -> Header:
     """Read the header of a file.
 
     `given` has the names of a file without a header, and is empty for column_1, column_2, ...; None: there is a header.
-    Raises DataError for too many columns, an unclosed quote, one series a row, or a name that is not printable or
-    appears twice.
+    `melts` says that one series a row is meant. Raises DataError for too many columns, an unclosed quote, one series a
+    row, or a name that is not printable or appears twice.
     """
     begin = 0
     for line in (1, 2):
@@ -64,7 +66,7 @@ def read_header(path: Location, raw: bytes, separator: str, given: Sequence[str]
         raise DataError(f"{path}, line {line}: {error}: is a quote never closed?") from None
     if given is not None:
         header, lines = _check_names(path, given, width), 0
-    elif _has_series_in_rows(header, row):
+    elif not melts and _has_series_in_rows(header, row):
         settings = f"data=long data.melt=true data.id_column={header[0]} data.start=2010-01-01 data.freq=h"
         raise DataError(f"{path}: one series a row: set {settings}")
     seen: dict[str, int] = {}

@@ -115,7 +115,7 @@ def _advice_on_duplicate(rows: TableRows, row: int) -> str:
     """Advice on a date that comes twice: one of these may be the cause."""
     date = rows.date(row)
     if rows.cells.path == FRAME:
-        zone = find_repeating_zone(date)
+        zone = None if date.tzinfo else find_repeating_zone(date)
         clocks = f"; where clocks went back, localize it first (tz_localize({zone!r}, ambiguous=...))"
         return "remove one (frame[~frame.index.duplicated()])" + (clocks if zone else "")
     if advice := describe_repeated_dates(rows.cells, rows.roles):

@@ -47,15 +47,14 @@ def read_file(
         return _read_parquet(path, roles, options)
     raw = read_text(path, options)
     if options.melt:
-        raw = melt_series(path, raw, roles, options)
+        cells, roles = melt_series(path, raw, roles, options), replace(roles, drop=())
+        return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
     if date_column in DEFAULT_NAMES and options.start is None and options.given_names is None:
         date_column = find_date_column(path, str(date_column), raw, options.separator)
         roles = replace(roles, date=date_column)
     texts = (*roles.keys, *roles.static)
     dated = date_column if options.start is None else ()
     cells = parse_cells(path, raw, dated, options, [name for name in texts if name != roles.date])
-    if options.melt:
-        cells = replace(cells, unit="melted row", first_line=1)
     return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
 
 

@@ -48,13 +48,16 @@ def split_ids(ids: pd.Series, id_columns: Sequence[str]) -> pd.DataFrame:
 
 
 def read_ids(cells: Cells, id_columns: Sequence[str]) -> Ids:
-    """Read the ids of the rows of a CSV file, as `join_ids` does. Raises DataError for a row without an id."""
-    parts = []
-    for name in id_columns:
-        texts = cells.frame[name].str.strip()
-        if texts.isna().any():
-            raise cells.error("no id", row=int(texts.isna().argmax()), column=name)
-        codes, ids = pd.factorize(texts)
+    """Read the ids of the rows of a CSV file, as `join_ids` does. Of several columns, some cells may be empty.
+
+    Raises DataError for a row without an id.
+    """
+    parts, texts_of = [], {name: cells.frame[name].str.strip() for name in id_columns}
+    nowhere = np.logical_and.reduce([texts.isna().to_numpy() for texts in texts_of.values()])
+    if id_columns and nowhere.any():
+        raise cells.error("no id", row=int(nowhere.argmax()), column=name_ids(id_columns))
+    for texts in texts_of.values():
+        codes, ids = pd.factorize(texts.fillna(""))
         parts.append((codes.astype(np.int32), pd.Index(ids, dtype=str)))
     return join_ids(cells.path, parts, len(cells.frame))
 

@@ -2,12 +2,16 @@
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 import pandas as pd
 
+from forecast.data.files.cells import MISSING, Cells, parse_cells
 from forecast.data.files.column_roles import ColumnRoles
-from forecast.data.files.date_formats import has_short_year, is_date, orders_of_short_years
+from forecast.data.files.date_formats import has_short_year, names_period, orders_of_short_years
+from forecast.data.files.header import read_header
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
 from forecast.system.arguments import write_setting
@@ -22,10 +26,11 @@ ROW = "row"
 
 
 def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Sequence[str]) -> None:
-    """Raise DataError, with the settings that read it, for a file whose header ends in dates."""
-    first = next((place for place, name in enumerate(header) if is_date(name)), len(header))
-    names, dates = list(header[:first]), list(header[first:])
-    if len(dates) < MIN_DATES or not all(map(is_date, dates)):
+    """Raise DataError, with the settings that read it, for a file whose header has a run of dates."""
+    first = next((place for place, name in enumerate(header) if names_period(name)), len(header))
+    names, dates = list(header[:first]), list(takewhile(names_period, header[first:]))
+    after = [name for name in header[first + len(dates) :] if name]
+    if len(dates) < max(MIN_DATES, len(after) + 1):
         return
     table: Any = pd.read_csv(io.BytesIO(raw), sep=separator, usecols=range(first), dtype=str)
     ids = [name for name in names if table[name].notna().all() and table[name].is_unique]
@@ -35,14 +40,15 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Se
     name = next(iter([*texts, *ids]), ROW)
     order = orders_of_short_years(pd.Series(dates))[:1] if has_short_year(dates[0]) else []
     settings = ["data=long", "data.melt=true", write_setting("data.id_column", name), *order]
+    settings += [write_setting("data.drop", after)] if after else []
     raise DataError(
         f"{path}: one series a row, with dates from {quote(dates[0])} to {quote(dates[-1])} in line 1: set "
         f"{' '.join(settings)}"
     )
 
 
-def melt_series(path: Location, raw: bytes, roles: ColumnRoles, options: ReadOptions) -> bytes:
-    """The text of a file with one series a row, as that of a long file with one row for each series and date.
+def melt_series(path: Location, raw: bytes, roles: ColumnRoles, options: ReadOptions) -> Cells:
+    """Parse a file with one series a row into cells with one row for each series and step.
 
     The columns from the first date of the header on are the steps. If no column is a date, all that have no role are.
     Rows are numbered from 1 in the column `row` if `roles` names it and the file does not have it.
@@ -55,24 +61,23 @@ def melt_series(path: Location, raw: bytes, roles: ColumnRoles, options: ReadOpt
 
     Raises:
         ConfigError: there is no id column, or there are several targets.
-        DataError: a column with a role is missing, or lines have different numbers of fields.
+        DataError: a column with a role is missing, or the file cannot be parsed.
     """
     if not roles.id_columns or roles.targets is None or len(roles.targets) != 1:
-        raise ConfigError("data.melt=true needs data.id_column, and one target (data.target)")
-    try:
-        table = pd.read_csv(io.BytesIO(raw), sep=options.separator, dtype=str, keep_default_na=False)
-    except pd.errors.ParserError as error:
-        raise DataError(f"{path}: {' '.join(str(error).split())}") from None
+        raise ConfigError("data.melt=true needs data=long with data.id_column, and one target (data.target)")
+    header = read_header(path, raw, options.separator, options.given_names, melts=True)
+    cells = parse_cells(path, raw, (), options, [name for name in header.names if name])
+    table, target = cells.frame, roles.targets[0]
     if ROW in roles.id_columns and ROW not in table:
         table.insert(0, ROW, [str(number) for number in range(1, len(table) + 1)])
     names = list(map(str, table.columns))
     named = ColumnRoles(roles.id_columns, "", targets=(), static=roles.static, drop=roles.drop)
     named.resolve(str(path), names)
-    first = next((place for place, name in enumerate(names) if is_date(name)), None)
-    steps = (
-        [name for name in names if name not in {*named.all, *named.drop}] if first is None else names[first:]
-    )
-    long = table.melt(list(named.all), steps, var_name=roles.date, value_name=roles.targets[0])
+    others = [name for name in names if name not in {*named.all, *named.drop}]
+    first = next((place for place, name in enumerate(others) if names_period(name)), 0)
+    long = table.melt(list(named.all), others[first:], var_name=roles.date, value_name=target)
+    is_missing = long[target].str.strip().isin([*MISSING, *options.na_texts])
+    long[target] = long[target].mask(is_missing)
     if options.start is not None:
         long = long.drop(columns=roles.date)
-    return long.to_csv(index=False, sep=options.separator).encode()
+    return replace(cells, frame=long, n_lines=len(table))

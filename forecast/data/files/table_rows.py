@@ -88,7 +88,7 @@ class TableRows:
     def line(self, row: int) -> str:
         """Return the line of a row in words, such as "line 7"."""
         cells, position = self.place(row)
-        return f"{cells.unit} {position + cells.first_line}"
+        return cells.line(position)
 
     def error(self, message: str, row: int, column: str | None = None) -> DataError:
         """Return a DataError whose message names the line and the column of a row, and its series if it has a name."""

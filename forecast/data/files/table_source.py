@@ -74,6 +74,8 @@ class TableSource(Source):
     def __post_init__(self) -> None:
         if not self.date_column:
             raise ConfigError("data.date_column is empty: name the column of the dates")
+        if self.sort not in (None, True, False):
+            raise ConfigError(f"data.sort={self.sort}: true, false or null is needed")
         self._spacing = Spacing(self.freq, self.steps, self.calendar)
         self._first, self._last = parse_span(self.rows)
         for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):

@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 from forecast.data.files.align import align
 from forecast.data.files.cells import quote
 from forecast.data.files.grid import Spacing
+from forecast.data.files.series_ids import list_id_columns, name_ids
 from forecast.data.files.table_rows import TableRows
 from forecast.data.panel import Panel
 from forecast.data.store.chunks import Chunk, Chunks
@@ -179,7 +180,7 @@ def _finish(path: Path, writer: StoreWriter, note: Note) -> None:
         date_column=note.date_column,
         utc_offset=note.utc_offset,
         timezone=note.timezone,
-        id_column=note.identity["options"].get("id_column"),
+        id_column=name_ids(list_id_columns(note.identity["options"].get("id_column"))),
         ids=note.series.ids,
         lengths=note.series.lengths,
         first_dates=note.series.first_dates,

@@ -34,7 +34,7 @@ def write_reading(data: Mapping[str, Any], freq: str, utc_offset: UtcOffset) -> 
     start = data.get("start")
     lines = _write_call(data, [] if start else names)
     if ids := list_id_columns(data.get("id_column")):
-        id_of_row = f" + {SEPARATOR!r} + ".join(f"table[{name!r}]" for name in ids)
+        id_of_row = f" + {SEPARATOR!r} + ".join(f"table[{name!r}].astype(str)" for name in ids)
         lines.append(f"table = table[{id_of_row} == series]")
     if start:
         lines.append(f"table.index = pd.date_range({start!r}, periods=len(table), freq={freq!r})")

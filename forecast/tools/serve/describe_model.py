@@ -58,8 +58,9 @@ def reading_settings(forecaster: PointForecaster) -> dict[str, Any]:
     model = forecaster.model
     config = model.data_config({"path": FRAME})
     options = {option.name: config[option.name] for option in fields(TableSource) if option.name in config}
+    ids = name_keys(model.config["data"], model.data_state)["id_column"]
     return {
-        "options": {**options, "id_column": id_column(model), "date_column": date_column(model)},
+        "options": {**options, "id_column": ids, "date_column": date_column(model)},
         "unread": sorted(find_unread_columns([forecaster])),
         "data_state": {"categories": {}}
         | {key: model.data_state[key] for key in DATA_STATE if key in model.data_state},

@@ -2,22 +2,22 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from jaxtyping import Float64, Int32
+from jaxtyping import Float64
 
 from forecast.data.files.cells import FRAME, Cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import Texts, convert_texts
 from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.series_ids import Ids, join_ids
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.table_source import TableSource
 from forecast.data.files.timezone import without_zone
-from forecast.data.panel import TABLE_ID
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError, DataError
 from forecast.tools.serve.request import OFFSET
@@ -65,12 +65,14 @@ def read_columns(field: str, given: Columns, roles: ColumnRoles) -> TableRows:
     Raises:
         DataError: a column is missing, or a cell is not what its role needs.
     """
+    if len(roles.id_columns) > 1 and roles.id in given:
+        roles = replace(roles, id_columns=(str(roles.id),))  # joined already
     roles = roles.resolve(str(FRAME), list(given))
     n_rows = len(given[roles.date])
     cells = Cells(FRAME, pd.DataFrame(), first_line=0, unit="row")
-    codes, ids = np.zeros(n_rows, dtype=np.int32), pd.Index([TABLE_ID])
-    for column in roles.id_columns:
-        codes, ids = read_ids(field, column, given[column])
+    codes, ids = join_ids(
+        FRAME, [read_ids(field, column, given[column]) for column in roles.id_columns], n_rows
+    )
     dates = read_dates(field, roles.date, given[roles.date])
     years = dates.year.to_numpy()
     if years.min() < YEARS[0] or years.max() > YEARS[1]:
@@ -98,7 +100,7 @@ def read_columns(field: str, given: Columns, roles: ColumnRoles) -> TableRows:
     )
 
 
-def read_ids(field: str, column: str, given: list[Any]) -> tuple[Int32[np.ndarray, " rows"], pd.Index]:
+def read_ids(field: str, column: str, given: list[Any]) -> Ids:
     """The number of the series of each row, and the ids. Raises DataError for a row without an id."""
     if set(map(type, given)) != {str}:
         for row, cell in enumerate(given):

@@ -69,6 +69,13 @@ def test_ids_of_a_frame_are_joined() -> None:
     assert_same(read_frame(sales(), **OPTIONS), joined(sales()))
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_an_empty_part_of_an_id(tmp_path: Path, suffix: str) -> None:
+    frame = sales().assign(dept=lambda rows: rows["dept"].where(rows["store"] != "10"))
+    panel = LongSource(path=write(tmp_path, frame, suffix), **OPTIONS).read()
+    assert panel.ids.tolist() == ["01/a", "01/b", "02/a", "10/"]
+
+
 @pytest.mark.parametrize(("suffix", "kind"), [("csv", CsvChunks), ("parquet", ParquetChunks)])
 def test_ids_of_a_store_are_joined_in_chunks(tmp_path: Path, suffix: str, kind: type) -> None:
     chunks = kind(
@@ -83,11 +90,13 @@ def test_ids_of_a_store_are_joined_in_chunks(tmp_path: Path, suffix: str, kind: 
         chunks,
         tmp_path / "sales.store",
         freq=None,
-        options={},
+        options={"id_column": COLUMNS},
         write_message=print,
         show_progress=lambda done: None,
     )
-    assert_same(open_store(tmp_path / "sales.store"), joined(sales()))
+    store = open_store(tmp_path / "sales.store")
+    assert store.ids.name == "store/dept"
+    assert_same(store, joined(sales()))
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -74,6 +74,53 @@ def test_steps_without_dates_are_numbered(tmp_path: Path) -> None:
     assert str(panel.grid[0]) == "2010-01-01 00:00:00"
 
 
+def test_commas_at_the_ends_of_lines_shift_nothing(tmp_path: Path) -> None:
+    """Where rows end in a comma and the header does not, pandas takes the first column for an index."""
+    rows = WIDE.replace("7,\n", "7,,\n").replace("9\n", "9,\n")
+    for text in (rows, rows.replace("2/4/21\n", "2/4/21,\n")):
+        panel = LongSource(path=write(tmp_path, text), melt=True, id_column="country", **DATED).read()
+        assert_equal(values_by_id(panel), by_pandas(WIDE, ["country"]))
+
+
+@pytest.mark.parametrize(
+    ("names", "freq"),
+    [
+        (["1960", "1961", "1962", "1963"], "YS-JAN"),
+        (["Nov 2004", "Dec 2004", "Jan 2005", "Feb 2005"], "MS"),
+        (["1980Q3", "1980Q4", "1981Q1", "1981Q2"], "QS-JAN"),
+    ],
+)
+def test_names_of_years_quarters_and_months(names: list[str], freq: str, tmp_path: Path) -> None:
+    path = write(tmp_path, f"land,code,{','.join(names)}\nAruba,x,1,2,3,4\nChad,y,5,6,,8\n")
+    panel = LongSource(path=path, melt=True, id_column="land").read()
+    assert_equal(values_by_id(panel), {"Aruba": [1.0, 2, 3, 4], "Chad": [5.0, 6, np.nan, 8]})
+    assert panel.freq == freq
+
+
+def test_columns_are_left_out(tmp_path: Path) -> None:
+    text = WIDE.replace("2/4/21", "2/4/21,Total").replace("7,\n", "7,,21\n").replace("9\n", "9,29\n")
+    options = {"id_column": "country", "drop": ["lat", "Total"]}
+    panel = LongSource(path=write(tmp_path, text), melt=True, **options, **DATED).read()
+    assert_equal(values_by_id(panel), by_pandas(WIDE, ["country"]))
+
+
+def test_a_file_without_a_header(tmp_path: Path) -> None:
+    path = write(tmp_path, f"H1{',5' * 11},\nH2{',6' * 12}\n")
+    options = {"header": "none", "id_column": "column_1", "start": "2010-01-01", "freq": "h"}
+    panel = LongSource(path=path, melt=True, **options).read()
+    assert_equal(values_by_id(panel), {"H1": [5.0] * 11, "H2": [6.0] * 12})
+
+
+def test_one_part_of_an_id_may_be_empty(tmp_path: Path) -> None:
+    text = (
+        WIDE.replace("country,", "province,country,").replace("Mali,", ",Mali,").replace("Chad,", "Lac,Chad,")
+    )
+    panel = LongSource(
+        path=write(tmp_path, text), melt=True, id_column=["province", "country"], **DATED
+    ).read()
+    assert panel.ids.tolist() == ["/Mali", "Lac/Chad"]
+
+
 def test_a_sheet_of_a_workbook(tmp_path: Path) -> None:
     pytest.importorskip("openpyxl")
     frame = pd.DataFrame(

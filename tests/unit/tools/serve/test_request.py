@@ -33,5 +33,14 @@ def test_text_in_a_column_of_text_is_a_category() -> None:
     assert read.texts == {"weather": ["sun"]}
 
 
+def test_ids_of_several_columns_are_given_apart_or_joined() -> None:
+    roles = ColumnRoles(("store", "dept"), "date", ("sold",))
+    values = {"date": ["2026-01-01", "2026-01-01"], "sold": [1, 2]}
+    apart = read_columns("rows", {**values, "store": [1, 1], "dept": ["a", "b"]}, roles)
+    joined = read_columns("rows", {**values, "store/dept": ["1/a", "1/b"]}, roles)
+    for rows in (apart, joined):
+        assert rows.ids[rows.codes].tolist() == ["1/a", "1/b"]
+
+
 def test_levels_may_be_none() -> None:
     assert read_request(b'{"rows": [], "levels": []}').levels == []
