@@ -7,6 +7,7 @@ from typing import Any
 
 from forecast.data.files.dates import COUNTS
 from forecast.data.files.series_ids import SEPARATOR, list_id_columns
+from forecast.data.files.series_in_rows import ROW
 from forecast.data.utc_offset import UtcOffset
 
 ARGUMENTS = {"separator": ("sep", ","), "decimal": ("decimal", "."), "thousands": ("thousands", None),
@@ -73,7 +74,8 @@ def _write_call(data: Mapping[str, Any], dates: Sequence[str]) -> list[str]:
     arguments = ['"my.csv"'] + [
         f"{name}={given[name]!r}" for name, usual in ARGUMENTS.values() if given[name] not in (usual, None)
     ]
-    texts: list[Any] = [*list_id_columns(data.get("id_column")), *dates]
+    ids = [name for name in list_id_columns(data.get("id_column")) if not (data.get("melt") and name == ROW)]
+    texts: list[Any] = [*ids, *(() if data.get("melt") else dates)]
     after = []
     if data.get("header") == "none":
         arguments.append("header=None")
@@ -93,11 +95,16 @@ def _write_call(data: Mapping[str, Any], dates: Sequence[str]) -> list[str]:
 
 def _write_melting(data: Mapping[str, Any]) -> list[str]:
     """Write the lines that read one series a row as `forecast.data.files.series_in_rows.melt_series` does."""
-    kept = [*list_id_columns(data.get("id_column")), *(data.get("static_covariates") or ())]
+    ids = list_id_columns(data.get("id_column"))
+    kept = [*ids, *(data.get("static_covariates") or ())]
     columns = [*kept, *(data.get("drop") or ())]
-    date, target = data.get("date_column") or "ds", data.get("target") or "y"
+    date, target = data.get("date_column") or "date", data.get("target")
+    numbered = [f"table.insert(0, {ROW!r}, range(1, len(table) + 1))  # unless the file has this column"]
     return [
-        f"steps = [name for name in table if name not in {columns!r}]  # all steps",
+        *(numbered if ROW in ids else []),
+        f"steps = [name for name in table if name not in {columns!r}]",
+        "dates = [place for place, name in enumerate(steps) if pd.notna(pd.to_datetime(name, errors='coerce'))]",
+        "steps = steps[dates[0]:] if dates else steps",
         f"table = table.melt({kept!r}, steps, var_name={date!r}, value_name={target!r})",
     ]
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import read_table
+from forecast.data.files.file_source import LongSource
 from forecast.data.utc_offset import UtcOffset
 from forecast.tools.export.reading import write_reading
 
@@ -26,6 +27,30 @@ def run(lines: str, folder: Path, **names: Any) -> pd.DataFrame:
     names = {"pd": pd, **names}
     exec(lines.replace('"my.', f'"{folder}/my.'), names)
     return names["table"]
+
+
+MELTED = pd.DataFrame(
+    [["x", "Mali", 17.5, 1, 2, 5, 6], ["x", "Chad", 15.4, 2, 3, 7, 8]],
+    columns=["area", "country", "lat", "2024-01-29", "2024-01-30", "2024-01-31", "2024-02-01"],
+)
+
+
+@pytest.mark.parametrize("ids", ["country", ["area", "country"], "row"])
+@pytest.mark.parametrize("dated", [True, False])
+def test_the_lines_melt_a_file_as_training_did(ids: str | list[str], dated: bool, tmp_path: Path) -> None:
+    table = MELTED if dated else MELTED.drop(columns="lat").set_axis(["area", "country", *"abcd"], axis=1)
+    table.to_csv(tmp_path / "my.csv", index=False)
+    options: dict[str, Any] = {"id_column": ids, "date_column": "ds", "target": "y", "melt": True}
+    if not dated:
+        named = {ids} if isinstance(ids, str) else {*ids}
+        options |= {"start": "2024-01-29", "freq": "D", "drop": sorted({"area", "country"} - named)}
+    panel = LongSource(path=tmp_path / "my.csv", **options).read()
+    for number, name in enumerate(panel.ids):
+        lines = write_reading(options, "D", panel.utc_offset)
+        found = run(lines, tmp_path, series=name)
+        rows = np.arange(int(panel.starts[number]), int(panel.ends[number]))
+        np.testing.assert_array_equal(found["y"].to_numpy(float), panel.values[rows][:, 0])
+        assert list(found.index) == list(panel.dates(rows))
 
 
 DAYS = pd.date_range("2024-03-10", periods=len(DATES), freq="D")
