@@ -117,7 +117,12 @@ def _advice_on_duplicate(rows: TableRows, row: int) -> str:
     if rows.cells.path == FRAME:
         zone = None if date.tzinfo else find_repeating_zone(date)
         clocks = f"; where clocks went back, localize it first (tz_localize({zone!r}, ambiguous=...))"
-        return "remove one (frame[~frame.index.duplicated()])" + (clocks if zone else "")
+        keys = (
+            "~frame.index.duplicated()"
+            if rows.roles.id is None
+            else f"~frame.duplicated({[*rows.roles.keys]})"
+        )
+        return f"remove one (frame[{keys}])" + (clocks if zone else "")
     if advice := describe_repeated_dates(rows.cells, rows.roles):
         return advice
     advice = "remove one, or set data.duplicates=first, last, mean or sum"

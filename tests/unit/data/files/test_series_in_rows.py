@@ -1,6 +1,7 @@
 """Files with one series a row, whose header has the dates."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from forecast.data.files.frame_source import read_frame
 HEADER = "country,lat,1/28/21,1/29/21,2/1/21,2/2/21,2/3/21,2/4/21\n"
 WIDE = HEADER + "Mali,17.5,1,2,5,6,7,\nChad,15.4,2,3,,7,8,9\n"
 TWINS = WIDE.replace("Mali", "Chad")
-DATED = {"day_first": False, "freq": "B"}
+DATED: dict[str, Any] = {"day_first": False, "freq": "B"}
 
 
 def write(folder: Path, text: str, name: str = "wide.csv") -> Path:
@@ -99,14 +100,14 @@ def test_names_of_years_quarters_and_months(names: list[str], freq: str, tmp_pat
 
 def test_columns_are_left_out(tmp_path: Path) -> None:
     text = WIDE.replace("2/4/21", "2/4/21,Total").replace("7,\n", "7,,21\n").replace("9\n", "9,29\n")
-    options = {"id_column": "country", "drop": ["lat", "Total"]}
+    options: dict[str, Any] = {"id_column": "country", "drop": ["lat", "Total"]}
     panel = LongSource(path=write(tmp_path, text), melt=True, **options, **DATED).read()
     assert_equal(values_by_id(panel), by_pandas(WIDE, ["country"]))
 
 
 def test_a_file_without_a_header(tmp_path: Path) -> None:
     path = write(tmp_path, f"H1{',5' * 11},\nH2{',6' * 12}\n")
-    options = {"header": "none", "id_column": "column_1", "start": "2010-01-01", "freq": "h"}
+    options: dict[str, Any] = {"header": "none", "id_column": "column_1", "start": "2010-01-01", "freq": "h"}
     panel = LongSource(path=path, melt=True, **options).read()
     assert_equal(values_by_id(panel), {"H1": [5.0] * 11, "H2": [6.0] * 12})
 
