@@ -14,6 +14,7 @@ from matplotlib.ticker import StrMethodFormatter
 
 from forecast.evaluation.forecaster_names import BASELINES
 from forecast.reports.colours import attention_colour
+from forecast.reports.line_labels import label_ends
 from forecast.reports.plotted_forecast import PlottedForecast
 from forecast.system.files import atomic_file
 
@@ -22,6 +23,7 @@ BASELINE_LINES = {
     facts.label: {"color": facts.colour, "linestyle": facts.dashes} for facts in BASELINES.values()
 }
 TRUTH_COLOUR = "#222222"
+MAX_TICKS = 8
 MAX_LABEL = 22
 """Largest number of characters in a line of a label of the vertical axis."""
 
@@ -157,10 +159,11 @@ def style_line(label: str, attention: str) -> dict[str, str]:
     return BASELINE_LINES.get(label, {"color": attention_colour(attention)})
 
 
-def step_figure(errors: Mapping[str, np.ndarray], title: str, attention: str) -> Figure:
+def step_figure(errors: Mapping[str, np.ndarray], title: str, attention: str, season: int) -> Figure:
     """Draw the scaled MSE at each step of the horizon: errors[label] (pred_len,), one line for each label.
 
-    `attention` is the attention type of the model, which has a colour of its own.
+    `attention` is the attention type of the model, which has a colour of its own. Ticks are multiples of `season`, if
+    the horizon has several of them.
     """
     figure, axis = subplots(figsize=(7, 3.6))
     for name, values in errors.items():
@@ -171,8 +174,13 @@ def step_figure(errors: Mapping[str, np.ndarray], title: str, attention: str) ->
     axis.set(xlabel="step of the horizon", ylabel="MSE (scaled)")
     axis.set_title(title, parse_math=False)
     axis.set_ylim(bottom=0)
+    steps = max(map(len, errors.values()))
+    if season > 1 and steps >= season:
+        axis.set_xticks(np.arange(0, steps + 1, season * max(1, steps // (MAX_TICKS * season))))
     style_axis(axis)
-    axis.legend(frameon=False)
+    label_ends(
+        axis, {name: (values[-1], style_line(name, attention)["color"]) for name, values in errors.items()}
+    )
     figure.tight_layout()
     return figure
 

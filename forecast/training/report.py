@@ -15,7 +15,7 @@ from forecast.data import DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import ID_COLUMN, describe_panel
 from forecast.evaluation.errors import SCORES
-from forecast.evaluation.forecaster_names import BASELINES, MODEL, SCALED_SCORES, labels
+from forecast.evaluation.forecaster_names import BASELINES, LABELS, MODEL, SCALED_SCORES, labels
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
@@ -126,6 +126,19 @@ def save_tables(run: RunReport) -> Path:
     return by_window
 
 
+def title_windows(run: RunReport) -> list[str]:
+    """The title of each example window: its series, its first date, and the errors of the model and of its rival."""
+    data, examples, scores = run.data, run.examples, run.results.windows
+    ids = examples.ids.get(ID_COLUMN, [""] * len(examples.numbers))
+    rival, titles = run.results.best_baseline, []
+    for name, number, dates in zip(ids, examples.numbers, examples.dates, strict=True):
+        series = f"{data.panel.ids.name} {name}, " if name else ""
+        mse, other = (float(scores[each][number, 0]) for each in (MODEL, rival))
+        date = data.panel.utc_offset.local(dates)[-data.pred_len]
+        titles.append(f"{series}from {date:%Y-%m-%d %H:%M}: MSE {mse:.3g} ({LABELS[rival]} {other:.3g})")
+    return titles
+
+
 def save_pictures(run: RunReport) -> dict[str, Path]:
     """Draw the example forecasts, and the error along the horizon; return the paths of the figures."""
     data, results, examples = run.data, run.results, run.examples
@@ -142,7 +155,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
             data.pred_len,
             f"{data.title}: {data.pred_len} steps ahead, test windows{shown}",
             attention,
-            [f"{data.panel.ids.name} {name}" for name in examples.ids.get(ID_COLUMN, [])],
+            title_windows(run),
         ),
         "error_by_step": figures.step_figure(
             {
@@ -151,6 +164,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
             },
             f"{data.title}: error along the horizon, {len(data.windows['test']):,} test windows",
             attention,
+            data.season,
         ),
     }
     paths = {name: run.folder / f"{name}.png" for name in drawn}

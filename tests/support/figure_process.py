@@ -49,7 +49,9 @@ def _run(folder: Path, signal_in_callback: int | None) -> None:
 
     def draw(config: DictConfig) -> None:
         while True:
-            figures.save(figures.step_figure({"model": np.arange(24.0)}, "error", "full"), Path("figure.png"))
+            figures.save(
+                figures.step_figure({"model": np.arange(24.0)}, "error", "full", 24), Path("figure.png")
+            )
             signals.exit_if_received(" while it drew figures")
 
     BboxBase.__array__ = array

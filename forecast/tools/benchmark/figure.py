@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from forecast.reports.colours import attention_colour
 from forecast.reports.figures import style_axis, subplots
+from forecast.reports.line_labels import label_ends
 from forecast.tools.benchmark.measurement import REFERENCE
 from forecast.tools.benchmark.workloads import NO_MIXING
 
@@ -21,7 +22,7 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
     figure, grid = subplots(1, len(measured), figsize=(5.5 * len(measured), 4.4), squeeze=False)
     axes = grid[0]
     for axis, (column, unit) in zip(axes, measured.items(), strict=True):
-        types = list(map(str, rows["attention"].unique()))
+        types, ends = list(map(str, rows["attention"].unique())), {}
         for attention, points in rows.groupby("attention", sort=False):
             style = {
                 "color": attention_colour(str(attention), types),
@@ -29,6 +30,7 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
             }
             style |= {"linestyle": ":", "color": "#888888"} if attention == NO_MIXING else {}
             values = points[column] / points["batch"]
+            ends[str(attention)] = float(values.iloc[-1]), style["color"]
             axis.plot(points["n"], values, marker="o", markersize=3.5, label=attention, **style)
             if column == "median":
                 low, high = points["fastest"] / points["batch"], points["slowest"] / points["batch"]
@@ -37,7 +39,7 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
         axis.set_xticks(sorted(rows["n"].unique()), sorted(rows["n"].unique()), minor=False)
         axis.minorticks_off()
         style_axis(axis, which="both")
-    axes[0].legend(frameon=False)
+        label_ends(axis, ends)
     figure.suptitle(title, fontsize=11)
     figure.tight_layout()
     return figure

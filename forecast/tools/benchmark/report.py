@@ -1,5 +1,6 @@
 """Results of a benchmark: a table on the terminal, and JSON, CSV and a picture in a folder."""
 
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -48,9 +49,10 @@ def print_results(folder: Path, config: DictConfig, rows: list[Row], device: str
         if growth["backward"] and growth["attention"] != NO_MIXING:
             length = growth["faster_than_full_from"]
             faster = f", faster than full from length {length}" if length else ""
+            memory = growth["memory_exponent"]
+            of_memory = "" if math.isnan(memory) else f", memory as n^{memory:.2f}"
             console.print(
-                f"{growth['attention']}: time grows as n^{growth['time_exponent']:.2f}, "
-                f"memory as n^{growth['memory_exponent']:.2f}{faster}"
+                f"{growth['attention']}: time grows as n^{growth['time_exponent']:.2f}{of_memory}{faster}"
             )
     console.print(f"saved in {folder}", soft_wrap=True)
 
