@@ -1,8 +1,16 @@
 """Sentences of the comparison page: the result of a task, and how its significance was tested."""
 
+from dataclasses import replace
+
 from forecast.evaluation.significance import count_cosines
 from forecast.reports.compare.answer import answer, describe_unbeaten_baseline
-from forecast.reports.compare.number_format import format_number, format_p_value, shorten_list
+from forecast.reports.compare.number_format import (
+    format_interval,
+    format_number,
+    format_p_value,
+    format_percent,
+    shorten_list,
+)
 from forecast.reports.compare.scores import NOT_SIGNIFICANT, ONE_SEED, TOO_FEW, get_verdict
 from forecast.reports.compare.task import Task
 from forecast.system.formatting import plural
@@ -26,7 +34,7 @@ def describe_results(task: Task) -> list[str]:
         for entry in task.variants
         if entry.equal
     ]
-    sentences += describe_softmax(task)
+    sentences += describe_attention(task) + describe_softmax(task)
     if len(task.variants) > 1:
         sentences += [] if first else [describe_best(task)]
         sentences += describe_other_variants(task)
@@ -35,6 +43,31 @@ def describe_results(task: Task) -> list[str]:
     if task.beats_best_baseline(task.best) and get_verdict(task, task.best_baseline) != "worse":
         sentences.append(f"The difference of {task.best.name} from that baseline is not significant.")
     return sentences + [note for note in (task.linear_only_note, describe_overlap(task)) if note]
+
+
+def describe_attention(task: Task) -> list[str]:
+    """Return a sentence on the error that attention removes: that of the best variant against the control `none`.
+
+    There is none without exactly one variant of the control, or if differences cannot be tested.
+    """
+    controls = [entry for entry in task.variants if entry.runs[0].metrics["attention"] == "none"]
+    if len(controls) != 1 or len(task.variants) < 2:
+        return []
+    (control,), best = controls, task.best
+    if best is control:
+        return [
+            f"Attention is worth nothing here: {control.name}, which mixes no tokens, has the lowest error."
+        ]
+    against = replace(task, reference_name=control.name)
+    verdict = get_verdict(against, best)
+    if verdict not in ("better", NOT_SIGNIFICANT):
+        return []
+    low, high = against.relative_interval(best)
+    worth = f"{format_percent(-against.relative_difference(best))} {format_interval(-high, -low)}"
+    is_not = "" if verdict == "better" else "; the difference is not significant"
+    return [
+        f"Attention is worth {worth} of the error here: {best.name} against {control.name}, which mixes no tokens{is_not}."
+    ]
 
 
 def describe_softmax(task: Task) -> list[str]:

@@ -252,6 +252,24 @@ def test_a_variant_is_faster_if_all_its_runs_are(
     assert expected in answer(compared(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ({"full": 0.40, "none": 0.50}, "Attention is worth +20.0 % ["),
+        (
+            {"full": 0.50, "none": 0.40},
+            "Attention is worth nothing here: none, which mixes no tokens, has the lowest",
+        ),
+        ({"full": 0.40, "linear": 0.50}, None),
+    ],
+)
+def test_what_attention_is_worth(errors: dict[str, float], expected: str | None, tmp_path: Path) -> None:
+    task = with_costs(tmp_path, {name: (error, 1.0) for name, error in errors.items()})
+    found = [sentence for sentence in describe_results(task) if sentence.startswith("Attention is worth")]
+    assert [sentence.startswith(str(expected)) for sentence in found] == ([] if expected is None else [True])
+    assert not any("not significant" in sentence for sentence in found)
+
+
 def test_a_type_that_equals_softmax_is_named(tmp_path: Path) -> None:
     whole = {
         "type": "ProbSparse",
