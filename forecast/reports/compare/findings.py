@@ -66,7 +66,8 @@ def describe_attention(task: Task) -> list[str]:
     worth = f"{format_percent(-against.relative_difference(best))} {format_interval(-high, -low)}"
     is_not = "" if verdict == "better" else "; the difference is not significant"
     return [
-        f"Attention is worth {worth} of the error here: {best.name} against {control.name}, which mixes no tokens{is_not}."
+        f"Attention is worth {worth} of the error here: {best.name} against {control.name}, which mixes no "
+        f"tokens{is_not}."
     ]
 
 
