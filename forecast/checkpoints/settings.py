@@ -33,7 +33,8 @@ def check_settings(path: Path, settings: Any, allowed: frozenset[str] | None = M
             if allowed is not None and target is not None and target not in allowed:
                 raise CheckpointError(
                     f"{path}: the checkpoint names {target}, which this project does not write into checkpoints; "
-                    "nothing was executed"
+                    "nothing was executed. For a class of your own, set FORECAST_CONF or FORECAST_TARGETS as in "
+                    "training"
                 )
             waiting += [*value, *value.values()]
         elif isinstance(value, list):

@@ -18,6 +18,7 @@ from omegaconf import DictConfig
 
 from forecast.cli.limits import check_value
 from forecast.cli.traverse import list_settings
+from forecast.system.conf_folders import conf_files, conf_folders
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.system.identity import key_of_override
 from forecast.system.keys import ROWS
@@ -63,13 +64,17 @@ def typed_overrides() -> dict[str, str]:
 def is_group(override: Override) -> bool:
     """Whether an override chooses an option of a group."""
     key = override.key_or_group.split("@")[0]
-    return "." not in key and (key.startswith("hydra/") or (CONF / key).is_dir())
+    return "." not in key and (
+        key.startswith("hydra/") or any((folder / key).is_dir() for folder in conf_folders())
+    )
 
 
 def options(group: str) -> list[str]:
     """The options of a group: the names of its YAML files."""
-    folder = CONF / group
-    return sorted(str(p.relative_to(folder).with_suffix("")) for p in folder.rglob("*.yaml"))
+    places = [folder / group for folder in conf_folders()]
+    return sorted(
+        str(p.relative_to(place).with_suffix("")) for place in places for p in place.rglob("*.yaml")
+    )
 
 
 def check_options(override: Override) -> None:
@@ -161,7 +166,7 @@ def unknown_key(key: str, known: dict[str, Any]) -> str:
 
 def options_with_key(group: str, key: str) -> list[str]:
     """The options of a group of Hydra, in the folder conf/, whose file sets this key itself or by its defaults."""
-    return [path.stem for path in sorted((CONF / group).glob("*.yaml")) if key in keys_of_file(path)]
+    return [path.stem for path in conf_files(group) if key in keys_of_file(path)]
 
 
 def keys_of_file(path: Path) -> set[str]:

@@ -1,4 +1,4 @@
-"""Known targets: the classes that the YAML files below conf/ name as `_target_`.
+"""Known targets: the classes that the YAML files below conf/, and those of the user, name as `_target_`.
 
 Imports no torch: `forecast.cli.main` uses it before every command.
 """
@@ -6,7 +6,7 @@ Imports no torch: `forecast.cli.main` uses it before every command.
 import os
 import re
 
-from forecast.system.paths import CONF
+from forecast.system.conf_folders import conf_folders
 
 
 def known_targets(*groups: str) -> frozenset[str]:
@@ -14,7 +14,8 @@ def known_targets(*groups: str) -> frozenset[str]:
 
     The environment variable FORECAST_TARGETS adds targets, separated by colons.
     """
-    files = [path for group in groups or [""] for path in (CONF / group).rglob("*.yaml")]
+    places = [folder / group for group in groups or [""] for folder in conf_folders()]
+    files = [path for place in places for path in place.rglob("*.yaml")]
     named = {name for path in files for name in re.findall(r"_target_: *([\w.]+)", path.read_text("utf-8"))}
     added = os.environ.get("FORECAST_TARGETS", "").split(":")
     return frozenset(named) | frozenset(filter(None, added))

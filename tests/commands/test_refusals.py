@@ -159,7 +159,7 @@ REFUSED = {
         Refusal("another root", "data.root=other: …/best.ckpt was trained on a file of its own: give another by data.path", ConfigError, lambda model: model.data({"root": "other"})),
         Refusal("two columns of one name", "the forecast would have two columns 'load-lo-80', for the data have one of that name: rename it", ConfigError, two_names),
         Refusal("a checkpoint without the calibrations of baselines", "hostile.ckpt: written by an older version (baseline_calibrations is missing); train again", CheckpointError, changed(lambda content: content.pop("baseline_calibrations"))),
-        Refusal("a checkpoint that names a function", "hostile.ckpt: the checkpoint names pandas.read_pickle, which this project does not write into checkpoints; nothing was executed", CheckpointError, hostile(lambda c: c["model"].update(dropout=FUNCTION))),
+        Refusal("a checkpoint that names a function", "hostile.ckpt: the checkpoint names pandas.read_pickle, which this project does not write into checkpoints; nothing was executed. For a class of your own, set FORECAST_CONF or FORECAST_TARGETS as in training", CheckpointError, hostile(lambda c: c["model"].update(dropout=FUNCTION))),
         Refusal("a checkpoint that downloads", "precious: no such file: put it there by hand: the file itself, or its folder as data.root=FOLDER", DataError, hostile(lambda c: c["data"].update(DOWNLOAD))),
     ],
     "quantile_model": [

@@ -14,6 +14,11 @@ TUTORIALS = [path for path in sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 MAKES = {
     "attention": ["comparison.html", "runs/*/metrics.json", "runs/*/benchmark.json"],
     "load": ["load.csv", "forecast.csv", "forecast.png"],
+    "own_attention": [
+        "comparison.html",
+        "runs/*_sweep_*/*_window_mean-*/metrics.json",
+        "runs/*/benchmark.json",
+    ],
     "prices": ["tomorrow.csv", "runs/*/backtest.json", "explanation/index.html"],
     "serving": ["models/temperature/metrics.json"],
     "shops": ["sales-forecast.csv", "sales.store/store.json"],

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from forecast.attention import Attention
 from forecast.attention.base import ROLES
+from forecast.system.conf_folders import conf_files
 from forecast.system.errors import ConfigError
-from forecast.system.paths import CONF
 from forecast.tools.benchmark.timing import Work
 
 NO_MIXING = "no mixing"
@@ -56,7 +56,7 @@ def list_cases(config: DictConfig) -> list[Case]:
         ConfigError: an attention type, part or length is unknown, or no type can serve the role.
     """
     check_choices(config)
-    known = sorted(path.stem for path in (CONF / "attention").glob("*.yaml"))
+    known = [path.stem for path in conf_files("attention")]
     for attention in config.attention_types:
         if attention not in known:
             raise ConfigError(f"attention_types: {attention} is unknown; choose from {', '.join(known)}")
@@ -121,7 +121,8 @@ def get_attention_factory(config: DictConfig, attention: str, role: str | None =
 
 def load_slot(slot: str, attention: str) -> Any:
     """Return the class and the options of an attention type in a slot: encoder, decoder or cross."""
-    content: Any = OmegaConf.load(CONF / slot / f"{attention}.yaml")
+    file = next(path for path in conf_files(slot) if path.stem == attention)
+    content: Any = OmegaConf.load(file)
     return content[slot]
 
 

@@ -1,0 +1,30 @@
+"""The folders of YAML files: that of this package, and one of the user (FORECAST_CONF). Imports no torch."""
+
+import os
+from pathlib import Path
+
+from forecast.system.errors import ConfigError
+from forecast.system.paths import CONF
+
+
+def conf_folders() -> list[Path]:
+    """The folders of YAML files: that of this package, and that of the environment variable FORECAST_CONF.
+
+    A user's folder has the same groups, such as `attention` and `encoder`, with options of their own.
+    Raises ConfigError if it is no folder.
+    """
+    own = os.environ.get("FORECAST_CONF")
+    if not own:
+        return [CONF]
+    folder = Path(own).expanduser().absolute()
+    if not folder.is_dir():
+        raise ConfigError(
+            f"FORECAST_CONF={own}: no such folder: name one with YAML files, or unset the variable"
+        )
+    return [CONF, folder]
+
+
+def conf_files(group: str) -> list[Path]:
+    """The YAML files of the options of a group, by name; of two of one name, that of the package first."""
+    files = (path for folder in conf_folders() for path in (folder / group).glob("*.yaml"))
+    return sorted(files, key=lambda path: path.stem)
