@@ -31,17 +31,22 @@ def to_pandas(frame: Any, date_column: str | None) -> Any:
     if is_of_pandas(frame):
         return frame
     try:
-        table = nw.from_native(frame, eager_only=True).to_pandas()
+        eager = nw.from_native(frame, eager_only=True)
     except TypeError:
         name = f"{type(frame).__module__.partition('.')[0]}.{type(frame).__name__}"
         raise DataError(
             f"a DataFrame of pandas, Polars or PyArrow is needed, not {name}; collect a LazyFrame first"
         ) from None
+    table = eager.to_pandas()
     if date_column is None:
         return table
     if date_column not in table:
         raise DataError(f"the DataFrame has no column {quote(date_column)} with the dates (date_column)")
-    return table.set_index(date_column)
+    try:
+        dates = pd.DatetimeIndex(pd.to_datetime(table.pop(date_column)), name=date_column)
+    except ValueError as error:
+        raise DataError(f"the DataFrame, column {quote(date_column)}: {error}") from None
+    return table.set_index(dates)
 
 
 def to_library_of(frame: Any, table: pd.DataFrame) -> Any:

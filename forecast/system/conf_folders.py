@@ -25,6 +25,6 @@ def conf_folders() -> list[Path]:
 
 
 def conf_files(group: str) -> list[Path]:
-    """The YAML files of the options of a group, by name; of two of one name, that of the package first."""
-    files = (path for folder in conf_folders() for path in (folder / group).glob("*.yaml"))
-    return sorted(files, key=lambda path: path.stem)
+    """The YAML files of the options of a group, by name; of two of one name, that of the package."""
+    files = {path.stem: path for folder in conf_folders()[::-1] for path in (folder / group).glob("*.yaml")}
+    return [files[name] for name in sorted(files)]

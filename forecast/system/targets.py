@@ -7,6 +7,7 @@ import os
 import re
 
 from forecast.system.conf_folders import conf_folders
+from forecast.system.paths import CONF
 
 
 def known_targets(*groups: str) -> frozenset[str]:
@@ -14,8 +15,9 @@ def known_targets(*groups: str) -> frozenset[str]:
 
     The environment variable FORECAST_TARGETS adds targets, separated by colons.
     """
-    places = [folder / group for group in groups or [""] for folder in conf_folders()]
-    files = [path for place in places for path in place.rglob("*.yaml")]
+    all_groups = [folder.name for folder in CONF.iterdir() if folder.is_dir()]
+    places = [folder / group for group in groups or all_groups for folder in conf_folders()]
+    files = [path for place in (*places, *([] if groups else [CONF])) for path in place.rglob("*.yaml")]
     named = {name for path in files for name in re.findall(r"_target_: *([\w.]+)", path.read_text("utf-8"))}
     added = os.environ.get("FORECAST_TARGETS", "").split(":")
     return frozenset(named) | frozenset(filter(None, added))

@@ -65,7 +65,7 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
 
     transforms = resolve_transform(config, data, start.content)
     baselines = fit_baselines(data)
-    budget = resolve_budget(config, data, baselines, start.content)
+    budget = resolve_budget(config, data, baselines, start)
     forecaster = make_forecaster(config, data, baselines)
     trainer = make_run_trainer(config, forecaster, start, run_time)
     check_trainer(config, trainer, data)

@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 
 from forecast.system.errors import ConfigError
 from forecast.training import budget
+from forecast.training.run_start import RunStart
 from tests.support.commands import only, train_here, workplace
 
 GIVEN = ("logger=[]", "callbacks.early_stopping=null")
@@ -66,11 +67,24 @@ def test_the_measurement_changes_nothing_else(folder: Path) -> None:
         ([0.0, 5.0, 9.0, 10.0, 11.0, 12.5], 1.25),  # the first three warm up
         ([0.0, 2.0], 2.0),
         ([0.0, 2.0, 3.0], 1.5),
-        ([1.0], 0.0),
     ],
 )
 def test_the_mean_time_of_a_batch(times: list[float], seconds: float) -> None:
     assert budget.time_batch(times) == seconds
+
+
+def test_a_resumed_run_keeps_its_epochs_and_a_continued_one_adds_those_that_fit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = checkpoint(folder, "timed")
+    config = OmegaConf.create({"budget": "2min", "budget_epochs": None, "resume": "auto"})
+    monkeypatch.setattr(budget, "check_memory", lambda *_: None)
+    monkeypatch.setattr(budget, "time_epoch", lambda *_: (9.0, 1.0))
+    trained = content["hyper_parameters"]["budget_epochs"]
+    for mode, epochs in {"resumed": trained, "continued": trained + 12, "new": 12}.items():
+        start = RunStart(mode, content=None if mode == "new" else content)  # type: ignore[arg-type]
+        budget.resolve_budget(config, None, None, start)  # type: ignore[arg-type]
+        assert config.budget_epochs == epochs
 
 
 @pytest.mark.parametrize("trainer", [{"devices": 2, "num_nodes": 1}, {"devices": 1, "num_nodes": 2}])

@@ -70,6 +70,18 @@ def test_a_table_has_its_dates_in_a_column(tmp_path: Path, monkeypatch: pytest.M
     assert found.columns == ["date", "sold"]
     np.testing.assert_array_equal(found["sold"], expected["sold"])
     assert found["date"].to_list() == [date.to_pydatetime() for date in expected.index]
+    for kind in (polars.Date, polars.String):  # of the column of dates
+        days = (
+            polars.from_pandas(history)
+            .with_columns(polars.col("date").cast(polars.Date).cast(kind))
+            .to_arrow()
+        )
+        ahead = (
+            polars.from_pandas(future)
+            .with_columns(polars.col("date").cast(polars.Date).cast(kind))
+            .to_arrow()
+        )
+        np.testing.assert_array_equal(model.predict(days, future=ahead)["sold"], expected["sold"])
     with pytest.raises(DataError):  # no column of dates
         model.predict(polars.from_pandas(history.drop(columns="date")))
     with pytest.raises(DataError):

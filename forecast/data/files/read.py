@@ -161,7 +161,8 @@ def read_static(
         roles.resolve(str(path), list(cells.frame.columns))
         columns = {name: _numbers_or_texts(cells, name, options) for name in names}
         frame = cells.frame[list(id_columns)].assign(**columns)
-    codes, ids = read_ids(Cells(path, frame), id_columns)
+    place = {"first_line": 0, "unit": "row"} if is_parquet(path) else {}
+    codes, ids = read_ids(Cells(path, frame, **place), id_columns)  # type: ignore[arg-type]
     frame = pd.DataFrame(frame[list(names)].set_axis(ids[codes]))
     if not frame.index.is_unique:
         twice = quote(frame.index[frame.index.duplicated()][0])

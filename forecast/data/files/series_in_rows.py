@@ -1,10 +1,10 @@
 """Files with one series a row, whose header has the dates: how they are recognised, and read as long files."""
 
+import csv
 import io
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import Any
 
 import pandas as pd
 
@@ -32,11 +32,10 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Se
     after = [name for name in header[first + len(dates) :] if name]
     if len(dates) < max(MIN_DATES, len(after) + 1):
         return
-    table: Any = pd.read_csv(io.BytesIO(raw), sep=separator, usecols=range(first), dtype=str)
-    ids = [name for name in names if table[name].notna().all() and table[name].is_unique]
-    texts = [
-        name for name in ids if table[[name]].apply(pd.to_numeric, errors="coerce").isna().any(axis=None)
-    ]
+    rows = [row[:first] for row in csv.reader(io.StringIO(raw.decode()), delimiter=separator)][1:]
+    columns = dict(zip(names, zip(*filter(None, rows), strict=False), strict=False))
+    ids = [name for name, cells in columns.items() if name and all(cells) and len(set(cells)) == len(cells)]
+    texts = [name for name in ids if pd.to_numeric(pd.Series(columns[name]), errors="coerce").isna().any()]
     name = next(iter([*texts, *ids]), ROW)
     order = orders_of_short_years(pd.Series(dates))[:1] if has_short_year(dates[0]) else []
     settings = ["data=long", "data.melt=true", write_setting("data.id_column", name), *order]
@@ -75,7 +74,10 @@ def melt_series(path: Location, raw: bytes, roles: ColumnRoles, options: ReadOpt
     named.resolve(str(path), names)
     others = [name for name in names if name not in {*named.all, *named.drop}]
     first = next((place for place, name in enumerate(others) if names_period(name)), 0)
-    long = table.melt(list(named.all), others[first:], var_name=roles.date, value_name=target)
+    if target in named.all:
+        raise ConfigError(f"data.target={target} names a column of {path}: give the values another name")
+    steps = others[first:]
+    long = table[[*named.all, *steps]].melt(list(named.all), steps, var_name=roles.date, value_name=target)
     is_missing = long[target].str.strip().isin([*MISSING, *options.na_texts])
     long[target] = long[target].mask(is_missing)
     if options.start is not None:

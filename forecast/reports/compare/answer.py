@@ -86,14 +86,16 @@ def recommend_fastest(
         return f"{best}: it {lowest}{describe_cost(best)}."
     if any(math.isnan(cost) for runs in costs.values() for cost in runs):
         return f"{best}: it {lowest}. Equivalent, with times that cannot be compared: {join_names(others)}."
+    equivalent = plural(len(costs), f"equivalent {noun}")
     if max(costs[best]) < min(min(costs[name]) for name in others):
-        why = f"the fastest of the {plural(len(costs), f'equivalent {noun}')}{describe_cost(best)}"
-        return f"{best}: it {lowest}, and is {why}."
+        return f"{best}: it {lowest}, and is the fastest of the {equivalent}{describe_cost(best)}."
     faster = [name for name in others if max(costs[name]) < min(costs[best])]
     if not faster:
         return f"{best}: it {lowest}{describe_cost(best)}. Equivalent, and not measurably faster: {join_names(others)}."
     fastest = min(faster, key=lambda name: median(costs[name]))
-    why = f"the fastest of the {plural(len(costs), f'equivalent {noun}')}{describe_cost(fastest)}"
+    rest = [min(costs[name]) for name in costs if name != fastest]
+    is_fastest = max(costs[fastest]) < min(rest)
+    why = f"{'the fastest' if is_fastest else f'faster than {best}, one'} of the {equivalent}{describe_cost(fastest)}"
     change, interval = difference(fastest)
     by = f"{format_percent(change)} {format_interval(*interval)}"
     return f"{fastest}: it is {why}. {best} {lowest}; the difference is {by}."

@@ -51,15 +51,16 @@ def describe_attention(task: Task) -> list[str]:
     There is none without exactly one variant of the control, or if differences cannot be tested.
     """
     controls = [entry for entry in task.variants if entry.runs[0].metrics["attention"] == "none"]
-    if len(controls) != 1 or len(task.variants) < 2:
+    others = [entry for entry in task.variants if entry not in controls]
+    if len(controls) != 1 or controls[0].equal or not others:
         return []
-    (control,), best = controls, task.best
-    if best is control:
-        return [
-            f"Attention is worth nothing here: {control.name}, which mixes no tokens, has the lowest error."
-        ]
+    (control,), best = controls, others[0]
     against = replace(task, reference_name=control.name)
     verdict = get_verdict(against, best)
+    if verdict == "worse":
+        return [
+            f"Attention is worth nothing here: {best.name}, the best other variant, is worse than {control.name}."
+        ]
     if verdict not in ("better", NOT_SIGNIFICANT):
         return []
     low, high = against.relative_interval(best)

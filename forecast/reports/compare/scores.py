@@ -1,7 +1,7 @@
 """Scores, costs and test results of the variants and baselines of a task."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL, LossDifference
@@ -124,8 +124,11 @@ def is_not_significant(task: Task, entry: Entry) -> bool:
 
 
 def is_worse_than_baseline(task: Task, entry: Entry) -> bool:
-    """Return whether a variant is significantly worse than the best baseline."""
-    return not entry.is_baseline and get_verdict(task.with_baseline_as_reference, entry) == "worse"
+    """Return whether a variant is significantly worse than the best baseline, as the tests of the baselines count."""
+    if entry.is_baseline:
+        return False
+    difference = task.with_baseline_as_reference.differences[entry.name]
+    return judge(replace(difference, comparisons=len(task.variants) * len(task.baselines))) == "worse"
 
 
 def collect_interval_scores(task: Task) -> dict[str, dict[str, dict[str, tuple[float, float]]]]:

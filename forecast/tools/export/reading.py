@@ -35,7 +35,8 @@ def write_reading(data: Mapping[str, Any], freq: str, utc_offset: UtcOffset) -> 
     start = data.get("start")
     lines = _write_call(data, [] if start else names)
     if ids := list_id_columns(data.get("id_column")):
-        id_of_row = f" + {SEPARATOR!r} + ".join(f"table[{name!r}].astype(str)" for name in ids)
+        texts = [f"table[{name!r}]{'.fillna(str())' if len(ids) > 1 else ''}.astype(str)" for name in ids]
+        id_of_row = f" + {SEPARATOR!r} + ".join(texts)
         lines.append(f"table = table[{id_of_row} == series]")
     if start:
         lines.append(f"table.index = pd.date_range({start!r}, periods=len(table), freq={freq!r})")
@@ -99,7 +100,7 @@ def _write_melting(data: Mapping[str, Any]) -> list[str]:
     kept = [*ids, *(data.get("static_covariates") or ())]
     columns = [*kept, *(data.get("drop") or ())]
     date, target = data.get("date_column") or "date", data.get("target")
-    numbered = [f"table.insert(0, {ROW!r}, range(1, len(table) + 1))  # unless the file has this column"]
+    numbered = [f"if {ROW!r} not in table:", f"    table.insert(0, {ROW!r}, range(1, len(table) + 1))"]
     return [
         *(numbered if ROW in ids else []),
         f"steps = [name for name in table if name not in {columns!r}]",

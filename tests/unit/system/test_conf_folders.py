@@ -18,7 +18,7 @@ def test_files_of_both_folders_are_options(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("FORECAST_CONF", str(tmp_path))
     assert conf_folders() == [CONF, tmp_path]
     assert {path.stem for path in conf_files("encoder")} == {*before, "window_mean"}
-    assert next(path for path in conf_files("encoder") if path.stem == "full").parent == CONF / "encoder"
+    assert [path.parent for path in conf_files("encoder") if path.stem == "full"] == [CONF / "encoder"]
     assert "mine.WindowMeanAttention" in known_targets("encoder")
     monkeypatch.delenv("FORECAST_CONF")
     assert "mine.WindowMeanAttention" not in known_targets()

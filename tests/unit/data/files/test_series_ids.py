@@ -15,6 +15,7 @@ from forecast.data.store.convert import convert
 from forecast.data.store.csv_chunks import CsvChunks
 from forecast.data.store.format import open_store
 from forecast.data.store.parquet_chunks import ParquetChunks
+from forecast.system.errors import DataError
 
 COLUMNS = ["store", "dept"]
 OPTIONS = {"id_column": COLUMNS, "date_column": "date", "target": "sold"}
@@ -74,6 +75,9 @@ def test_an_empty_part_of_an_id(tmp_path: Path, suffix: str) -> None:
     frame = sales().assign(dept=lambda rows: rows["dept"].where(rows["store"] != "10"))
     panel = LongSource(path=write(tmp_path, frame, suffix), **OPTIONS).read()
     assert panel.ids.tolist() == ["01/a", "01/b", "02/a", "10/"]
+    frame.loc[3, ["store", "dept"]] = None
+    with pytest.raises(DataError):  # a row without any part
+        LongSource(path=write(tmp_path, frame, suffix), **OPTIONS).read()
 
 
 @pytest.mark.parametrize(("suffix", "kind"), [("csv", CsvChunks), ("parquet", ParquetChunks)])

@@ -75,6 +75,13 @@ def test_steps_without_dates_are_numbered(tmp_path: Path) -> None:
     assert str(panel.grid[0]) == "2010-01-01 00:00:00"
 
 
+def test_columns_with_the_name_of_the_target_or_without_one_do_not_matter(tmp_path: Path) -> None:
+    text = WIDE.replace("country,lat", ",country,y").replace("Mali,", "0,Mali,").replace("Chad,", "1,Chad,")
+    path = write(tmp_path, text.replace("0,", ",", 1).replace("1,Chad", ",Chad", 1))
+    panel = LongSource(path=path, melt=True, id_column="country", **DATED).read()
+    assert_equal(values_by_id(panel), by_pandas(WIDE, ["country"]))
+
+
 def test_commas_at_the_ends_of_lines_shift_nothing(tmp_path: Path) -> None:
     """Where rows end in a comma and the header does not, pandas takes the first column for an index."""
     rows = WIDE.replace("7,\n", "7,,\n").replace("9\n", "9,\n")

@@ -258,7 +258,7 @@ def test_a_variant_is_faster_if_all_its_runs_are(
         ({"full": 0.40, "none": 0.50}, "Attention is worth +20.0 % ["),
         (
             {"full": 0.50, "none": 0.40},
-            "Attention is worth nothing here: none, which mixes no tokens, has the lowest",
+            "Attention is worth nothing here: full, the best other variant, is worse than none.",
         ),
         ({"full": 0.40, "linear": 0.50}, None),
     ],
