@@ -7,6 +7,8 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from forecast import load
+from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.system.errors import ConfigError
 from forecast.training import budget
 from forecast.training.run_start import RunStart
@@ -76,14 +78,15 @@ def test_the_mean_time_of_a_batch(times: list[float], seconds: float) -> None:
 def test_a_resumed_run_keeps_its_epochs_and_a_continued_one_adds_those_that_fit(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = checkpoint(folder, "timed")
+    monkeypatch.chdir(folder)
+    content, data = checkpoint(folder, "timed"), load(only(folder, "timed/*")).data()
     config = OmegaConf.create({"budget": "2min", "budget_epochs": None, "resume": "auto"})
     monkeypatch.setattr(budget, "check_memory", lambda *_: None)
     monkeypatch.setattr(budget, "time_epoch", lambda *_: (9.0, 1.0))
     trained = content["hyper_parameters"]["budget_epochs"]
     for mode, epochs in {"resumed": trained, "continued": trained + 12, "new": 12}.items():
         start = RunStart(mode, content=None if mode == "new" else content)  # type: ignore[arg-type]
-        budget.resolve_budget(config, None, None, start)  # type: ignore[arg-type]
+        budget.resolve_budget(config, data, FittedBaselines.fit(data), start)
         assert config.budget_epochs == epochs
 
 

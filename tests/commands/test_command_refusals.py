@@ -124,7 +124,7 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case(f"{SMALL} data=csv data.path={{load}} budget=soon", "budget=soon: write a time as 90s, 10min or 1.5h"),
         Case(f"{SMALL} data=csv data.path={{load}} budget=0s", "budget=0s: write a time as 90s, 10min or 1.5h"),
         Case(f"{SMALL} data=csv data.path={{load}} budget=1min trainer.max_epochs=2", "budget=1min gives the number of epochs: leave trainer.max_epochs out"),
-        Case(f"{SMALL} data=csv data.path={{load}} budget=0.0001s", "budget=0.0001s: an epoch takes about 0 s: give more time, or use fewer windows (windows_per_epoch=1)"),
+        Case(f"{SMALL} data=csv data.path={{load}} budget=0.0001s", "budget=0.0001s: an epoch takes about … s, give more time, or validate on fewer windows (data.eval_stride=24)"),
         Case(f"{SMALL} data=csv data.path={{load}} budget_epochs=2", "budget_epochs: it is computed; set budget instead"),
         Case(f"{SMALL} checkpoint={{run}} trainer.max_epochs=1 data=csv data.path={{load}}", "checkpoints/last.ckpt: trained for 1 epochs already; to continue, set trainer.max_epochs above that"),
         Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}}", "checkpoints/last.ckpt: it was trained on csv (load.csv), and this run would read sample; repeat that run's settings (its overrides.yaml), including data="),

@@ -25,7 +25,7 @@ from forecast.cli import allowed_targets, compose, overrides, secrets_check
 from forecast.cli.compose import compose_command
 from forecast.cli.main import main_with_run_folder
 from forecast.inference.model_data import read_model_data
-from forecast.system import hydra_internals, targets
+from forecast.system import conf_folders, hydra_internals, targets
 from forecast.system.errors import CheckpointError, ConfigError, ForecastError
 from tests.support import hostile_checkpoints as hostile
 from tests.support.commands import answer, train_here
@@ -328,7 +328,7 @@ def test_a_class_of_ones_own_is_named_in_a_file_or_in_the_environment(
     looked_at([own])
     monkeypatch.delenv("FORECAST_TARGETS")
     shutil.copytree(targets.CONF, tmp_path / "conf")
-    for module in (compose, hydra_internals, overrides, targets):
+    for module in (compose, conf_folders, hydra_internals, overrides, targets):
         monkeypatch.setattr(module, "CONF", tmp_path / "conf")
     for group in ("attention", "encoder", "decoder"):
         text = (targets.CONF / group / "linear.yaml").read_text()

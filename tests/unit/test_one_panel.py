@@ -12,13 +12,13 @@ CLASSES = re.compile(
 )
 
 REASONS = {
+    "api.py": "a frame of another library than pandas has the dates of a table in a column",
     "inference/forecast.py": "pictures show the variables of a table, and one variable of many series",
     "inference/model_data.py": "states whether the series of the training data have ids",
     "inference/store_future.py": "rows cannot be appended to a store",
     "inference/trained_rows.py": "the splits of several series may lie on different dates",
     "linear/window_choice.py": "the gaps of rows on disk are not searched",
     "reports/series.py": "a table has no scores by series beside its own",
-    "tools/serve/source.py": "rows without an id column are of one series",
     "tools/check/diagnosis.py": "the report on a table describes no series",
 }
 """Why a module asks."""

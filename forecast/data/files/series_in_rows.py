@@ -5,6 +5,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
+from typing import Any
 
 import pandas as pd
 
@@ -35,7 +36,8 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Se
     rows = [row[:first] for row in csv.reader(io.StringIO(raw.decode()), delimiter=separator)][1:]
     columns = dict(zip(names, zip(*filter(None, rows), strict=False), strict=False))
     ids = [name for name, cells in columns.items() if name and all(cells) and len(set(cells)) == len(cells)]
-    texts = [name for name in ids if pd.to_numeric(pd.Series(columns[name]), errors="coerce").isna().any()]
+    numbers: Any = pd.DataFrame({name: columns[name] for name in ids}).apply(pd.to_numeric, errors="coerce")
+    texts = [name for name in ids if numbers[name].isna().any()]
     name = next(iter([*texts, *ids]), ROW)
     order = orders_of_short_years(pd.Series(dates))[:1] if has_short_year(dates[0]) else []
     settings = ["data=long", "data.melt=true", write_setting("data.id_column", name), *order]
@@ -74,8 +76,6 @@ def melt_series(path: Location, raw: bytes, roles: ColumnRoles, options: ReadOpt
     named.resolve(str(path), names)
     others = [name for name in names if name not in {*named.all, *named.drop}]
     first = next((place for place, name in enumerate(others) if names_period(name)), 0)
-    if target in named.all:
-        raise ConfigError(f"data.target={target} names a column of {path}: give the values another name")
     steps = others[first:]
     long = table[[*named.all, *steps]].melt(list(named.all), steps, var_name=roles.date, value_name=target)
     is_missing = long[target].str.strip().isin([*MISSING, *options.na_texts])

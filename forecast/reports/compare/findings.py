@@ -77,8 +77,8 @@ def describe_softmax(task: Task) -> list[str]:
     sentences = []
     for entry in task.unmerged_variants:
         slots = entry.runs[0].metrics.get("attention_slots") or {}
-        reasons = {name: slot["equals_softmax"] for name, slot in slots.items() if slot["equals_softmax"]}
-        if reasons and all(slot["type"] == "Full" or name in reasons for name, slot in slots.items()):
+        reasons = {name: slot["equals_softmax"] for name, slot in slots.items() if slot.get("equals_softmax")}
+        if reasons and all(slot.get("type") == "Full" or name in reasons for name, slot in slots.items()):
             why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
             sentences.append(
                 f"{entry.name} computes softmax attention at these lengths, as full does ({why}): a difference from "
