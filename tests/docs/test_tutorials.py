@@ -17,7 +17,6 @@ MAKES = {
     "own_attention": [
         "comparison.html",
         "runs/*_sweep_*/*_window_mean-*/metrics.json",
-        "runs/*/benchmark.json",
     ],
     "prices": ["tomorrow.csv", "runs/*/backtest.json", "explanation/index.html"],
     "serving": ["models/temperature/metrics.json"],
