@@ -91,6 +91,7 @@ def test_the_variance_is_that_of_the_averaged_relative_losses_of_a_task(tmp_path
     assert factor.differences["linear"].variance == pytest.approx(alone.variance + variance * (1 / 2 + 1 / 2))
 
 
+@pytest.mark.slow
 def test_the_fastest_of_the_equivalent_values_is_recommended(tmp_path: Path) -> None:
     make_grid(tmp_path, {"full": 0.40, "linear": 0.4002}, {16: 1.0, 32: 0.9}, (24,))  # full takes longer
     factor = make_factor(tmp_path)
@@ -188,6 +189,7 @@ def test_comparisons_that_make_the_same_forecasts_count_once(tmp_path: Path) -> 
     assert len(factor.cells) == 2
 
 
+@pytest.mark.slow
 def test_values_that_make_the_same_forecasts_are_equivalent(tmp_path: Path) -> None:
     for kind in ("full", "probsparse"):
         for width, mse in ((16, 0.4), (32, 0.3)):
@@ -214,6 +216,7 @@ def test_ranks_are_tested_from_three_tasks_on(tmp_path: Path) -> None:
     assert [cells[ranks].text for _, cells in table.rows] == ["1.00", "2.00", "3.00"]
 
 
+@pytest.mark.slow
 def test_the_csv_has_the_effect_with_its_interval(tmp_path: Path) -> None:
     make_grid(tmp_path, {"full": 0.40, "linear": 0.44, "nystrom": 0.42}, {16: 1.0}, (12, 24, 48), seeds=2)
     factor = make_factor(tmp_path)
@@ -228,6 +231,7 @@ def test_the_csv_has_the_effect_with_its_interval(tmp_path: Path) -> None:
     assert (row["comparisons"], row["tasks"], row["average_rank"]) == (3, 3, 3.0)
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal_leaves_out_columns(tmp_path: Path) -> None:
     make_grid(tmp_path, {"probsparse": 0.40, "gated_delta": 0.44}, {16: 1.0, 32: 0.9}, (24,))
     factor, console = make_factor(tmp_path), Console(width=80)
@@ -239,6 +243,7 @@ def test_a_narrow_terminal_leaves_out_columns(tmp_path: Path) -> None:
     assert "average rank" not in headings
 
 
+@pytest.mark.slow
 def test_the_tables_for_papers_have_the_factor_as_the_page_has_it(tmp_path: Path) -> None:
     make_grid(tmp_path, {"full": 0.40, "linear": 0.44}, {16: 1.0, 32: 0.9}, (24,))
     factor = make_factor(tmp_path)

@@ -156,6 +156,7 @@ def test_variants_of_one_seed_are_not_tested(tmp_path: Path, capsys) -> None:
     assert "one seed: unknown" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_difference_that_seeds_explain_is_not_significant(tmp_path: Path) -> None:
     luck = two_variants(tmp_path / "luck", windows=1000, other=0.45, seeds=4, spread=0.06)
     assert get_verdict(luck, luck.variants[1]) == "no significant difference"
@@ -175,6 +176,7 @@ def with_costs(root: Path, variants: dict[str, tuple[float, float]], seeds: int 
     return compared(root)
 
 
+@pytest.mark.slow
 def test_variants_with_the_same_forecasts_are_one_row(tmp_path: Path, capsys) -> None:
     task = with_costs(tmp_path, {"full": (0.4, 2.0), "probsparse": (0.4, 1.0), "linear": (0.45, 0.5)})
     assert [entry.name for entry in task.variants] == ["probsparse = full", "linear"]
@@ -252,6 +254,7 @@ def test_a_variant_is_faster_if_all_its_runs_are(
     assert expected in answer(compared(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("errors", "expected"),
     [
@@ -349,6 +352,7 @@ def test_one_seed_gives_no_answer(tmp_path: Path) -> None:
     assert answer(two_variants(tmp_path, windows=1000, other=0.5, seeds=1)) == ""
 
 
+@pytest.mark.slow
 def test_one_window_one_run_and_one_variant_are_singular(tmp_path: Path) -> None:
     make_run(tmp_path / "runs" / "a", configuration("pred_len=1"), mse=0.4, windows=1)
     task = compared(tmp_path / "runs")

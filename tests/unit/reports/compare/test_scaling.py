@@ -75,6 +75,7 @@ def test_lines_are_means_over_seeds_at_each_number_of_tokens(tmp_path: Path) -> 
     assert charts[-1]["heading"] == "MSE (scaled)"
 
 
+@pytest.mark.slow
 def test_times_of_overlapping_runs_are_left_out(tmp_path: Path) -> None:
     task = compare_lengths(tmp_path, (96, 192), finished="2026-11-25T10:00:00+00:00")
     assert describe_crossovers(measure_scaling(task, "ms_per_window")) == []

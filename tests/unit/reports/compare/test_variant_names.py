@@ -76,6 +76,7 @@ def test_an_attention_named_like_a_baseline_is_a_variant(tmp_path: Path) -> None
     assert len(task.differences) == 1 + len(task.baselines)
 
 
+@pytest.mark.slow
 def test_names_contain_only_what_differs(tmp_path: Path) -> None:
     choices = {
         "a": ("attention=full",),

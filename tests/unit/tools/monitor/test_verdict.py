@@ -34,6 +34,7 @@ def frequency(advice: Advice, seed: int = 0, **newer: float) -> float:
     return given.count(advice) / TRIALS
 
 
+@pytest.mark.slow
 def test_an_unchanged_model_is_rarely_trained_again() -> None:
     assert frequency(Advice.RETRAIN) <= 0.03
     assert frequency(Advice.KEEP) >= 0.94
@@ -43,6 +44,7 @@ def test_a_model_that_has_become_worse_is_trained_again() -> None:
     assert frequency(Advice.RETRAIN, model=2.0) >= 0.9
 
 
+@pytest.mark.slow
 def test_rows_that_are_harder_for_the_baseline_too_are_no_reason() -> None:
     assert frequency(Advice.HARDER, scale=2.5) >= 0.9
     assert frequency(Advice.RETRAIN, scale=2.5) <= 0.1
