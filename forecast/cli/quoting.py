@@ -8,11 +8,14 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
 from forecast.system.arguments import quote_text, read_mapping
-from forecast.system.keys import TABLE
+from forecast.system.keys import TABLE, Takes
 
 FREE_TEXT = re.compile(
     rf"^(\+{{0,2}}(?:{'|'.join(re.escape(row.name) for row in TABLE if row.text)}))=(.*)$", re.DOTALL
 )
+
+TEXT_OR_LIST = frozenset(row.name for row in TABLE if row.text and row.takes is Takes.ANY_TYPE)
+"""Keys that take one free text, such as a column, or a list of them."""
 
 
 def quote(argument: str, *, sweep: bool) -> str:
@@ -27,9 +30,7 @@ def quote(argument: str, *, sweep: bool) -> str:
     key, text = match.groups()
     if key.endswith(("output", "output_root")) and text.startswith("~"):
         text = os.path.expanduser(text)
-    if (
-        key.endswith(("date_column", "id_column")) and text.startswith("[") and text.endswith("]")
-    ):  # several columns
+    if key.lstrip("+") in TEXT_OR_LIST and text.startswith("[") and text.endswith("]"):
         return argument
     values = text.split(",") if sweep and text != "," else [text]
     return f"{key}=" + ",".join(quote_value(value) for value in values)
