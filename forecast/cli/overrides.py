@@ -73,7 +73,7 @@ def options(group: str) -> list[str]:
     """The options of a group: the names of its YAML files."""
     places = [folder / group for folder in conf_folders()]
     return sorted(
-        str(p.relative_to(place).with_suffix("")) for place in places for p in place.rglob("*.yaml")
+        {str(p.relative_to(place).with_suffix("")) for place in places for p in place.rglob("*.yaml")}
     )
 
 
