@@ -5,7 +5,7 @@ import numpy as np
 from forecast.data.missing import FILLS
 from forecast.data.panel_labels import describe_size
 from forecast.evaluation.forecaster_names import LABELS
-from forecast.system.formatting import plural
+from forecast.system.formatting import plural, shorten
 from forecast.tools.check.columns import format_date
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.gaps import Place, Stretch
@@ -29,8 +29,9 @@ def describe_not_read(diagnosis: Diagnosis) -> list[str]:
     """Name the columns of the file that no option names."""
     if not diagnosis.not_read:
         return []
-    named = abbreviate(", ".join(diagnosis.not_read[:8]), len(diagnosis.not_read), 8)
-    return [f"{named} (name them in data.columns, data.past_covariates or data.future_covariates)"]
+    return [
+        f"{shorten(diagnosis.not_read)} (name them in data.columns, data.past_covariates or data.future_covariates)"
+    ]
 
 
 def describe_series(diagnosis: Diagnosis) -> list[str]:
@@ -65,9 +66,8 @@ def describe_gaps(diagnosis: Diagnosis) -> list[str]:
         f"{column.sentinel:g} in {column.name}" for column in diagnosis.columns if column.sentinel is not None
     ]
     if codes:
-        named = abbreviate(", ".join(codes[:4]), len(codes), 4)
         lines.append(
-            f"probable codes for missing values, which are read as numbers: {named} (data.na_values)"
+            f"probable codes for missing values, which are read as numbers: {shorten(codes, 4)} (data.na_values)"
         )
     if not gaps:
         return lines or ["none: no date and no number is missing"]
