@@ -106,7 +106,7 @@ def cut_at_origin(train: Windows, sixths: int) -> tuple[Windows, Windows]:
 def choose_linear_model(
     grams: Iterable[tuple[Gram, Gram]], *, covariates: bool = True, ridges: Sequence[float] = RIDGES
 ) -> Choice:
-    """Choose the ridge, the n_lookbacks and the covariates by the errors on pairs of Gram matrices.
+    """Choose the ridge, the number of lookbacks and the covariates by the errors on pairs of Gram matrices.
 
     All errors are divided by those of plain least squares: the smallest ridge, one lookback and no covariates. Among
     the choices without covariates, the one with the smallest maximum error over the pairs is selected, so it is never

@@ -1,4 +1,4 @@
-"""Paths of the configuration folders, in a checkout and in an installed wheel; the command that installs an extra."""
+"""Path of the configuration folder, in a checkout and in an installed wheel; the command that installs an extra."""
 
 from pathlib import Path
 
