@@ -155,32 +155,35 @@ class _Writes(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        k, v, beta, decay, start_decay, inverse, writes, states = ctx.saved_tensors
-        decayed_keys, chunk_decay = k * decay[..., -1, :, None], start_decay[..., -1, None, None]
-        g, later = grads[0].clone(), torch.cat([grads[1], grads[2][None]])
-        for c in reversed(range(len(k))):  # g becomes the gradient of β ∘ V − (β ∘ start_decay ∘ K) S
-            g[c].baddbmm_(decayed_keys[c], later[c + 1])
-            later[c].addcmul_(chunk_decay[c], later[c + 1])
-            if beta is not None:
-                g[c] = inverse[c].mT @ g[c]
-                later[c].baddbmm_((k[c] * (beta[c] * start_decay[c])[..., None]).mT, g[c], alpha=-1)
-        d_k = _product(writes, later[1:].mT)
-        d_decay, d_since = torch.zeros_like(decay), torch.zeros_like(start_decay)
-        d_decay[..., -1, :] = (d_k * k).sum(-1)
-        d_since[..., -1] = (states[:-1] * later[1:]).sum((-2, -1))
-        d_k *= decay[..., -1, :, None]
-        if beta is None:
-            return d_k, g, None, d_decay, d_since
-        strict = _product(g, writes.mT).neg_().tril_(-1)
-        to_pairs = strict * _product(k, k.mT)
-        d_decay.addcmul_(to_pairs, beta[..., None])
-        strict.mul_(decay).mul_(beta[..., None])
-        d_k += _product(strict + strict.mT, k)
-        to_key = _product(g, states[:-1].mT)
-        overlap = (to_key * k).sum(-1)
-        d_k.addcmul_(to_key, (beta * start_decay)[..., None], value=-1)
-        d_beta = (to_pairs * decay).sum(-1) + (g * v).sum(-1) - overlap * start_decay
-        return d_k, g * beta[..., None], d_beta, d_decay, d_since - overlap * beta
+        with torch.autocast(
+            grads[0].device.type, enabled=False
+        ):  # a compiled backward inherits that of forward
+            k, v, beta, decay, start_decay, inverse, writes, states = ctx.saved_tensors
+            decayed_keys, chunk_decay = k * decay[..., -1, :, None], start_decay[..., -1, None, None]
+            g, later = grads[0].clone(), torch.cat([grads[1], grads[2][None]])
+            for c in reversed(range(len(k))):  # g becomes the gradient of β ∘ V − (β ∘ start_decay ∘ K) S
+                g[c].baddbmm_(decayed_keys[c], later[c + 1])
+                later[c].addcmul_(chunk_decay[c], later[c + 1])
+                if beta is not None:
+                    g[c] = inverse[c].mT @ g[c]
+                    later[c].baddbmm_((k[c] * (beta[c] * start_decay[c])[..., None]).mT, g[c], alpha=-1)
+            d_k = _product(writes, later[1:].mT)
+            d_decay, d_since = torch.zeros_like(decay), torch.zeros_like(start_decay)
+            d_decay[..., -1, :] = (d_k * k).sum(-1)
+            d_since[..., -1] = (states[:-1] * later[1:]).sum((-2, -1))
+            d_k *= decay[..., -1, :, None]
+            if beta is None:
+                return d_k, g, None, d_decay, d_since
+            strict = _product(g, writes.mT).neg_().tril_(-1)
+            to_pairs = strict * _product(k, k.mT)
+            d_decay.addcmul_(to_pairs, beta[..., None])
+            strict.mul_(decay).mul_(beta[..., None])
+            d_k += _product(strict + strict.mT, k)
+            to_key = _product(g, states[:-1].mT)
+            overlap = (to_key * k).sum(-1)
+            d_k.addcmul_(to_key, (beta * start_decay)[..., None], value=-1)
+            d_beta = (to_pairs * decay).sum(-1) + (g * v).sum(-1) - overlap * start_decay
+            return d_k, g * beta[..., None], d_beta, d_decay, d_since - overlap * beta
 
 
 def unit_lower_inverse(

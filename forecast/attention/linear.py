@@ -96,26 +96,29 @@ class _KernelSums(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, state, total, weight, out = ctx.saved_tensors
-        chunks = ctx.chunks
-        g = grads[0] / weight  # gradient of the numerator
-        g_weight = (g * out).sum(-1, keepdim=True).neg_()
-        later, later_total = q.mT @ g, g_weight.mT @ q
-        if chunks is not None:
-            later, later_total = (
-                _over_chunks(sum_after, later, chunks),
-                _over_chunks(sum_after, later_total, chunks),
-            )
-        dq = (g @ state.mT).addcmul_(g_weight, total)
-        dk = (v @ later.mT).add_(later_total)
-        dv = k @ later
-        if chunks is not None:
-            own = (q @ k.mT).tril_()
-            d_own = (g @ v.mT).add_(g_weight).tril_()
-            dq.baddbmm_(d_own, k)
-            dk.baddbmm_(d_own.mT, q)
-            dv.baddbmm_(own.mT, g)
-        return dq, dk, dv, None, None
+        with torch.autocast(
+            grads[0].device.type, enabled=False
+        ):  # a compiled backward inherits that of forward
+            q, k, v, state, total, weight, out = ctx.saved_tensors
+            chunks = ctx.chunks
+            g = grads[0] / weight  # gradient of the numerator
+            g_weight = (g * out).sum(-1, keepdim=True).neg_()
+            later, later_total = q.mT @ g, g_weight.mT @ q
+            if chunks is not None:
+                later, later_total = (
+                    _over_chunks(sum_after, later, chunks),
+                    _over_chunks(sum_after, later_total, chunks),
+                )
+            dq = (g @ state.mT).addcmul_(g_weight, total)
+            dk = (v @ later.mT).add_(later_total)
+            dv = k @ later
+            if chunks is not None:
+                own = (q @ k.mT).tril_()
+                d_own = (g @ v.mT).add_(g_weight).tril_()
+                dq.baddbmm_(d_own, k)
+                dk.baddbmm_(d_own.mT, q)
+                dv.baddbmm_(own.mT, g)
+            return dq, dk, dv, None, None
 
 
 def _over_chunks(reduce: Callable[[Tensor], Tensor], x: Tensor, chunks: int) -> Tensor:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-FOR_TESTS = ("beartype", "hypothesis", "pytest", "pytest-timeout")
+FOR_TESTS = ("beartype", "hypothesis", "pytest", "pytest-timeout", "pytest-xdist")
 
 
 class MissingPackages(Exception):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -63,8 +64,7 @@ class Runner:
                 raise PartFailed(f"{self.commands[-1]}: not finished after {left:.0f} s") from None
             raise
         if process.returncode not in ok:
-            last = " | ".join(line.strip() for line in said.splitlines()[-4:] if line.strip())
-            raise PartFailed(f"{self.commands[-1]}: status {process.returncode}: {last}")
+            raise PartFailed(f"{self.commands[-1]}: status {process.returncode}: {reason(said)}")
         if "recompile_limit" in said:
             raise PartFailed(f"{self.commands[-1]}: too many graphs for one process; some were not compiled")
 
@@ -76,3 +76,10 @@ class Runner:
         content = json.loads(path.read_text())
         sizes = {key: content["config"]["model"][key] for key in ("d_model", "n_heads", "d_ff")}
         return {"rows": content["rows"], "growth": content["growth"], "sizes": sizes}
+
+
+def reason(said: str) -> str:
+    """Return the last line that names an error, and the last lines, of what a command printed."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    named = [line for line in lines if re.match(r"[\w.]*(Error|Exception|error)\b", line)]
+    return " | ".join(dict.fromkeys([*named[-1:], *lines[-3:]]))
