@@ -59,8 +59,8 @@ def one_line(error: BaseException) -> str:
     return printable(str(error)) or type(error).__name__
 
 
-def print_warning(message: Warning | str, *_: object) -> None:
-    """Print a warning in one line, from the first process of a run only."""
+def print_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning in one line, from the first process of a run only. Takes what `warnings.showwarning` takes."""
     if distributed.is_first():
         write_line(f"warning: {printable(str(message))}")
 

@@ -47,6 +47,10 @@ def profile(config: DictConfig, case: workloads.Case) -> dict[str, Any]:
         """Return the time of an event in one call, on the device and without the events that it called."""
         return (event.self_device_time_total if cuda else event.self_cpu_time_total) / 1000 / CALLS
 
+    def share(time: float) -> float:
+        """Return the fraction of the busy time, which is 0 for a control that mixes nothing."""
+        return time / busy if busy else 0.0
+
     operators = [e for e in events if e.device_type.name == "CPU"]
     # the profiler repeats ranges such as the optimizer's step among the kernels
     kernels = [e for e in events if e.device_type.name == "CUDA" and not e.is_user_annotation]
@@ -61,14 +65,14 @@ def profile(config: DictConfig, case: workloads.Case) -> dict[str, Any]:
         "tflop": tflop,
         "tflop_per_second": tflop / spread.median,
         "busy_share": busy / (1000 * spread.median),
-        "products_share": products / busy,
-        "attention_share": attention / busy,
+        "products_share": share(products),
+        "attention_share": share(attention),
         "kernels": [
             {
                 "name": e.key[:90],
                 "calls": e.count / CALLS,
                 "ms": milliseconds(e),
-                "share": milliseconds(e) / busy,
+                "share": share(milliseconds(e)),
             }
             for e in kernels[:SHOWN]
         ],
