@@ -57,6 +57,8 @@ def compose_command(config_name: str, arguments: Sequence[str]) -> DictConfig:
         if not group.key_or_group.startswith("hydra/"):
             overrides.check_options(group)
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
+        for name in overrides.find_own_options(groups, "attention"):
+            check_attention_name(name, compose_options(config_name, [f"attention={name}"]))
         config = compose_options(config_name, [overrides.first_of_sweep(group) for group in groups])
         allowed_targets.check_search_path(arguments)
         overrides.check_keys(parsed, config)
@@ -81,6 +83,15 @@ def compose_options(config_name: str, options: list[str]) -> DictConfig:
     return config
 
 
+def check_attention_name(name: str, config: DictConfig) -> None:
+    """Raise ConfigError if the file of this attention type sets no `model.attention.name`, which runs are named by."""
+    if "name" not in (OmegaConf.select(config, "model.attention") or {}):
+        raise ConfigError(
+            f"attention={name}: attention/{name}.yaml in FORECAST_CONF does not set model.attention.name; add "
+            f"model: {{attention: {{name: '${{attention_name:{name}}}'}}}}"
+        )
+
+
 def check_interpolations(config: DictConfig, typed: set[str]) -> None:
     """Check that every interpolation can be resolved, and that the run name is a valid folder name.
 
@@ -95,8 +106,9 @@ def check_interpolations(config: DictConfig, typed: set[str]) -> None:
     try:
         OmegaConf.resolve(config)
     except (OmegaConfBaseException, RecursionError) as error:
-        given = typed & set(dict(list_settings(config)))
-        key = next((key for key in sorted(given) if not is_resolvable(config, key)), "a setting")
+        keys = [key for key, _ in list_settings(config)]
+        keys.sort(key=lambda key: key not in typed)  # of several, one that the user typed
+        key = next((key for key in keys if not is_resolvable(config, key)), "a setting")
         raise ConfigError(f"{key}: {str(error).splitlines()[0]}") from None
     name = config.get("run_name")
     if name is not None and not (RUN_NAME.fullmatch(str(name)) and str(name).isprintable()):

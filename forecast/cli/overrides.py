@@ -94,6 +94,14 @@ def check_options(override: Override) -> None:
                 raise ConfigError(f"{group}={name}: there is no such {group}{hint}{every}")
 
 
+def find_own_options(overrides: Sequence[Override], group: str) -> list[str]:
+    """Return the chosen options of a group that only the user's folder has (FORECAST_CONF)."""
+    chosen = [
+        name for override in overrides if override.key_or_group == group for name in values_of(override)
+    ]
+    return [str(name) for name in chosen if name and not (CONF / group / f"{name}.yaml").exists()]
+
+
 def check_installed(choices: Sequence[str]) -> None:
     """Raise NotInstalled if a choice needs an extra that is not installed."""
     for choice in choices:

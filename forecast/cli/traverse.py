@@ -65,6 +65,6 @@ def is_resolvable(config: DictConfig, key: str) -> bool:
     """Whether the value of a key has no unresolvable interpolation."""
     try:
         OmegaConf.select(config, key)
-    except OmegaConfBaseException:
+    except (OmegaConfBaseException, RecursionError):
         return False
     return True

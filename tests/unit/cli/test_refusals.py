@@ -29,6 +29,25 @@ def missing(what: str, says: str, kind: type[Exception], **settings: Any) -> Ref
     return Refusal(what, says, kind, call)
 
 
+def own_attention(content: str, argument: str, says: str) -> Refusal:
+    """A file of an attention type in a folder of the user's own."""
+
+    def call(folder: Path) -> None:
+        (folder / "attention").mkdir()
+        (folder / "attention" / "mine.yaml").write_text(f"# @package _global_\n{content}\n")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("FORECAST_CONF", str(folder))
+            compose_command("train", [argument])
+
+    return Refusal(f"{content}, {argument}", says, ConfigError, call)
+
+
+SLOTS = "defaults: [{/encoder: linear}, {/decoder: linear}, {/cross: full}]"
+OWN_FILES = [
+    own_attention(SLOTS, "attention=mine", "attention=mine: attention/mine.yaml in FORECAST_CONF does not set model.attention.name; add model: {attention: {name: '${attention_name:mine}'}}"),
+    own_attention(SLOTS, "attention=full,mine", "attention=mine: attention/mine.yaml in FORECAST_CONF does not set model.attention.name; add model: {attention: {name: '${attention_name:mine}'}}"),
+    own_attention("model: {attention: {name: mine}, width: '${nothing}'}", "attention=mine", "model.width: Interpolation key 'nothing' not found"),
+]  # fmt: skip
 OVERRIDES = [
     override("attention=probspars", "attention=probspars: there is no such attention; did you mean probsparse? There are …."),
     override("attention=full,linaer", "attention=linaer: there is no such attention; did you mean linear? There are …."),
@@ -65,6 +84,6 @@ FILES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("refusal", [*OVERRIDES, *FILES], ids=lambda refusal: refusal.what)
+@pytest.mark.parametrize("refusal", [*OVERRIDES, *OWN_FILES, *FILES], ids=lambda refusal: refusal.what)
 def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
     refusal.check(tmp_path)
