@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable
 from statistics import median
 
+from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import format_interval, format_number, format_percent, join_names
 from forecast.reports.compare.scores import EQUAL, NOT_SIGNIFICANT, get_verdict
-from forecast.reports.compare.task import Entry, Task
+from forecast.reports.compare.task import Task
 from forecast.system.formatting import plural
 
 EQUIVALENCE_MARGIN = 0.05
@@ -35,7 +36,7 @@ def answer(task: Task) -> str:
     inconclusive = [entry.name for entry in tied if entry not in equivalent]
     baseline = describe_unbeaten_baseline(task)
     if inconclusive and not equivalent:
-        name = fastest_name(task.best)
+        name = task.best.shown.name
         advice = f"{name} {describe_lowest(task)}{cost(task.best)}; no variant is known to be the best."
     else:
         use = "Of the variants, use" if baseline else "Use"
@@ -47,11 +48,11 @@ def recommend(task: Task, equivalent: list[Entry]) -> str:
     """Return the name of the fastest of the best variant and its equivalent ones, and why it is recommended."""
     best = task.best
     if len(task.variants) == 1:
-        fastest = f", and it is the fastest{cost(best)}" if cost(best) else ""
-        return f"{fastest_name(best)}: all variants make the same forecasts{fastest}."
-    entries = {fastest_name(entry): entry for entry in (best, *equivalent)}
+        fastest = f", and it is the fastest{cost(best)}" if all(map(cost, best.equal)) else ""
+        return f"{best.shown.name}: all variants make the same forecasts{fastest}."
+    entries = {entry.shown.name: entry for entry in (best, *equivalent)}
     return recommend_fastest(
-        {name: list_milliseconds(entry) for name, entry in entries.items()},
+        {name: entry.milliseconds_of_runs for name, entry in entries.items()},
         noun="variant",
         lowest=describe_lowest(task),
         describe_cost=lambda name: cost(entries[name]),
@@ -106,26 +107,9 @@ def describe_lowest(task: Task) -> str:
     return f"has the lowest {task.score_label}, {format_number(*task.best.mean_and_std(task.best.score))}"
 
 
-def fastest_name(entry: Entry) -> str:
-    """Return the name of a variant; of variants that make the same forecasts, that of the fastest."""
-    return (entry.equal or [entry])[0].name
-
-
-def list_milliseconds(entry: Entry) -> list[float]:
-    """Return the inference time per window of each run; NaN where it is unknown, or another run ran at the time."""
-    times = zip(entry.runs, entry.values("ms_per_window"), strict=True)
-    return [time if run.timed_alone else math.nan for run, time in times]
-
-
-def milliseconds(entry: Entry) -> float:
-    """Return the inference time per window, the median over the runs; NaN if that of a run cannot be compared."""
-    times = list_milliseconds(entry)
-    return math.nan if any(map(math.isnan, times)) else median(times)
-
-
 def cost(entry: Entry) -> str:
     """Return the inference time of a variant in brackets; empty where it is unknown."""
-    return f" ({format_number(milliseconds(entry))} ms a window)" if milliseconds(entry) >= 0 else ""
+    return f" ({format_number(entry.milliseconds)} ms a window)" if entry.milliseconds >= 0 else ""
 
 
 def is_baseline_better(task: Task) -> bool:

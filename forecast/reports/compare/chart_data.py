@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from forecast.reports.colours import LIGHT, colour_number
+from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.number_format import find_date_format
 from forecast.reports.compare.scores import COSTS, is_comparable
-from forecast.reports.compare.task import Entry, Task
+from forecast.reports.compare.task import Task
 
 DIGITS = 4  # significant digits of a value
 MAX_CURVE_POINTS, MAX_STEP_POINTS, MAX_WINDOW_POINTS = 100, 120, 300  # points of one line at most

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.scores import (
     COSTS,
@@ -15,7 +16,7 @@ from forecast.reports.compare.scores import (
     get_verdict,
     is_worse_than_baseline,
 )
-from forecast.reports.compare.task import Entry, Task
+from forecast.reports.compare.task import Task
 from forecast.runs.summary import mean_and_std
 
 

@@ -18,10 +18,10 @@ from forecast.evaluation.significance import (
     diebold_mariano,
     is_deterministic,
 )
-from forecast.reports.compare.answer import milliseconds
+from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.grouping import group_by
 from forecast.reports.compare.scores import BEST, EQUAL, ONE_SEED, judge
-from forecast.reports.compare.task import Entry, Task
+from forecast.reports.compare.task import Task
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import plural
 
@@ -104,7 +104,7 @@ class Factor:
 
     def relative_costs(self, level: str) -> list[float]:
         """Return the inference time per window in each cell, relative to the best level's; NaN: unknown."""
-        times = [[milliseconds(cell.entries[name]) for name in (level, self.best)] for cell in self.cells]
+        times = [[cell.entries[name].milliseconds for name in (level, self.best)] for cell in self.cells]
         return [one / best for one, best in times]
 
     @cached_property
@@ -179,11 +179,8 @@ class Factor:
 
 
 def by_seed(entry: Entry) -> dict[int, float]:
-    """The error of each run of a variant by its seed, in ascending order; of runs with one seed, the last one's."""
-    errors = {
-        run.metrics["seed"]: error for run, error in zip(entry.runs, entry.values(entry.score), strict=True)
-    }
-    return dict(sorted(errors.items()))
+    """The error of each run of a variant by its seed, in ascending order."""
+    return dict(zip((run.metrics["seed"] for run in entry.runs), entry.values(entry.score), strict=True))
 
 
 def relative_to_mean(errors: dict[int, float]) -> list[float]:

@@ -8,10 +8,11 @@ from typing import TypeVar
 import numpy as np
 
 from forecast.evaluation.forecaster_names import BASELINES, SAME_ERROR
+from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import shorten_list
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.reports.compare.run_times import mark_overlapping_runs
-from forecast.reports.compare.task import Entry, Task
+from forecast.reports.compare.task import Task
 from forecast.reports.compare.variant_names import find_differences, format_settings, name_variants
 from forecast.runs.summary import TASK_FACTS
 from forecast.system.errors import ConfigError
@@ -124,13 +125,16 @@ def make_task(title: str, runs: list[FinishedRun], score: str) -> Task:
 def merge_equal(variants: list[Entry]) -> list[Entry]:
     """Return the variants, with those that make the same forecasts as one, such as `full = probsparse`.
 
-    The runs of the fastest one stand for all of them, and its name comes first.
+    Their names are in alphabetical order. The runs of the fastest one stand for all of them; where times cannot be
+    compared, those of the first one.
     """
     merged = []
     for group in group_by(variants, Entry.forecasts_the_same):
-        members = sorted(group, key=lambda entry: np.nan_to_num(entry.mean("ms_per_window"), nan=np.inf))
+        members = sorted(group, key=lambda entry: entry.name)
+        times = [entry.milliseconds for entry in members]
+        shown = members[0 if any(map(math.isnan, times)) else times.index(min(times))]
         name = " = ".join(entry.name for entry in members)
-        merged.append(replace(members[0], name=name, equal=members) if len(members) > 1 else members[0])
+        merged.append(replace(shown, name=name, equal=members) if len(members) > 1 else shown)
     return merged
 
 

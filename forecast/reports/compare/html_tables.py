@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import MISSING, format_number
 from forecast.reports.compare.scores import (
     COSTS,
@@ -20,7 +21,7 @@ from forecast.reports.compare.scores import (
     is_worse_than_baseline,
     name_reference,
 )
-from forecast.reports.compare.task import Entry, Task
+from forecast.reports.compare.task import Task
 from forecast.runs.summary import mean_and_std
 from forecast.system.formatting import format_tokens
 

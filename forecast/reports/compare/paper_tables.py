@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL
 from forecast.reports.compare.answer import answer
+from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.factor_table import describe_factor, make_factor_table
 from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.markup import Markup, Table
@@ -19,7 +20,7 @@ from forecast.reports.compare.scores import (
     is_not_significant,
     name_reference,
 )
-from forecast.reports.compare.task import Entry, Task
+from forecast.reports.compare.task import Task
 from forecast.runs.summary import mean_and_std
 
 SHOWN_COSTS = COSTS[:3]

@@ -127,7 +127,8 @@ def read_runs(
 ) -> tuple[list[FinishedRun], list[ExcludedRun]]:
     """Read the finished runs, and collect the other folders with the reason for their exclusion.
 
-    If two runs have the same settings, the older one is excluded.
+    Of runs of one variant with the same seed, the newest is compared and the others are excluded: their luck is not
+    independent. This holds for runs that continued from different checkpoints too.
     """
     runs: dict[str, FinishedRun] = {}
     excluded = []
@@ -137,11 +138,12 @@ def read_runs(
             excluded.append(run)
             continue
         data = naive_fingerprint(run.metrics)
-        identity = f"{sorted(run.settings.items())} {run.checkpoint} {run.source} {data}"
+        identity = f"{sorted(run.settings.items())} {run.source} {data}"
         older, newer = sorted([run, runs.get(identity, run)], key=lambda r: finished_at(r.folder))
         runs[identity] = newer
         if older is not newer:
-            reason = f"same settings as the newer run {newer.folder.name}"
+            reason = f"same settings and seed as the newer run {newer.folder.name}"
+            reason += ", from another checkpoint" if older.checkpoint != newer.checkpoint else ""
             excluded.append(ExcludedRun(older.folder, reason))
     return list(runs.values()), excluded
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from forecast.reports.colours import colour_number
 from forecast.reports.compare.chart_data import round_values
+from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.run_times import TIMES
-from forecast.reports.compare.task import Entry, Task
+from forecast.reports.compare.task import Task
 
 MEASURES = {
     "ms_per_window": "inference time per window (ms)",

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL, LossDifference
+from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import MISSING, format_interval, format_p_value, format_percent
 from forecast.reports.compare.run_times import TIMES
-from forecast.reports.compare.task import Entry, Task
+from forecast.reports.compare.task import Task
 from forecast.runs.summary import mean_and_std
 
 MIN_DEGREES = 3  # degrees of freedom; with fewer, a test without a significant result says nothing

@@ -1,93 +1,18 @@
 """A forecasting task: the variants and baselines that forecast the same test windows, and the tests between them."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from forecast.evaluation.forecaster_names import SAME_ERROR
 from forecast.evaluation.loss_difference import LossDifference
-from forecast.evaluation.significance import ROUND_OFF, compare_to_reference, count_pairs, sum_losses_by_date
+from forecast.evaluation.significance import compare_to_reference, count_pairs
+from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.run_folders import FinishedRun
-from forecast.runs.summary import describe_linear_only, mean_and_std
-
-
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """A row of the comparison: a variant or a baseline.
-
-    name: its name, unique in the task.
-    runs: the runs of a variant, which differ only in the seed; for a baseline, one run that measured it.
-    column: prefix of its columns in the tables of the runs.
-    equal: the variants that make the same forecasts, if they are shown as this one; else empty.
-    score: the error that ranks and tests it, `mse`, `mae` or `crps`.
-    """
-
-    name: str
-    runs: Sequence[FinishedRun]
-    column: str = "model"
-    equal: Sequence["Entry"] = ()
-    score: str = "mse"
-
-    @property
-    def is_baseline(self) -> bool:
-        return self.column != "model"
-
-    def values(self, score: str) -> list[float]:
-        """Return a test score or cost of each run, NaN where it is unknown."""
-        found = []
-        for run in self.runs:
-            scores = run.metrics["baselines"][self.column] if self.is_baseline else run.metrics["test"]
-            value = scores.get(score) if self.is_baseline else scores.get(score, run.metrics.get(score))
-            found.append(math.nan if value is None else float(value))
-        return found
-
-    def mean_and_std(self, score: str) -> tuple[float, float]:
-        """Return the mean and the standard deviation of a score over the seeds."""
-        return mean_and_std(self.values(score))
-
-    def mean(self, score: str) -> float:
-        """Return the mean of a score over the seeds."""
-        return self.mean_and_std(score)[0]
-
-    @property
-    def error(self) -> float:
-        """The mean of `score` over the seeds."""
-        return self.mean(self.score)
-
-    @cached_property
-    def losses(self) -> np.ndarray:
-        """`score` of each test window, averaged over the seeds (n_windows,)."""
-        return self.average_over_seeds("windows")
-
-    def average_over_seeds(self, table: Literal["windows", "steps", "variables"]) -> np.ndarray:
-        """Return `score` in each row of a table of the runs, averaged over the seeds."""
-        column = f"{self.column}_{self.score}"
-        return np.mean([getattr(run, table)[column].to_numpy(float) for run in self.runs], axis=0)
-
-    def forecasts_the_same(self, other: "Entry") -> bool:
-        """Return whether the error and the losses of all windows are equal up to round-off."""
-        if not math.isclose(self.error, other.error, rel_tol=ROUND_OFF):
-            return False
-        return bool(np.allclose(self.losses, other.losses, rtol=ROUND_OFF, atol=0))
-
-    @cached_property
-    def tested_losses(self) -> np.ndarray:
-        """Losses that the test uses: sums of `losses` by forecast start, in chronological order (n_dates,)."""
-        return sum_losses_by_date(self.losses, self.runs[0].windows["forecast_start"].to_numpy())
-
-    @cached_property
-    def by_step(self) -> np.ndarray:
-        """`score` at each step of the horizon, averaged over the seeds (pred_len,)."""
-        return self.average_over_seeds("steps")
-
-    @cached_property
-    def by_variable(self) -> np.ndarray:
-        """`score` of each variable, averaged over the seeds (n_targets,)."""
-        return self.average_over_seeds("variables")
+from forecast.runs.summary import describe_linear_only
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,6 @@
 """Which run folders are found and read, and why others are excluded."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,21 @@ from forecast.reports.compare.run_folders import (
 from tests.support.synthetic_runs import configuration, make_run
 
 
-def test_runs_from_other_checkpoints_are_not_duplicates(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        make_run(tmp_path / name, {**configuration(), "checkpoint": f"runs/{name}"}, mse=0.4)
-    make_run(tmp_path / "c", {**configuration(), "checkpoint": "runs/b"}, mse=0.4)
+def test_a_seed_of_a_variant_counts_once(tmp_path: Path) -> None:
+    for age, (name, checkpoint, seed) in enumerate(
+        (("a", "x", 1), ("b", "y", 1), ("c", "y", 1), ("d", "y", 2))
+    ):
+        make_run(
+            tmp_path / name, {**configuration(), "checkpoint": f"runs/{checkpoint}", "seed": seed}, mse=0.4
+        )
+        os.utime(tmp_path / name / "metrics.json", (age, age))
     runs, excluded = read_runs(find_run_folders([str(tmp_path)]))
-    assert len(runs) == 2
-    assert len(excluded) == 1
+    assert {run.folder.name: run.reason for run in excluded} == {
+        "a": "same settings and seed as the newer run b, from another checkpoint",
+        "b": "same settings and seed as the newer run c",
+    }
     (task,) = group_into_tasks(runs)
-    assert [len(entry.runs) for entry in task.variants] == [2]
+    assert [[run.folder.name for run in entry.runs] for entry in task.variants] == [["c", "d"]]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +84,7 @@ def test_the_newer_of_two_equal_runs_is_compared(pair: Path) -> None:
     runs, excluded = read_runs(find_run_folders([str(pair)]))
     assert sorted(run.folder.name for run in runs) == ["full-1-again", "full-2", "linear-1", "linear-2"]
     (old,) = excluded
-    assert old == ExcludedRun(pair / "full-1", "same settings as the newer run full-1-again")
+    assert old == ExcludedRun(pair / "full-1", "same settings and seed as the newer run full-1-again")
 
 
 LOCKS = []

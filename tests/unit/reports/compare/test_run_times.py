@@ -63,6 +63,21 @@ def test_memory_is_compared_if_it_is_that_of_a_device(of: str, compares: bool, t
     assert math.isnan(find_best_mean(task, column)) != compares
 
 
+@pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
+def test_a_row_of_equal_variants_shows_the_fastest_only_if_times_can_be_compared(
+    ends: tuple[str, ...], tmp_path: Path
+) -> None:
+    jobs = [("nystrom", 3.0), ("linear", 1.0), ("full", 2.0), ("uniform", 1.5)]
+    for (kind, time), end in zip(jobs, ends, strict=True):
+        finished = f"2026-11-25T{end}+00:00"
+        config = configuration(f"attention={kind}")
+        make_run(tmp_path / kind, config, mse=0.4, finished=finished, ms_per_window=time)
+    (task,) = group_into_tasks(read_runs(find_run_folders([str(tmp_path)]))[0])
+    assert task.best.name == "full = linear = nystrom = uniform"
+    assert task.best.shown.name == ("linear" if ends == ENDS["after"] else "full")
+    assert ("it is the fastest" in answer(task)) == (ends == ENDS["after"])
+
+
 def test_times_of_runs_beside_others_are_neither_bold_nor_in_a_front_nor_an_answer(tmp_path: Path) -> None:
     task = compare_runs(tmp_path, ENDS["beside"])
     assert task.overlapping_runs == 2
