@@ -157,7 +157,7 @@ def test_a_run_from_training_to_report(tmp_path, precision: str):
     done = subprocess.run(
         [sys.executable, "-m", "forecast.train", PLAIN, *SMALL, *given],
         cwd=workplace(tmp_path),
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])},
         capture_output=True,
         text=True,
         timeout=300,
