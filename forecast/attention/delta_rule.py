@@ -10,6 +10,8 @@ Sources: Yang et al. 2024, "Gated Delta Networks", equation 10 and section 3.3; 
 Transformers with the Delta Rule over Sequence Length", section 3.2.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -18,7 +20,9 @@ from torch import Tensor
 from forecast.attention.base import ROLES, check_causal_lengths, check_choice
 
 CHUNK_LIMITS = (16, 32)
-"""Smallest and largest chunk for long sequences; half the head size between them was fastest on CPU."""
+"""Smallest and largest chunk for long sequences on a CPU; half the head size between them was fastest."""
+GPU_CHUNK_LIMITS = (32, 256)
+"""The same on a GPU, where a step from chunk to chunk takes as long as its kernels need to start: about √n was fastest."""
 
 
 def delta_rule(
@@ -48,7 +52,7 @@ def delta_rule(
     heads, length = q.shape[:2], q.shape[2]
     dtype = torch.promote_types(v.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
-        size, bidirectional = chunk_size(k.shape[2], k.shape[3]), role == "self"
+        size, bidirectional = chunk_size(k.shape[2], k.shape[3], gpu=k.is_cuda), role == "self"
         queries, keys, values = (
             q.to(dtype),
             _to_chunks(k.to(dtype), size, bidirectional),
@@ -75,11 +79,11 @@ def delta_rule(
         return out.transpose(0, 1).flatten(1, 2)[:, :length].unflatten(0, heads).to(v.dtype)
 
 
-def chunk_size(length: int, head_dim: int) -> int:
+def chunk_size(length: int, head_dim: int, *, gpu: bool) -> int:
     """Choose the positions of a chunk: a power of 2."""
-    smallest, largest = CHUNK_LIMITS
-    most = min(max(_power_of_2(head_dim) // 2, smallest), largest)
-    return min(most, _power_of_2(length))
+    smallest, largest = GPU_CHUNK_LIMITS if gpu else CHUNK_LIMITS
+    wished = math.isqrt(length) if gpu else _power_of_2(head_dim) // 2
+    return min(_power_of_2(min(max(wished, smallest), largest)), _power_of_2(length))
 
 
 def _power_of_2(number: int) -> int:

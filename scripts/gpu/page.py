@@ -75,12 +75,18 @@ def of_layer(part: dict[str, Any]) -> list[str]:
         ["attention", "time", "memory", "faster than full from"],
         [
             [
-                g["attention"], f"n^{number(g['time_exponent'], 2)}", f"n^{number(g['memory_exponent'], 2)}",
+                g["attention"], power(g["time_exponent"]), power(g["memory_exponent"]),
                 "" if g["attention"] == REFERENCE else str(g["faster_than_full_from"] or "never here"),
             ]
             for g in part["growth"] if g["backward"]
         ],
     )  # fmt: skip
+
+
+def power(exponent: float | None) -> str:
+    """Write n to an exponent, and nothing where there is none: a control that takes no memory does not grow."""
+    told = number(exponent, 2)
+    return f"n^{told}" if told else ""
 
 
 def of_steps(part: dict[str, Any]) -> list[str]:

@@ -5,8 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import forecast.attention.delta_rule as module
 from forecast.attention import GatedDeltaAttention
-from forecast.attention.delta_rule import delta_rule, unit_lower_inverse
+from forecast.attention.delta_rule import chunk_size, delta_rule, unit_lower_inverse
 from tests.support.attention_types import BATCH, HEADS, QUERY_LEN, heads
 from tests.support.golden_answers import golden_tensors
 
@@ -148,3 +149,13 @@ def test_the_gates_of_a_head_come_from_its_own_key() -> None:
         others = [0, 2, 3, 4]
         torch.testing.assert_close(found[:, others], exact[:, others])
         assert (found[:, 1] - exact[:, 1]).abs().min() > 0
+
+
+def test_chunks_of_a_gpu_grow_with_the_length_and_change_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [chunk_size(n, 64, gpu=True) for n in (20, 1024, 16_384, 131_072)] == [32, 32, 128, 256]
+    q, k, v, log_decay, strength = (x.float() for x in memories("self", 600))
+    outs = []
+    for size in (16, 256):
+        monkeypatch.setattr(module, "chunk_size", lambda length, head_dim, *, gpu, size=size: size)
+        outs.append(delta_rule(q, k, v, log_decay=log_decay, strength=strength, role="self"))
+    torch.testing.assert_close(*outs, rtol=0, atol=1e-4 * outs[0].abs().max().item())
