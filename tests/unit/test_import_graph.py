@@ -22,6 +22,7 @@ LAYERS = [  # a part imports from lower layers only, and nothing of its neighbou
     {"tools"},
     {"commands"},
     {"api"},
+    {"adapters"},
     {"__init__", *COMMANDS},
     {"__main__"},
 ]

@@ -1,0 +1,1 @@
+"""Models of this package in the interfaces of other libraries."""
