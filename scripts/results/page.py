@@ -34,8 +34,10 @@ ProbSparse selects 20 of the 30 queries, and Nyström with 32 landmarks is exact
 with more tokens are [longer windows](#longer-windows) and [recall](#recall-over-thousands-of-steps).
 """
 DROPPED = """\
-Rows in italics are published scores, each with the window that the paper selected. Several papers dropped the last
-incomplete batch of test windows; the scores here count every window. The rule that selects the linear model was
+Rows in italics are the published scores of the OpenTS leaderboard (Qiu et al. 2024, TFB), which ran the code of each
+paper anew and counts every test window; the length of the lookback window is the best of several on the test rows.
+The tables of several papers, among them PatchTST and TimeMixer, dropped the last incomplete batch of test windows and
+are not comparable. The scores here count every window. The rule that selects the linear model was
 developed on other data, but the ETT test errors of two rules were visible at the time
 ([details](residual.md#how-the-settings-were-selected)).
 """
