@@ -194,7 +194,7 @@ def fit(
 
 def check_data_overrides(given: Sequence[str]) -> None:
     """Raise ConfigError for a setting that applies only to data files."""
-    allowed = MODULE_OPTIONS.keys() - {"name"} | {"freq", "steps", "calendar"}
+    allowed = MODULE_OPTIONS.keys() - {"name"} | {"freq", "stamp", "steps", "calendar"}
     for text in given:
         group, _, key = text.split("=")[0].partition(".")
         if group == "data" and key not in allowed:

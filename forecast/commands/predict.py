@@ -66,7 +66,8 @@ def tabulate(
     if len(ids) > 1 and (joined := str(name_ids(ids))) in table:
         columns[joined] = split_ids(pd.Series(table[joined]), ids)
     if not isinstance(date_column, str | None) and (joined := date_name(date_column)) in table:
-        columns[joined] = split_dates(pd.DatetimeIndex(table[joined]), date_column)
+        are_ends = bool(forecast.panel.utc_offset.stamp)
+        columns[joined] = split_dates(pd.DatetimeIndex(table[joined]), date_column, are_ends=are_ends)
     return pd.concat(columns.values(), axis=1)
 
 

@@ -142,13 +142,13 @@ class Panel:
 
     @property
     def first_date(self) -> pd.Timestamp:
-        """The first date of any series, as a local time."""
-        return self.utc_offset.local(self.grid[[int(self.grid_starts.min())]]).item()
+        """The first date of any series, as the source has it, without its time zone."""
+        return self.utc_offset.shown(self.grid[[int(self.grid_starts.min())]]).item()
 
     @property
     def last_date(self) -> pd.Timestamp:
-        """The latest date before the ends of the series, as a local time."""
-        return self.utc_offset.local(self.grid[[int((self.grid_starts + self.lengths).max()) - 1]]).item()
+        """The latest date before the ends of the series, as the source has it, without its time zone."""
+        return self.utc_offset.shown(self.grid[[int((self.grid_starts + self.lengths).max()) - 1]]).item()
 
     def series_of(self, rows: Int64[np.ndarray, " some"]) -> Int64[np.ndarray, " some"]:
         """The number of the series that each row belongs to; a row after the last one belongs to the last series."""
@@ -160,8 +160,8 @@ class Panel:
         return pd.DatetimeIndex(self.grid[rows - self.starts[series] + self.grid_starts[series]])
 
     def local_dates(self, rows: Int64[np.ndarray, " some"]) -> pd.DatetimeIndex:
-        """The date of each row as a local time of the source's time zone."""
-        return self.utc_offset.local(self.dates(rows))
+        """The date of each row as the source has it, without its time zone."""
+        return self.utc_offset.shown(self.dates(rows))
 
     @property
     def has_ids(self) -> bool:
@@ -174,7 +174,7 @@ class Panel:
         if not move:
             return self
         grid = pd.DatetimeIndex(self.grid - move)
-        return replace(self, grid=grid, utc_offset=replace(utc_offset, timezone=self.utc_offset.timezone))
+        return replace(self, grid=grid, utc_offset=replace(self.utc_offset, minutes=utc_offset.minutes))
 
     def with_dates_after_ends(self, steps: int) -> "Panel":
         """The panel with a grid that reaches at least `steps` beyond the end of every series."""

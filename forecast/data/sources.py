@@ -80,7 +80,7 @@ def settings_of_file(path: str, trained: str, keys: Mapping[str, Any]) -> dict[s
     Args:
         path: the other file.
         trained: the target of training.
-        keys: the names of `id_column` and `date_column` in training; an id of None: one series.
+        keys: the values of `id_column`, `date_column` and `stamp` in training; an id of None: one series.
     """
     if is_store(path):
         return {"_target_": STORE, "eval_stride": None}
@@ -89,7 +89,7 @@ def settings_of_file(path: str, trained: str, keys: Mapping[str, Any]) -> dict[s
         return {"_target_": trained}
     stride = {"eval_stride": 1} if trained == STORE else {}
     if trained == LONG or keys.get("id_column") is None:
-        return {"_target_": LONG if trained == LONG else TABLE, **stride}
+        return {"_target_": LONG if trained == LONG else TABLE, "stamp": keys["stamp"], **stride}
     return {"_target_": LONG, **keys, **stride}
 
 

@@ -143,6 +143,6 @@ def _by_dates(dates: pd.DatetimeIndex, starts: list[str], utc_offset: UtcOffset)
     if not 0 < train_end < val_end < len(dates):
         raise ConfigError(
             f"data.split={starts} must rise and lie after the first date of the table and not after the last one, "
-            f"{' and '.join(map(str, utc_offset.local(dates[[0, -1]])))}"
+            f"{' and '.join(map(str, utc_offset.shown(dates[[0, -1]])))}"
         )
     return int(train_end), int(val_end), len(dates)

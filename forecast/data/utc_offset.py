@@ -1,7 +1,7 @@
 """The UTC offset of the dates of a grid, and the time zone of their source."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,24 @@ class UtcOffset:
         timezone: zone of the dates in the source, such as Europe/Berlin or UTC+02:00; None if it is not known.
         day_first: whether the dates of the source are written with the day before the month, as in 31/12/2024; None
             where they do not show it. It does not change what the dates mean.
+        stamp: time from the beginning of a step, which is its date in the grid, to its date in the source: one step
+            with `data.stamp=end`, else zero.
     """
 
     minutes: int | None = None
     timezone: str | None = None
     day_first: bool | None = field(default=None, compare=False)
+    stamp: np.timedelta64 = field(default=np.timedelta64(0, "ns"), compare=False)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The values that a checkpoint or a store saves, from which `utc_offset_of` reads the UTC offset."""
+        return {
+            "utc_offset": self.minutes,
+            "timezone": self.timezone,
+            "day_first": self.day_first,
+            "stamp": int(self.stamp / np.timedelta64(1, "ns")),
+        }
 
     @property
     def changes(self) -> bool:
@@ -31,7 +44,8 @@ class UtcOffset:
         return self.minutes == 0 and self.timezone not in (None, "UTC")
 
     def zoned(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
-        """The dates in the time zone of the source; unchanged if it is not known."""
+        """The dates as the source has them: in its time zone if it is known, and at the ends of steps with `stamp`."""
+        dates = pd.DatetimeIndex(dates + self.stamp) if self.stamp else dates
         if self.timezone is None:
             return dates
         if self.minutes is None:  # days
@@ -41,11 +55,15 @@ class UtcOffset:
         utc = pd.DatetimeIndex(dates - pd.Timedelta(minutes=self.minutes))
         return utc.tz_localize("UTC").tz_convert(self.timezone)
 
+    def shown(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
+        """The dates of `zoned` without the time zone."""
+        return self.zoned(dates).tz_localize(None)
+
     def local(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
-        """The dates as clocks and calendars of the zone show them, without a time zone; unchanged for days."""
+        """The beginnings of steps as clocks and calendars of the zone show them; unchanged for days."""
         if self.timezone is None or self.minutes is None:
             return dates
-        return self.zoned(dates).tz_localize(None)
+        return replace(self, stamp=np.timedelta64(0, "ns")).shown(dates)
 
     def from_local(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
         """The dates of the grid at these local times of the zone, as `local` gives them.
@@ -61,19 +79,19 @@ class UtcOffset:
         )
 
     def read(self, date: pd.Timestamp) -> pd.Timestamp:
-        """A user's date at this UTC offset. A date without an offset is a local time of the zone.
+        """The date in the grid of a user's date, which is one of `zoned`; without an offset, a local time of the zone.
 
         Raises ValueError for a date with an offset where the UTC offset is not known.
         """
         if date.tz is None:
             if self.timezone is None or self.minutes is None:
-                return date
+                return date - self.stamp
             date = date.tz_localize(self.timezone, ambiguous=True, nonexistent="shift_forward")
         elif self.minutes is None:
             if self.timezone is None:
                 raise ValueError("the dates of the data have no UTC offset")
-            return date.tz_convert(self.timezone).tz_localize(None)
-        return date.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.minutes)  # type: ignore[return-value]
+            return date.tz_convert(self.timezone).tz_localize(None) - self.stamp
+        return date.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.minutes) - self.stamp
 
     def ahead_of(self, other: "UtcOffset") -> np.timedelta64:
         """The time to subtract from dates at this UTC offset to get those at the other; zero if one is not known.
@@ -91,10 +109,11 @@ class UtcOffset:
 
 
 def utc_offset_of(state: Mapping[str, Any] | None) -> UtcOffset:
-    """The UTC offset that a checkpoint saves beside its scaler."""
+    """The UTC offset whose `state` a checkpoint saves beside its scaler, or a store in its description."""
     if state is None:
         return UtcOffset()
-    return UtcOffset(state.get("utc_offset"), state.get("timezone"), state.get("day_first"))
+    stamp = np.timedelta64(state.get("stamp") or 0, "ns")
+    return UtcOffset(state.get("utc_offset"), state.get("timezone"), state.get("day_first"), stamp)
 
 
 def is_zone(timezone: object) -> bool:

@@ -64,7 +64,7 @@ def choose_data_config(
 
 
 def name_keys(saved: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of `id_column` and `date_column` that read the training data; an id of None: one series.
+    """The values of `id_column`, `date_column` and `stamp` that read the training data; an id of None: one series.
 
     Args:
         saved: the data settings of the training run.
@@ -73,7 +73,7 @@ def name_keys(saved: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, A
     names = {key: state.get(key, saved.get(key)) for key in ("id_column", "date_column")}
     if isinstance(saved.get("id_column"), list):  # of which the state has the joined names
         names["id_column"] = saved["id_column"]
-    return names
+    return {**names, "stamp": "end" if state.get("stamp") else "start"}
 
 
 def _other_set_config(saved: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:

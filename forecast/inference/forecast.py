@@ -136,7 +136,7 @@ class Forecast:
             label,
             self.panel.local_dates(rows),
             self.panel.values[rows][:, self.panel.columns.index(self.columns[v])],
-            self.panel.utc_offset.local(pd.DatetimeIndex(self.dates[s])),
+            self.panel.utc_offset.shown(pd.DatetimeIndex(self.dates[s])),
             self.values[s, :, v],
             {level: low[s, :, v] for level, low in self.low.items()},
             {level: high[s, :, v] for level, high in self.high.items()},
@@ -178,10 +178,8 @@ def describe_forecast(forecast: Forecast) -> list[str]:
     lines = [f"forecast   {columns}: {size}, {forecast.panel.describe_step()}, {first} to {last}"]
     if forecast.panel.calendar is not None:
         lines.append("dates      steps are rows; data.calendar, such as business or XNYS, gives other dates")
-    if forecaster.is_dated_by_ends:
-        lines.append(
-            "dates      beginnings of the steps, which the file dates by their ends (data.stamp=end)"
-        )
+    if forecast.panel.utc_offset.stamp:
+        lines.append("dates      ends of the steps, as in the data (data.stamp=end)")
     if forecaster.domain:
         note = "; a forecast is closer to the median than to the mean" if forecaster.has_transforms else ""
         lines.append(f"values     {forecaster.domain}{note}")

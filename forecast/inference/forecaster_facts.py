@@ -20,7 +20,6 @@ class ForecasterFacts:
         description: lines for the terminal on what forecasts.
         domain: transforms and bounds of the targets in words; empty if there are none.
         has_transforms: whether a target is transformed.
-        is_dated_by_ends: whether the file of training dates a step by its end.
         trained_until: last date of the training rows.
         test: scores of the test; None without a test.
     """
@@ -33,7 +32,6 @@ class ForecasterFacts:
     description: list[str]
     domain: str
     has_transforms: bool
-    is_dated_by_ends: bool
     trained_until: str
     test: ReportedScores | None
 

@@ -84,7 +84,6 @@ class PointForecaster(ABC):
             description=self.describe(),
             domain=domain.describe(model.target_columns),
             has_transforms=domain.has_transforms,
-            is_dated_by_ends=model.config["data"].get("stamp") == "end",
             trained_until=model.trained_until,
             test=model.test,
         )

@@ -45,10 +45,10 @@ def read_future(model: ModelData, path: str, given: Mapping[str, Any]) -> Panel:
     Returns:
         A panel without targets, with categories as indicators.
     """
-    options = {key: given[key] for key in ReadOptions.option_names() if given.get(key) is not None}
     state: Mapping[str, Any] = model.data_state
-    columns = columns_of_indicators(model.categories)
-    keys = name_keys(model.config["data"], model.data_state)
+    columns, keys = columns_of_indicators(model.categories), name_keys(model.config["data"], state)
+    options = {"stamp": keys["stamp"], "freq": model.freq}
+    options |= {key: given[key] for key in ReadOptions.option_names() if given.get(key) is not None}
     id_column = given.get("id_column") or keys["id_column"]
     date_column = given.get("date_column") or keys["date_column"] or "date"
     as_of = state.get("as_of", {})
@@ -58,7 +58,7 @@ def read_future(model: ModelData, path: str, given: Mapping[str, Any]) -> Panel:
     ).of_future_rows()
     with known_columns(model.path, state):
         rows = read_file(locate(path), roles, date_column, ReadOptions(**options))
-        spacing = Spacing(options.get("freq") or model.freq)
+        spacing = Spacing(options["freq"])
         panel = align(rows, spacing, sort=id_column is not None, is_part=True).at_utc_offset(
             utc_offset_of(state)
         )

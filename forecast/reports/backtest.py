@@ -105,7 +105,7 @@ def draw_backtest(backtest: Backtest, origins: pd.DataFrame, steps: pd.DataFrame
         by_date.assign(forecast_start=by_date["forecast_start"].dt.tz_localize(None)),
         steps,
         labels(backtest.attention),
-        [*backtest.panel.utc_offset.local(backtest.training_dates[1:])],
+        [*backtest.panel.utc_offset.shown(backtest.training_dates[1:])],
         f"{backtest.title}: {count_origins(backtest)}",
         backtest.attention,
     )

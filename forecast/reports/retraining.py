@@ -117,7 +117,7 @@ def draw_policies(policies: PolicyBacktests) -> figures.Figure:
     """Draw the cumulative difference of the squared errors of each policy from the first one; below 0 is better."""
     (first, reference), *others = policies.items()
     figure, axis = figures.subplots(1, 1, figsize=(9, 3.8))
-    dates = reference.panel.utc_offset.local(reference.panel.grid)
+    dates = reference.panel.utc_offset.shown(reference.panel.grid)
     has_truth = np.isfinite(reference.truth).any((1, 2))
     positions = np.unique(reference.origins.positions[has_truth])
     for number, (name, each) in enumerate(others):

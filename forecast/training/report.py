@@ -134,7 +134,7 @@ def title_windows(run: RunReport) -> list[str]:
     for name, number, dates in zip(ids, examples.numbers, examples.dates, strict=True):
         series = f"{data.panel.ids.name} {name}, " if name else ""
         mse, other = (float(scores[each][number, 0]) for each in (MODEL, rival))
-        date = data.panel.utc_offset.local(dates)[-data.pred_len]
+        date = data.panel.utc_offset.shown(dates)[-data.pred_len]
         titles.append(f"{series}from {date:%Y-%m-%d %H:%M}: MSE {mse:.3g} ({LABELS[rival]} {other:.3g})")
     return titles
 

@@ -93,9 +93,10 @@ def _dates(
     except pa.ArrowInvalid:
         raise DataError(f"{cells.path}: column {quote(name)} has dates before 1678 or after 2261") from None
     zone = kind.tz if pa.types.is_timestamp(kind) else None
-    if zone is None:
-        return place_in_time(cells, name, pd.DatetimeIndex(dates), options, codes)
-    return without_zone(pd.DatetimeIndex(dates, tz="UTC").tz_convert(options.timezone or zone))
+    read = pd.DatetimeIndex(dates)
+    if zone is not None:
+        read = read.tz_localize("UTC").tz_convert(options.timezone or zone)
+    return place_in_time(cells, name, *without_zone(read), options, codes)
 
 
 def _numbers(

@@ -17,18 +17,29 @@ _NAMES = {
 """By part of a date, the names of a column of its number, in lower case and without signs."""
 
 
-def split_dates(dates: pd.DatetimeIndex, names: Sequence[str]) -> pd.DataFrame:
+def split_dates(dates: pd.DatetimeIndex, names: Sequence[str], *, are_ends: bool = False) -> pd.DataFrame:
     """Return columns of these names from which the dates are read again, as `data.date_column` names them.
 
     Columns that are named after the parts of a date hold numbers. Two others hold days and times of day. If the names
-    do not say what other columns hold, there is one column `date`.
+    do not say what other columns hold, there is one column `date`. Of dates that `are_ends` of steps, a column of hours
+    counts them from 1 to 24.
     """
     parts = [_find_part(name) for name in names]
+    days, hours = dates, dates.hour
+    if are_ends and parts[-1] == "hour":
+        is_midnight = hours == 0
+        days, hours = (
+            dates - pd.to_timedelta(is_midnight.astype(int), unit="D"),
+            hours.where(~is_midnight, 24),
+        )
     if "year" in parts and None not in parts:
-        columns = {name: getattr(dates, str(part)) for name, part in zip(names, parts, strict=True)}
+        columns = {
+            name: hours if part == "hour" else getattr(days, str(part))
+            for name, part in zip(names, parts, strict=True)
+        }
     elif len(names) == 2:
-        times = dates.hour if parts[1] == "hour" else dates.strftime("%H:%M:%S")
-        columns = {names[0]: dates.strftime("%Y-%m-%d"), names[1]: times}
+        times = hours if parts[1] == "hour" else dates.strftime("%H:%M:%S")
+        columns = {names[0]: days.strftime("%Y-%m-%d"), names[1]: times}
     else:
         columns = {"date": dates}
     return pd.DataFrame({name: list(column) for name, column in columns.items()})

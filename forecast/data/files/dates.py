@@ -14,12 +14,13 @@ from jaxtyping import Int32
 from forecast.data.files.cells import Cells, quote
 from forecast.data.files.date_formats import YEARS, check_all_read, find_day_first, guess_dates
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.timezone import begin_steps, minutes_ahead, place_in_time, zone_name
+from forecast.data.files.timezone import minutes_ahead, place_in_time, zone_name
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError
 
 _OFFSET = r" ?(Z|[+-]\d\d(?::?\d\d)?)$"
 _UTC_OFFSET = r"(?:\d:\d\d(?:\.\d+)?|T\d\d)" + _OFFSET
+_HAS_OFFSET = _UTC_OFFSET.replace("(Z", "(?:Z")  # faster than to extract it
 _MIDNIGHT = r"[T ]00(?::00)?(?::00(?:\.0+)?)?$"
 _MIDNIGHT_24 = re.compile(r"([T ])24:00(:00(?:\.0+)?)?")
 _DAY = r".*\d[^\d:]+\d+[^\d:]+\d+|\d+[^\d:]+[A-Za-z][^\d:]*\d{4}|[A-Za-z][^\d:]+\d+[^\d:]+\d{4}|\d{8}"
@@ -58,17 +59,45 @@ def read_dates(
     if texts.isna().any():
         raise cells.error("no date", row=int(texts.isna().argmax()), column=column)
     series = np.zeros(len(texts), dtype=np.int32) if series is None else series
+    if options.timezone is not None and (n_local := _count_local(texts)):
+        return _read_local_and_zoned(cells, column, n_local, options, series)
     if options.date_format is None and (plain := _read_plain(texts)) is not None:
-        return place_in_time(cells, column, plain, options, series)
-    dates, utc_offset = _read_texts(cells, column, texts, options, series)
+        return place_in_time(cells, column, plain, UtcOffset(), options, series)
+    dates, utc_offset = place_in_time(
+        cells, column, *_read_texts(cells, column, texts, options), options, series
+    )
     return dates, replace(utc_offset, day_first=find_day_first(texts))
 
 
-def _read_texts(
-    cells: Cells, column: str, texts: pd.Series, options: ReadOptions, series: Int32[np.ndarray, " rows"]
+def _count_local(texts: pd.Series) -> int:
+    """The number of dates without an offset from UTC above those with one; 0 if they are in another order."""
+    is_zoned = texts.iloc[[0, -1]].str.contains(_HAS_OFFSET)
+    if is_zoned.iloc[0] or not is_zoned.iloc[1]:
+        return 0
+    is_zoned = texts.str.contains(_HAS_OFFSET).to_numpy()
+    n_local = int(is_zoned.argmax())
+    return n_local if is_zoned[n_local:].all() else 0
+
+
+def _read_local_and_zoned(
+    cells: Cells, column: str, n_local: int, options: ReadOptions, series: Int32[np.ndarray, " rows"]
 ) -> tuple[pd.DatetimeIndex, UtcOffset]:
-    """Parse dates of any kind that `read_dates` knows."""
-    has_offset = texts.str.contains(_UTC_OFFSET.replace("(Z", "(?:Z")).any()  # faster than to extract them
+    """Read dates of which the first ones are local times: a file, with a forecast of it below."""
+    above = replace(cells, frame=cells.frame.iloc[:n_local])
+    dates, utc_offset = read_dates(above, column, options, series[:n_local])
+    below = replace(cells, frame=cells.frame.iloc[n_local:], first_line=cells.first_line + n_local)
+    texts = below.frame[column].str.strip()
+    zoned = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
+    read = check_all_read(below, column, texts, zoned, "is no date in ISO 8601")
+    begins = pd.DatetimeIndex([utc_offset.read(date) for date in read.tz_localize("UTC")])
+    return dates.append(begins), utc_offset
+
+
+def _read_texts(
+    cells: Cells, column: str, texts: pd.Series, options: ReadOptions
+) -> tuple[pd.DatetimeIndex, UtcOffset]:
+    """Parse dates of any kind that `read_dates` knows; return them with their UTC offset."""
+    has_offset = texts.str.contains(_HAS_OFFSET).any()
     offsets = texts.str.extract(_UTC_OFFSET, expand=False) if has_offset else texts.mask(texts.notna())
     if options.date_format is None and offsets.notna().all():
         local = texts.str.replace(_OFFSET, "", regex=True)
@@ -79,8 +108,7 @@ def _read_texts(
             )
         if offsets.nunique() == 1 and options.timezone is None:
             dates = _parse(cells, column, local, offsets.iloc[:0], options)
-            utc_offset = UtcOffset(minutes_ahead(offsets.iloc[0]), zone_name(offsets.iloc[0]))
-            return begin_steps(dates, series, options), utc_offset
+            return dates, UtcOffset(minutes_ahead(offsets.iloc[0]), zone_name(offsets.iloc[0]))
     if options.timezone is not None:
         texts = texts.str.replace(_ZONE_NAME, "", regex=True)
     dates = _parse(cells, column, texts, offsets, options)
@@ -89,9 +117,7 @@ def _read_texts(
         or "%z" in (options.date_format or "")
         or (options.date_format is None and offsets.notna().any())
     )
-    if is_utc:
-        return begin_steps(dates, series, options), UtcOffset(0, options.timezone or "UTC")
-    return place_in_time(cells, column, dates, options, series)
+    return dates, UtcOffset(0, options.timezone or "UTC") if is_utc else UtcOffset()
 
 
 def _read_plain(texts: pd.Series) -> pd.DatetimeIndex | None:

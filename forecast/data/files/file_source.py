@@ -55,8 +55,7 @@ class FileSource(TableSource, ReadOptions):
         rows = self.choose_dates(read_file(self.path, self.roles, self.date_column, self))
         if self.future_path is None:
             return rows
-        path, order = locate(self.future_path), rows.utc_offset.day_first
-        options = replace(self, melt=False, day_first=self.day_first if order is None else order)
+        path, options = locate(self.future_path), self.of_rows_after(rows.utc_offset)
         return rows.followed_by(read_file(path, self.roles.of_future_rows(), self.date_column, options))
 
     def _finish(self, panel: Panel) -> Panel:

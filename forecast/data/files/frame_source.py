@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from forecast.data.files.read import rows_from_frame
+from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.table_source import TableSource
 from forecast.data.panel import Panel
@@ -46,12 +47,15 @@ class FrameSource(TableSource):
         return frame.rename_axis(self.roles.date)
 
     def read_rows(self) -> TableRows:
-        rows = self.choose_dates(rows_from_frame(pd.DataFrame(self.frame), self.roles))
+        options = ReadOptions(stamp=self.stamp, freq=self.freq)
+        rows = self.choose_dates(rows_from_frame(pd.DataFrame(self.frame), self.roles, options))
         if self.future is None:
             return rows
         if not self.roles.future:
             raise ConfigError("future needs data.future_covariates: the columns to take from it")
-        return rows.followed_by(rows_from_frame(self._with_dates(self.future), self.roles.of_future_rows()))
+        future = self._with_dates(self.future)
+        options = options.of_rows_after(rows.utc_offset)
+        return rows.followed_by(rows_from_frame(future, self.roles.of_future_rows(), options))
 
 
 def read_frame(frame: pd.DataFrame | pd.Series, **options: object) -> Panel:

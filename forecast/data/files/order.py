@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple, NoReturn
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Bool, Float64, Int64
 
 from forecast.data.files.advice import describe_repeated_dates
@@ -113,9 +114,9 @@ def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
 
 def _advice_on_duplicate(rows: TableRows, row: int) -> str:
     """Advice on a date that comes twice: one of these may be the cause."""
-    date = rows.date(row)
+    date = pd.Timestamp(rows.dates[row])
     if rows.cells.path == FRAME:
-        zone = None if date.tzinfo else find_repeating_zone(date)
+        zone = None if rows.utc_offset.timezone else find_repeating_zone(date)
         clocks = f"; where clocks went back, localize it first (tz_localize({zone!r}, ambiguous=...))"
         keys = (
             "~frame.index.duplicated()"

@@ -121,7 +121,7 @@ def _read_columns_of(
     return roles, pq.read_table(source, columns=columns, read_dictionary=text)
 
 
-def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles) -> TableRows:
+def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles, options: ReadOptions) -> TableRows:
     """Read a DataFrame. Ids and dates may be its index; periods begin at their dates. Messages count rows from 0."""
     where = str(FRAME)
     if set(roles.keys) & set(frame.index.names):
@@ -133,6 +133,7 @@ def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles) -> TableRows:
     roles = roles.resolve(where, list(frame.columns))
     if isinstance(frame[roles.date].dtype, pd.PeriodDtype):
         frame = frame.assign(**{roles.date: frame[roles.date].dt.to_timestamp()})
+        options = replace(options, stamp="start")
     try:
         table = pa.Table.from_pandas(
             pd.DataFrame(frame[[name for name in roles.all if name in frame]]), preserve_index=False
@@ -140,7 +141,7 @@ def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles) -> TableRows:
     except pa.ArrowException as error:
         raise DataError(f"{where}: {' '.join(str(error).split())}") from None
     cells = Cells(FRAME, pd.DataFrame(), first_line=0, unit="row")
-    return rows_from_arrow(cells, table, roles, ReadOptions())
+    return rows_from_arrow(cells, table, roles, options)
 
 
 def read_static(

@@ -1,17 +1,21 @@
 """The options of parsing the text of a file; every field is the configuration key `data.<field>`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float64
 
+from forecast.data.time_features import name_step
+from forecast.data.utc_offset import UtcOffset
 from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError
 
 STAMPS = ("start", "end")
 HEADERS = ("first", "none")
+
+AnyOptions = TypeVar("AnyOptions", bound="ReadOptions")
 
 
 @dataclass(kw_only=True)
@@ -23,7 +27,7 @@ class ReadOptions:
             unambiguous format.
         day_first: whether 01/02/2024 is 1 February, in a file whose dates do not show it. None: such a file is refused.
         timezone: zone of dates without an offset from UTC, such as Europe/Berlin; the dates become UTC.
-        stamp: whether a date is the `start` or the `end` of its step. Dates at the end move back by one step.
+        stamp: whether a date is the `start` or the `end` of its step. Dates at the end move back by one step, `freq`.
         separator, decimal, thousands: characters between fields, before decimals and between groups of digits.
         encoding: of the text, such as latin-1. None: UTF-8, or UTF-16 where the file begins so.
         header: `first`: the first line names the columns. `none`: it is a row, and the columns have the `names`.
@@ -80,6 +84,16 @@ class ReadOptions:
                 ) from None
         if isinstance(self.na_values, str) or not isinstance(self.na_values, Sequence):
             raise ConfigError(f"data.na_values={self.na_values}: write a list, as in data.na_values=[-9999]")
+
+    def of_rows_after(self: AnyOptions, utc_offset: UtcOffset) -> AnyOptions:
+        """The options of a table of later rows, whose dates are written as those of a table read with these options."""
+        order, step = utc_offset.day_first, utc_offset.stamp
+        return replace(
+            self,
+            melt=False,
+            day_first=self.day_first if order is None else order,
+            freq=name_step(step) if step else self.freq,  # too few rows may not show it
+        )
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:

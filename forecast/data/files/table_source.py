@@ -46,6 +46,7 @@ class TableSource(Source):
         rows: first and last date of the rows to use; None: no limit. A last date without a time includes its day.
         ids: the series to use; None: all.
         freq: step between rows; None: inferred.
+        stamp: whether a date is the `start` or the `end` of its step.
         steps: `dates`: rows are `freq` apart, and a date without a row is missing. `rows`: each date with a row is a
             step, whatever the time between two rows.
         calendar: with `steps=rows`, the dates at which rows come after the end, see
@@ -66,6 +67,7 @@ class TableSource(Source):
     rows: Sequence[str | None] | None = None
     ids: Sequence[str] | None = None
     freq: str | None = None
+    stamp: str = "start"
     steps: str = "dates"
     calendar: CalendarSetting = None
     sort: bool | None = None
@@ -136,7 +138,7 @@ class TableSource(Source):
             ) from None
         chosen = np.flatnonzero((rows.dates >= first) & (rows.dates <= last))
         if not len(chosen):
-            dates = rows.utc_offset.local(pd.DatetimeIndex([rows.dates.min(), rows.dates.max()]))
+            dates = rows.utc_offset.shown(pd.DatetimeIndex([rows.dates.min(), rows.dates.max()]))
             span = " to ".join(map(str, dates))
             raise DataError(f"{rows.cells.path}: data.rows={list(self.rows)} leaves no row: there are {span}")
         return rows.take(chosen)

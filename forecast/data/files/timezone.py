@@ -1,5 +1,6 @@
 """Conversion of local times with daylight saving time to UTC, in which no hour is repeated or skipped."""
 
+from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -8,6 +9,7 @@ from jaxtyping import Bool, Int32
 
 from forecast.data.files.cells import Cells
 from forecast.data.files.read_options import ReadOptions
+from forecast.data.time_features import parse_frequency
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError
 
@@ -134,29 +136,40 @@ def place_in_time(
     cells: Cells,
     column: str,
     dates: pd.DatetimeIndex,
+    utc_offset: UtcOffset,
     options: ReadOptions,
     series: Int32[np.ndarray, " rows"],
 ) -> tuple[pd.DatetimeIndex, UtcOffset]:
-    """Apply `stamp` and `timezone` to dates without an offset; return them with their UTC offset."""
-    dates = begin_steps(dates, series, options)
-    if options.timezone is None:
-        return dates, UtcOffset()
-    utc_offset = UtcOffset(None if is_days(dates) else 0, options.timezone)
-    return to_utc(cells, column, dates, options.timezone, series), utc_offset
+    """Apply `stamp`, and to dates of an unknown UTC offset `timezone`; return them with their UTC offset.
 
-
-def begin_steps(
-    dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"], options: ReadOptions
-) -> pd.DatetimeIndex:
-    """Return the dates at which steps begin: with `stamp=end`, one step before the dates of the file.
-
-    Local times move before they become UTC: the hour that ends at 02:00 twice in autumn begins at 01:00 twice.
+    Local times move by `stamp` before they become UTC: the hour that ends at 02:00 twice in autumn begins at 01:00
+    twice.
     """
-    if options.stamp == "start" or len(dates) < 2:
-        return dates
-    order = np.argsort(series, kind="stable")
-    steps = np.diff(dates.to_numpy()[order])[np.diff(series[order]) == 0]
-    lengths, counts = np.unique(steps[steps > np.timedelta64(0)], return_counts=True)
-    if not len(lengths) or (step := lengths[counts.argmax()]) > np.timedelta64(1, "D"):
+    step = find_step(dates, series, options) if options.stamp == "end" else np.timedelta64(0, "ns")
+    dates = pd.DatetimeIndex(dates - step) if step else dates
+    if utc_offset == UtcOffset() and options.timezone is not None:
+        utc_offset = UtcOffset(None if is_days(dates) else 0, options.timezone)
+        dates = to_utc(cells, column, dates, options.timezone, series)
+    return dates, replace(utc_offset, stamp=step)
+
+
+def find_step(
+    dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"], options: ReadOptions
+) -> np.timedelta64:
+    """The step of dates that are the ends of their steps: `freq`, or the most common one.
+
+    Raises ConfigError for steps of more than a day, and for too few dates to tell the step.
+    """
+    if options.freq is not None:
+        start = pd.Timestamp("2001-01-01")
+        step = np.timedelta64(start + parse_frequency(options.freq) - start)
+    else:
+        order = np.argsort(series, kind="stable")
+        steps = np.diff(dates.to_numpy()[order])[np.diff(series[order]) == 0]
+        lengths, counts = np.unique(steps[steps > np.timedelta64(0)], return_counts=True)
+        if not len(lengths):
+            raise ConfigError("data.stamp=end: too few dates to tell the step between them: set data.freq")
+        step = lengths[counts.argmax()]
+    if step > np.timedelta64(1, "D"):
         raise ConfigError("data.stamp=end is for steps of a day or less: leave it out")
-    return pd.DatetimeIndex(dates - step)
+    return step

@@ -115,6 +115,8 @@ class Chunks(ABC):
         roles = replace(roles, targets=tuple(numbers), past=tuple(texts))
         codes = [self.kinds.encode(cells, name, missing) for name in texts]
         series, ids = read_ids(cells, roles.id_columns)
+        if dates[1].stamp:
+            self.options = self.options.of_rows_after(dates[1])
         return TableRows(
             cells=cells,
             roles=roles,
@@ -141,12 +143,10 @@ class Chunks(ABC):
         if pd.api.types.is_datetime64_any_dtype(texts.dtype):
             if texts.hasnans:
                 raise cells.error("no date", row=int(texts.isna().argmax()), column=column)
-            dates = pd.DatetimeIndex(texts)
-            if dates.tz is None:
-                return place_in_time(cells, column, dates, self.options, codes)
-            if self._offset_changes:
-                return dates.tz_convert(None), UtcOffset(0, str(dates.tz))
-            return without_zone(dates)
+            plain, utc_offset = without_zone(dates := pd.DatetimeIndex(texts))
+            if dates.tz is not None and self._offset_changes:
+                plain, utc_offset = dates.tz_convert(None), UtcOffset(0, str(dates.tz))
+            return place_in_time(cells, column, plain, utc_offset, self.options, codes)
         known = pd.Series([text for text, _, _ in anchors], dtype=str)
         series, _ = pd.factorize(
             np.concatenate([[series for _, _, series in anchors], ids[codes]]).astype(object)

@@ -26,8 +26,7 @@ class Note:
     columns: list[str] = field(default_factory=list)
     date_column: str = ""
     freq: str | None = None
-    utc_offset: int | None = None
-    timezone: str | None = None
+    dated: dict[str, Any] = field(default_factory=dict)  # `UtcOffset.state` of its dates
     series: SeriesProgress = field(default_factory=SeriesProgress)
     ranges: Ranges = field(default_factory=Ranges)
     kinds: ColumnKinds = field(default_factory=ColumnKinds)

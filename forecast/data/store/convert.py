@@ -156,7 +156,7 @@ def _write_rest(
 def _describe_first(table: Panel, note: Note) -> None:
     """Note what the first rows say of the store."""
     note.columns, note.date_column = list(table.columns), str(table.grid.name)
-    note.utc_offset, note.timezone = table.utc_offset.minutes, table.utc_offset.timezone
+    note.dated = table.utc_offset.state
     note.unit = "ns" if table.grid.unit == "ns" else "us"
 
 
@@ -178,8 +178,7 @@ def _finish(path: Path, writer: StoreWriter, note: Note) -> None:
         last=note.series.last_date,
         unit=note.unit,
         date_column=note.date_column,
-        utc_offset=note.utc_offset,
-        timezone=note.timezone,
+        **note.dated,
         id_column=name_ids(list_id_columns(note.identity["options"].get("id_column"))),
         ids=note.series.ids,
         lengths=note.series.lengths,

@@ -104,8 +104,9 @@ def _read_description(file: Path) -> dict[str, Any]:
     for key, kind in _KEYS.items():
         if type(about.get(key)) is not kind:
             raise DataError(f"{file.name}: {key} is missing or has the wrong type")
-    if type(about.get("utc_offset")) not in (int, type(None)):
-        raise DataError(f"{file.name}: utc_offset is neither a whole number of minutes nor null")
+    for key in ("utc_offset", "stamp"):
+        if type(about.get(key)) not in (int, type(None)):
+            raise DataError(f"{file.name}: {key} is neither a whole number nor null")
     if not is_zone(about.get("timezone")):
         raise DataError(f"{file.name}: timezone is neither a time zone nor null")
     for name, texts in about["texts"].items():

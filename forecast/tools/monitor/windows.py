@@ -55,7 +55,9 @@ def find_end(model: TrainedModel, test: Period, panel: Panel) -> np.datetime64:
     `panel` holds the newer data, see `find_last_step`.
     """
     end = find_last_step(test.dates[-1:], model.pred_len, panel)
-    return end if model.refitted is None else max(end, np.datetime64(model.refitted["last_date"]))
+    if model.refitted is None:
+        return end
+    return max(end, panel.utc_offset.read(pd.Timestamp(model.refitted["last_date"])).to_datetime64())
 
 
 def find_last_step(start: pd.DatetimeIndex, pred_len: int, panel: Panel) -> np.datetime64:

@@ -11,7 +11,7 @@ from forecast.inference.data_config import FRAME, name_keys
 from forecast.inference.forecasters import PointForecaster, find_unread_columns
 from forecast.inference.model import TrainedModel
 
-DATA_STATE = ("utc_offset", "timezone", "day_first", "categories")
+DATA_STATE = ("utc_offset", "timezone", "day_first", "stamp", "categories")
 """Entries of the state of the data module that reading needs."""
 
 
@@ -58,9 +58,9 @@ def reading_settings(forecaster: PointForecaster) -> dict[str, Any]:
     model = forecaster.model
     config = model.data_config({"path": FRAME})
     options = {option.name: config[option.name] for option in fields(TableSource) if option.name in config}
-    ids = name_keys(model.config["data"], model.data_state)["id_column"]
+    keys = name_keys(model.config["data"], model.data_state)
     return {
-        "options": {**options, "id_column": ids, "date_column": date_column(model)},
+        "options": {**options, **keys, "date_column": date_column(model)},
         "unread": sorted(find_unread_columns([forecaster])),
         "data_state": {"categories": {}}
         | {key: model.data_state[key] for key in DATA_STATE if key in model.data_state},

@@ -17,8 +17,7 @@ from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import Ids, join_ids
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.table_source import TableSource
-from forecast.data.files.timezone import without_zone
-from forecast.data.utc_offset import UtcOffset
+from forecast.data.files.timezone import place_in_time, without_zone
 from forecast.system.errors import ConfigError, DataError
 from forecast.tools.serve.request import OFFSET
 
@@ -46,21 +45,24 @@ class RequestSource(TableSource):
         return other
 
     def read_rows(self) -> TableRows:
-        rows = read_columns("rows", self.given, self.roles)
+        options = ReadOptions(stamp=self.stamp, freq=self.freq)
+        rows = read_columns("rows", self.given, self.roles, options)
         if self.future is None:
             return rows
         if not self.roles.future:
             raise ConfigError("future: this model reads no future covariates: leave it out")
-        return rows.followed_by(read_columns("future", self.future, self.roles.of_future_rows()))
+        options = options.of_rows_after(rows.utc_offset)
+        return rows.followed_by(read_columns("future", self.future, self.roles.of_future_rows(), options))
 
 
-def read_columns(field: str, given: Columns, roles: ColumnRoles) -> TableRows:
+def read_columns(field: str, given: Columns, roles: ColumnRoles, options: ReadOptions) -> TableRows:
     """Read the columns that have a role.
 
     Args:
         field: name of the field of the request, for messages.
         given: the columns.
         roles: the columns to read.
+        options: whether dates are the ends of their steps.
 
     Raises:
         DataError: a column is missing, or a cell is not what its role needs.
@@ -79,9 +81,7 @@ def read_columns(field: str, given: Columns, roles: ColumnRoles) -> TableRows:
         raise DataError(
             f"{field}: {roles.date} has dates before {YEARS[0]} or after {YEARS[1]}: leave them out"
         )
-    utc_offset = UtcOffset()
-    if dates.tz is not None:
-        dates, utc_offset = without_zone(dates)
+    dates, utc_offset = place_in_time(cells, roles.date, *without_zone(dates), options, codes)
     texts: Texts = {}
     values, future = (
         read_numbers(field, cells, given, names, roles, texts) for names in (roles.values, roles.future)

@@ -7,6 +7,7 @@ import pytest
 
 from forecast.attention import Attention, FullAttention
 from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import ConfigError, DataError
 from forecast.tools.explain.implied_map import implied_map
 from forecast.tools.explain.window import choose_window
@@ -23,7 +24,7 @@ def dates(what: str, says: str, *given: object) -> Refusal:
 
 def rows(what: str, says: str, **columns: list) -> Refusal:
     def call(folder: Path) -> None:
-        read_columns("rows", columns, ColumnRoles((), "date"))
+        read_columns("rows", columns, ColumnRoles((), "date"), ReadOptions())
 
     return Refusal(what, says, DataError, call)
 

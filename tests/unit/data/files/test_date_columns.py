@@ -28,6 +28,15 @@ def test_dates_are_read_as_they_were_written(tmp_path: Path, names: list[str], f
     assert read_table(tmp_path / "table.csv", date_column=names).grid.tolist() == dates.tolist()
 
 
+@pytest.mark.parametrize("names", [["year", "month", "day", "hour"], ["day", "hour"]])
+def test_hours_that_end_are_counted_from_1_to_24(tmp_path: Path, names: list[str]) -> None:
+    begins = pd.date_range("2023-12-31", periods=30, freq="h")
+    table = split_dates(begins + pd.Timedelta(hours=1), names, are_ends=True)
+    assert table["hour"].tolist() == [*range(1, 25), *range(1, 7)]
+    table.assign(load=range(30)).to_csv(tmp_path / "table.csv", index=False)
+    assert read_table(tmp_path / "table.csv", date_column=names, stamp="end").grid.tolist() == begins.tolist()
+
+
 def test_columns_of_unknown_names_become_one_date() -> None:
     dates = pd.date_range("2024-01-01", periods=3, freq="h")
     assert split_dates(dates, ["anno", "mese", "giorno"])["date"].tolist() == dates.tolist()

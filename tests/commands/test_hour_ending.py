@@ -1,0 +1,129 @@
+"""Files that date a step by its end (`data.stamp=end`): forecasts are dated in the same way, and fit below the file."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import forecast
+from forecast.data import csv_data, read_frame
+from forecast.data.files.file_source import read_table
+from forecast.data.store.format import open_store
+from forecast.inference.forecasters import choose_forecaster
+from forecast.tools.serve.describe_model import reading_settings
+from forecast.tools.serve.reader import RequestReader
+from forecast.tools.serve.request import ForecastRequest
+from tests.support.commands import TINY, answer, only
+
+ZONE, PRED = "America/New_York", 5
+BEGINS = pd.date_range("2024-02-20", periods=480, freq="h", tz=ZONE)
+"""Clocks go forward on 10 March, within the steps that are forecast."""
+
+
+def table(rows: slice) -> pd.DataFrame:
+    """Hours by their local ends, as a supplier writes them, with a temperature that counts the hours."""
+    hours = np.arange(len(BEGINS), dtype=float)
+    ends = BEGINS.tz_localize(None) + pd.Timedelta(hours=1)
+    load = 100 + 30 * np.sin(2 * np.pi * hours / 24)
+    return pd.DataFrame({"date": ends, "load": load, "temperature": hours})[rows]
+
+
+OPTIONS = ("data.stamp=end", f"data.timezone={ZONE}", "data.future_covariates=[temperature]")
+LAST = 457
+"""Rows of the file: the next one begins at 01:00, and the one after it at 03:00, where clocks go forward."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with load.csv, ahead.csv of the next temperatures, and a run trained on the file."""
+    folder = tmp_path_factory.mktemp("ends")
+    table(slice(0, LAST)).to_csv(folder / "load.csv", index=False)
+    table(slice(LAST, LAST + PRED)).drop(columns="load").to_csv(folder / "ahead.csv", index=False)
+    with pytest.MonkeyPatch.context() as patch:
+        base = ("data=csv", "data.path=load.csv", "data.columns=[load]", "logger=[]", "pictures=false")
+        assert answer(patch, "train", folder, *TINY, *base, *OPTIONS, "trainer.max_epochs=1") == 0
+    only(folder, "runs/*").rename(folder / "run")
+    return folder
+
+
+def read(path: Path) -> pd.DatetimeIndex:
+    return read_table(path, timezone=ZONE, stamp="end", columns=["load"], drop=["temperature"]).grid
+
+
+def test_a_forecast_appended_to_its_file_continues_it(
+    place: Path, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    options = ("checkpoint=run", "future=ahead.csv", "levels=[]", f"output={tmp_path}/forecast.csv")
+    assert answer(monkeypatch, "predict", place, *options) == 0
+    assert "dates      ends of the steps, as in the data (data.stamp=end)" in capsys.readouterr().out
+    found = pd.read_csv(tmp_path / "forecast.csv")
+    ends = (BEGINS[LAST : LAST + PRED].tz_convert("UTC") + pd.Timedelta(hours=1)).tz_convert(ZONE)
+    assert found["date"].tolist() == [str(date) for date in ends]
+    assert read(place / "load.csv").tolist() == BEGINS[:LAST].tz_convert("UTC").tz_localize(None).tolist()
+    both = [pd.read_csv(place / "load.csv", dtype=str), found.assign(temperature=0)]
+    pd.concat(both).to_csv(tmp_path / "both.csv", index=False)
+    expected = BEGINS[: LAST + PRED].tz_convert("UTC").tz_localize(None)
+    assert read(tmp_path / "both.csv").tolist() == expected.tolist()
+
+
+def test_one_row_of_the_future_is_enough(place: Path, tmp_path: Path, monkeypatch) -> None:
+    """It does not show the step, which is that of the file."""
+    table(slice(LAST, LAST + 1)).drop(columns="load").to_csv(tmp_path / "one.csv", index=False)
+    source = csv_data(
+        path=place / "load.csv", columns=["load"], future_covariates=["temperature"], timezone=ZONE, stamp="end",
+        future_path=tmp_path / "one.csv", name="load", seq_len=12, pred_len=1, split="test",
+    ).source  # fmt: skip
+    panel = source.read()
+    assert panel.future is not None
+    assert panel.future[:, 0].tolist() == list(range(LAST + 1))
+
+
+def test_start_is_a_date_of_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    start = str(table(slice(400, 401))["date"].item())
+    found = forecast.load("run").predict(start=start, horizon=PRED)
+    assert found.index[0] == pd.Timestamp(start, tz=ZONE)
+    assert found["load-true"].tolist() == table(slice(400, 400 + PRED))["load"].tolist()
+
+
+def test_frames_and_requests_are_dated_as_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    model = forecast.load("run")
+    known, ahead = (
+        frame.assign(date=frame["date"].dt.tz_localize(ZONE, ambiguous=True, nonexistent="shift_forward"))
+        for frame in (table(slice(0, LAST - 26)), table(slice(LAST - 26, LAST - 26 + PRED)))
+    )
+    found = model.predict(known.set_index("date"), future=ahead.set_index("date"))
+    assert found.index.tolist() == ahead["date"].tolist()
+    from_file = model.predict(start=str(ahead["date"].iloc[0]))
+    np.testing.assert_allclose(found["load"], from_file["load"], rtol=1e-5)
+    reader = RequestReader.of_settings(reading_settings(choose_forecaster(model)))
+    rows = known.assign(date=known["date"].map(pd.Timestamp.isoformat)).to_dict("list")
+    panel = reader.read(ForecastRequest(rows=rows), max_rows=1_000)
+    assert panel.grid.equals(BEGINS[: LAST - 26].tz_convert("UTC").tz_localize(None).rename("date"))
+    assert panel.utc_offset.zoned(panel.grid).tolist() == known["date"].tolist()
+
+
+def test_periods_begin_at_their_dates() -> None:
+    hours = pd.period_range("2024-01-01", periods=30, freq="h", name="date")
+    panel = read_frame(pd.DataFrame({"load": 1.0}, hours), stamp="end")
+    assert panel.grid[0] == pd.Timestamp("2024-01-01")
+    assert panel.utc_offset.zoned(panel.grid)[0] == pd.Timestamp("2024-01-01")
+
+
+def test_a_backtest_is_dated_as_the_file(place: Path, tmp_path: Path, monkeypatch) -> None:
+    options = ("checkpoint=run", "steps=24", f"hydra.run.dir={tmp_path}/out")
+    assert answer(monkeypatch, "backtest", place, *options) == 0
+    found = pd.read_parquet(tmp_path / "out" / "forecasts.parquet")
+    loads = table(slice(0, LAST)).set_index("date")["load"]
+    assert found["truth"].tolist() == loads[found["date"].dt.tz_localize(None)].tolist()
+    assert len(found) == 4 * PRED
+
+
+def test_a_store_keeps_the_ends(place: Path, tmp_path: Path, monkeypatch) -> None:
+    options = ("data.path=load.csv", *OPTIONS[:2], f"output={tmp_path}/load.store", "chunk=400")
+    assert answer(monkeypatch, "convert", place, *options) == 0
+    store = open_store(tmp_path / "load.store")
+    assert store.grid.tolist() == read(place / "load.csv").tolist()
+    assert store.first_date == table(slice(0, 1))["date"].item()
