@@ -1,7 +1,9 @@
 """Body of `python -m forecast.compare`: compare trained runs in one page."""
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -14,6 +16,7 @@ from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.markup import LATEX, MARKDOWN
 from forecast.reports.compare.paper_tables import format_tables
 from forecast.reports.compare.run_folders import (
+    TIMES_FILE,
     ExcludedRun,
     FinishedRun,
     find_run_folders,
@@ -21,9 +24,10 @@ from forecast.reports.compare.run_folders import (
     read_runs,
 )
 from forecast.reports.compare.scores import BEST
+from forecast.reports.compare.task import Task
 from forecast.reports.compare.terminal_tables import print_tables
 from forecast.system.errors import ConfigError
-from forecast.system.files import atomic_file, check_output_files
+from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.progress import track
 
 ATTENTION = "attention"  # the setting that `by` names unless told otherwise
@@ -58,6 +62,8 @@ def compare(config: DictConfig) -> None:
     check_score(runs, config.score)
     reference = None if config.reference == BEST else str(config.reference)
     tasks = group_into_tasks(runs, config.score, reference)
+    if config.retime:
+        tasks = group_into_tasks(retime_runs(runs, tasks), config.score, reference)
     factor = find_factor(tasks, str(config.by), required=config.by != ATTENTION) if config.by else None
 
     from forecast.reports.compare.page import render_page  # imports Jinja and Plotly
@@ -76,6 +82,17 @@ def compare(config: DictConfig) -> None:
             files.enter_context(atomic_file(path)).write_text(content, encoding="utf-8")
     print_tables(tasks, excluded, factor)
     print(f"saved {output}; tables in {', '.join(path.name for path in paths[1:])}")
+
+
+def retime_runs(runs: Sequence[FinishedRun], tasks: Sequence[Task]) -> list[FinishedRun]:
+    """Measure the times of the runs again and save them into their folders, unless these cannot be written."""
+    from forecast.tools.benchmark.retime import retime  # imports PyTorch
+
+    times = retime(tasks)
+    for folder in times:
+        if os.access(folder, os.W_OK):
+            write_json(folder / TIMES_FILE, times[folder])
+    return [replace(run, new_times=times[run.folder]) for run in runs]
 
 
 def check_score(runs: Sequence[FinishedRun], score: str) -> None:
@@ -102,7 +119,8 @@ def show_sweep(folder: Path) -> None:
     runs, _ = read_places([str(folder)])
     tasks = group_into_tasks(runs)
     print_tables(tasks, [], find_factor(tasks, ATTENTION))
-    print(f"page of this comparison:  python -m forecast.compare {folder}")
+    again = any(task.count_disturbed_runs("ms_per_window") for task in tasks)
+    print(f"page of this comparison:  python -m forecast.compare {folder}{' retime=true' if again else ''}")
     if len(tasks) != 1:
         return
     command, baseline = "python -m forecast.predict checkpoint=", tasks[0].best_baseline

@@ -49,22 +49,24 @@ def is_float16(precision: object) -> bool:
 
 @contextmanager
 def computing(network: nn.Module, precision: object, device: torch.device) -> Iterator[torch.dtype]:
-    """Move a network to a device and compute there in a precision, as Lightning's trainer does without training.
+    """Move a network to a device and compute there in a precision without gradients; see `computing_in`."""
+    with computing_in(precision, device) as dtype:
+        network.to(device, dtype)
+        with torch.inference_mode():
+            yield dtype
 
-    Yields the type of the numbers that the network reads.
-    """
+
+@contextmanager
+def computing_in(precision: object, device: torch.device) -> Iterator[torch.dtype]:
+    """Compute in a precision, as Lightning's trainer does. Yields the type of the numbers that a network reads."""
     mixed = {"bf16": torch.bfloat16, "16": torch.float16}.get(str(precision).partition("-")[0])
     dtype, default = (
         torch.float64 if str(precision).startswith("64") else torch.float32,
         torch.get_default_dtype(),
     )
-    network.to(device, dtype)
     torch.set_default_dtype(dtype)
     try:
-        with (
-            torch.inference_mode(),
-            torch.autocast(device.type, dtype=mixed, enabled=mixed is not None, cache_enabled=False),
-        ):
+        with torch.autocast(device.type, dtype=mixed, enabled=mixed is not None, cache_enabled=False):
             yield dtype
     finally:
         torch.set_default_dtype(default)

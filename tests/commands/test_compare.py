@@ -109,6 +109,7 @@ def test_either_all_files_are_written_or_none(
         "score": "mse",
         "reference": "best",
         "by": "attention",
+        "retime": False,
     }
     with monkeypatch.context() as patch:
         patch.setattr(command, "format_csv", lambda *given: "\udc00")  # not encodable: the second file fails

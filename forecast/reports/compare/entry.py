@@ -63,7 +63,7 @@ class Entry:
     def milliseconds_of_runs(self) -> list[float]:
         """Inference time per window of each run; NaN where it is unknown, or another compared run ran at the time."""
         times = zip(self.runs, self.values("ms_per_window"), strict=True)
-        return [time if run.timed_alone else math.nan for run, time in times]
+        return [math.nan if "ms_per_window" in run.disturbed else time for run, time in times]
 
     @property
     def shown(self) -> "Entry":

@@ -42,7 +42,7 @@ def describe_results(task: Task) -> list[str]:
         sentences.append(describe_baseline(task))
     if task.beats_best_baseline(task.best) and get_verdict(task, task.best_baseline) != "worse":
         sentences.append(f"The difference of {task.best.name} from that baseline is not significant.")
-    return sentences + [note for note in (task.linear_only_note, describe_overlap(task)) if note]
+    return sentences + [note for note in (task.linear_only_note, describe_times(task)) if note]
 
 
 def describe_attention(task: Task) -> list[str]:
@@ -87,15 +87,17 @@ def describe_softmax(task: Task) -> list[str]:
     return sentences
 
 
-def describe_overlap(task: Task) -> str:
-    """Return how many runs have times that cannot be compared; empty if none."""
-    count = task.overlapping_runs
-    return (
-        f"Times of {plural(count, 'run')} cannot be compared: other runs of this comparison ran at the same time. For "
-        "times, train one run after another (hydra/launcher=basic)."
-        if count
-        else ""
+def describe_times(task: Task) -> str:
+    """Return which times were measured again, and how many runs have times that cannot be compared; empty if none."""
+    metrics, disturbed = task.first_run.metrics, task.count_disturbed_runs("seconds")
+    beside = (
+        f"{plural(disturbed, 'run')} cannot be compared: other runs of this comparison ran at the same time."
     )
+    if "session" in metrics:
+        where = f"{metrics['device']}, {plural(metrics['threads'], 'thread')}"
+        run_times = f" Run times of {beside}" if disturbed else ""
+        return f"ms/window and training windows/s were measured again after training ({where}).{run_times}"
+    return f"Times of {beside} retime=true measures them again." if disturbed else ""
 
 
 def describe_best(task: Task) -> str:

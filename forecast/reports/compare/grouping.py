@@ -11,7 +11,7 @@ from forecast.evaluation.forecaster_names import BASELINES, SAME_ERROR
 from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import shorten_list
 from forecast.reports.compare.run_folders import FinishedRun
-from forecast.reports.compare.run_times import mark_overlapping_runs
+from forecast.reports.compare.run_times import mark_overlapping_runs, use_new_times
 from forecast.reports.compare.task import Task
 from forecast.reports.compare.variant_names import find_differences, format_settings, name_variants
 from forecast.runs.summary import TASK_FACTS
@@ -34,7 +34,7 @@ def group_into_tasks(
     Raises:
         ConfigError: a task has no variant or baseline of the name `reference`.
     """
-    groups = group_by(mark_overlapping_runs(runs), is_same_task)
+    groups = [use_new_times(group) for group in group_by(mark_overlapping_runs(runs), is_same_task)]
     titles = [make_title(group[0]) for group in groups]
     for name in {name for name in titles if titles.count(name) > 1}:
         same = [i for i, other in enumerate(titles) if other == name]

@@ -1,9 +1,10 @@
 """Run folders: how to find them, and what a comparison reads from each."""
 
 import glob
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, isfinite
 from pathlib import Path
@@ -21,6 +22,9 @@ from forecast.system.errors import ConfigError
 from forecast.system.identity import variant_settings
 
 TABLES = ("metrics.csv", "errors_by_step.csv", "errors_by_variable.csv", "errors_by_window.parquet")
+TIMES_FILE = "times.json"
+"""A file of a run folder: its times, measured again by `forecast.compare retime=true`."""
+
 DEPTH = 2  # levels searched for runs: a folder of runs and of sweeps
 
 
@@ -35,7 +39,8 @@ class FinishedRun:
     settings: settings that affect the tested forecasts, by dotted key.
     curves, steps, variables, windows: tables of metrics.csv, errors_by_step.csv, errors_by_variable.csv and
         errors_by_window.parquet.
-    timed_alone: whether no other of the compared runs ran at the same time, which would change its times.
+    new_times: content of times.json: the times that `retime=true` measured, their session, device and threads.
+    disturbed: costs that were measured while another of the compared runs ran.
     """
 
     folder: Path
@@ -47,7 +52,8 @@ class FinishedRun:
     steps: pd.DataFrame
     variables: pd.DataFrame
     windows: pd.DataFrame
-    timed_alone: bool = True
+    new_times: dict[str, Any] = field(default_factory=dict)
+    disturbed: frozenset[str] = frozenset()
 
     @cached_property
     def ids(self) -> list[str]:
@@ -189,6 +195,7 @@ def read_finished_run(folder: Path) -> FinishedRun:
     missing = [name for name in TABLES if not (folder / name).exists()]
     if missing:
         raise NotComparable(f"{missing[0]} is missing")
+    times = folder / TIMES_FILE
     return FinishedRun(
         folder,
         Path(str(config["data"].get("path") or config["data"]["name"])).name,
@@ -199,6 +206,7 @@ def read_finished_run(folder: Path) -> FinishedRun:
         steps=read_csv(folder / "errors_by_step.csv"),
         variables=read_csv(folder / "errors_by_variable.csv"),
         windows=read_parquet(folder / "errors_by_window.parquet"),
+        new_times=json.loads(times.read_text()) if times.exists() else {},
     )
 
 

@@ -1,4 +1,4 @@
-"""Whether the times of compared runs were measured while other compared runs ran."""
+"""Whether the times of compared runs can be compared: none was measured while another compared run ran."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,14 +9,14 @@ from forecast.reports.compare.run_folders import FinishedRun
 ROUNDING = 1.0
 """Seconds by which two runs may overlap, because metrics.json holds whole seconds."""
 
-TIMES = ("ms_per_window", "seconds", "windows_per_second")
+TIMES = frozenset({"ms_per_window", "seconds", "windows_per_second"})
 """Costs that another process on the same machine changes."""
 
 
 def mark_overlapping_runs(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
-    """Return the runs; those that overlapped in time with another one have `timed_alone=False`.
+    """Return the runs; for those that overlapped in time with another one, no time can be compared.
 
-    Runs without the entry `finished` in metrics.json count as timed alone.
+    Runs without the entry `finished` in metrics.json count as run alone.
     """
     runs = list(runs)
     periods = sorted(find_period(run) for run in runs if "finished" in run.metrics)
@@ -25,10 +25,21 @@ def mark_overlapping_runs(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
         if latest[1] - start > ROUNDING:
             overlapping |= {latest[0], folder}
         latest = max(latest, (folder, end), key=lambda period: period[1])
-    return [replace(run, timed_alone=str(run.folder) not in overlapping) for run in runs]
+    return [replace(run, disturbed=TIMES) if str(run.folder) in overlapping else run for run in runs]
 
 
 def find_period(run: FinishedRun) -> tuple[float, float, str]:
     """Return the start and the end of a run in seconds since the epoch, and its folder."""
     end = datetime.fromisoformat(run.metrics["finished"]).timestamp()
     return end - float(run.metrics["seconds"]), end, str(run.folder)
+
+
+def use_new_times(runs: list[FinishedRun]) -> list[FinishedRun]:
+    """Return the runs of a task with the times of `retime=true`, if all runs were measured in one session."""
+    sessions = {run.new_times.get("session") for run in runs}
+    if len(sessions) > 1 or None in sessions:
+        return runs
+    return [
+        replace(run, metrics=run.metrics | run.new_times, disturbed=run.disturbed.difference(run.new_times))
+        for run in runs
+    ]

@@ -10,7 +10,6 @@ import numpy as np
 from forecast.reports.colours import colour_number
 from forecast.reports.compare.chart_data import round_values
 from forecast.reports.compare.entry import Entry
-from forecast.reports.compare.run_times import TIMES
 from forecast.reports.compare.task import Task
 
 MEASURES = {
@@ -50,7 +49,7 @@ def measure_scaling(task: Task, key: str) -> dict[str, list[Point]]:
         values = [
             value
             for run, value in zip(entry.runs, entry.values(key), strict=True)
-            if math.isfinite(value) and (run.timed_alone or key not in TIMES)
+            if math.isfinite(value) and key not in run.disturbed
         ]
         if tokens and values:
             of_type = found.setdefault(str(entry.runs[0].metrics["attention"]), {})

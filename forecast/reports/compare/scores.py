@@ -7,7 +7,6 @@ from typing import Any, Literal
 from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL, LossDifference
 from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import MISSING, format_interval, format_p_value, format_percent
-from forecast.reports.compare.run_times import TIMES
 from forecast.reports.compare.task import Task
 from forecast.runs.summary import mean_and_std
 
@@ -61,8 +60,8 @@ def is_comparable(task: Task, cost: str) -> bool:
 
     The memory of a process holds what earlier runs of a sweep freed.
     """
-    if cost in TIMES:
-        return not task.overlapping_runs
+    if task.count_disturbed_runs(cost):
+        return False
     return cost != "peak_memory_mb" or all(run.get("peak_memory_of") == "device" for run in task.all_metrics)
 
 

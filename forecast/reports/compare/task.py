@@ -106,10 +106,9 @@ class Task:
     def all_metrics(self) -> list[dict[str, Any]]:
         return [run.metrics for entry in self.unmerged_variants for run in entry.runs]
 
-    @property
-    def overlapping_runs(self) -> int:
-        """Number of runs during which another compared run ran, so that their times cannot be compared."""
-        return sum(not run.timed_alone for entry in self.unmerged_variants for run in entry.runs)
+    def count_disturbed_runs(self, cost: str) -> int:
+        """Return the number of runs whose cost was measured while another compared run ran."""
+        return sum(cost in run.disturbed for entry in self.unmerged_variants for run in entry.runs)
 
     def skill(self, entry: Entry) -> list[float]:
         """Return 1 − error / the best baseline's error of each run: 0 up to `SAME_ERROR`, NaN if the latter is 0."""

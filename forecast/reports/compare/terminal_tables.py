@@ -10,7 +10,7 @@ from rich.text import Text
 from forecast.reports.compare.answer import answer
 from forecast.reports.compare.factor_table import describe_factor, make_factor_table
 from forecast.reports.compare.factors import Factor
-from forecast.reports.compare.findings import describe_overlap
+from forecast.reports.compare.findings import describe_times
 from forecast.reports.compare.paper_tables import count_seeds, make_cells, make_headings
 from forecast.reports.compare.run_folders import ExcludedRun
 from forecast.reports.compare.scores import get_verdict, is_worse_than_baseline
@@ -36,7 +36,7 @@ def print_tables(
             console.print(Text(sentence), soft_wrap=True)
         order = [heading for heading in LEFT_OUT if heading != task.score_label]
         console.print(make_fitting_table(partial(make_table, task), order, console))
-        for note in ("" if task.is_linear_only else task.linear_only_note, describe_overlap(task)):
+        for note in ("" if task.is_linear_only else task.linear_only_note, describe_times(task)):
             if note:
                 console.print(Text(note), soft_wrap=True)
     if factor is not None:

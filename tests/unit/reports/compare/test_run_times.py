@@ -1,5 +1,6 @@
 """Runs that ran at the same time have times that cannot be compared."""
 
+import json
 import math
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from forecast.reports.compare.answer import answer
 from forecast.reports.compare.chart_data import make_chart_data
-from forecast.reports.compare.findings import describe_overlap
+from forecast.reports.compare.findings import describe_times
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.html_tables import make_cost_table
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
@@ -45,8 +46,8 @@ def find_bold(task: Task) -> set[str]:
 
 def test_runs_one_after_another_are_compared_by_time(tmp_path: Path) -> None:
     task = compare_runs(tmp_path, ENDS["after"])
-    assert task.overlapping_runs == 0
-    assert describe_overlap(task) == ""
+    assert task.count_disturbed_runs("seconds") == 0
+    assert describe_times(task) == ""
     assert "seconds" in find_bold(task)
     assert "ms a window" in answer(task)
 
@@ -61,6 +62,33 @@ def test_memory_is_compared_if_it_is_that_of_a_device(of: str, compares: bool, t
     assert bool(memory["front"]) == compares
     (column,) = (column for column in COSTS if column.key == "peak_memory_mb")
     assert math.isnan(find_best_mean(task, column)) != compares
+
+
+@pytest.mark.parametrize(
+    ("sessions", "are_used"),
+    [(["a", "a", "a", "a"], True), (["a", "a", "a", "b"], False), (["a", "a", "a", None], False)],
+    ids=["one session", "two sessions", "some runs only"],
+)
+def test_new_times_are_used_if_they_are_of_one_session(
+    sessions: list[str | None], are_used: bool, tmp_path: Path
+) -> None:
+    compare_runs(tmp_path, ENDS["beside"])
+    for number, (session, run) in enumerate(zip(sessions, sorted(tmp_path.iterdir()), strict=True), start=1):
+        if session is not None:
+            facts = {"session": session, "device": "CPU", "threads": 2}
+            times = {"ms_per_window": float(number), "windows_per_second": 10.0 * number}
+            (run / "times.json").write_text(json.dumps(facts | times))
+    (task,) = group_into_tasks(read_runs(find_run_folders([str(tmp_path)]))[0])
+    times = {"ms_per_window", "windows_per_second"}
+    assert find_bold(task) & (times | {"seconds"}) == (times if are_used else set())
+    front = {cost["key"]: bool(cost["front"]) for cost in make_chart_data(task, 1)["costs"]}
+    assert (front["ms_per_window"], front["seconds"]) == (are_used, False)
+    assert ("(1.500 ms a window)" in answer(task)) == are_used
+    note = describe_times(task)
+    assert note.startswith(
+        "ms/window and training windows/s were measured again" if are_used else "Times of 2 ru"
+    )
+    assert "2 runs cannot be compared" in note
 
 
 @pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
@@ -80,8 +108,8 @@ def test_a_row_of_equal_variants_shows_the_fastest_only_if_times_can_be_compared
 
 def test_times_of_runs_beside_others_are_neither_bold_nor_in_a_front_nor_an_answer(tmp_path: Path) -> None:
     task = compare_runs(tmp_path, ENDS["beside"])
-    assert task.overlapping_runs == 2
-    assert describe_overlap(task).startswith("Times of 2 runs cannot be compared")
+    assert task.count_disturbed_runs("seconds") == 2
+    assert describe_times(task).startswith("Times of 2 runs cannot be compared")
     assert find_bold(task) & {"seconds", "ms_per_window", "windows_per_second"} == set()
     assert "n_parameters" in find_bold(task)
     costs = {cost["key"]: cost["front"] for cost in make_chart_data(task, 1)["costs"]}
