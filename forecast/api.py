@@ -14,11 +14,11 @@ from forecast.cli.compose import compose_command, compose_config
 from forecast.cli.quoting import quote
 from forecast.commands.train import train
 from forecast.data import DataModule, Panel, frame_data
-from forecast.data.files.series_ids import list_id_columns
+from forecast.data.files.series_ids import list_id_columns, split_ids
 from forecast.data.frames import Frame, to_library_of, to_pandas
 from forecast.data.sources import MODULE_OPTIONS, option_names
 from forecast.evaluation.levels import Level
-from forecast.inference.data_config import FRAME, allow_absent, known_columns
+from forecast.inference.data_config import FRAME, allow_absent, known_columns, name_keys
 from forecast.inference.evaluate import evaluate as evaluate_model
 from forecast.inference.forecasters import (
     PointForecaster,
@@ -66,7 +66,7 @@ class Model(TrainedModel):
         Returns:
             A frame of the library of `frame`, with one row for each date (and series). Each target has a column of
             forecasts, columns `-lo-80` and `-hi-80` for each level, and columns `-true` and `-error` where `start` lies
-            within the data.
+            within the data. The index of pandas is the date, or the id, with one level for each id column.
 
         Raises:
             ConfigError: an option that this model does not support. Like DataError, it is a ValueError.
@@ -79,7 +79,8 @@ class Model(TrainedModel):
         found = predict_panel(
             forecaster, panel, horizon=horizon, start=start, levels=levels, method=intervals
         )
-        return to_library_of(frame, found.frame())
+        ids = name_keys(self.config["data"], self.data_state)["id_column"]
+        return to_library_of(frame, split_ids(found.frame(), list_id_columns(ids)))
 
     def _read_frame(self, forecaster: PointForecaster, frame: Frame, future: Frame | None) -> Panel:
         """Read a frame of any library, and the rows of the future that follow it."""

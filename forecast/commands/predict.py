@@ -12,7 +12,7 @@ from rich.console import Console
 from forecast.cli.compose import check_checkpoint
 from forecast.data.files.cells import date_name
 from forecast.data.files.date_columns import split_dates
-from forecast.data.files.series_ids import IdColumn, list_id_columns, name_ids, split_ids
+from forecast.data.files.series_ids import IdColumn, list_id_columns, split_ids
 from forecast.inference.model_data import ModelData, read_model_data
 from forecast.inference.store_future import add_future
 from forecast.system.errors import ConfigError
@@ -60,11 +60,8 @@ def tabulate(
     forecast: "Forecast", id_column: IdColumn, date_column: str | Sequence[str] | None
 ) -> pd.DataFrame:
     """The table of forecast.csv; ids and dates of several columns of the file are in columns of the same names."""
-    table = forecast.rounded().frame().reset_index()
+    table = split_ids(forecast.rounded().frame(), list_id_columns(id_column)).reset_index()
     columns = {str(name): table[[name]] for name in table}
-    ids = list_id_columns(id_column)
-    if len(ids) > 1 and (joined := str(name_ids(ids))) in table:
-        columns[joined] = split_ids(pd.Series(table[joined]), ids)
     if not isinstance(date_column, str | None) and (joined := date_name(date_column)) in table:
         are_ends = bool(forecast.panel.utc_offset.stamp)
         columns[joined] = split_dates(pd.DatetimeIndex(table[joined]), date_column, are_ends=are_ends)

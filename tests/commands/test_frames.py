@@ -61,6 +61,18 @@ def test_many_series(library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert model.evaluate(frame)["test"] == model.evaluate(sales())["test"]
 
 
+def test_ids_of_several_columns_come_back_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = sales().assign(dept="1").rename(columns={"shop": "store"})
+    model = train(monkeypatch, tmp_path, frame, id_column=["store", "dept"])
+    found = model.predict(frame)
+    assert found.index.names == ["store", "dept"]
+    assert found.columns.tolist() == ["date", "sold"]
+    assert found.loc[("b", "1"), "date"].tolist() == sales()["date"][-5:].tolist()  # type: ignore[union-attr]
+    table = model.predict(polars.from_pandas(frame))
+    assert table.columns == ["store", "dept", "date", "sold"]
+    assert table["store"].to_list() == ["a"] * 5 + ["b"] * 5
+
+
 def test_a_table_has_its_dates_in_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = sales()[:155].drop(columns="shop")
     history, future = table[:150], table[150:].drop(columns="sold")

@@ -39,12 +39,18 @@ def name_ids(id_columns: Sequence[str]) -> str | None:
     return SEPARATOR.join(id_columns) or None
 
 
-def split_ids(ids: pd.Series, id_columns: Sequence[str]) -> pd.DataFrame:
-    """Return the columns whose texts `join_ids` joined; a column of joined ids if a text has the sign between them."""
+def split_ids(table: pd.DataFrame, id_columns: Sequence[str]) -> pd.DataFrame:
+    """Return a table whose index holds the texts that `join_ids` joined with an index of their columns.
+
+    The table is unchanged if its index has another name, or if a text has the sign between them.
+    """
+    if len(id_columns) < 2 or table.index.name != name_ids(id_columns):
+        return table
+    codes, ids = pd.factorize(table.index)
     parts = [str(name).split(SEPARATOR) for name in ids]
     if any(len(texts) != len(id_columns) for texts in parts):
-        return ids.to_frame()
-    return pd.DataFrame(parts, columns=list(id_columns), index=ids.index)
+        return table
+    return table.set_index(pd.MultiIndex.from_tuples(parts, names=list(id_columns))[codes])
 
 
 def read_ids(cells: Cells, id_columns: Sequence[str]) -> Ids:

@@ -117,7 +117,8 @@ def test_static_covariates_are_found_by_the_joined_id(tmp_path: Path, suffix: st
 
 
 def test_joined_ids_are_split_unless_a_text_has_the_sign_between_them() -> None:
-    ids = pd.Series(["01/a", "02/b"], name="store/dept")
-    assert split_ids(ids, COLUMNS).to_dict("list") == {"store": ["01", "02"], "dept": ["a", "b"]}
-    unclear = pd.Series(["01/a", "02/b/c"], name="store/dept")
-    assert split_ids(unclear, COLUMNS).to_dict("list") == {"store/dept": ["01/a", "02/b/c"]}
+    table = pd.DataFrame({"sold": [1, 2]}, pd.Index(["01/a", "02/b"], name="store/dept"))
+    found = split_ids(table, COLUMNS).reset_index().to_dict("list")
+    assert found == {"store": ["01", "02"], "dept": ["a", "b"], "sold": [1, 2]}
+    unclear = table.set_index(pd.Index(["01/a", "02/b/c"], name="store/dept"))
+    assert split_ids(unclear, COLUMNS) is unclear
