@@ -51,7 +51,13 @@ class TimeEmbedding(nn.Module):
             for feature, width in self.jitter.items():
                 shift[..., feature].normal_(std=width)
             f = f + shift
-        angles = f[..., None] * (math.pi * torch.arange(1, HARMONICS + 1, device=f.device))
-        waves = (self.is_calendar[:, None] * wave(angles) for wave in (torch.sin, torch.cos))
-        inputs = torch.cat([f, *(wave.flatten(-2) for wave in waves)], dim=-1)
-        return self.out(self.dropout(F.gelu(self.hidden(inputs))))
+        return self.out(self.dropout(F.gelu(self.hidden(torch.cat([f, *self._waves(f)], dim=-1)))))
+
+    def _waves(self, f: Tensor) -> list[Tensor]:
+        """Compute sin(πkf) and cos(πkf) for k ≤ 4 by addition theorems; zero for covariates."""
+        sine, cosine = (wave(math.pi * f) for wave in (torch.sin, torch.cos))
+        waves = [(sine, cosine)]
+        for _ in range(1, HARMONICS):
+            s, c = waves[-1]
+            waves.append((s * cosine + c * sine, c * cosine - s * sine))
+        return [self.is_calendar * wave for pair in waves for wave in pair]
