@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float32
+from jaxtyping import Float32, Float64
 
 from forecast.data.categories import find_indicators
 from forecast.data.files.cells import quote
 from forecast.system.errors import ConfigError, DataError
+
+MISSING = "missing"
+"""The category of the series in which a column of texts is empty."""
 
 MAX_FEATURES = 1_000
 """Largest number of features. A text that differs in every series says nothing that a model could use for new ones."""
@@ -22,12 +25,17 @@ If all numbers are equal, the standard deviation is infinite, so that a differen
 """
 
 
-def fit_static(static: pd.DataFrame) -> Encoding:
-    """Return the encoding of the static covariates. Raises ConfigError if the texts need too many features."""
+def fit_static(where: str, static: pd.DataFrame) -> Encoding:
+    """Return the encoding of the static covariates. Warns of missing texts, which are a category.
+
+    Raises:
+        ConfigError: the texts need too many features.
+        DataError: a number is missing.
+    """
     encoding: Encoding = {}
     for name, column in static.items():
         if pd.api.types.is_numeric_dtype(column):
-            numbers = column.to_numpy(dtype=np.float64)
+            numbers = _read_numbers(where, column)
             deviation = float(numbers.std())
             if not deviation:
                 warnings.warn(
@@ -36,7 +44,15 @@ def fit_static(static: pd.DataFrame) -> Encoding:
                 )
             encoding[str(name)] = {"mean": float(numbers.mean()), "deviation": deviation or math.inf}
         else:
-            encoding[str(name)] = {"texts": sorted(map(str, column.unique()))}
+            texts, n_missing = {str(text) for text in column.dropna().unique()}, int(column.isna().sum())
+            if n_missing:
+                texts.add(MISSING)
+                warnings.warn(
+                    f"{where}: static covariate {quote(name)} is empty in {n_missing:,} of {len(column):,} series, "
+                    f"which have the category {quote(MISSING)}",
+                    stacklevel=2,
+                )
+            encoding[str(name)] = {"texts": sorted(texts)}
     width = len(feature_names(encoding))
     if width > MAX_FEATURES:
         widest = max(encoding, key=lambda name: len(encoding[name].get("texts", ())))
@@ -58,17 +74,21 @@ def feature_names(encoding: Encoding) -> list[str]:
 def encode_static(
     where: str, static: pd.DataFrame, encoding: Encoding
 ) -> Float32[np.ndarray, "series n_static"]:
-    """The features of each series, in the order of `feature_names`; a text that is not known has none."""
+    """The features of each series, in the order of `feature_names`; a text that is not known has none.
+
+    Raises DataError for a number that is missing, and for text where the model was trained on numbers.
+    """
     features = []
     for name, how in encoding.items():
         column = static[name]
         if "texts" in how:
-            is_numeric = pd.api.types.is_numeric_dtype(column)
-            codes, texts = pd.factorize(column if is_numeric else column.astype(str))
+            codes, texts = pd.factorize(column)
             found = find_indicators(where, name, codes, pd.Index(texts), how["texts"])
+            if MISSING in how["texts"]:
+                found[:, how["texts"].index(MISSING)] |= codes < 0
             features += list(found.T)
         elif pd.api.types.is_numeric_dtype(column):
-            features.append((column.to_numpy(dtype=np.float64) - how["mean"]) / how["deviation"])
+            features.append((_read_numbers(where, column) - how["mean"]) / how["deviation"])
         else:
             raise DataError(
                 f"{where}: column {quote(name)} holds text, and numbers where the model was trained"
@@ -76,3 +96,16 @@ def encode_static(
     if not features:
         return np.empty((len(static), 0), dtype=np.float32)
     return np.stack(features, axis=1).astype(np.float32)
+
+
+def _read_numbers(where: str, column: pd.Series) -> Float64[np.ndarray, " series"]:
+    """A column of numbers. Raises DataError for the first series that has none."""
+    numbers = column.to_numpy(dtype=np.float64)
+    missing = np.isnan(numbers)
+    if missing.any():
+        series = quote(column.index[int(missing.argmax())])
+        raise DataError(
+            f"{where}: static covariate {quote(column.name)} has no number for series {series}: add one, or leave the "
+            "column out; only text may be missing"
+        )
+    return numbers

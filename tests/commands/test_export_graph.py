@@ -142,7 +142,7 @@ def test_static_features_in_pandas_alone() -> None:
     static = pd.DataFrame(
         {"region": ["n", "s", "it's", "s"], "size": [1.5, 2.0, 7.0, -3.25], "one": [4, 4, 4, 4]}
     )
-    encoding = fit_static(static)
+    encoding = fit_static("the data", static)
     features = static_expressions(encoding)
     assert [feature["name"] for feature in features] == feature_names(encoding)
     columns = [eval(feature["pandas"], {"static": static, "np": np}) for feature in features]

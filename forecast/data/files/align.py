@@ -117,28 +117,26 @@ def warn_of_rows_left_out(path: str, before: PerSeries, after: PerSeries) -> Non
 
 
 def _static(series: SeriesRows) -> pd.DataFrame:
-    """The static columns, one row per series. Raises DataError where one changes within a series."""
+    """The static columns, one row per series: its value in the rows that have one, NaN if none has.
+
+    Raises DataError where it changes within a series.
+    """
     rows, starts, ends = series
     columns = {}
     history = ranges(starts, ends) if rows.static else starts
+    owners = rows.codes[history]
     for name, column in rows.static.items():
-        plain = column.cat.codes if isinstance(column.dtype, pd.CategoricalDtype) else column
-        numbers = plain.to_numpy()[history]
-        first = np.repeat(plain.to_numpy()[starts], ends - starts)
-        missing = np.isnan(numbers) if numbers.dtype.kind == "f" else numbers < 0
-        if missing.any():
-            row = int(history[int(missing.argmax())])
-            raise rows.error("empty: a static column needs a value in every row", row, name)
-        changed = numbers != first
-        if changed.any():
-            row = int(history[int(changed.argmax())])
+        codes, found = pd.factorize(column.iloc[history])
+        given = np.flatnonzero(codes >= 0)
+        firsts = np.full(len(rows.ids), -1)
+        firsts[owners[given][::-1]] = codes[given][::-1]
+        changed = given[codes[given] != firsts[owners[given]]]
+        if len(changed):
+            row, first = int(history[changed[0]]), found[firsts[owners[changed[0]]]]
             raise rows.error(
-                f"{quote(column.iloc[row])}, and {quote(column.iloc[int(starts[rows.codes[row]])])} above: a static "
-                "column does not change within a series; name it in data.past_covariates or data.future_covariates",
-                row, name,
+                f"{quote(column.iloc[row])}, and {quote(first)} above: a static column does not change within a "
+                "series; name it in data.past_covariates or data.future_covariates", row, name,
             )  # fmt: skip
-        values = column.iloc[starts]
-        columns[name] = values.astype(
-            str if isinstance(column.dtype, pd.CategoricalDtype) else float
-        ).to_numpy()
+        kind = object if isinstance(column.dtype, pd.CategoricalDtype) else float
+        columns[name] = np.append(np.asarray(found, dtype=kind), np.nan)[firsts]
     return pd.DataFrame(columns, index=rows.ids)

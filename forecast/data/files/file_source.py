@@ -5,16 +5,14 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
-import pandas as pd
-
-from forecast.data.files.read import read_file, read_static
+from forecast.data.files.read import read_file
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import IdColumn
+from forecast.data.files.static_file import read_static
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.table_source import TableSource
-from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.system.errors import ConfigError, DataError
+from forecast.system.errors import ConfigError
 from forecast.system.location import locate
 
 
@@ -24,7 +22,7 @@ class FileSource(TableSource, ReadOptions):
 
     Args:
         path: the file, or its URL; see `forecast.system.location`.
-        static_path: a file of the static covariates, one row for each series.
+        static_path: a file of the static covariates, see `forecast.data.files.static_file.read_static`.
         future_path: a file of future covariates after the ends of the series; its rows follow those of `path`.
         date_format, timezone, ...: how text is parsed, see `ReadOptions`.
     """
@@ -59,23 +57,10 @@ class FileSource(TableSource, ReadOptions):
         return rows.followed_by(read_file(path, self.roles.of_future_rows(), self.date_column, options))
 
     def _finish(self, panel: Panel) -> Panel:
-        return panel if self.static_path is None else replace(panel, static=self._read_static(panel.ids))
-
-    def _read_static(self, ids: pd.Index) -> pd.DataFrame:
-        path = locate(self.static_path)
-        names = list(map(str, self.static_covariates))
-        table = read_static(path, self.roles.id_columns, names, self)
-        lacking = ids.difference(table.index)
-        if len(lacking):
-            raise DataError(
-                f"{path}: no row for {len(lacking):,} of {len(ids):,} series, such as {quote(lacking[0])}"
-            )
-        table = table.loc[ids]
-        if table.isna().any(axis=None):
-            name = table.columns[table.isna().any().argmax()]
-            series = quote(table.index[table[name].isna()][0])
-            raise DataError(f"{path}, column {quote(name)}: series {series} has no value")
-        return table
+        if self.static_path is None:
+            return panel
+        path, names = locate(self.static_path), list(map(str, self.static_covariates))
+        return replace(panel, static=read_static(path, panel.ids, self.roles.id_columns, names, self))
 
 
 @dataclass(kw_only=True)

@@ -13,7 +13,7 @@ from jaxtyping import Float64
 
 from forecast.data.files.advice import describe_split_dates, refuse
 from forecast.data.files.arrow import is_text, rows_from_arrow
-from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote, read_cells, read_numbers
+from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote, read_numbers
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import find_booleans, read_covariates
 from forecast.data.files.dates import read_dates
@@ -144,33 +144,6 @@ def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles, options: ReadOption
     return rows_from_arrow(cells, table, roles, options)
 
 
-def read_static(
-    path: Location, id_columns: tuple[str, ...], names: Sequence[str], options: ReadOptions
-) -> pd.DataFrame:
-    """Read a file of static covariates: one row per series with its id. Raises DataError for a repeated id."""
-    roles = ColumnRoles(id_columns, "", targets=(), static=tuple(names))
-    if is_parquet(path):
-        try:
-            with opened(path) as (file, _):
-                frame = pd.read_parquet(file)
-                frame = frame.astype(dict.fromkeys({*id_columns} & {*frame}, "string"))
-        except (OSError, pa.ArrowException) as error:
-            raise DataError(f"{path}: cannot be read as Parquet: {' '.join(str(error).split())}") from None
-        roles.resolve(str(path), list(frame.columns))
-    else:
-        cells = read_cells(path, (), options, [*id_columns, *names])
-        roles.resolve(str(path), list(cells.frame.columns))
-        columns = {name: _numbers_or_texts(cells, name, options) for name in names}
-        frame = cells.frame[list(id_columns)].assign(**columns)
-    place = {"first_line": 0, "unit": "row"} if is_parquet(path) else {}
-    codes, ids = read_ids(Cells(path, frame, **place), id_columns)  # type: ignore[arg-type]
-    frame = pd.DataFrame(frame[list(names)].set_axis(ids[codes]))
-    if not frame.index.is_unique:
-        twice = quote(frame.index[frame.index.duplicated()][0])
-        raise DataError(f"{path}: series {twice} appears twice: keep one row per series")
-    return frame
-
-
 def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> TableRows:
     """Parse the cells of a CSV file. Raises DataError for the first id, date or number that cannot be parsed."""
     absent = {name: np.nan for name in roles.numbers if name not in cells.frame}
@@ -188,7 +161,7 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
         dates, utc_offset = number_dates(codes, options), UtcOffset()
     static = {}
     for name in roles.static:
-        column = _numbers_or_texts(cells, name, options)
+        column = read_numbers_or_texts(cells, name, options)
         static[name] = column if column.dtype.kind == "f" else column.astype("category")
     targets = read_targets(cells, roles, options)
     past, texts = read_covariates(cells, roles.past, options)
@@ -235,7 +208,7 @@ def _parse_targets(
     return numbers, refused
 
 
-def _numbers_or_texts(cells: Cells, name: str, options: ReadOptions) -> pd.Series:
+def read_numbers_or_texts(cells: Cells, name: str, options: ReadOptions) -> pd.Series:
     """Convert a text column to float64 if all its cells are numbers or missing, else return it unchanged."""
     column = cells.frame[name]
     numbers = replace(cells, frame=pd.DataFrame({name: column.mask(column.isin(MISSING))}))

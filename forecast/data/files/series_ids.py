@@ -53,6 +53,23 @@ def split_ids(table: pd.DataFrame, id_columns: Sequence[str]) -> pd.DataFrame:
     return table.set_index(pd.MultiIndex.from_tuples(parts, names=list(id_columns))[codes])
 
 
+def take_parts(ids: pd.Index, id_columns: Sequence[str], chosen: Sequence[str]) -> pd.Index:
+    """Return ids that `join_ids` joined with the parts of some of their columns.
+
+    Raises DataError if a text of the others has the sign between the parts.
+    """
+    if len(chosen) == len(id_columns):
+        return ids
+    parts = split_ids(pd.DataFrame(index=ids.rename(name_ids(id_columns))), id_columns).index
+    if not isinstance(parts, pd.MultiIndex):
+        raise DataError(
+            f"an id has {SEPARATOR} in a text of {', '.join(id_columns)}: use another sign there, or one id column"
+        )
+    return pd.Index(
+        [SEPARATOR.join(texts) for texts in parts.to_frame()[list(chosen)].itertuples(index=False)]
+    )
+
+
 def read_ids(cells: Cells, id_columns: Sequence[str]) -> Ids:
     """Read the ids of the rows of a CSV file, as `join_ids` does. Of several columns, some cells may be empty.
 

@@ -59,7 +59,7 @@ class Scales:
         return cls(
             scaler=scaling.fit(panel.values, panel.columns, domain),
             future_scaler=scaling.fit(_measured_future(panel), panel.future_covariates, unlimited),
-            static=fit_static(panel.static),
+            static=fit_static(name, panel.static),
             known_steps=known_steps,
             timezone=panel.utc_offset.timezone,
             place=np.full(len(panel), -1),

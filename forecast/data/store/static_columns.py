@@ -15,6 +15,8 @@ from forecast.system.errors import DataError
 def read_static(where: str, panel: Panel, store: Panel, names: Sequence[str]) -> pd.DataFrame:
     """Read columns of a store, one row for each series of a panel, and check that they do not change.
 
+    A series has the value of its rows that have one, NaN if none has.
+
     Args:
         where: the folder, for messages.
         panel: some series of the store.
@@ -22,33 +24,35 @@ def read_static(where: str, panel: Panel, store: Panel, names: Sequence[str]) ->
         names: the columns.
 
     Raises:
-        DataError: a column is empty in the first row of a series, or changes within a series.
+        DataError: a column changes within a series.
     """
     assert isinstance(store.values, StoredValues)
     if not names:
         return pd.DataFrame(index=panel.ids)
     values = store.values.select([store.columns.index(name) for name in names])
-    first = values[panel.starts]
     is_text = np.array([name in store.texts for name in names])
-    _refuse(where, panel, panel.starts, np.where(is_text, ~(first >= 0), np.isnan(first)), names, "is empty")
+    known = np.full((len(panel), len(names)), np.nan)
     for rows in pieces_of(values, panel.starts, panel.ends):
-        block = values[rows]
-        changes = (block != first[panel.series_of(rows)]) & ~np.isnan(block)  # a missing row has no value
-        _refuse(where, panel, rows, changes, names, "differs from the first row of the series")
+        block, series = np.where(is_text & (values[rows] < 0), np.nan, values[rows]), panel.series_of(rows)
+        first = pd.DataFrame(block).groupby(series).first()
+        known[first.index] = np.where(np.isnan(known[first.index]), first, known[first.index])
+        changes = (block != known[series]) & ~np.isnan(block)
+        _refuse_changes(where, panel, rows, changes, names)
     columns = {
-        name: np.array(store.texts[name])[column.astype(np.int64)] if name in store.texts else column
-        for name, column in zip(names, first.T, strict=True)
+        name: np.array([*store.texts[name], np.nan], dtype=object)[np.nan_to_num(column, nan=-1).astype(int)]
+        if name in store.texts
+        else column
+        for name, column in zip(names, known.T, strict=True)
     }
     return pd.DataFrame(columns, index=panel.ids)
 
 
-def _refuse(
+def _refuse_changes(
     where: str,
     panel: Panel,
     rows: np.ndarray,
     wrong: Bool[np.ndarray, "rows columns"],
     names: Sequence[str],
-    what: str,
 ) -> None:
     """Raise DataError for the first row that is wrong."""
     if wrong.any():
@@ -56,6 +60,6 @@ def _refuse(
         row = rows[place : place + 1]
         label = f"series {quote(panel.ids[panel.series_of(row)][0])}, {panel.dates(row)[0]}"
         raise DataError(
-            f"{where}: {label}: column {quote(names[column])} {what}: a static column has one value in a series; name "
-            "it in data.past_covariates or data.future_covariates"
+            f"{where}: {label}: column {quote(names[column])} differs from a row above: a static column has one value "
+            "in a series; name it in data.past_covariates or data.future_covariates"
         )

@@ -10,6 +10,7 @@ import numpy as np
 from forecast import __version__
 from forecast.data.holidays import NAMES as HOLIDAYS
 from forecast.data.holidays import split_code
+from forecast.data.static_features import MISSING
 from forecast.data.time_features import time_feature_names
 from forecast.inference.data_config import name_keys
 
@@ -162,9 +163,10 @@ def static_expressions(encoding: Mapping[str, Any]) -> list[dict[str, str]]:
     features = []
     for column, how in encoding.items():
         for text in how.get("texts", ()):
-            features.append(
-                {"name": f"{column}={text}", "pandas": f"static[{column!r}].astype(str) == {text!r}"}
-            )
+            is_text = f"static[{column!r}].astype(str) == {text!r}"
+            if text == MISSING:
+                is_text = f"static[{column!r}].isna() | ({is_text})"
+            features.append({"name": f"{column}={text}", "pandas": is_text})
         if "texts" not in how:
             mean, deviation = how["mean"], how["deviation"]
             divisor = "np.inf" if math.isinf(deviation) else repr(deviation)

@@ -14,6 +14,7 @@ from forecast.data.missing import describe_missing, missing_shares
 from forecast.data.row_ranges import RowRanges
 from forecast.data.rows import TensorRows
 from forecast.data.scaling.scaler import Scaler
+from forecast.data.sources import store_data
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import SeasonalNaive
 from forecast.evaluation.error_sums import ErrorSums, new_error_sums
@@ -21,8 +22,10 @@ from forecast.evaluation.errors import SCORES, window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.models.linear_model import without_covariates
+from forecast.system.errors import DataError
 from forecast.training.describe_inputs import describe_inputs
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
+from tests.support.stores import write_store
 
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}
 STATIC = ["region", "size"]
@@ -169,6 +172,63 @@ def test_texts_that_look_missing_or_like_numbers_stay_texts(tmp_path: Path) -> N
     two.load_state_dict(one.state_dict())
     two.setup()
     assert two.scaled.time.static.sum(1).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("where", ["in the table", "in a file of its own", "in a store"])
+def test_an_empty_static_text_is_a_category(tmp_path: Path, where: str) -> None:
+    """A cell that is empty beside others of its series has no say."""
+    frame = long_frame()
+    first = frame.groupby("unique_id").cumcount() == 0
+    region = frame["region"].where(~frame["unique_id"].isin(["002", "é"]))
+    frame["region"] = region.where(~first | frame["unique_id"].eq("a"))
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    options: dict = {"static_covariates": ["region"]}
+    if where == "in a file of its own":
+        frame.groupby("unique_id")[["region"]].first().reset_index().to_csv(tmp_path / "s.csv", index=False)
+        options["static_path"] = tmp_path / "s.csv"
+    data = long_data(path=tmp_path / "a.csv", **SIZES, **options)
+    if where == "in a store":
+        table = long_data(path=tmp_path / "a.csv", past_covariates=["region"], **SIZES).source.read()
+        write_store(tmp_path / "a.store", table)
+        data = store_data(path=tmp_path / "a.store", columns=["y"], **SIZES, **options)
+    with pytest.warns(
+        UserWarning, match="static covariate 'region' is empty in 2 of 4 series, which have the"
+    ):
+        data.setup()
+    state = data.state_dict()
+    assert "region=missing" in state["static_features"]
+    place = state["static_features"].index("region=missing")
+    expected = data.panel.ids.isin(["002", "é"]).astype(float).tolist()
+    assert data.scaled.time.static[:, place].tolist() == expected
+    assert data.scaled.time.static.sum(1).tolist() == [1.0] * 4
+
+
+def test_a_static_file_may_have_one_of_several_id_columns(tmp_path: Path) -> None:
+    frame = long_frame().drop(columns="region").rename(columns={"unique_id": "store"})
+    frame = pd.concat([frame.assign(dept=dept) for dept in (1, 2)])
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    stores = frame["store"].unique()
+    regions = pd.DataFrame({"store": stores, "region": [f"region of {store}" for store in stores]})
+    regions.to_csv(tmp_path / "s.csv", index=False)
+    regions.to_parquet(tmp_path / "s.parquet")
+    for name in ("s.csv", "s.parquet"):
+        data = ready(
+            tmp_path / "a.csv",
+            id_column=["store", "dept"],
+            static_covariates=["region"],
+            static_path=tmp_path / name,
+        )
+        regions_of = data.panel.static["region"]
+        assert len(regions_of) == 8
+        assert all(region == f"region of {name.split('/')[0]}" for name, region in regions_of.items())
+    regions[1:].to_csv(tmp_path / "less.csv", index=False)
+    with pytest.raises(DataError, match=f"less.csv: no row for 2 of 8 series, such as {stores[0]!r}"):
+        ready(
+            tmp_path / "a.csv",
+            id_column=["store", "dept"],
+            static_covariates=["region"],
+            static_path=tmp_path / "less.csv",
+        )
 
 
 def test_static_numbers_are_read_with_the_separators_of_the_file(tmp_path: Path) -> None:

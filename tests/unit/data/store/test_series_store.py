@@ -128,7 +128,7 @@ def test_rows_are_scaled_as_their_series(tmp_path: Path) -> None:
         ({"columns": []}, r"data.columns=\[\]: name a column"),
         (
             {"static_covariates": ["sky"]},
-            r"a.store: series 'a', 2024-01-\d\d .*: column 'sky' differs from the first row of the series: a static",
+            r"a.store: series 'a', 2024-01-\d\d .*: column 'sky' differs from a row above: a static",
         ),
         (
             {"columns": ["empty"]},
@@ -136,12 +136,12 @@ def test_rows_are_scaled_as_their_series(tmp_path: Path) -> None:
         ),
         (
             {"columns": ["size"], "static_covariates": ["empty"]},
-            r"a.store: series '002', .*: column 'empty' is empty: a static column has one value in a series",
+            r"a.store: static covariate 'empty' has no number for series '002': add one, or leave the column out",
         ),
     ],
 )
 def test_what_cannot_be_read_as_asked(tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    frame = frame_of().assign(empty=lambda f: f["y"].where(f["unique_id"] != "002"))
+    frame = frame_of().assign(empty=lambda f: f["size"].where(f["unique_id"] != "002"))
     frame.to_csv(tmp_path / "a.csv", index=False)
     columns: dict[str, Any] = {"columns": ["y", "size", "empty"], "past_covariates": ["sky"]}
     write_store(tmp_path / "a.store", LongSource(path=tmp_path / "a.csv", **columns).read())
