@@ -53,11 +53,16 @@ class TimeEmbedding(nn.Module):
             f = f + shift
         return self.out(self.dropout(F.gelu(self.hidden(torch.cat([f, *self._waves(f)], dim=-1)))))
 
-    def _waves(self, f: Tensor) -> list[Tensor]:
-        """Compute sin(πkf) and cos(πkf) for k ≤ 4 by addition theorems; zero for covariates."""
+    def _waves(
+        self, f: Float[Tensor, "batch length n_time_features"]
+    ) -> list[Float[Tensor, "batch length waves"]]:
+        """Compute sin(πkf) and cos(πkf) of each feature for k ≤ 4 by the addition theorems; zero for covariates."""
         sine, cosine = (wave(math.pi * f) for wave in (torch.sin, torch.cos))
-        waves = [(sine, cosine)]
+        sines, cosines = [sine], [cosine]
         for _ in range(1, HARMONICS):
-            s, c = waves[-1]
-            waves.append((s * cosine + c * sine, c * cosine - s * sine))
-        return [self.is_calendar * wave for pair in waves for wave in pair]
+            s, c = sines[-1], cosines[-1]
+            sines.append(s * cosine + c * sine)
+            cosines.append(c * cosine - s * sine)
+        return [
+            (self.is_calendar[:, None] * torch.stack(waves, dim=-1)).flatten(-2) for waves in (sines, cosines)
+        ]
