@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 from base64 import b64decode
 from hashlib import md5
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from forecast.system.identity import flatten, variant_id
 from tests.support.commands import finish, only, start, train, train_here, workplace
-from tests.support.wandb_file import WandbRun
+from tests.support.wandb_file import WandbRun, records
 
 SECRET = "0123456789abcdef" * 2 + "01234567"
 CURVES = {"train/loss", "val/mse", "val/mae", "lr", "windows_per_second"}
@@ -62,9 +63,14 @@ def test_wandb_has_the_resolved_configuration(wandb_run: WandbRun) -> None:
 
 
 def test_wandb_has_no_local_paths(ran, wandb_run: WandbRun) -> None:
-    logged = json.dumps(wandb_run.config)
-    assert str(ran[0]) not in logged
-    assert str(Path.home()) not in logged
+    """Neither the settings nor the metadata of W&B; a copied file of an artifact is only found by its path."""
+    logged = [
+        str(one)
+        for one in records(only(ran[0], "wandb/offline-run-*/*.wandb"))
+        if not one.HasField("artifact")
+    ]
+    for path in (ran[0].parents[1], Path.home(), Path(sys.executable).parent):
+        assert not [one for one in logged if str(path) in one]
     assert "output_dir" not in wandb_run.config
 
 

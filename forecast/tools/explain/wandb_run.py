@@ -31,7 +31,7 @@ def log_folder(
     """
     import wandb
 
-    quiet = wandb.Settings(silent=True, console="off")
+    quiet = wandb.Settings(silent=True, console="off", x_disable_meta=True)  # no local paths
     with starting_wandb():
         run = wandb.init(
             project="forecast", job_type="explain", name=title, mode=mode, config=settings, settings=quiet,
