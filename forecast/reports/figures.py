@@ -15,7 +15,7 @@ from matplotlib.ticker import StrMethodFormatter
 from forecast.evaluation.forecaster_names import BASELINES
 from forecast.reports.colours import attention_colour
 from forecast.reports.line_labels import label_ends
-from forecast.reports.plotted_forecast import PlottedForecast
+from forecast.reports.plotted_forecast import Band, PlottedForecast
 from forecast.system.files import atomic_file
 
 MODEL_COLOUR = attention_colour("full")
@@ -70,6 +70,7 @@ def forecast_figure(
     title: str,
     attention: str,
     names: Sequence[str] = (),
+    band: Band | None = None,
 ) -> Figure:
     """Draw forecasts and truth in a grid with one row for each variable and one column for each window.
 
@@ -82,6 +83,7 @@ def forecast_figure(
         title: title of the figure.
         attention: attention type of the model, which has a colour of its own.
         names: titles of the windows, if they have any.
+        band: intervals of the model.
     """
     figure, axes = subplots(
         len(variables), len(dates), figsize=(4.6 * len(dates), 2.3 * len(variables) + 0.9), squeeze=False
@@ -90,11 +92,14 @@ def forecast_figure(
         for v, variable in enumerate(variables):
             axis = axes[v, w]
             axis.plot(when, truth[w][:, v], color=TRUTH_COLOUR, linewidth=1.1, label="truth", zorder=3)
+            # the forecasts begin at the last known value
+            known, ahead = truth[w][-pred_len - 1, v], when[-pred_len - 1 :]
+            if band is not None:
+                bounds = (np.append(known, side[w, :, v]) for side in (band.low, band.high))
+                fill_band(axis, ahead, *bounds, band.level, attention_colour(attention))
             for name, windows in forecasts.items():
-                axis.plot(  # from the last known value on
-                    when[-pred_len - 1 :], np.append(truth[w][-pred_len - 1, v], windows[w][:, v]), linewidth=1.6,
-                    label=name, **style_line(name, attention),
-                )  # fmt: skip
+                values = np.append(known, windows[w][:, v])
+                axis.plot(ahead, values, linewidth=1.6, label=name, **style_line(name, attention))
             axis.axvline(when[-pred_len - 1], color="#999999", linewidth=0.8, linestyle=":")
             format_dates(axis, 2, 8)
             axis.tick_params(axis="x", labelsize=8)
@@ -129,16 +134,8 @@ def prediction_figure(forecasts: Sequence[PlottedForecast], title: str) -> Figur
             label="history",
         )
         for level in sorted(found.low, reverse=True):
-            low, high = (np.append(known, side[level]) for side in (found.low, found.high))
-            axis.fill_between(
-                dates,
-                low,
-                high,
-                color=MODEL_COLOUR,
-                linewidth=0,
-                alpha=0.5 - 0.4 * level / 100,
-                label=f"{level:g}%",
-            )
+            bounds = (np.append(known, side[level]) for side in (found.low, found.high))
+            fill_band(axis, dates, *bounds, level, MODEL_COLOUR)
         axis.plot(dates, np.append(known, found.values), color=MODEL_COLOUR, linewidth=1.8, label="forecast")
         if np.isfinite(found.truth).any():
             truth = np.append(known, found.truth)
@@ -152,6 +149,21 @@ def prediction_figure(forecasts: Sequence[PlottedForecast], title: str) -> Figur
     figure.tight_layout(rect=(0, 0.4 / figure.get_figheight(), 1, 1))
     figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)
     return figure
+
+
+def fill_band(
+    axis: Axes, dates: pd.DatetimeIndex, low: np.ndarray, high: np.ndarray, level: int | float, colour: str
+) -> None:
+    """Fill the interval of a level, in percent; intervals of higher levels are paler."""
+    axis.fill_between(
+        dates,
+        low,
+        high,
+        color=colour,
+        linewidth=0,
+        alpha=0.5 - 0.4 * level / 100,
+        label=f"{level:g}% interval",
+    )
 
 
 def style_line(label: str, attention: str) -> dict[str, str]:

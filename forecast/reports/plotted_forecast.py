@@ -1,4 +1,4 @@
-"""The numbers of a picture of a forecast. Imports no Matplotlib."""
+"""The numbers of pictures of forecasts. Imports no Matplotlib."""
 
 from dataclasses import dataclass
 
@@ -19,3 +19,12 @@ class PlottedForecast:
     low: dict[int | float, Float64[np.ndarray, " horizon"]]
     high: dict[int | float, Float64[np.ndarray, " horizon"]]
     truth: Float64[np.ndarray, " horizon"]  # NaN where it is not known
+
+
+@dataclass(frozen=True)
+class Band:
+    """The bounds (windows, pred_len, variables) of intervals of one level, in percent, in original units."""
+
+    level: int | float
+    low: np.ndarray
+    high: np.ndarray

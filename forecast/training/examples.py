@@ -10,10 +10,13 @@ from torch import Tensor
 from forecast.data import DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import id_columns
+from forecast.evaluation.conformal import windows_needed
 from forecast.evaluation.forecaster_names import MODEL
+from forecast.evaluation.levels import Level, bounds
 from forecast.evaluation.results import Results
+from forecast.reports.plotted_forecast import Band
 from forecast.training.module import Forecaster
-from forecast.training.point_forecast import predict
+from forecast.training.point_forecast import compute_output
 
 MAX_EXAMPLES = 3
 """Largest number of example windows."""
@@ -31,6 +34,7 @@ class Examples:
         dates: dates of each window, history and horizon.
         truth: true values of each window (history + pred_len, n_targets).
         forecasts: forecasts of the model and each baseline (windows, pred_len, n_targets).
+        band: the model's intervals of the lowest level; None without intervals.
         pred_len: steps of the horizon.
         ids: the column with the id of each window's series; empty if the data has no ids.
     """
@@ -39,6 +43,7 @@ class Examples:
     dates: list[pd.DatetimeIndex]
     truth: list[np.ndarray]
     forecasts: dict[str, np.ndarray]
+    band: Band | None
     pred_len: int
     ids: dict[str, list[str]]
 
@@ -74,7 +79,8 @@ def forecast_examples(forecaster: Forecaster, data: DataModule, results: Results
     test = data.windows["test"]
     chosen = torch.from_numpy(choose_evenly_spaced(len(test), MAX_EXAMPLES)).to(test.device)
     batch = test.gather(chosen)
-    scaled = {MODEL: predict(forecaster, batch)}
+    output = compute_output(forecaster, batch)
+    scaled = {MODEL: forecaster.point(output)}
     scaled |= {name: baseline(test, batch) for name, baseline in results.baselines.items()}
     shown = min(test.seq_len, max(test.pred_len, min(3 * test.pred_len, MAX_HISTORY)))
     origins, series = test.origins(chosen), test.series(chosen)
@@ -84,13 +90,35 @@ def forecast_examples(forecaster: Forecaster, data: DataModule, results: Results
     truth = values[..., [data.panel.columns.index(name) for name in data.target_columns]]
 
     def units(values: Tensor) -> np.ndarray:
-        return data.unscale_targets(values.float(), series).cpu().numpy()
+        return data.unscale_targets(data.clip_targets(values.float(), series), series).cpu().numpy()
 
+    intervals = compute_intervals(forecaster, output)
     return Examples(
         chosen.tolist(),
         [data.panel.dates(r) for r in rows],
         list(truth),
         {name: units(prediction) for name, prediction in scaled.items()},
+        intervals and Band(intervals[0], *map(units, intervals[1:])),
         test.pred_len,
         {name: ids.tolist() for name, ids in id_columns(data.panel, series.cpu().numpy()).items()},
     )
+
+
+def compute_intervals(forecaster: Forecaster, output: Tensor) -> tuple[Level, Tensor, Tensor] | None:
+    """Return the lowest level of the intervals, and their scaled bounds: trained quantiles, or else conformal ones.
+
+    Returns None without levels, and with too few validation windows to calibrate on.
+    """
+    if not forecaster.levels:
+        return None
+    level, calibration = min(forecaster.levels), forecaster.calibration
+    if forecaster.quantiles is not None and not forecaster.is_untrained:
+        probabilities, quantiles = forecaster.quantiles, output
+    elif (
+        calibration is not None and calibration.has([level]) and calibration.windows >= windows_needed(level)
+    ):
+        probabilities, quantiles = calibration.quantiles, calibration.around(forecaster.point(output))
+    else:
+        return None
+    low, high = (quantiles[..., probabilities.index(p)] for p in bounds(level))
+    return level, low, high

@@ -20,6 +20,7 @@ from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
 from forecast.reports import figures
+from forecast.reports.plotted_forecast import Band
 from forecast.reports.series import describe_series, tabulate_windows
 from forecast.reports.terminal import print_scores, which_windows
 from forecast.system import signals
@@ -144,7 +145,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
     data, results, examples = run.data, run.results, run.examples
     attention = run.metrics["attention"]
     rival, names = results.best_baseline, labels(attention)
-    variables = choose_evenly_spaced(data.n_targets, MAX_PLOTTED).tolist()
+    variables, band = choose_evenly_spaced(data.n_targets, MAX_PLOTTED).tolist(), examples.band
     shown = f", {len(variables)} of {data.n_targets} variables" if len(variables) < data.n_targets else ""
     drawn = {
         "forecasts": figures.forecast_figure(
@@ -156,6 +157,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
             f"{data.title}: {data.pred_len} steps ahead, test windows{shown}",
             attention,
             title_windows(run),
+            band and Band(band.level, band.low[..., variables], band.high[..., variables]),
         ),
         "error_by_step": figures.step_figure(
             {

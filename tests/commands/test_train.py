@@ -18,11 +18,13 @@ import torch
 from matplotlib import pyplot as plt
 from omegaconf import OmegaConf
 
+from forecast import load
 from forecast.checkpoints.file import load_checkpoint
 from forecast.cli.compose import compose_config
 from forecast.commands.train import train
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.evaluation.errors import SCORES
+from forecast.reports import figures
 from forecast.reports.colours import attention_colour
 from forecast.runs import sweep
 from forecast.runs.folder import read_config
@@ -183,6 +185,41 @@ def test_the_pictured_forecasts_are_kept_in_original_units(run: tuple[Path, str]
         for name in ("model", "linear"):
             scaled = (part[name] - part["truth"]) / part["variable"].map(scale)
             assert np.mean(scaled**2) == pytest.approx(windows[f"{name}_mse"][number], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("loss", "levels", "rows", "is_drawn"),
+    [
+        ("mse", [95, 80], 400, True),
+        ("quantile", [80], 400, True),
+        ("mse", [], 400, False),
+        ("mse", [95], 300, False),
+    ],
+    ids=["conformal", "trained", "no levels", "too few windows"],
+)
+def test_the_pictured_intervals_are_those_of_a_prediction(
+    loss: str, levels: list[int], rows: int, is_drawn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=rows)
+    drawn: list[Any] = []
+    draw = figures.forecast_figure
+    monkeypatch.setattr(
+        figures, "forecast_figure", lambda *given: drawn.append((given, draw(*given))) or drawn[0][1]
+    )
+    settings = ("pictures=true", f"loss={loss}", f"levels={levels}", "trainer.max_epochs=1", "logger=[]")
+    assert train_here(monkeypatch, tmp_path, *settings) == 0
+    ((given, figure),) = drawn
+    dates, band = given[0], given[-1]
+    collections = [axis.collections for axis in figure.axes]
+    assert all(bool(filled) == is_drawn for filled in collections)
+    if not is_drawn:
+        assert band is None
+        return
+    (run,) = (tmp_path / "runs").iterdir()
+    found = load(run).predict(start=dates[1][-5], levels=[80])
+    for v, name in enumerate(("load", "temperature")):
+        for side, values in (("lo", band.low), ("hi", band.high)):
+            np.testing.assert_allclose(values[1, :, v], found[f"{name}-{side}-80"], rtol=1e-4)
 
 
 def test_the_pictured_windows_do_not_depend_on_the_history(run: tuple[Path, str], workplace: Path) -> None:
