@@ -92,7 +92,7 @@ def test_runs_without_layers_that_matter_are_left_out(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert explained(monkeypatch, place, "runs=linear", f"output={tmp_path}/why") == 2
-    error = "error: runs: no run has attention layers that change its forecast; train with model.linear=false, or name"
+    error = "error: runs: no run has attention layers that have a map and change its forecast; train with"
     assert capsys.readouterr().err.startswith(error)
     assert not (tmp_path / "why").exists()
 

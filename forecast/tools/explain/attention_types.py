@@ -38,7 +38,8 @@ def explain_layer(layer: Layer) -> Explanation:
     """The pictures and numbers of a layer.
 
     Raises:
-        ConfigError: an attention type without a map, or a map that is too large.
+        NoMapError: the layer does not mix values with weights.
+        ConfigError: the map is too large.
     """
     return _explain(layer.call.attention, layer)
 

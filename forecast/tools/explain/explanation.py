@@ -17,6 +17,7 @@ from forecast.system.files import atomic_folder
 from forecast.system.formatting import plural
 from forecast.system.progress import track
 from forecast.tools.explain.attention_types import explain_layer
+from forecast.tools.explain.implied_map import NoMapError
 from forecast.tools.explain.input_report import InputStudy
 from forecast.tools.explain.layer import Explanation, Layer
 from forecast.tools.explain.page import write_page
@@ -32,7 +33,12 @@ def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, o
     window = choose_window(data, config.split, config.window)
     forecast, layers = record_layers(config, trained, data, window)
     notes = [*describe_layers(trained), *warn_of_trained_windows(trained, data, window.split)]
-    explained = [explain_layer(layer) for layer in track(layers, "Drawing")]
+    explained = []
+    for layer in track(layers, "Drawing"):
+        try:
+            explained.append(explain_layer(layer))
+        except NoMapError as error:
+            notes.append(f"{layer.title}: {error}")
     inputs = study_inputs(config, trained, data, window)
     of_series = f", series {window.series}" if window.series else ""
     title = f"Explanation of {window.name} of {data.title}, {window.split}{of_series}"

@@ -20,17 +20,46 @@ from forecast.attention import (
 from forecast.system.errors import ConfigError
 from forecast.tools.explain import maps
 
+TOLERANCE = 1e-3
+"""Largest relative difference between a measured map times values and the output of the layer."""
+
+
+class NoMapError(ConfigError):
+    """The layer does not mix values with weights."""
+
 
 @singledispatch
 def implied_map(attention: Attention, q: Tensor, k: Tensor) -> Tensor:
     """The weights (batch, heads, query_len, memory_len) with which the layer mixes the values.
 
-    Raises ConfigError for an attention type without such a map.
+    The map of a type without a function of its own is measured.
+
+    Raises:
+        NoMapError: the layer does not mix values with weights.
     """
-    name = type(attention).__name__
-    raise ConfigError(
-        f"{name} has no attention map to draw: choose other layers by slot=encoder, decoder or cross, and layer="
-    )
+    return measure_map(attention, q, k)
+
+
+@torch.no_grad()
+def measure_map(attention: Attention, q: Tensor, k: Tensor) -> Tensor:
+    """The map of a layer from its outputs for values that are one at one position and zero elsewhere.
+
+    Each channel of the values stands for another position, so one call measures `head_dim` columns of the map.
+
+    Raises:
+        NoMapError: the map times other values is not the output of the layer.
+    """
+    units = torch.eye(k.shape[2], dtype=k.dtype, device=k.device)
+    columns = []
+    for unit in units.split(k.shape[3], dim=1):
+        values = F.pad(unit, (0, k.shape[3] - unit.shape[1])).expand(*k.shape[:2], -1, -1)
+        columns.append(attention.mix(q, k, values.contiguous())[..., : unit.shape[1]])
+    weights = torch.cat(columns, -1)
+    values = torch.randn(k.shape, generator=torch.Generator().manual_seed(0)).to(k)
+    expected = attention.mix(q, k, values)
+    if not torch.dist(weights @ values, expected) <= TOLERANCE * expected.norm():
+        raise NoMapError(f"{attention.type_name()} mixes values without weights, so there is no map to draw")
+    return weights
 
 
 @implied_map.register
@@ -87,8 +116,12 @@ def _uniform(attention: UniformAttention, q: Tensor, k: Tensor) -> Tensor:
 def head_map(attention: Attention, head: int, q: Tensor, k: Tensor) -> Tensor:
     """The `implied_map` of one head, from its q and k (batch, 1, length, head_dim).
 
-    A type whose heads have parameters of their own that shape the map registers a function here too.
+    A type whose heads have parameters of their own that shape the map registers a function here too. Where the map is
+    measured, every head reads this q and k.
     """
+    if implied_map.dispatch(type(attention)) is implied_map.dispatch(Attention):
+        every = (x.expand(-1, attention.n_heads, -1, -1).contiguous() for x in (q, k))
+        return measure_map(attention, *every)[:, [head]]
     return implied_map(attention, q, k)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from forecast.attention import FastformerAttention
 from forecast.reports.compare.layer_table import ENTROPY, RECENT, SOFTMAX, UNEVEN
 from forecast.tools.explain import maps
-from forecast.tools.explain.implied_map import fastformer_poolings, head_map
+from forecast.tools.explain.implied_map import NoMapError, fastformer_poolings, head_map
 from forecast.tools.explain.layer import Layer
 from forecast.tools.explain.measures import mean, relative_error, row_entropy, weight_within
 
@@ -42,10 +43,10 @@ def measure_layer(layer: Layer) -> list[LayerNumber]:
     - from_softmax: ‖(map − softmax) · v‖ / ‖softmax · v‖; a pooling has none.
     - last_season: the share of the weight on the last season of the past; none if it holds all keys or none.
 
-    A map of zeros, as that of `cross=none`, has no numbers.
+    A map of zeros, as that of `cross=none`, has no numbers, and neither has a layer without a map.
 
     Raises:
-        ConfigError: an attention type without a map, or a map that is too large.
+        ConfigError: the map is too large.
     """
     layer.check_size()
     recent = layer.recent_positions()
@@ -75,12 +76,13 @@ def measure_layer(layer: Layer) -> list[LayerNumber]:
 def find_maps(
     layer: Layer, head: int, q: Tensor, k: Tensor
 ) -> Iterator[tuple[str, Float[Tensor, "rows memory_len"]]]:
-    """Yield the map of a head, or the two poolings of Fastformer by name."""
+    """Yield the map of a head, or the two poolings of Fastformer by name; nothing without a map."""
     attention = layer.call.attention
     if isinstance(attention, FastformerAttention):
         for name, weights in zip("αβ", fastformer_poolings(attention, head, q, k), strict=True):
             yield name, weights[0, 0]
-    else:
+        return
+    with suppress(NoMapError):
         yield "", head_map(attention, head, q, k)[0, 0]
 
 

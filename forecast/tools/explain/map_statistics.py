@@ -25,7 +25,8 @@ class MapStatistics:
     Maps are formed one head at a time. Weights in images are relative to uniform attention.
 
     Raises:
-        ConfigError: an attention type without a map, or a map that is too large.
+        NoMapError: the layer does not mix values with weights.
+        ConfigError: the map is too large.
     """
 
     def __init__(self, layer: Layer) -> None:

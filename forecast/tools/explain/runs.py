@@ -57,7 +57,7 @@ class LayerStudy:
         rows: in the order of the layers in a model, and of the variants in the task.
         season: number of steps in a season.
         windows: number of windows.
-        left_out: names of the run folders without layers that change the forecast.
+        left_out: names of the run folders without layers that have a map and change the forecast.
     """
 
     rows: Sequence[LayerRow]
@@ -87,11 +87,15 @@ def study_layers(config: DictConfig, task: Task) -> LayerStudy:
         numbers = choose_evenly_spaced(len(data.windows[config.split]), config.windows).tolist()
         season, windows = data.season, len(numbers)
         measured = [{"variant": variant, **row} for row in measure_windows(config, trained, data, numbers)]
+        if not measured:
+            left_out.append(run.folder.name)
+            continue
         save_layers(run.folder, measured)
         rows += measured
     if not rows:
         raise ConfigError(
-            "runs: no run has attention layers that change its forecast; train with model.linear=false, or name others"
+            "runs: no run has attention layers that have a map and change its forecast; train with model.linear=false, "
+            "or name others"
         )
     return LayerStudy(summarize(rows), season, windows, left_out)
 

@@ -58,8 +58,8 @@ def describe_layers(study: LayerStudy) -> list[str]:
         )
     if study.left_out:
         sentences.append(
-            f"{plural(len(study.left_out), 'run')} left out, because the attention layers do not change the forecast: "
-            f"{', '.join(study.left_out)}."
+            f"{plural(len(study.left_out), 'run')} left out, because no attention layer has a map and changes the "
+            f"forecast: {', '.join(study.left_out)}."
         )
     return [sentence[0].upper() + sentence[1:] for sentence in sentences]
 

@@ -11,13 +11,37 @@ from forecast.attention.depthwise_convolution import depthwise_convolution
 from forecast.attention.nystrom import segment_means
 from forecast.attention.probsparse import sparsity_measure
 from forecast.tools.explain import maps
-from forecast.tools.explain.implied_map import fastformer_poolings, head_map, implied_map
+from forecast.tools.explain.implied_map import (
+    NoMapError,
+    fastformer_poolings,
+    head_map,
+    implied_map,
+    measure_map,
+)
 from forecast.tools.explain.measures import negative_part
 from tests.support.attention_reference import fastformer_answer
 from tests.support.attention_types import CASES, HEADS, MEMORY_LEN, QUERY_LEN, build, heads
 
 SHORT = 7
 """Below the landmarks and the kept rows of the options: Nyström and ProbSparse are then exact."""
+
+
+class Own(Attention):
+    """A type without a function for its map: each head repeats its values, stronger the higher its number."""
+
+    roles = frozenset({"self"})
+
+    def mix(self, q, k, v):
+        return v.flip(2) * torch.arange(1.0, self.n_heads + 1, dtype=v.dtype)[:, None, None] + v.mean(
+            2, keepdim=True
+        )
+
+
+class Squares(Own):
+    """A type that is not linear in the values."""
+
+    def mix(self, q, k, v):
+        return v.square()
 
 
 def has_map(attention_type: Any) -> bool:
@@ -68,6 +92,38 @@ def test_the_implied_map_gives_the_layers_answer(attention_type, role, options, 
         assert found.min() >= 0
     if role == "causal":
         assert found.triu(1).abs().max() == 0
+
+
+@pytest.mark.parametrize("length", [QUERY_LEN, SHORT])
+@pytest.mark.parametrize(
+    ("attention_type", "role", "options"), [case for case in CASES if has_map(case.values[0])]
+)
+def test_the_measured_map_is_the_implied_map(attention_type, role, options, length: int) -> None:
+    """A type of the user's own has no function, so its map is measured."""
+    attention = build(attention_type, role, options)
+    q, k, _, _ = mixed_by(attention, role, length)
+    expected = implied_map(attention, q, k)
+    if isinstance(attention, NystromAttention) and attention.conv_weight is not None:
+        units = torch.eye(k.shape[2], dtype=k.dtype)[None, None].expand(*k.shape[:2], -1, -1)
+        expected = expected + depthwise_convolution(units, attention.conv_weight.detach())
+    torch.testing.assert_close(measure_map(attention, q, k), expected, rtol=0, atol=1e-9)
+
+
+def test_each_head_of_a_type_of_the_users_own_has_its_map() -> None:
+    q, k, v = heads(QUERY_LEN, QUERY_LEN)
+    attention = Own(HEADS * q.shape[-1], HEADS, role="self")
+    mixed = attention.mix(q, k, v)
+    for head in range(HEADS):
+        one = slice(head, head + 1)
+        found = head_map(attention, head, q[:, one], k[:, one])
+        torch.testing.assert_close(found @ v[:, one], mixed[:, one], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("attention_type", [FastformerAttention, Squares])
+def test_a_type_that_mixes_without_weights_has_no_map(attention_type: type[Attention]) -> None:
+    q, k, _ = heads(QUERY_LEN, QUERY_LEN)
+    with pytest.raises(NoMapError):
+        measure_map(attention_type(HEADS * q.shape[-1], HEADS, role="self").double(), q, k)
 
 
 def test_the_convolution_looks_where_the_picture_says() -> None:
