@@ -10,8 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from forecast.cli.compose import check_checkpoint
-from forecast.data.files.cells import date_name
-from forecast.data.files.date_columns import split_dates
+from forecast.data.files.date_columns import date_name, split_dates
 from forecast.data.files.series_ids import IdColumn, list_id_columns, split_ids
 from forecast.inference.model_data import ModelData, read_model_data
 from forecast.inference.store_future import add_future

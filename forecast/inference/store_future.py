@@ -13,8 +13,8 @@ import numpy as np
 from forecast.data import Panel
 from forecast.data.categories import columns_of_indicators, encode_categories
 from forecast.data.files.align import align
-from forecast.data.files.cells import date_name
 from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.date_columns import date_name
 from forecast.data.files.grid import Spacing
 from forecast.data.files.read import read_file
 from forecast.data.files.read_options import ReadOptions

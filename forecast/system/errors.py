@@ -42,6 +42,14 @@ class TextColumns(DataError):
         self.names = tuple(names)
 
 
+class SeriesInRows(DataError):
+    """A file with one series a row; `settings` read it in commands that train, and a note on them ends the message."""
+
+    def __init__(self, problem: str, settings: Sequence[str], note: str) -> None:
+        super().__init__(problem, f": set {' '.join(settings)}{note}")
+        self.settings = tuple(settings)
+
+
 class RowOrderError(DataError):
     """A row that repeats a date of its series (`repeats`), or lies before the row above; the message has two parts."""
 

@@ -17,6 +17,7 @@ from forecast.data import Panel, read_table
 from forecast.data.store.format import open_store
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ForecastError, RowOrderError
+from tests.support.commands import PLAIN, TINY, answer
 from tests.support.conversions import (
     Convert,
     check_same_bytes,
@@ -217,6 +218,29 @@ def test_what_cannot_be_converted(
     (tmp_path / "a.csv").write_text(content)
     assert message in convert(*options, status=2)
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+@pytest.mark.parametrize("is_dated", [True, False])
+def test_a_file_with_one_series_a_row_is_trained_on_by_the_command_that_is_printed(
+    tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch, is_dated: bool
+):
+    steps = (
+        pd.date_range("2020-01-01", periods=200).strftime("%Y-%m-%d")
+        if is_dated
+        else [f"d_{n}" for n in range(200)]
+    )
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(2, 200)), columns=list(steps))
+    table.insert(0, "country", ["Chad", "Mali"])
+    table.to_csv(tmp_path / "a.csv", index=False)
+    said = convert(status=2)
+    command = re.fullmatch(
+        r"a.csv: one series a row, .*, which no store holds: train on the file: python -m forecast.train (.*)",
+        said,
+    )
+    assert command is not None, said
+    typed = (*TINY, PLAIN, "trainer.max_epochs=1", "logger=[]", *command[1].split())
+    assert answer(monkeypatch, "train", tmp_path, *typed) == 0
 
 
 def test_offsets_from_utc_that_change_between_chunks_need_a_format(tmp_path: Path, convert: Convert):

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from forecast.data.files.date_columns import mark_quarters
+from forecast.data.files.date_columns import date_name, mark_quarters
 from forecast.data.files.header import Header, hint_on_names, read_header
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote, read_text
@@ -89,7 +89,7 @@ def parse_cells(
 ) -> Cells:
     """Parse text as `read_cells` does: the header of `path`, followed by its lines from `first_line` on."""
     dated = [date_column] if isinstance(date_column, str) else list(date_column)
-    header = read_header(path, raw, options.separator, options.given_names, melts=options.melt)
+    header = read_header(path, raw, options.separator, options.given_names)
     _check_date_columns(path, raw, header.names, dated, options.separator)
     first_line = first_line or header.n_lines + 1
     texts = [header.names.index(name) for name in (*dated, *text_columns) if name in header.names]
@@ -113,7 +113,8 @@ def _check_date_columns(
         )
     for name in dated:
         if name not in header:
-            raise DataError(f"{path}: no column {quote(name)} {hint_on_names(header, raw, name, separator)}")
+            cause, advice = hint_on_names(header, raw, name, separator)
+            raise DataError(f"{path}: no column {quote(name)} {cause}", advice)
 
 
 def _parse(
@@ -174,11 +175,6 @@ def _name_columns(path: Location, frame: pd.DataFrame, names: list[str], dated: 
         texts = [mark_quarters(name, frame.pop(name)) for name in dated]
         frame.insert(0, date_name(dated), texts[0].str.cat(texts[1:], sep=" "))
     return frame
-
-
-def date_name(date_column: str | Sequence[str]) -> str:
-    """Return the name of the date column in the cells that were read."""
-    return date_column if isinstance(date_column, str) else " ".join(map(str, date_column))
 
 
 def _missing(header: Header, text_columns: Sequence[str], options: ReadOptions) -> dict[str, Any]:

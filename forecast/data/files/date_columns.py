@@ -17,6 +17,11 @@ _NAMES = {
 """By part of a date, the names of a column of its number, in lower case and without signs."""
 
 
+def date_name(date_column: str | Sequence[str]) -> str:
+    """Return the name of the date column in the cells that were read."""
+    return date_column if isinstance(date_column, str) else " ".join(map(str, date_column))
+
+
 def split_dates(dates: pd.DatetimeIndex, names: Sequence[str], *, are_ends: bool = False) -> pd.DataFrame:
     """Return columns of these names from which the dates are read again, as `data.date_column` names them.
 

@@ -8,6 +8,7 @@ from itertools import islice
 
 from forecast.data.files.date_formats import is_date
 from forecast.data.files.header import read_header
+from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_in_rows import refuse_series_in_rows
 from forecast.data.files.text import quote
 from forecast.system.arguments import write_setting
@@ -21,16 +22,18 @@ _SAMPLED, _HEAD = 50, 1 << 20
 """Cells of a column, and bytes of a file, that are looked at."""
 
 
-def find_date_column(path: Location, wanted: str, raw: bytes, separator: str) -> str:
+def find_date_column(path: Location, wanted: str, raw: bytes, options: ReadOptions) -> str:
     """The date column of a CSV file: `wanted`, or if that is missing, see `choose_date_column`.
 
-    Raises DataError also for a file with one series a row.
+    If `options` number the rows (`start`), it is `wanted`. Raises DataError also for a file with one series a row.
     """
-    header = read_header(path, raw, separator).names
+    header = read_header(path, raw, options.separator).names
     if wanted in header:
         return wanted
-    refuse_series_in_rows(path, raw, separator, header)
-    return choose_date_column(path, wanted, header, find_date_columns(raw, separator))
+    refuse_series_in_rows(path, raw, options.separator, header)
+    if options.start is not None:
+        return wanted
+    return choose_date_column(path, wanted, header, find_date_columns(raw, options.separator))
 
 
 def choose_date_column(path: Location, wanted: str, present: Sequence[str], dates: Sequence[str]) -> str:

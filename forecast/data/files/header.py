@@ -14,8 +14,6 @@ from forecast.system.location import Location
 
 _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?")
 _MAX_COLUMNS = 100_000
-_MIN_STEPS = 10
-"""Fewest columns V1, V2, ... of a file with one series a row."""
 
 
 class Header(NamedTuple):
@@ -37,14 +35,11 @@ class Header(NamedTuple):
         return self.names + [""] * (self.width - len(self.names))
 
 
-def read_header(
-    path: Location, raw: bytes, separator: str, given: Sequence[str] | None = None, *, melts: bool = False
-) -> Header:
+def read_header(path: Location, raw: bytes, separator: str, given: Sequence[str] | None = None) -> Header:
     """Read the header of a file.
 
     `given` has the names of a file without a header, and is empty for column_1, column_2, ...; None: there is a header.
-    `melts` says that one series a row is meant. Raises DataError for too many columns, an unclosed quote, one series a
-    row, or a name that is not printable or appears twice.
+    Raises DataError for too many columns, an unclosed quote, or a name that is not printable or appears twice.
     """
     begin = 0
     for line in (1, 2):
@@ -66,9 +61,6 @@ def read_header(
         raise DataError(f"{path}, line {line}: {error}: is a quote never closed?") from None
     if given is not None:
         header, lines = _check_names(path, given, width), 0
-    elif not melts and _has_series_in_rows(header, row):
-        settings = f"data=long data.melt=true data.id_column={header[0]} data.start=2010-01-01 data.freq=h"
-        raise DataError(f"{path}: one series a row: set {settings}")
     seen: dict[str, int] = {}
     for number, name in enumerate(header, start=1):
         if not name.isprintable():
@@ -79,16 +71,6 @@ def read_header(
             raise DataError(f"{path}, line 1: column {quote(name)} appears twice ({both}): rename one")
         seen[name] = number
     return Header(header, lines, width)
-
-
-def _has_series_in_rows(header: Sequence[str], row: Sequence[str]) -> bool:
-    """Whether the columns are V1, V2, ... and a row has a name and then numbers, as in the files of M4."""
-    if len(header) < _MIN_STEPS or list(header) != [f"V{number}" for number in range(1, len(header) + 1)]:
-        return False
-    name, *cells = row
-    return re.fullmatch(r"[A-Za-z]\w*", name) is not None and all(
-        _NUMBER.fullmatch(cell) for cell in cells if cell
-    )
 
 
 def _check_names(path: Location, given: Sequence[str], width: int) -> list[str]:
@@ -105,31 +87,33 @@ def _one_line(name: str) -> str:
     return name.strip() if name.strip().isprintable() else " ".join(name.split())
 
 
-def hint_on_names(header: list[str], raw: bytes, wanted: str, separator: str) -> str:
-    """Return the end of the message for a missing date column: the likely cause and what to set."""
+def hint_on_names(header: list[str], raw: bytes, wanted: str, separator: str) -> tuple[str, str]:
+    """Return the end of the message for a missing date column: the likely cause, and what to set in training alone."""
     if header and header[0][:1] in ("{", "[", "<"):
-        return "in line 1, which looks like JSON or HTML: give a CSV file"
+        return "in line 1, which looks like JSON or HTML: give a CSV file", ""
     if len(list(filter(None, header))) == 1:
         if header[0].lower().startswith("sep="):
-            return (
-                f"in line 1, which names a separator: delete that line and set data.separator={header[0][4:]}"
-            )
+            sign = header[0][4:]
+            return f"in line 1, which names a separator: delete that line and set data.separator={sign}", ""
         for other in ";\t,|":
             if other != separator and other in header[0]:
-                return f"in line 1, which looks separated by {other!r}: {_advice_on_separator(other, raw)}"
+                return (
+                    f"in line 1, which looks separated by {other!r}: {_advice_on_separator(other, raw)}",
+                    "",
+                )
     for number, line in enumerate(raw[:65_536].decode(errors="replace").splitlines()[1:], start=2):
         if wanted in [name.strip(" \"'") for name in line.split(separator)]:
-            return f"in line 1, but in line {number}: delete the lines above the header"
+            return f"in line 1, but in line {number}: delete the lines above the header", ""
     names = shorten(list(map(quote, header)), 20)
     if any(_NUMBER.fullmatch(name) for name in header):
-        return f"in line 1 ({names}): for a file without a header set data.header=none"
+        return f"in line 1 ({names})", ": for a file without a header set data.header=none"
     parts = [name for name in header if name.lower() in ("year", "month", "day", "hour")]
     if len(parts) > 1:
-        return f"in line 1 ({names}): set data.date_column=[{','.join(parts)}]"
+        return f"in line 1 ({names}): set data.date_column=[{','.join(parts)}]", ""
     if near := difflib.get_close_matches(wanted, header, n=1):
-        return f"in line 1 ({names}): did you mean data.date_column={near[0]}?"
+        return f"in line 1 ({names}): did you mean data.date_column={near[0]}?", ""
     dates = "set data.date_column to the name of the dates"
-    return f"in line 1 ({names}): {dates}, or data.start=2010-01-01 data.freq=D if there are none"
+    return f"in line 1 ({names}): {dates}", ", or data.start=2010-01-01 data.freq=D if there are none"
 
 
 def _advice_on_separator(separator: str, raw: bytes) -> str:

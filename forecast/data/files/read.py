@@ -49,8 +49,8 @@ def read_file(
     if options.melt:
         cells, roles = melt_series(path, raw, roles, options), replace(roles, drop=())
         return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
-    if date_column in DEFAULT_NAMES and options.start is None and options.given_names is None:
-        date_column = find_date_column(path, str(date_column), raw, options.separator)
+    if date_column in DEFAULT_NAMES and options.given_names is None:
+        date_column = find_date_column(path, str(date_column), raw, options)
         roles = replace(roles, date=date_column)
     texts = (*roles.keys, *roles.static)
     dated = date_column if options.start is None else ()

@@ -12,8 +12,8 @@ from jaxtyping import Bool
 
 from forecast.data.calendars import CalendarSetting
 from forecast.data.files.align import align
-from forecast.data.files.cells import date_name
 from forecast.data.files.column_roles import ColumnRoles, check_as_of
+from forecast.data.files.date_columns import date_name
 from forecast.data.files.grid import Spacing
 from forecast.data.files.series_ids import IdColumn, list_id_columns
 from forecast.data.files.table_rows import TableRows

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecast.data.files.cells import Cells, date_name, quote
+from forecast.data.files.cells import Cells, quote
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import find_booleans
+from forecast.data.files.date_columns import date_name
 from forecast.data.files.dates import read_dates
 from forecast.data.files.read import read_targets
 from forecast.data.files.read_options import ReadOptions

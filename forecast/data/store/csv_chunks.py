@@ -9,11 +9,14 @@ from typing import Any
 
 from forecast.data.files.cells import MISSING, Cells, parse_cells
 from forecast.data.files.compressed import UNREADABLE, is_workbook, unpacked
+from forecast.data.files.find_date_column import DEFAULT_NAMES
+from forecast.data.files.header import read_header
+from forecast.data.files.series_in_rows import refuse_series_in_rows
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import check_text, decode
 from forecast.data.store.chunks import Chunk, Chunks
-from forecast.system.arguments import quote_for_shell
-from forecast.system.errors import DataError
+from forecast.system.arguments import quote_for_shell, write_setting
+from forecast.system.errors import DataError, SeriesInRows
 from forecast.system.location import opened
 
 _MAX_LINE = 1 << 24
@@ -63,14 +66,10 @@ class CsvChunks(Chunks):
             if at["blank"]:
                 raise DataError(f"{self.path}, line {at['blank']}: an empty line: delete it")
             is_first = at["offset"] == start["offset"]
-            cells = parse_cells(
-                self.path,
-                header + raw if is_first else header + first_row + raw,  # it tells how many fields a line has
-                self.date_column,
-                self.options,
-                [*self.kinds.texts, *self.roles.id_columns],
-                first_line=at["line"] - (not is_first),
-            )
+            text = (
+                header + raw if is_first else header + first_row + raw
+            )  # it tells how many fields a line has
+            cells = self._cells(text, at["line"] - (not is_first))
             if not is_first:
                 cells = Cells(self.path, cells.frame.iloc[1:].reset_index(drop=True), at["line"])
             roles = self.roles.resolve(str(self.path), list(cells.frame.columns))
@@ -83,6 +82,25 @@ class CsvChunks(Chunks):
             at = after
         if not at["anchors"]:
             raise DataError(f"{self.path}: a header and no rows")
+
+    def _cells(self, text: bytes, first_line: int) -> Cells:
+        """Parse the header and lines from `first_line` on. Raises DataError for a file that only training reads."""
+        texts = [*self.kinds.texts, *self.roles.id_columns]
+        try:
+            if self.date_column in DEFAULT_NAMES:
+                header = read_header(self.path, text, self.options.separator).names
+                if self.date_column not in header:
+                    refuse_series_in_rows(self.path, text, self.options.separator, header)
+            return parse_cells(self.path, text, self.date_column, self.options, texts, first_line=first_line)
+        except SeriesInRows as error:
+            typed = " ".join(
+                ["python -m forecast.train", write_setting("data.path", str(self.path)), *error.settings]
+            )
+            raise DataError(f"{error.problem}, which no store holds: train on the file: {typed}") from None
+        except DataError as error:
+            if error.problem == str(error):
+                raise
+            raise DataError(f"{error.problem}: a store needs a header with a column of dates") from None
 
     def sort_command(self, rows: TableRows, columns: Sequence[str]) -> str | None:
         """See `Chunks.sort_command`; None for a packed file, and for dates that are not sorted as texts."""

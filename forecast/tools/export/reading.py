@@ -105,7 +105,7 @@ def _write_melting(data: Mapping[str, Any]) -> list[str]:
         *(numbered if ROW in ids else []),
         f"steps = [name for name in table if name not in {columns!r}]",
         "dates = [place for place, name in enumerate(steps) if pd.notna(pd.to_datetime(name, errors='coerce'))]",
-        "steps = steps[dates[0]:] if dates else steps",
+        "steps = steps[dates[0]:] if dates else [name for name in steps if name[-1].isdigit()] or steps",
         f"table = table.melt({kept!r}, steps, var_name={date!r}, value_name={target!r})",
     ]
 

@@ -1,4 +1,4 @@
-"""Files with one series a row, whose header has the dates."""
+"""Files with one series a row, whose header has the steps."""
 
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ import pytest
 
 from forecast.data.files.file_source import LongSource
 from forecast.data.files.frame_source import read_frame
+from forecast.system.errors import DataError
 
 HEADER = "country,lat,1/28/21,1/29/21,2/1/21,2/2/21,2/3/21,2/4/21\n"
 WIDE = HEADER + "Mali,17.5,1,2,5,6,7,\nChad,15.4,2,3,,7,8,9\n"
@@ -73,6 +74,21 @@ def test_steps_without_dates_are_numbered(tmp_path: Path) -> None:
     panel = LongSource(path=path, melt=True, id_column="V1", start="2010-01-01", freq="h").read()
     assert_equal(values_by_id(panel), {"H1": [5.0] * 11, "H2": [6.0] * 12})
     assert str(panel.grid[0]) == "2010-01-01 00:00:00"
+
+
+@pytest.mark.parametrize("name", ["d_{}", "day_{}", "t{}", "F{}", "week {}", "{}"])
+def test_numbered_steps_after_other_columns(name: str, tmp_path: Path) -> None:
+    """Only the steps are values: a column before them that has no role is left out."""
+    header = ",".join(["item", "size", *(name.format(number) for number in range(1, 13))])
+    path = write(tmp_path, f"{header}\nA,7{',5' * 12}\nB,8{',6' * 12}\n")
+    with pytest.raises(DataError, match=f"steps from '{name.format(1)}' to '{name.format(12)}'") as refused:
+        LongSource(path=path).read()
+    settings = dict(setting.split("=") for setting in refused.value.settings)  # type: ignore[attr-defined]
+    assert settings["data.id_column"] == "item"
+    options = {key: settings[f"data.{key}"] for key in ("id_column", "start", "freq")}
+    panel = LongSource(path=path, melt=True, **options).read()  # type: ignore[arg-type]
+    assert_equal(values_by_id(panel), {"A": [5.0] * 12, "B": [6.0] * 12})
+    assert panel.freq == {"d_{}": "D", "day_{}": "D", "week {}": "W-MON"}.get(name, "h")
 
 
 def test_columns_with_the_name_of_the_target_or_without_one_do_not_matter(tmp_path: Path) -> None:
