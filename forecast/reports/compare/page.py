@@ -15,6 +15,7 @@ from plotly.offline import get_plotlyjs
 from forecast import __version__
 from forecast.reports.colours import DARK, LIGHT
 from forecast.reports.compare.chart_data import MAX_VARIABLES, make_chart_data, make_factor_data
+from forecast.reports.compare.disagreement import make_disagreement_table
 from forecast.reports.compare.factor_table import describe_factor, make_factor_table
 from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.findings import describe_results, describe_test
@@ -90,6 +91,7 @@ def make_section(task: Task) -> dict[str, Any]:
         f"{plural(len(task.unmerged_variants), 'variant')}, {plural(len(folders), 'run')}.",
         "results": describe_results(task),
         "tables": [table for table in tables if table],
+        "disagreement": make_disagreement_table(task),
         "layers": make_layer_table(task),
         "settings": make_settings_table(task) if len(task.unmerged_variants) > 1 else None,
         "shared": task.shared,
