@@ -3,7 +3,8 @@
 import math
 import re
 import time
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import lightning as L
 import torch
@@ -18,7 +19,8 @@ from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.system import signals
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import format_duration
-from forecast.training.build import make_model, make_trainer, wrap_model
+from forecast.training.build import count_sanity_steps, make_model, make_trainer, wrap_model
+from forecast.training.checkpointing import Checkpointing
 from forecast.training.lightning_data import LightningData
 from forecast.training.memory_estimate import check_memory
 from forecast.training.run_start import RunStart
@@ -26,8 +28,27 @@ from forecast.training.trainer_checks import check_precision
 
 UNITS = {"s": 1, "min": 60, "h": 3600}
 
-WARM_UP, MEASURED = 3, 20
-"""Batches of the trial before the measurement, in which memory is allocated, and measured ones."""
+TRIED = 13
+"""Batches of an epoch of the trial. Its first epoch allocates memory, and its second one is measured."""
+
+
+class EpochTime(NamedTuple):
+    """Seconds of an epoch.
+
+    training, validation: of all batches.
+    fixed: of everything else, such as the checkpoint and the start of the loaders.
+    before: of the validation and the checkpoint before the first epoch; 0 if there are none.
+    """
+
+    training: float
+    validation: float
+    fixed: float
+    before: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Seconds of each epoch."""
+        return self.training + self.validation + self.fixed
 
 
 def parse_budget(text: object) -> float:
@@ -60,7 +81,7 @@ def check_one_process(config: DictConfig, processes: int) -> None:
 def resolve_budget(
     config: DictConfig, data: DataModule, fitted: FittedBaselines, start: RunStart
 ) -> str | None:
-    """Set `budget_epochs`, the number of epochs whose training and validation fit into `budget`.
+    """Set `budget_epochs`, the number of epochs whose training, validation and checkpoints fit into `budget`.
 
     The time of an epoch is measured on some batches with a model that is then thrown away; random numbers of the run do
     not change. A resumed run keeps its number of epochs, and a continued one adds those that fit.
@@ -86,42 +107,54 @@ def resolve_budget(
             return f"budget     {config.budget}: {config.budget_epochs} epochs, as before"
         done = completed_epochs(start.content)
     check_memory(config, data)
-    training, validation = time_epoch(config, data, fitted)
-    epochs = math.floor(parse_budget(config.budget) / (training + validation))
-    if not epochs:
-        raise ConfigError(f"budget={config.budget}: {advise_less(config, data, training, validation)}")
+    epoch = time_epoch(config, data, fitted)
+    epochs = math.floor((parse_budget(config.budget) - epoch.before) / epoch.total)
+    if epochs < 1:
+        raise ConfigError(f"budget={config.budget}: {advise_less(config, data, epoch)}")
     config.budget_epochs = done + epochs
-    return f"budget     {config.budget}: {epochs:,} epochs of about {training + validation:.2g} s"
+    return f"budget     {config.budget}: {epochs:,} epochs of about {epoch.total:.2g} s"
 
 
-def advise_less(config: DictConfig, data: DataModule, training: float, validation: float) -> str:
-    """Advice where the budget is less than an epoch of these seconds of training and validation."""
-    takes = f"an epoch takes about {format_duration(training + validation)}, give more time"
-    left = parse_budget(config.budget) - validation
-    windows = math.floor(len(data.loader("train")) * data.batch_size * left / training)
+def advise_less(config: DictConfig, data: DataModule, epoch: EpochTime) -> str:
+    """Advice where the budget is less than an epoch."""
+    takes = f"an epoch takes about {format_duration(epoch.before + epoch.total)}, give more time"
+    left = parse_budget(config.budget) - epoch.before - epoch.validation - epoch.fixed
+    windows = math.floor(len(data.loader("train")) * data.batch_size * left / epoch.training)
     if windows < 1:
         return f"{takes}, or validate on fewer windows (data.eval_stride={24 * (data.eval_stride or 1)})"
     return f"{takes}, or use fewer windows (windows_per_epoch={windows})"
 
 
-class BatchTimer(Callback):
-    """Record when training and validation start, and when each of their batches ends."""
+class EpochTimer(Callback):
+    """Record when training and validation of the last epoch start, when each of their batches ends, and its end."""
 
     def __init__(self) -> None:
         self.train: list[float] = []
         self.validation: list[float] = []
+        self.end = math.nan
 
     def on_train_epoch_start(self, trainer: L.Trainer, *_: Any) -> None:
-        self.train.append(read_clock(trainer))
+        self.train = [read_clock(trainer)]
 
     def on_validation_epoch_start(self, trainer: L.Trainer, *_: Any) -> None:
-        self.validation.append(read_clock(trainer))
+        self.validation = [read_clock(trainer)]
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         self.train.append(read_clock(trainer))
 
     def on_validation_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         self.validation.append(read_clock(trainer))
+
+    def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self.end = read_clock(trainer)
+
+    def measure(self, n_train: int, n_val: int, *, validates_first: bool) -> EpochTime:
+        """Seconds of an epoch of `n_train` batches of training and `n_val` of validation."""
+        train, validation = time_batch(self.train), time_batch(self.validation)
+        batches = train * (len(self.train) - 1) + validation * (len(self.validation) - 1)
+        fixed = max(0.0, self.end - self.train[0] - batches)
+        before = n_val * validation + fixed if validates_first else 0.0
+        return EpochTime(n_train * train, n_val * validation, fixed, before)
 
 
 def read_clock(trainer: L.Trainer) -> float:
@@ -131,36 +164,34 @@ def read_clock(trainer: L.Trainer) -> float:
     return time.perf_counter()
 
 
-def time_epoch(config: DictConfig, data: DataModule, fitted: FittedBaselines) -> tuple[float, float]:
-    """Seconds of an epoch of training and of its validation, from a trial on some batches.
+def time_epoch(config: DictConfig, data: DataModule, fitted: FittedBaselines) -> EpochTime:
+    """Measure an epoch in a trial on some batches, whose checkpoints are written to a temporary folder.
 
     Raises ConfigError for a precision that the run would refuse, and for several processes.
     """
-    timer = BatchTimer()
-    with torch.random.fork_rng():
+    timer = EpochTimer()
+    with torch.random.fork_rng(), TemporaryDirectory(dir=config.output_dir, prefix=".trial-") as folder:
         forecaster = wrap_model(config, make_model(config, data), fitted)
         trainer = make_trainer(
             config,
             timer,
+            Checkpointing(folder),
             names=(),
-            max_epochs=1,
-            limit_train_batches=WARM_UP + MEASURED,
-            limit_val_batches=WARM_UP + MEASURED,
+            max_epochs=2,
+            limit_train_batches=TRIED,
+            limit_val_batches=TRIED,
             num_sanity_val_steps=0,
-            enable_checkpointing=False,
             logger=False,
         )
         check_precision(config, trainer)
         check_one_process(config, trainer.world_size)
         with signals.deferred():
             trainer.fit(forecaster, datamodule=LightningData(data))
-    return (
-        len(data.loader("train")) * time_batch(timer.train),
-        len(data.loader("val")) * time_batch(timer.validation),
-    )
+    n_train, n_val = (len(data.loader(split)) for split in ("train", "val"))
+    return timer.measure(n_train, n_val, validates_first=bool(count_sanity_steps(forecaster.model)))
 
 
 def time_batch(times: list[float]) -> float:
-    """Mean seconds of a batch, from the start and the end of each; without those of warming up, if there are more."""
-    measured = times[WARM_UP:] if len(times) > WARM_UP + 1 else times
+    """Mean seconds of a batch, from the start and the end of each; without the first, which starts the loader."""
+    measured = times[1:] if len(times) > 2 else times
     return (measured[-1] - measured[0]) / (len(measured) - 1)

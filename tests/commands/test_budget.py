@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,8 @@ from forecast import load
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.system.errors import ConfigError
 from forecast.training import budget
+from forecast.training.checkpointing import Checkpointing
+from forecast.training.module import Forecaster
 from forecast.training.run_start import RunStart
 from tests.support.commands import only, train_here, workplace
 
@@ -66,13 +69,53 @@ def test_the_measurement_changes_nothing_else(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("times", "seconds"),
     [
-        ([0.0, 5.0, 9.0, 10.0, 11.0, 12.5], 1.25),  # the first three warm up
+        ([0.0, 5.0, 6.0, 8.5], 1.75),  # the first starts the loader
         ([0.0, 2.0], 2.0),
-        ([0.0, 2.0, 3.0], 1.5),
     ],
 )
 def test_the_mean_time_of_a_batch(times: list[float], seconds: float) -> None:
     assert budget.time_batch(times) == seconds
+
+
+class Clock:
+    """A clock that only the work of a run moves on."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def slow_down(self, patch: pytest.MonkeyPatch, owner: type, name: str, seconds: float) -> None:
+        work = getattr(owner, name)
+
+        def slow(*given: Any, **named: Any) -> Any:
+            self.now += seconds
+            return work(*given, **named)
+
+        patch.setattr(owner, name, slow)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [(), ("model=residual_informer", "model.patch_len=4")],
+    ids=["informer", "validated before training"],
+)
+def test_a_run_of_short_epochs_ends_with_its_budget(
+    model: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An epoch is a second of training, one of validation, and four of a checkpoint."""
+    clock, began = Clock(), []
+    monkeypatch.setattr(budget, "read_clock", lambda _: clock.now)
+    clock.slow_down(monkeypatch, Forecaster, "training_step", 0.25)
+    clock.slow_down(monkeypatch, Forecaster, "validation_step", 0.25)
+    clock.slow_down(monkeypatch, Checkpointing, "_save", 4.0)
+    fit = RunStart.fit
+    monkeypatch.setattr(
+        RunStart, "fit", lambda *given: (began.append(clock.now), fit(*given), began.append(clock.now))
+    )
+    settings = (*GIVEN, *model, "windows_per_epoch=64", "data.eval_batch_size=10", "budget=100s")
+    assert train_here(monkeypatch, workplace(tmp_path), *settings) == 0
+    start, end = began
+    assert 90 <= end - start <= 100
+    assert not list(tmp_path.glob("runs/*/.trial*"))
 
 
 def test_a_resumed_run_keeps_its_epochs_and_a_continued_one_adds_those_that_fit(
@@ -82,7 +125,7 @@ def test_a_resumed_run_keeps_its_epochs_and_a_continued_one_adds_those_that_fit(
     content, data = checkpoint(folder, "timed"), load(only(folder, "timed/*")).data()
     config = OmegaConf.create({"budget": "2min", "budget_epochs": None, "resume": "auto"})
     monkeypatch.setattr(budget, "check_memory", lambda *_: None)
-    monkeypatch.setattr(budget, "time_epoch", lambda *_: (9.0, 1.0))
+    monkeypatch.setattr(budget, "time_epoch", lambda *_: budget.EpochTime(8.0, 1.5, 0.5))
     trained = content["hyper_parameters"]["budget_epochs"]
     for mode, epochs in {"resumed": trained, "continued": trained + 12, "new": 12}.items():
         start = RunStart(mode, content=None if mode == "new" else content)  # type: ignore[arg-type]
