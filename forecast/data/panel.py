@@ -9,7 +9,7 @@ import pandas as pd
 from jaxtyping import Float, Int64
 
 from forecast.data.calendars import Calendar
-from forecast.data.row_ranges import PerSeries, ranges, series_slices
+from forecast.data.row_ranges import PerSeries, ranges, select_rows, series_slices
 from forecast.data.stored_values import StoredValues, Values, select_columns
 from forecast.data.time_features import future_dates, season_length
 from forecast.data.utc_offset import UtcOffset
@@ -119,7 +119,8 @@ class Panel:
             return block.count_missing(self.starts, self.ends)
         count = np.zeros(block.shape[1], dtype=np.int64)
         for some in series_slices(self.lengths):
-            count += np.isnan(block[ranges(self.starts[some], self.ends[some])]).sum(axis=0)
+            missing = np.isnan(block[select_rows(self.starts[some], self.ends[some])])
+            count += [np.count_nonzero(column) for column in missing.T]  # a third of the time of a sum
         return count
 
     @property

@@ -31,6 +31,13 @@ def ranges(starts: PerSeries, stops: PerSeries) -> Int64[np.ndarray, " rows"]:
     return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
 
 
+def select_rows(starts: PerSeries, stops: PerSeries) -> slice | Int64[np.ndarray, " rows"]:
+    """The rows of `ranges`, as a slice if they follow each other: then an array is indexed without a copy."""
+    if int((stops - starts).sum()) == int(stops[-1] - starts[0]):
+        return slice(int(starts[0]), int(stops[-1]))
+    return ranges(starts, stops)
+
+
 def series_slices(lengths: PerSeries, rows: int = ROWS_AT_ONCE) -> Iterator[slice]:
     """Slices of the series that have about `rows` rows each; a longer series is a slice of its own."""
     number, is_long = lengths.cumsum() // rows, lengths >= rows

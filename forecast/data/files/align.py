@@ -88,6 +88,9 @@ def _cut_to_targets(series: SeriesRows) -> SeriesRows:
     """
     rows, starts = series.rows, series.starts
     targets = rows.roles.targets or ()
+    edges = np.concatenate([starts, series.stops - 1])
+    if np.isfinite(rows.values[edges, : len(targets)]).any(axis=1).all():
+        return SeriesRows(rows, starts, series.stops)
     given = np.asarray(np.isfinite(rows.values[:, : len(targets)]).any(axis=1))
     numbers = np.arange(len(rows))
     firsts = np.minimum.reduceat(np.where(given, numbers, len(rows)), starts)

@@ -55,14 +55,15 @@ def read_dates(
     Raises:
         DataError: for the first date that cannot be parsed, or in which day and month could be swapped.
     """
-    texts = cells.frame[column].str.strip()
-    if texts.isna().any():
+    texts = pd.Series(cells.frame[column])
+    if texts.hasnans:
         raise cells.error("no date", row=int(texts.isna().argmax()), column=column)
     series = np.zeros(len(texts), dtype=np.int32) if series is None else series
-    if options.timezone is not None and (n_local := _count_local(texts)):
-        return _read_local_and_zoned(cells, column, n_local, options, series)
     if options.date_format is None and (plain := _read_plain(texts)) is not None:
         return place_in_time(cells, column, plain, UtcOffset(), options, series)
+    texts = texts.str.strip()
+    if options.timezone is not None and (n_local := _count_local(texts)):
+        return _read_local_and_zoned(cells, column, n_local, options, series)
     dates, utc_offset = place_in_time(
         cells, column, *_read_texts(cells, column, texts, options), options, series
     )
@@ -127,8 +128,8 @@ def _read_plain(texts: pd.Series) -> pd.DatetimeIndex | None:
     except pa.ArrowInvalid:
         return None
     dates = pd.DatetimeIndex(read.to_numpy(zero_copy_only=False))
-    years = dates.year.to_numpy()
-    return dates if YEARS[0] <= years.min() and years.max() <= YEARS[1] else None
+    first, last = dates.min(), dates.max()
+    return dates if YEARS[0] <= first.year and last.year <= YEARS[1] else None
 
 
 def _parse(

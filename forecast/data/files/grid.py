@@ -202,6 +202,8 @@ def place_on_grid(series: SeriesRows, grid: Grid) -> Places:
     """
     rows, starts = series.rows, series.starts
     dates = grid.dates.to_numpy()
+    if np.array_equal(dates, rows.dates):
+        return Places(np.arange(len(rows)), series.stops - starts)
     at = np.minimum(np.searchsorted(dates, rows.dates), len(dates) - 1)
     off = dates[at] != rows.dates
     if off.any():

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import Panel, read_table
+from forecast.data.row_ranges import select_rows
 from forecast.data.store.format import open_store
 from tests.support.csv_files import numbers
 from tests.support.long_files import LENGTHS, long_frame, long_frame_data
@@ -120,3 +121,10 @@ def test_missing_values_follow_selected_columns_and_taken_rows(tmp_path: Path) -
     assert some.missing.tolist() == [2]
     part = some.take_rows(one, one + 5, one + 20, one + 20)
     assert (part.missing.tolist(), np.flatnonzero(np.isnan(part.values)).tolist()) == ([1], [5])
+
+
+def test_rows_that_follow_each_other_are_a_slice() -> None:
+    starts, stops = np.array([2, 5]), np.array([5, 9])
+    assert select_rows(starts, stops) == slice(2, 9)
+    apart = select_rows(starts, np.array([4, 9]))
+    assert np.asarray(apart).tolist() == [2, 3, 5, 6, 7, 8]
