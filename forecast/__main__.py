@@ -12,21 +12,7 @@ import sys
 from pathlib import Path
 
 import forecast
-
-COMPLETION = """\
-_forecast() {{
-    if (( COMP_CWORD == 1 )); then
-        COMPREPLY=($(compgen -W "{commands}" -- "${{COMP_WORDS[1]}}"))
-    else
-        local typed="${{COMP_LINE#*"${{COMP_WORDS[1]}}"}}"
-        local choices=$(COMP_LINE="forecast${{typed}}" forecast "${{COMP_WORDS[1]}}" -sc query=bash 2> /dev/null)
-        COMPREPLY=($(compgen -W "$choices" -- "${{COMP_WORDS[COMP_CWORD]}}"))
-    fi
-}}
-COMP_WORDBREAKS=${{COMP_WORDBREAKS//=}}
-complete -o nospace -o default -F _forecast forecast
-"""
-"""Completion in bash: of the command's name, then of its keys and options, which Hydra lists."""
+from forecast.cli.completion import HOW, SCRIPTS, make_script
 
 
 def main() -> None:
@@ -37,8 +23,8 @@ def main() -> None:
         print(describe(commands))
     elif name == "--version":
         print(f"forecast {forecast.__version__}")
-    elif name == "completion" and arguments == ["bash"]:
-        print(COMPLETION.format(commands=" ".join(commands)), end="")
+    elif name == "completion" and arguments and arguments[0] in SCRIPTS:
+        print(make_script(arguments[0], commands), end="")
     elif name in commands:
         # as with `python -m`: modules in the current folder can be named in a configuration
         sys.path.insert(0, os.getcwd())
@@ -69,7 +55,7 @@ def describe(commands: dict[str, str]) -> str:
             "",
             *lines,
             "",
-            'Completion in bash: eval "$(forecast completion bash)"',
+            f"Completion in bash: {HOW}",
         ]
     )
 
@@ -77,7 +63,7 @@ def describe(commands: dict[str, str]) -> str:
 def refuse(name: str, commands: dict[str, str]) -> str:
     """The message for a command that does not exist."""
     if name == "completion":
-        return 'forecast completion bash prints a script: eval "$(forecast completion bash)"'
+        return f"forecast completion {'|'.join(SCRIPTS)} prints a script; bash: {HOW}"
     similar = difflib.get_close_matches(name, commands, 1)
     hint = f"did you mean {similar[0]}?" if similar else f"one of {', '.join(commands)}"
     return f"forecast {name}: there is no such command; {hint}"

@@ -1,8 +1,10 @@
 """The console command `forecast`, as a process, and its completion in a real shell."""
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,7 +41,8 @@ def test_help_lists_every_command(tmp_path: Path) -> None:
         (["trian"], "error: forecast trian: there is no such command; did you mean train?\n"),
         (
             ["completion"],
-            'error: forecast completion bash prints a script: eval "$(forecast completion bash)"\n',
+            'error: forecast completion bash|zsh|fish prints a script; bash: eval "$(forecast completion bash)"; '
+            "zsh: the same with zsh; fish: forecast completion fish | source\n",
         ),
     ],
 )
@@ -50,26 +53,74 @@ def test_what_is_no_command_is_refused_in_one_line(
     assert (result.returncode, result.stdout, result.stderr) == (2, "", message)
 
 
-@pytest.mark.parametrize(
-    ("line", "choices"),
-    [
-        ("forecast pre", {"predict"}),
-        ("forecast train atten", {"attention="}),
-        ("forecast train seed=1 attention=f", {"attention=full", "attention=fastformer"}),
-    ],
-)
-def test_completion_in_bash(tmp_path: Path, line: str, choices: set[str]) -> None:
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
+    """Run a script in a shell in which `forecast` is this program; skip where there is no such shell."""
     program = tmp_path / "forecast"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m forecast "$@"\n')
     program.chmod(0o755)
+    places = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    env = {**os.environ, **places}
+
+    def run_script(name: str, script: str) -> str:
+        if shutil.which(name) is None:
+            pytest.skip(f"{name} is not installed")
+        command = [name, "-c", script]
+        return subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+        ).stdout
+
+    return run_script
+
+
+LINES = [
+    ("forecast pre", {"predict"}),
+    ("forecast train atten", {"attention="}),
+    ("forecast train seed=1 attention=f", {"attention=full", "attention=fastformer"}),
+]
+
+
+@pytest.mark.parametrize(("line", "choices"), LINES)
+def test_completion_in_bash(shell: Callable[[str, str], str], line: str, choices: set[str]) -> None:
     words = line.split()
     script = (
         'eval "$(forecast completion bash)"\n'
         f'COMP_LINE="{line}" COMP_WORDS=({line}) COMP_CWORD={len(words) - 1}\n'
         '_forecast\nprintf "%s\\n" "${COMPREPLY[@]}"'
     )
-    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    found = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    assert set(shell("bash", script).split()) == choices
+
+
+@pytest.mark.parametrize(
+    ("line", "choices"), [*LINES, ("forecast check data.path=my-", {"data.path=my-load.csv"})]
+)
+def test_completion_in_fish(
+    tmp_path: Path, shell: Callable[[str, str], str], line: str, choices: set[str]
+) -> None:
+    (tmp_path / "my-load.csv").touch()
+    assert set(shell("fish", f"forecast completion fish | source; complete -C '{line}'").split()) == choices
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("forecast pre", "forecast predict "),
+        ("forecast train atten", "forecast train attention="),
+        ("forecast train seed=1 attention=fu", "forecast train seed=1 attention=full"),
+        ("forecast check data.path=my-", "forecast check data.path=my-load.csv "),
+    ],
+)
+def test_completion_in_zsh(
+    tmp_path: Path, shell: Callable[[str, str], str], line: str, completed: str
+) -> None:
+    """Type the line and a tabulator in an interactive shell, and let its line editor print what it then holds."""
+    (tmp_path / "my-load.csv").touch()
+    script = (
+        "zmodload zsh/zpty\nzpty typing zsh -f -i\n"
+        "type() { zpty -w typing $1 }\n"
+        "type 'PS1=; eval \"$(forecast completion zsh)\"'\n"
+        "type 'show() { print -r -- \"<$BUFFER>\" }; zle -N show; bindkey ^X show; bindkey ^I complete-word'\n"
+        f"zpty -w -n typing $'{line}\\t\\x18'\n"
+        "zpty -r -m typing found '*<forecast*>*'\nprint -r -- $found"
     )
-    assert set(found.stdout.split()) == choices
+    assert f"<{completed}>" in shell("zsh", script)
