@@ -301,7 +301,7 @@ def test_the_page_fits_a_narrow_screen(browser: Browser, path: Path, scheme: str
     browser.open(path, width=390, scheme=scheme)
     assert browser.run("return document.documentElement.scrollWidth") == 390
     edges = browser.run(
-        "return [...document.querySelectorAll('figure, .scroll, .plot svg')]"
+        "return [...document.querySelectorAll('figure, .scroll, .plot svg, caption span')]"
         ".map((e) => e.getBoundingClientRect().right)"
     )
     assert max(edges) <= 390

@@ -15,7 +15,8 @@ from forecast.reports.compare.scores import COSTS, is_comparable
 from forecast.reports.compare.task import Task
 
 DIGITS = 4  # significant digits of a value
-MAX_CURVE_POINTS, MAX_STEP_POINTS, MAX_WINDOW_POINTS = 100, 120, 300  # points of one line at most
+MAX_CURVE_POINTS, MAX_STEP_POINTS, MAX_DATE_POINTS, MAX_WINDOW_POINTS = 100, 120, 200, 300
+"""Points of one line at most."""
 MAX_VARIABLES = 24  # in the chart of errors by variable
 MAX_FORECAST_VALUES = 300_000  # values of all forecast charts together, about 6 bytes each
 
@@ -108,12 +109,12 @@ def make_cumulative(task: Task, entry: Entry) -> Values | None:
     if entry is task.reference or not task.reference.error > 0:
         return None
     sums = np.cumsum(losses - reference) / (len(losses) * task.reference.error)
-    return round_values(100 * sums[subsample(len(losses), MAX_WINDOW_POINTS)])
+    return round_values(100 * sums[subsample(len(losses), MAX_DATE_POINTS)])
 
 
 def find_dates(task: Task) -> list[str]:
     """Return the first forecast dates of the losses in `make_cumulative`."""
-    shown = task.dates[subsample(len(task.dates), MAX_WINDOW_POINTS)]
+    shown = task.dates[subsample(len(task.dates), MAX_DATE_POINTS)]
     return pd.DatetimeIndex(shown).strftime(find_date_format(task.dates)).tolist()
 
 
