@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.data.files.cells import FRAME, quote
-from forecast.data.files.grid import Grid, Spacing, find_grid, place_on_grid
+from forecast.data.files.grid import Grid, Spacing, find_dates, find_grid, place_on_grid
 from forecast.data.files.order import SeriesRows, order_rows
 from forecast.data.files.table_rows import TableRows
 from forecast.data.panel import Panel
@@ -52,7 +52,7 @@ def _make_panel(series: SeriesRows, grid: Grid) -> Panel:
         ids=rows.ids.rename(roles.id),
         grid=grid.dates.as_unit("ns" if roles.id is not None else rows.unit).rename(roles.date),
         freq=grid.freq,
-        grid_starts=grid.dates.get_indexer(pd.DatetimeIndex(rows.dates[series.starts])).astype(np.int64),
+        grid_starts=find_dates(grid.dates, rows.dates[series.starts])[0],
         starts=places.starts,
         ends=places.of_rows[series.ends - 1] + 1,
         stops=places.starts + places.lengths,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from forecast.data.calendars import WEEKDAYS, Calendar, CalendarSetting, find_calendar
 from forecast.data.files.cells import FRAME
@@ -141,7 +141,7 @@ def _even_dates(series: SeriesRows, freq: str | None, *, is_part: bool) -> Grid:
         row = int(rows.dates.argmin())
         message = f"{rows.subject(row)}cannot begin a grid of step {step.freqstr}: set data.freq"
         raise rows.error(message, row, rows.roles.date)
-    others = grid.get_indexer(pd.DatetimeIndex(rows.dates[starts])) < 0
+    others = ~find_dates(grid, rows.dates[starts])[1]
     if others.any():
         row = int(starts[int(others.argmax())])
         raise rows.error(
@@ -194,6 +194,15 @@ def step_with_gaps(longest: np.ndarray, all_dates: np.ndarray) -> str:
     return most_common
 
 
+def find_dates(
+    grid: pd.DatetimeIndex, dates: np.ndarray
+) -> tuple[Int64[np.ndarray, " dates"], Bool[np.ndarray, " dates"]]:
+    """The places of dates on an ascending grid, or of their successors, and whether the grid has the dates."""
+    there = grid.to_numpy()
+    places = np.minimum(np.searchsorted(there, dates), len(there) - 1)
+    return places, there[places] == dates
+
+
 def place_on_grid(series: SeriesRows, grid: Grid) -> Places:
     """Find the place of each row once missing rows are inserted.
 
@@ -201,13 +210,11 @@ def place_on_grid(series: SeriesRows, grid: Grid) -> Places:
     grid.
     """
     rows, starts = series.rows, series.starts
-    dates = grid.dates.to_numpy()
-    if np.array_equal(dates, rows.dates):
+    if np.array_equal(grid.dates.to_numpy(), rows.dates):
         return Places(np.arange(len(rows)), series.stops - starts)
-    at = np.minimum(np.searchsorted(dates, rows.dates), len(dates) - 1)
-    off = dates[at] != rows.dates
-    if off.any():
-        row = int(off.argmax())
+    at, is_there = find_dates(grid.dates, rows.dates)
+    if not is_there.all():
+        row = int(is_there.argmin())
         message = (
             f"{rows.subject(row)}does not follow {rows.date(row - 1)} by the step {grid.freq}: correct the date, or "
             "set data.freq"

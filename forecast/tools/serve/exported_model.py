@@ -80,7 +80,10 @@ class ExportedModel:
             return None
         panel = self.reader.read(request, max_rows)
         levels = parse_levels(self.levels if request.levels is None else request.levels)
-        if not self._serves(request, levels) or (inputs := self.inputs.make(panel)) is None:
+        if not self._serves(request, levels):
+            return None
+        panel = panel.with_dates_after_ends(self.facts.pred_len)
+        if (inputs := self.inputs.make(panel)) is None:
             return None
         values = dict(
             zip((o.name for o in self.session.get_outputs()), self.session.run(None, inputs), strict=True)
@@ -88,7 +91,7 @@ class ExportedModel:
         if not all(np.isfinite(each).all() for each in values.values()):
             return None
         horizon = request.horizon or self.facts.pred_len
-        point, dated = values["forecast"][:, :horizon], panel.with_dates_after_ends(horizon)
+        point = values["forecast"][:, :horizon]
         low, high = (
             {
                 level: values["quantiles"][:, :horizon, :, self.quantiles.index(bounds(level)[side])]
@@ -100,7 +103,7 @@ class ExportedModel:
             forecaster=self.facts,
             panel=panel,
             columns=self.targets,
-            dates=dates_from(dated, panel.ends, horizon),
+            dates=dates_from(panel, panel.ends, horizon),
             values=point,
             low=low,
             high=high,

@@ -75,6 +75,9 @@ class GraphInputs:
     def make(self, panel: Panel) -> Inputs | None:
         """The inputs for the steps after the end of each series, float64.
 
+        Args:
+            panel: its grid reaches `pred_len` steps beyond the end of every series.
+
         Returns:
             None if the graph does not forecast these rows as the whole program does: a value that is read is missing, a
             series is new or too short, or the columns or the step are not those of training.
@@ -112,11 +115,10 @@ class GraphInputs:
 
     def _calendar(self, panel: Panel) -> Float64[np.ndarray, "series steps n_calendar"]:
         """The calendar features of the local times of each window and its horizon."""
-        grid = panel.with_dates_after_ends(self.pred_len).grid
         ends = panel.grid_starts + panel.lengths
         places = ends[:, None] + np.arange(-self.seq_len, self.pred_len)
         first, last = int(places.min()), int(places.max()) + 1
-        dates = utc_offset_of(self.data_state).local(grid[first:last])
+        dates = utc_offset_of(self.data_state).local(panel.grid[first:last])
         return time_features(dates, self.freq, self.holidays).astype(np.float64)[places - first]
 
     def _covariates(self, panel: Panel) -> Float64[np.ndarray, "series steps n_future"] | None:

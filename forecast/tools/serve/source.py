@@ -27,6 +27,9 @@ Columns = Mapping[str, list[Any]]
 YEARS = (1678, 2261)
 """The years of the dates that nanoseconds in 64 bits reach."""
 
+NO_CELLS = pd.DataFrame()
+"""In place of the cells of a file, which messages on its lines show."""
+
 NUMBERS, TEXTS = {int, float, bool, type(None)}, {str, type(None)}
 
 
@@ -71,13 +74,12 @@ def read_columns(field: str, given: Columns, roles: ColumnRoles, options: ReadOp
         roles = replace(roles, id_columns=(str(roles.id),))  # joined already
     roles = roles.resolve(str(FRAME), list(given))
     n_rows = len(given[roles.date])
-    cells = Cells(FRAME, pd.DataFrame(), first_line=0, unit="row")
+    cells = Cells(FRAME, NO_CELLS, first_line=0, unit="row")
     codes, ids = join_ids(
         FRAME, [read_ids(field, column, given[column]) for column in roles.id_columns], n_rows
     )
     dates = read_dates(field, roles.date, given[roles.date])
-    years = dates.year.to_numpy()
-    if years.min() < YEARS[0] or years.max() > YEARS[1]:
+    if dates.min().year < YEARS[0] or dates.max().year > YEARS[1]:
         raise DataError(
             f"{field}: {roles.date} has dates before {YEARS[0]} or after {YEARS[1]}: leave them out"
         )
