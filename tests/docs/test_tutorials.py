@@ -1,13 +1,16 @@
-"""The blocks of each tutorial run in order, as a reader runs them, in an empty folder."""
+"""The blocks of each tutorial run in order, as a reader runs them, in an empty folder.
 
-import os
+A forked process runs each command (`tests.support.forking_python`): its libraries are imported before.
+"""
+
 import re
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.forking_python import write_python
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = [path for path in sorted((ROOT / "docs" / "tutorials").glob("*.md")) if path.stem != "index"]
@@ -45,8 +48,9 @@ def free_port() -> int:
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_the_blocks_run(path: Path, tmp_path: Path) -> None:
     script = script_of(path.read_text()).replace("8000", str(free_port()))
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PATH": programs}
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "work").mkdir()
+    env, server = write_python(tmp_path / "bin")
     command = [
         "bash",
         "-m",
@@ -56,6 +60,8 @@ def test_the_blocks_run(path: Path, tmp_path: Path) -> None:
         f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}",
     ]
     with (tmp_path / "output.txt").open("w") as output:  # not a pipe, which a server would hold open
-        code = subprocess.run(command, cwd=tmp_path, env=env, stdout=output, stderr=output).returncode
+        code = subprocess.run(
+            command, cwd=tmp_path / "work", env=env, pass_fds=[server], stdout=output, stderr=output
+        ).returncode
     assert code == 0, (tmp_path / "output.txt").read_text()[-4000:]
-    assert [pattern for pattern in MAKES[path.stem] if not [*tmp_path.glob(pattern)]] == []
+    assert [pattern for pattern in MAKES[path.stem] if not [*(tmp_path / "work").glob(pattern)]] == []

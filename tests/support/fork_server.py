@@ -7,6 +7,7 @@ As a program: the server, which takes requests from the socket whose file descri
 """
 
 import atexit
+import fcntl
 import gc
 import importlib
 import json
@@ -32,6 +33,8 @@ PRELOADED = (
 )
 READ_AT_IMPORT = ("FORECAST_", "OMP_", "MKL_", "PYTHON", "TORCH", "LD_", "KMP_", "ATEN", "MPL")
 """Environment variables that are read when modules are imported begin with these."""
+SERVER = "FORK_SERVER"
+"""Environment variable of a script: the inherited connection to a server, and the environment of that server."""
 
 
 class ForkedProcess(subprocess.Popen):
@@ -47,9 +50,11 @@ class ForkedProcess(subprocess.Popen):
         )
         ends = [stdin if stdin != -1 else 0, stdout if stdout != -1 else 1, stderr if stderr != -1 else 2]
         server = _server(os.getpid())
-        server.sendall(struct.pack("I", len(request.encode())))
-        socket.send_fds(server, [b"f"], [theirs.fileno(), *ends])
-        server.sendall(request.encode())
+        with Path(__file__).open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # the processes of a script share one connection
+            server.sendall(struct.pack("I", len(request.encode())))
+            socket.send_fds(server, [b"f"], [theirs.fileno(), *ends])
+            server.sendall(request.encode())
         theirs.close()
         for end in {stdin, stdout, stderr} - {-1}:
             os.close(end)
@@ -75,7 +80,8 @@ class ForkedProcess(subprocess.Popen):
 
 def start_python(arguments: list[str], *, env: dict[str, str], **options: Any) -> subprocess.Popen[str]:
     """Start `python arguments...`: forked, unless the environment has something that is read at import."""
-    changed = {key for key in env.keys() | os.environ.keys() if env.get(key) != os.environ.get(key)}
+    at_start = json.loads(os.environ[SERVER])["environ"] if SERVER in os.environ else os.environ
+    changed = {key for key in env.keys() | at_start.keys() if env.get(key) != at_start.get(key)}
     known = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     cold = {key for key in changed if key.startswith(READ_AT_IMPORT) and env.get(key) != known.get(key)}
     kind = subprocess.Popen if cold or arguments[0] not in ("-m", "-c") else ForkedProcess
@@ -95,6 +101,8 @@ def run_python(
 @cache
 def _server(owner: int) -> socket.socket:
     """The connection of this process to its server."""
+    if SERVER in os.environ:
+        return socket.socket(fileno=json.loads(os.environ[SERVER])["file"])
     mine, theirs = socket.socketpair()
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, __file__, str(theirs.fileno())]
@@ -102,6 +110,11 @@ def _server(owner: int) -> socket.socket:
     theirs.close()
     atexit.register(process.kill)
     return mine
+
+
+def server_for_scripts() -> int:
+    """The file of the connection of this process to its server."""
+    return _server(os.getpid()).fileno()
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:
