@@ -1,1 +1,1 @@
-"""Tasks of fev-bench on local files: scores as that benchmark defines them, and its published rows."""
+"""Tasks of fev-bench and GIFT-Eval on local files: scores as a benchmark defines them, and its published rows."""

@@ -18,7 +18,7 @@ HEAD = """\
 
 Scores of this program among those that [fev-bench](https://github.com/autogluon/fev) publishes, on tasks whose data are
 public files: prices of electricity with two forecasts that are known a day ahead (Lago et al. 2021), and the load and
-the temperature of GEFCom2014-E (Hong et al. 2016). `scripts/leaderboards` runs them and writes this page.
+the temperature of GEFCom2014-E (Hong et al. 2016). `scripts/leaderboards fev_bench` runs them and writes this page.
 
 SQL is the mean quantile loss of the deciles, divided by the mean absolute difference of values that are 24 hours apart,
 before each origin. Lower is better. A task has 20 origins at the end of its rows, 24 hours (gfc14: 168 hours) apart.

@@ -81,11 +81,11 @@ def score_task(task: Task, table: pd.DataFrame, predict: Predict) -> dict[str, f
     return average(scores)
 
 
-def stack_deciles(forecast: pd.DataFrame) -> Float64[np.ndarray, "horizon 9"]:
+def stack_deciles(forecast: pd.DataFrame, target: str = TARGET) -> Float64[np.ndarray, "horizon 9"]:
     """The deciles of a forecast in ascending order."""
-    low = [f"{TARGET}-lo-{level}" for level in reversed(LEVELS)]
-    high = [f"{TARGET}-hi-{level}" for level in LEVELS]
-    deciles = forecast[[*low, TARGET, *high]].to_numpy(dtype=np.float64)
+    low = [f"{target}-lo-{level}" for level in reversed(LEVELS)]
+    high = [f"{target}-hi-{level}" for level in LEVELS]
+    deciles = forecast[[*low, target, *high]].to_numpy(dtype=np.float64)
     assert deciles.shape[1] == len(DECILES)
     return deciles
 
