@@ -56,7 +56,7 @@ WINDOW_LENGTHS = (336, 720, 1440, 2880)
 RECALL = {
     "seq_len=336": ("full",),
     "seq_len=672": ("full",),
-    "seq_len=2688": ATTENTION_TYPES,
+    "seq_len=2688": (*ATTENTION_TYPES, "gated_delta"),
     "seq_len=2688 feature_map=taylor": ("linear",),
 }
 """Input steps and other overrides, with the attention types that are run with them."""

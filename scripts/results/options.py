@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from arguments import folder, positive
-from results.cells import ATTENTION_TYPES, ROOT, TABLES, Cell
+from results.cells import ROOT, TABLES, Cell
 
 
 class Parser(argparse.ArgumentParser):
@@ -62,9 +62,7 @@ def chosen(cells: Sequence[Cell], types: str | None, seeds: str | None, text: st
     table = cells[0].table
     found = list(cells)
     if types is not None:
-        there = [
-            attention for attention in ATTENTION_TYPES if any(cell.attention == attention for cell in cells)
-        ]
+        there = list(dict.fromkeys(cell.attention for cell in cells))
         names = among(types, there, f"--attention-types: {table} has")
         found = [cell for cell in found if cell.attention in names]
     if seeds is not None:
