@@ -5,6 +5,7 @@ from typing import Any
 
 from omegaconf import ListConfig
 
+from forecast.system.checks import check_count
 from forecast.system.errors import ConfigError
 from forecast.system.keys import RESULT, Key, Takes, row_of
 
@@ -24,8 +25,8 @@ def check_value(key: str, value: Any, default: Any) -> None:
     if row.takes is Takes.ANY_TYPE:
         check_devices(key, value)
     elif row.takes is Takes.COUNT_OR_NULL:
-        if value is not None and (type(value) is not int or value < 1):
-            raise ConfigError(f"{key}={value}: a whole number of at least 1 is needed, or null")
+        if value is not None:
+            check_count(key, value, advice=", or null")
     elif value is None:
         check_null(key, default, has_meaning=row.null)
     else:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forecast.data.panel import Panel
+from forecast.system.checks import check_count
 from forecast.system.errors import ConfigError, DataError
 
 KnownSteps = int | Mapping[str, int]
@@ -52,11 +53,9 @@ def resolve_known_steps(known_steps: KnownSteps | None, panel: Panel) -> list[in
 def check_known_steps(known_steps: KnownSteps | None) -> None:
     """Raise ConfigError unless `data.known_steps` is null or positive whole numbers."""
     for steps in known_steps.values() if isinstance(known_steps, Mapping) else [known_steps]:
-        if steps is not None and (type(steps) is not int or steps < 1):
-            raise ConfigError(
-                f"data.known_steps={steps} must be a whole number of steps, at least 1; a covariate whose future is "
-                "not known is one of data.past_covariates"
-            )
+        if steps is not None:
+            advice = "; a covariate whose future is not known is one of data.past_covariates"
+            check_count("data.known_steps", steps, unit="steps", advice=advice)
 
 
 def check_known_as_trained(

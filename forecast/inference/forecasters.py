@@ -19,7 +19,8 @@ from forecast.inference.model import TrainedModel
 from forecast.inference.recursive import forecast_recursively
 from forecast.linear.covariate_steps import find_covariates
 from forecast.models.linear_model import LinearWeights
-from forecast.system.errors import CheckpointError, ConfigError
+from forecast.system.checks import check_choice
+from forecast.system.errors import CheckpointError
 from forecast.training.inputs_used import covariates_of_model, past_of_model
 
 Points = Float[Tensor, "batch steps n_targets"]
@@ -209,10 +210,9 @@ def choose_forecaster(model: TrainedModel, baseline: object = None) -> PointFore
     """
     if baseline is None:
         return ModelForecaster(model)
-    if not isinstance(baseline, str) or baseline not in LABELS:
-        raise ConfigError(f"baseline={baseline} is not one of {', '.join(LABELS)}; null: the model")
+    check_choice("baseline", baseline, LABELS, advice="; null: the model")
     if model.baselines is None:
         raise CheckpointError(
             f"{model.path}: its run was not tested, so it holds no baselines; give the folder of a finished run"
         )
-    return BaselineForecaster(model, model.baselines.baselines()[baseline])
+    return BaselineForecaster(model, model.baselines.baselines()[str(baseline)])

@@ -35,7 +35,8 @@ class ChosenTransforms:
         """The choice in a line for the terminal."""
         changed = [name for name, kind in self.kinds.items() if kind != NONE]
         if not changed:
-            return f"transform  none: no other one lowers the validation {self.error} of the linear baseline by 3%"
+            error = f"the validation {self.error} of the linear baseline"
+            return f"transform  none: no other one lowers {error} by {MARGIN:.0%}"
         parts = [f"{name} {self.kinds[name]} ({self.relative_errors[name] - 1:+.1%})" for name in changed]
         return f"transform  {shorten(parts)}: validation {self.error} of the linear baseline"
 

@@ -28,14 +28,13 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
         raise DataError(f"{cells.path}: no rows")
     for name in set(roles.numbers) - set(table.column_names):
         table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
-    needed = roles.keys if len(roles.id_columns) == 1 else (roles.date,)
-    for name in needed if options.start is None else needed[:-1]:
-        if table[name].null_count:
-            row = int(table[name].is_null().to_numpy().argmax())
-            raise cells.error("no date" if name == roles.date else "no id", row=row, column=name)
-    codes, ids = _ids(cells, table, roles)
+    parts = [_categories(table[name]) for name in roles.id_columns]
+    codes, ids = join_ids(cells, roles.id_columns, parts, table.num_rows)
     unit = "us"
     if options.start is None:
+        if table[roles.date].null_count:
+            row = int(table[roles.date].is_null().to_numpy().argmax())
+            raise cells.error("no date", row=row, column=roles.date)
         dates, utc_offset = _dates(cells, table[roles.date], roles.date, options, codes)
         unit = getattr(table[roles.date].type, "unit", unit)
     else:
@@ -62,20 +61,6 @@ def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: 
         texts=texts,
         booleans=frozenset(name for name in roles.numbers if pa.types.is_boolean(table[name].type)),
     )
-
-
-def _ids(cells: Cells, table: pa.Table, roles: ColumnRoles) -> Ids:
-    """Return the ids of the rows. Of several columns, some cells may be missing; raises DataError where all are."""
-    parts = [_categories(table[name]) for name in roles.id_columns]
-    if len(parts) > 1:
-        nowhere = np.logical_and.reduce([codes < 0 for codes, _ in parts])
-        if nowhere.any():
-            raise cells.error("no id", row=int(nowhere.argmax()), column=roles.id)
-        parts = [
-            (np.where(codes < 0, np.int32(len(ids)), codes), ids.append(pd.Index([""], dtype=str)))
-            for codes, ids in parts
-        ]
-    return join_ids(cells.path, parts, table.num_rows)
 
 
 def _dates(

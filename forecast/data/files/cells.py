@@ -85,11 +85,12 @@ def parse_cells(
     options: ReadOptions,
     text_columns: Sequence[str] = (),
     *,
+    header: Header | None = None,
     first_line: int | None = None,
 ) -> Cells:
     """Parse text as `read_cells` does: the header of `path`, followed by its lines from `first_line` on."""
     dated = [date_column] if isinstance(date_column, str) else list(date_column)
-    header = read_header(path, raw, options.separator, options.given_names)
+    header = header or read_header(path, raw, options.separator, options.given_names)
     _check_date_columns(path, raw, header.names, dated, options.separator)
     first_line = first_line or header.n_lines + 1
     texts = [header.names.index(name) for name in (*dated, *text_columns) if name in header.names]

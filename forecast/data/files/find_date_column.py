@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import islice
 
 from forecast.data.files.date_formats import is_date
-from forecast.data.files.header import read_header
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_in_rows import refuse_series_in_rows
 from forecast.data.files.text import quote
@@ -22,12 +21,13 @@ _SAMPLED, _HEAD = 50, 1 << 20
 """Cells of a column, and bytes of a file, that are looked at."""
 
 
-def find_date_column(path: Location, wanted: str, raw: bytes, options: ReadOptions) -> str:
+def find_date_column(
+    path: Location, wanted: str, raw: bytes, header: Sequence[str], options: ReadOptions
+) -> str:
     """The date column of a CSV file: `wanted`, or if that is missing, see `choose_date_column`.
 
     If `options` number the rows (`start`), it is `wanted`. Raises DataError also for a file with one series a row.
     """
-    header = read_header(path, raw, options.separator).names
     if wanted in header:
         return wanted
     refuse_series_in_rows(path, raw, options.separator, header)

@@ -18,6 +18,7 @@ from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import find_booleans, read_covariates
 from forecast.data.files.dates import read_dates
 from forecast.data.files.find_date_column import DEFAULT_NAMES, choose_date_column, find_date_column
+from forecast.data.files.header import read_header
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import read_ids
 from forecast.data.files.series_in_rows import melt_series
@@ -46,15 +47,16 @@ def read_file(
             )
         return _read_parquet(path, roles, options)
     raw = read_text(path, options)
+    header = read_header(path, raw, options.separator, options.given_names)
     if options.melt:
-        cells, roles = melt_series(path, raw, roles, options), replace(roles, drop=())
-        return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
-    if date_column in DEFAULT_NAMES and options.given_names is None:
-        date_column = find_date_column(path, str(date_column), raw, options)
-        roles = replace(roles, date=date_column)
-    texts = (*roles.keys, *roles.static)
-    dated = date_column if options.start is None else ()
-    cells = parse_cells(path, raw, dated, options, [name for name in texts if name != roles.date])
+        cells, roles = melt_series(path, raw, header, roles, options), replace(roles, drop=())
+    else:
+        if date_column in DEFAULT_NAMES and options.given_names is None:
+            date_column = find_date_column(path, str(date_column), raw, header.names, options)
+            roles = replace(roles, date=date_column)
+        texts = [name for name in (*roles.keys, *roles.static) if name != roles.date]
+        dated = date_column if options.start is None else ()
+        cells = parse_cells(path, raw, dated, options, texts, header=header)
     return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float64
 
 from forecast.data.time_features import name_step
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.checks import check_choice
+from forecast.system.checks import check_choice, check_flag
 from forecast.system.errors import ConfigError
 
 STAMPS = ("start", "end")
@@ -65,8 +65,7 @@ class ReadOptions:
                 _check_character(key, character)
         if self.decimal == self.thousands:
             raise ConfigError(f"data.decimal and data.thousands are both {self.decimal!r}: they must differ")
-        if self.day_first not in (None, True, False):
-            raise ConfigError(f"data.day_first={self.day_first}: true, false or null is needed")
+        check_flag("data.day_first", self.day_first)
         check_choice("data.stamp", self.stamp, STAMPS)
         check_choice("data.header", self.header, HEADERS)
         if self.names and self.header != "none":

@@ -10,7 +10,6 @@ from forecast.data.files.cells import Cells
 from forecast.data.files.text import quote
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import ConfigError, DataError
-from forecast.system.location import Location
 
 IdColumn = str | Sequence[str] | None
 """Value of `data.id_column`: one column, several that name a series together, or None for a file of one series."""
@@ -71,29 +70,29 @@ def take_parts(ids: pd.Index, id_columns: Sequence[str], chosen: Sequence[str]) 
 
 
 def read_ids(cells: Cells, id_columns: Sequence[str]) -> Ids:
-    """Read the ids of the rows of a CSV file, as `join_ids` does. Of several columns, some cells may be empty.
-
-    Raises DataError for a row without an id.
-    """
-    parts, texts_of = [], {name: cells.frame[name].str.strip() for name in id_columns}
-    nowhere = np.logical_and.reduce([texts.isna().to_numpy() for texts in texts_of.values()])
-    if id_columns and nowhere.any():
-        raise cells.error("no id", row=int(nowhere.argmax()), column=name_ids(id_columns))
-    for texts in texts_of.values():
-        codes, ids = pd.factorize(texts.fillna(""))
-        parts.append((codes.astype(np.int32), pd.Index(ids, dtype=str)))
-    return join_ids(cells.path, parts, len(cells.frame))
+    """Read the ids of the rows of a CSV file, as `join_ids` does."""
+    found = [pd.factorize(cells.frame[name].str.strip()) for name in id_columns]
+    parts = [(codes.astype(np.int32), pd.Index(ids, dtype=str)) for codes, ids in found]
+    return join_ids(cells, id_columns, parts, len(cells.frame))
 
 
-def join_ids(path: Location, parts: Sequence[Ids], n_rows: int) -> Ids:
+def join_ids(cells: Cells, id_columns: Sequence[str], parts: Sequence[Ids], n_rows: int) -> Ids:
     """Join the ids of several columns of a file: store 1 and department 3 are the series 1/3.
 
-    No column at all is a file of one series. Raises DataError if two series have one id when joined.
+    No column at all is a file of one series. Of several columns, some cells may be empty, which have the code −1.
+    Raises DataError for a row without an id, and if two series have one id when joined.
     """
     if not parts:
         return np.zeros(n_rows, dtype=np.int32), pd.Index([TABLE_ID])
+    nowhere = np.logical_and.reduce([codes < 0 for codes, _ in parts])
+    if nowhere.any():
+        raise cells.error("no id", row=int(nowhere.argmax()), column=name_ids(id_columns))
     if len(parts) == 1:
         return parts[0]
+    parts = [
+        (np.where(codes < 0, np.int32(len(ids)), codes), ids.append(pd.Index([""], dtype=str)))
+        for codes, ids in parts
+    ]
     columns = pd.DataFrame({number: codes for number, (codes, _) in enumerate(parts)})
     codes = columns.groupby(list(columns), sort=False).ngroup().to_numpy().astype(np.int32)
     first = np.unique(codes, return_index=True)[1]
@@ -102,6 +101,6 @@ def join_ids(path: Location, parts: Sequence[Ids], n_rows: int) -> Ids:
     if not joined.is_unique:
         twice = quote(joined[joined.duplicated()][0])
         raise DataError(
-            f"{path}: two series are {twice} when joined with {SEPARATOR}: use another sign in their columns"
+            f"{cells.path}: two series are {twice} when joined with {SEPARATOR}: use another sign in their columns"
         )
     return codes, joined

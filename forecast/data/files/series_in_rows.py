@@ -13,7 +13,7 @@ import pandas as pd
 from forecast.data.files.cells import MISSING, Cells, parse_cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.date_formats import has_short_year, names_period, orders_of_short_years
-from forecast.data.files.header import read_header
+from forecast.data.files.header import Header
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
 from forecast.system.arguments import write_setting
@@ -105,7 +105,9 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Se
     )
 
 
-def melt_series(path: Location, raw: bytes, roles: ColumnRoles, options: ReadOptions) -> Cells:
+def melt_series(
+    path: Location, raw: bytes, header: Header, roles: ColumnRoles, options: ReadOptions
+) -> Cells:
     """Parse a file with one series a row into cells with one row for each series and step.
 
     The columns of `find_steps` are the steps, and those after them. If it finds none, all that have no role are.
@@ -113,7 +115,7 @@ def melt_series(path: Location, raw: bytes, roles: ColumnRoles, options: ReadOpt
 
     Args:
         path: the file, for messages.
-        raw: its text.
+        raw, header: its text, and the header of it.
         roles: the id columns, and the names that the columns of dates and of values receive.
         options: how the text is parsed. With `start`, the names of the steps are left out.
 
@@ -123,15 +125,14 @@ def melt_series(path: Location, raw: bytes, roles: ColumnRoles, options: ReadOpt
     """
     if not roles.id_columns or roles.targets is None or len(roles.targets) != 1:
         raise ConfigError("data.melt=true needs data=long with data.id_column, and one target (data.target)")
-    header = read_header(path, raw, options.separator, options.given_names).names
     columns = ColumnRoles(roles.id_columns, "", targets=(), static=roles.static, drop=roles.drop)
     named, target = {*columns.all, *columns.drop}, roles.targets[0]
-    names = [name for name in header if name]
+    names = [name for name in header.names if name]
     steps = [name for name in names if name not in named]
     steps = steps[0 if (found := find_steps(steps)) is None else found.first :]
-    cells = parse_cells(path, raw, (), options, [name for name in names if name in named])
+    cells = parse_cells(path, raw, (), options, [name for name in names if name in named], header=header)
     if not all(cells.frame[name].dtype.kind in "iuf" for name in steps):  # they become one column of texts
-        cells = parse_cells(path, raw, (), options, names)
+        cells = parse_cells(path, raw, (), options, names, header=header)
     table = cells.frame
     if ROW in roles.id_columns and ROW not in table:
         table.insert(0, ROW, [str(number) for number in range(1, len(table) + 1)])

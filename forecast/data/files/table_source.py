@@ -20,6 +20,7 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.data.source import Source
+from forecast.system.checks import check_flag
 from forecast.system.errors import ConfigError, DataError
 
 _EARLIEST, _LATEST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")
@@ -76,8 +77,7 @@ class TableSource(Source):
     def __post_init__(self) -> None:
         if not self.date_column:
             raise ConfigError("data.date_column is empty: name the column of the dates")
-        if self.sort not in (None, True, False):
-            raise ConfigError(f"data.sort={self.sort}: true, false or null is needed")
+        check_flag("data.sort", self.sort)
         self._spacing = Spacing(self.freq, self.steps, self.calendar)
         self._first, self._last = parse_span(self.rows)
         for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from forecast.data.columns import by_column
 from forecast.data.panel import Panel
 from forecast.data.stored_values import StoredValues, pieces_of
+from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError, DataError
 
 NONE, LOG1P, BOXCOX, ASINH = TRANSFORMS = ("none", "log1p", "boxcox", "asinh")
@@ -80,10 +81,8 @@ def check_domain(
                     f"{key}={bound} is not a finite number: write {key}=0 or {key}={{COLUMN:0}}"
                 )
     for kind in transform.values() if isinstance(transform, Mapping) else [transform]:
-        if kind not in (None, *TRANSFORMS) and transform != AUTO:
-            raise ConfigError(
-                f"data.transform={kind} is not one of {', '.join(TRANSFORMS)}, or auto for all targets"
-            )
+        if kind is not None and transform != AUTO:
+            check_choice("data.transform", kind, TRANSFORMS, advice=", or auto for all targets")
 
 
 def choose_domain(

@@ -24,7 +24,7 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import place_in_time, without_zone
 from forecast.data.store.column_types import ColumnKinds
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.errors import ConfigError
+from forecast.system.checks import check_count
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,7 @@ class Chunks(ABC):
 
         Without `id_column`, the file holds one series. With `duplicates`, no chunk ends between rows of one date.
         """
-        if type(size) is not int or size < 1:
-            raise ConfigError(f"chunk={size} must be a whole number of bytes")
+        check_count("chunk", size, unit="bytes")
         self.path, self.date_column, self.size = path, date_column, size
         self.options, self.duplicates = options, duplicates
         self.kinds = ColumnKinds()  # of the columns in the chunks read so far

@@ -87,11 +87,12 @@ class CsvChunks(Chunks):
         """Parse the header and lines from `first_line` on. Raises DataError for a file that only training reads."""
         texts = [*self.kinds.texts, *self.roles.id_columns]
         try:
-            if self.date_column in DEFAULT_NAMES:
-                header = read_header(self.path, text, self.options.separator).names
-                if self.date_column not in header:
-                    refuse_series_in_rows(self.path, text, self.options.separator, header)
-            return parse_cells(self.path, text, self.date_column, self.options, texts, first_line=first_line)
+            header = read_header(self.path, text, self.options.separator)
+            if self.date_column in DEFAULT_NAMES and self.date_column not in header.names:
+                refuse_series_in_rows(self.path, text, self.options.separator, header.names)
+            return parse_cells(
+                self.path, text, self.date_column, self.options, texts, header=header, first_line=first_line
+            )
         except SeriesInRows as error:
             typed = " ".join(
                 ["python -m forecast.train", write_setting("data.path", str(self.path)), *error.settings]

@@ -75,9 +75,8 @@ def read_columns(field: str, given: Columns, roles: ColumnRoles, options: ReadOp
     roles = roles.resolve(str(FRAME), list(given))
     n_rows = len(given[roles.date])
     cells = Cells(FRAME, NO_CELLS, first_line=0, unit="row")
-    codes, ids = join_ids(
-        FRAME, [read_ids(field, column, given[column]) for column in roles.id_columns], n_rows
-    )
+    parts = [read_ids(field, column, given[column]) for column in roles.id_columns]
+    codes, ids = join_ids(cells, roles.id_columns, parts, n_rows)
     dates = read_dates(field, roles.date, given[roles.date])
     if dates.min().year < YEARS[0] or dates.max().year > YEARS[1]:
         raise DataError(
