@@ -7,7 +7,14 @@ import pandas as pd
 
 from forecast.data.files.cells import COVARIATES, FRAME, Cells
 from forecast.data.files.column_roles import ColumnRoles
-from forecast.data.files.column_types import are_hours, are_times, have_times, is_like_a_number, list_numbers
+from forecast.data.files.column_types import (
+    are_hours,
+    are_times,
+    count_to_24,
+    have_times,
+    is_like_a_number,
+    list_numbers,
+)
 from forecast.data.files.long_tables import describe_long
 from forecast.data.files.text import quote
 from forecast.system.arguments import write_setting
@@ -89,6 +96,8 @@ def describe_split_dates(cells: Cells, roles: ColumnRoles, refused: Sequence[str
     if time is None:
         return None
     settings = [write_setting("data.date_column", [roles.date, time])]
+    if count_to_24(pd.Series(cells.frame[time])):
+        settings.append("data.stamp=end")
     rest = [name for name in refused if name != time]
     settings += settings_for_texts(cells, roles, rest)
     advice = f"set {' '.join(settings)}{_note_on_texts(settings)}"

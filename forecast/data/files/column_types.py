@@ -40,6 +40,11 @@ def are_hours(name: str, column: pd.Series) -> bool:
     return bool(column.between(0, 24).all())
 
 
+def count_to_24(column: pd.Series) -> bool:
+    """Whether a column of hours counts them from 1 to 24, so that they are named by their ends."""
+    return column.dtype.kind in "iu" and (column.min(), column.max()) == (1, 24)
+
+
 def counts_rows(column: pd.Series) -> bool:
     """Whether a column numbers the rows of a file."""
     return bool(column.diff().iloc[1:].eq(1).all())

@@ -3,9 +3,9 @@
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import combinations, takewhile
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -88,7 +88,9 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Se
     if not texts and not steps.are_dates:
         return
     before = [name for name in ids if name in header[: steps.first]]
-    name = next(iter([*texts, *before]), ROW)
+    named = [one for one in header[: steps.first] if one and any(map(str.isalpha, "".join(columns[one])))]
+    pairs = [list(two) for two in combinations(named, 2) if _differ(columns, two)]
+    name = next(iter([*texts, *before, *pairs]), ROW)
     names = [one for one in header[steps.first : steps.first + steps.count] if one != name]
     order = orders_of_short_years(pd.Series(names))[:1] if has_short_year(names[0]) else []
     after = [one for one in header[steps.first + steps.count :] if one]
@@ -103,6 +105,12 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Se
     raise SeriesInRows(
         problem, settings, "" if steps.are_dates else " (the first date and the step are examples)"
     )
+
+
+def _differ(columns: Mapping[str, Sequence[str]], names: Sequence[str]) -> bool:
+    """Whether the cells of these columns together name each row."""
+    rows = [*zip(*(columns[name] for name in names), strict=True)]
+    return len(set(rows)) == len(rows)
 
 
 def melt_series(
