@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -180,18 +179,6 @@ def test_names_are_escaped_in_the_paper_tables() -> None:
         r"a\_b \& 50\% \{x\} \textbackslash{}y \textasciitilde{} \textasciicircum{} $<$ \#\$"
     )
     assert escape_markdown("a|b *c* <i> [d](e)\nf") == r"a\|b \*c\* \<i\> \[d\](e) f"
-
-
-def test_help_loads_no_pandas() -> None:
-    code = (
-        "import runpy, sys; sys.argv = ['compare', '--help']\n"
-        "try: runpy.run_module('forecast.compare', run_name='__main__')\n"
-        "except SystemExit: pass\n"
-        "assert not {'torch', 'pandas', 'plotly', 'jinja2'} & set(sys.modules)\n"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    assert "python -m forecast.compare RUNS" in result.stdout
 
 
 @pytest.mark.slow

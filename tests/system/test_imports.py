@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from tests.support.commands import only, train, workplace
 from tests.support.csv_files import write_csv
@@ -14,64 +15,80 @@ ROOT = Path(__file__).parents[2]
 REFUSED = "date,load,temperature\n2024-01-01 00:00,1,2\n2024-01-01 01:00,1,2,3\n"
 """A file whose third line has too many fields."""
 RUN = """
-import runpy, sys
-sys.argv = {arguments!r}
-status = 0
-try:
-    runpy.run_module("forecast.{command}", run_name="__main__", alter_sys=True)
-except SystemExit as exit:
-    status = exit.code or 0
-assert status == {status}, status
-found = sorted({libraries!r} & set(sys.modules))
-assert not found, found
+import os, runpy, sys
+for command, *arguments in {calls!r}:
+    print("---", flush=True)
+    os.environ.pop("HYDRA_FULL_ERROR", None)  # an error sets it
+    sys.argv = [command, *arguments]
+    status = 0
+    try:
+        runpy.run_module("forecast." + command, run_name="__main__", alter_sys=True)
+    except SystemExit as exit:
+        status = exit.code or 0
+    assert status == {status}, (command, arguments, status)
+    found = sorted({libraries!r} & set(sys.modules))
+    assert not found, (command, arguments, found)
 """
 LIBRARIES = {"lightning", "matplotlib", "plotly", "scipy", "sklearn", "torch", "wandb"}
 """What no command imports before it has read its file."""
+TABLES = {"jinja2", "numpy", "pandas"}
+"""What no command imports, in addition, to describe itself."""
 
 HEAVY = {"lightning", "sklearn", "scipy.signal", "scipy.stats", "sympy", "torch._dynamo", "wandb", "plotly"}
 
 
-def run(folder: Path, command: str, libraries: set[str], *arguments: str, status: int = 0) -> str:
-    """Run a command in a new interpreter, which must not import these libraries; return what it wrote to stderr."""
-    code = RUN.format(arguments=[command, *arguments], command=command, libraries=libraries, status=status)
+def run(folder: Path, libraries: set[str], *calls: tuple[str, ...], status: int = 0) -> tuple[list[str], str]:
+    """Run commands one after another in a new interpreter, which must not import these libraries.
+
+    Return what each wrote to stdout, and what all of them wrote to stderr.
+    """
+    code = RUN.format(calls=calls, libraries=libraries, status=status)
     result = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=200,
         env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin", "HOME": str(folder)},
     )  # fmt: skip
     assert result.returncode == 0, result.stderr[-2000:]
-    return result.stderr
+    return result.stdout.split("---\n")[1:], result.stderr
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_help_imports_no_library(tmp_path: Path, command: str) -> None:
-    run(tmp_path, command, LIBRARIES, "--help")
+@pytest.mark.parametrize("question", ["--help", "--cfg=job"])
+def test_descriptions_of_commands_import_no_library(tmp_path: Path, question: str) -> None:
+    commands = sorted(COMMANDS)
+    answers, _ = run(tmp_path, LIBRARIES | TABLES, *((command, question) for command in commands))
+    for command, answer in zip(commands, answers, strict=True):
+        if question == "--help":
+            assert f"python -m forecast.{command}" in answer
+        else:
+            assert len(OmegaConf.create(answer)) > 3
+    assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", ["train", "backtest", "check", "convert"])
-def test_a_file_is_refused_before_libraries_are_imported(tmp_path: Path, command: str) -> None:
+def test_a_file_is_refused_before_libraries_are_imported(tmp_path: Path) -> None:
     (tmp_path / "load.csv").write_text(REFUSED)
-    data = () if command == "convert" else ("data=csv",)
-    assert "line 3" in run(tmp_path, command, LIBRARIES, *data, "data.path=load.csv", status=2)
+    calls = [(command, "data=csv", "data.path=load.csv") for command in ("train", "backtest", "check")]
+    _, said = run(tmp_path, LIBRARIES, *calls, ("convert", "data.path=load.csv"), status=2)
+    assert said.count("line 3") == 4
 
 
-@pytest.mark.parametrize("command", ["predict", "evaluate", "backtest", "explain", "export", "monitor"])
 def test_a_file_for_a_model_is_refused_before_libraries_are_imported(
-    run_of_default_model: Path, tmp_path: Path, command: str
+    run_of_default_model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "load.csv").write_text(REFUSED)
     given = (f"checkpoint={run_of_default_model}", "data.path=load.csv")
-    assert "line 3" in run(tmp_path, command, LIBRARIES, *given, status=2)
+    commands = ("predict", "evaluate", "backtest", "explain", "export", "monitor")
+    _, said = run(tmp_path, LIBRARIES, *((command, *given) for command in commands), status=2)
+    assert said.count("line 3") == len(commands)
 
 
 def test_a_folder_without_runs_is_refused_before_libraries_are_imported(tmp_path: Path) -> None:
-    assert "no finished run" in run(tmp_path, "compare", LIBRARIES, ".", status=2)
+    _, said = run(tmp_path, LIBRARIES, ("compare", "."), status=2)
+    assert "no finished run" in said
 
 
-@pytest.mark.parametrize("command", ["evaluate", "explain", "predict"])
-def test_a_trained_model(run_of_default_model: Path, tmp_path: Path, command: str) -> None:
-    output = () if command == "evaluate" else (f"output={'-' if command == 'predict' else 'explanation'}",)
+def test_a_trained_model(run_of_default_model: Path, tmp_path: Path) -> None:
     given = (f"checkpoint={run_of_default_model}", f"data.path={run_of_default_model.parents[1]}/load.csv")
-    run(tmp_path, command, HEAVY, *given, *output)
+    outputs = {"evaluate": (), "explain": ("output=explanation",), "predict": ("output=-",)}
+    run(tmp_path, HEAVY, *((command, *given, *output) for command, output in outputs.items()))
 
 
 def test_the_workers_of_the_server_import_no_torch_before_a_request_needs_it() -> None:
@@ -81,7 +98,7 @@ def test_the_workers_of_the_server_import_no_torch_before_a_request_needs_it() -
 
 def test_check(tmp_path: Path) -> None:
     write_csv(tmp_path / "load.csv", rows=300)
-    run(tmp_path, "check", HEAVY | {"matplotlib"}, "data.path=load.csv")
+    run(tmp_path, HEAVY | {"matplotlib"}, ("check", "data.path=load.csv"))
 
 
 @pytest.fixture(scope="module")

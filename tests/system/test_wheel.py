@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
 import forecast
-from tests.support.long_variants import every_nth
 
 ROOT = Path(__file__).parents[2]
 
@@ -132,20 +130,3 @@ COMMANDS = sorted(
 def test_every_configuration_has_its_command() -> None:
     assert "train" in COMMANDS
     assert [name for name in COMMANDS if not (ROOT / "forecast" / f"{name}.py").exists()] == []
-
-
-@pytest.mark.parametrize("name", every_nth(COMMANDS, 4))
-def test_help_and_cfg_load_no_torch(name: str, tmp_path: Path) -> None:
-    for question in ("--help", "--cfg=job"):
-        code = (
-            f"import sys; sys.argv = [{name!r}, {question!r}]\n"
-            "import runpy\n"
-            f"try: runpy.run_module('forecast.{name}', run_name='__main__')\n"
-            "except SystemExit: pass\n"
-            "assert not {'torch', 'numpy', 'pandas', 'scipy', 'matplotlib', 'plotly'} & set(sys.modules)\n"
-        )
-        result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-        assert result.returncode == 0, result.stderr
-        assert f"python -m forecast.{name}" in result.stdout or question != "--help"
-        assert question == "--help" or len(OmegaConf.create(result.stdout)) > 3
-        assert not list(tmp_path.iterdir())
