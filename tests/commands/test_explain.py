@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from forecast.attention import FastformerAttention, NystromAttention
 from forecast.attention.depthwise_convolution import depthwise_convolution
 from forecast.inference.model import load
+from forecast.models import ForecastModel
 from forecast.tools.explain import layer as layers
 from forecast.tools.explain.explanation import adds_nothing, describe_layers
 from forecast.tools.explain.implied_map import fastformer_poolings, implied_map
@@ -30,6 +31,7 @@ from tests.support.attention_reference import fastformer_answer
 from tests.support.browser import opened
 from tests.support.commands import answer, only, train_here, workplace
 from tests.support.csv_files import write_csv
+from tests.support.export_graphs import untrained_graph
 from tests.support.long_files import long_frame
 from tests.support.long_variants import every_nth
 from tests.support.wandb_file import WandbRun
@@ -322,17 +324,18 @@ def test_nothing_is_written_over(run, explained, tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
-def test_the_pictures_positions_are_the_layers(run, place: Path, monkeypatch) -> None:
-    monkeypatch.chdir(place)
-    for name in RUNS:
-        trained = load(run(name))
-        data = trained.data()
-        batch = data.windows["test"].gather(torch.tensor([0]))
-        _, calls = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)
-        lengths = {call.name: call.q.shape[2] for call in calls}
-        places = timelines(trained.network, data.panel.grid[:17], 12, lengths)
-        for call in calls:
-            assert [len(t) for t in places[call.name]] == [call.q.shape[2], call.k.shape[2]]
+@pytest.mark.parametrize("name", RUNS)
+def test_the_pictures_positions_are_the_layers(name: str) -> None:
+    sizes = ("seq_len=12", "label_len=6", "pred_len=5", "model.encoder_layers=2")
+    graph, _ = untrained_graph(*sizes, *RUNS[name], n_features=2, n_targets=2)
+    network = graph.network
+    assert isinstance(network, ForecastModel)
+    _, calls = record_calls(network, torch.randn(1, 12, 2), torch.rand(1, 12, 4), torch.rand(1, 5, 4))
+    assert calls
+    lengths = {call.name: call.q.shape[2] for call in calls}
+    places = timelines(network, pd.date_range("2024-01-01", periods=17, freq="h"), 12, lengths)
+    for call in calls:
+        assert [len(t) for t in places[call.name]] == [call.q.shape[2], call.k.shape[2]]
 
 
 @pytest.mark.draws
