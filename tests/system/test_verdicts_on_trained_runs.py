@@ -13,7 +13,10 @@ from forecast.reports.compare.scores import get_verdict
 from tests.support.commands import train_here, workplace
 
 SEEDS = (1, 2, 3, 4, 5, 6)
-SHARED = ("attention=full", "logger=[]", "data.split=[0.5,0.1,0.4]")
+SHARED = (
+    "attention=full", "logger=[]", "data.split=[0.5,0.1,0.4]", "model.encoder_layers=1", "data.batch_size=64",
+    "optimizer.lr=1e-2",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
