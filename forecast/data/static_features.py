@@ -88,7 +88,7 @@ def encode_static(
                 found[:, how["texts"].index(MISSING)] |= codes < 0
             features += list(found.T)
         elif pd.api.types.is_numeric_dtype(column):
-            features.append((_read_numbers(where, column) - how["mean"]) / how["deviation"])
+            features.append((_read_numbers(where, pd.Series(column)) - how["mean"]) / how["deviation"])
         else:
             raise DataError(
                 f"{where}: column {quote(name)} holds text, and numbers where the model was trained"

@@ -91,7 +91,7 @@ class UtcOffset:
             if self.timezone is None:
                 raise ValueError("the dates of the data have no UTC offset")
             return date.tz_convert(self.timezone).tz_localize(None) - self.stamp
-        return date.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.minutes) - self.stamp
+        return date.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.minutes) - self.stamp  # type: ignore[return-value]
 
     def ahead_of(self, other: "UtcOffset") -> np.timedelta64:
         """The time to subtract from dates at this UTC offset to get those at the other; zero if one is not known.

@@ -1,4 +1,7 @@
-"""Checks of the values of settings. `advice` ends the message."""
+"""Checks of the values of settings.
+
+`advice` ends the message.
+"""
 
 from collections.abc import Iterable
 

@@ -161,8 +161,8 @@ def find_step(
     Raises ConfigError for steps of more than a day, and for too few dates to tell the step.
     """
     if options.freq is not None:
-        start = pd.Timestamp("2001-01-01")
-        step = np.timedelta64(start + parse_frequency(options.freq) - start)
+        first, second = pd.date_range("2001-01-01", periods=2, freq=parse_frequency(options.freq)).to_numpy()
+        step = second - first
     else:
         order = np.argsort(series, kind="stable")
         steps = np.diff(dates.to_numpy()[order])[np.diff(series[order]) == 0]
