@@ -1,5 +1,6 @@
 """The page docs/benchmarks/gift_eval.md: our scores among the published ones."""
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,9 @@ HEAD = """\
 # Settings of GIFT-Eval
 
 Scores of this program among those that [GIFT-Eval](https://github.com/SalesforceAIResearch/gift-eval) publishes, on
-{run} of the {all} settings (of 97) whose data are public files: the transformers ETTm1 and ETTm2, the weather of Jena
-in 2020, and the hourly series of the M4 competition. `scripts/leaderboards gift_eval` runs them and writes this page.
+{run} of its 97 settings. The data of {all} settings are public files: the transformers ETTm1 and ETTm2, the weather of
+Jena in 2020, and the hourly series of the M4 competition. `scripts/leaderboards gift_eval` runs them and writes this
+page.
 
 A setting has one origin or up to 20 origins at the end of the rows, one horizon apart. MASE is the mean absolute error
 of the median, in units of the mean absolute difference of values that are a season apart, before each origin. The
@@ -74,9 +76,13 @@ def write_page(content: dict[str, Any], published: pd.DataFrame) -> str:
     return "\n\n".join([*filter(None, parts), f"Our rows: {hardware}.\n"])
 
 
+def fill(text: str) -> str:
+    return textwrap.fill(text, 119, break_on_hyphens=False)
+
+
 def describe_missing(names: list[str]) -> str:
     missing = [name for name in SETTINGS if name not in names]
-    return f"Not run: {', '.join(missing)}." if missing else ""
+    return fill(f"Not run: {', '.join(missing)}.") if missing else ""
 
 
 def compare_models(scores: dict[str, pd.DataFrame]) -> str:
@@ -94,15 +100,12 @@ def compare_models(scores: dict[str, pd.DataFrame]) -> str:
         for model in shown
     ]  # fmt: skip
     table = markdown_table(["model", "type", "CRPS", "MASE", "rank by CRPS", "rank by MASE"], lines)
-    return "\n".join(
-        [
-            "Geometric means over these settings of the scores divided by those of the seasonal naive, and ranks "
-            f"among {len(means)} models. Of the pretrained and combined models, only the best {BEST} are shown. Models "
-            "whose authors declare that their training data contain test rows are left out.",
-            "",
-            *table,
-        ]
+    note = fill(
+        "Geometric means over these settings of the scores divided by those of the seasonal naive, and ranks among "
+        f"{len(means)} models. Of the pretrained and combined models, only the best {BEST} are shown. Models whose "
+        "authors declare that their training data contain test rows are left out."
     )
+    return "\n".join([note, "", *table])
 
 
 def name_type(model: str) -> str:
@@ -155,7 +158,7 @@ def list_seasonal_naive(content: dict[str, Any], published: pd.DataFrame) -> str
     lines = [
         [name, str(SETTINGS[name].horizon),
          *(f"{value:.5f}" for each in METRICS for value in (scores[each], naive.loc[name, each]))]
-        for name, scores in content["seasonal_naive"].items()
+        for name, scores in sorted(content["seasonal_naive"].items(), key=lambda item: list(SETTINGS).index(item[0]))
     ]  # fmt: skip
     table = markdown_table(["setting", "horizon", "MASE", "published", "CRPS", "published"], lines)
     note = "The data, the origins and the scores are those of the published scores:"

@@ -21,6 +21,9 @@ Each table has a command that runs its cells and writes this page. An interrupte
 command. A cell is one run of `python -m forecast.train`. The files in `docs/results/` contain its overrides,
 scores and costs, and for newer cells the commit. In these cells the seasonal naive repeats one day; newer versions
 repeat the better of a day and a week, by validation.
+
+Two other pages rank models of this program among published ones: [fev-bench](benchmarks/fev_bench.md) and
+[GIFT-Eval](benchmarks/gift_eval.md).
 """
 LINEAR = """\
 The linear baseline is a least-squares model from the window to the horizon, fitted in the same runs.
