@@ -24,6 +24,7 @@ class AttentionLayer:
         name: the layer's path in the model, as in `named_modules`.
         number: position among the layers of its encoder or decoder.
         encoder: position of its encoder in a stack of encoders; None: the model has one encoder.
+        over_variables: the positions are the variables of one patch, in place of the patches of a variable.
     """
 
     name: str
@@ -32,6 +33,7 @@ class AttentionLayer:
     query_steps: Int[np.ndarray, " query_len"]
     memory_steps: Int[np.ndarray, " memory_len"]
     encoder: int | None = None
+    over_variables: bool = False
 
 
 def encoder_attention(

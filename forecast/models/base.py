@@ -64,7 +64,8 @@ class ForecastModel(nn.Module, ABC):
             weight that the validation windows support (`forecast.training.shrinkage`). None: the model has none.
         label_len: last steps of the past that the decoder reads again.
         patch_len: steps in a token; None: a token is one step.
-        tokens: channel handling, `mixed`, `independent` or `joint` (`forecast.models.channels`).
+        tokens: channel handling, `mixed`, `independent`, `joint` or `axes` (`forecast.models.channels`).
+        further_variables: names of the variables that attention reads beside the columns.
         future_calendar: whether the model reads the time features of the horizon.
         horizon_input: description of the decoder's input at the horizon, for the pages of `forecast.explain`.
     """
@@ -73,6 +74,7 @@ class ForecastModel(nn.Module, ABC):
     label_len: int = 0
     patch_len: int | None = None
     tokens: str = "mixed"
+    further_variables: tuple[str, ...] = ()
     future_calendar: bool = True
     horizon_input: ClassVar[str] = "zeros"
 

@@ -5,8 +5,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from forecast.attention.base import check_choice
+from forecast.models.layers import Encoder
 
-TOKENS = ("mixed", "independent", "joint")
+TOKENS = ("mixed", "independent", "joint", "axes")
 EMBEDDING_SCALE = 0.3
 """Initial standard deviation of the variable embeddings; that of tokens is about 1."""
 
@@ -18,25 +19,32 @@ class ChannelLayout(nn.Module):
     independent  one sequence of T tokens for each of the n target variables; no variable influences another
     joint        one sequence of n·T tokens; a token holds a patch of one variable, and a learnt embedding of the
                  variable is added to it
+    axes         the tokens of joint; layers read the T tokens of a variable and the n tokens of a patch in turn, which
+                 costs n·T² + T·n² pairs in place of (n·T)²
 
-    In the methods, a channel is one sequence of tokens: all variables together (mixed), or one variable (independent,
-    joint).
+    In the methods, a channel is one sequence of tokens: all variables together (mixed), or one variable (the others).
 
     Sources: Zhou et al. 2021, Informer (mixed); Nie et al. 2023, PatchTST (independent); Woo et al. 2024, Moirai
-    (joint).
+    (joint); Ho et al. 2019, Axial Attention (axes).
+
+    Args:
+        extra: variables of joint and axes beside the features, such as the covariates.
 
     Raises:
         ValueError: `tokens` is none of these.
     """
 
-    def __init__(self, tokens: str, n_features: int, d_model: int) -> None:
+    def __init__(self, tokens: str, n_features: int, d_model: int, *, extra: int = 0) -> None:
         super().__init__()
         check_choice("tokens", tokens, TOKENS)
-        self.mixed, self.independent, self.joint = (tokens == name for name in TOKENS)
-        self.n_features = n_features
+        self.mixed, self.independent, self.joint, self.axes = (tokens == name for name in TOKENS)
+        self.reads_variables = self.joint or self.axes  # as separate tokens
+        self.n_variables = n_features + extra
         self.variables_per_token = n_features if self.mixed else 1
         self.variable_embedding = (
-            nn.Parameter(EMBEDDING_SCALE * torch.randn(n_features, 1, d_model)) if self.joint else None
+            nn.Parameter(EMBEDDING_SCALE * torch.randn(self.n_variables, 1, d_model))
+            if self.reads_variables
+            else None
         )
 
     def split_channels(
@@ -50,14 +58,14 @@ class ChannelLayout(nn.Module):
     def embed_variable(
         self, tokens: Float[Tensor, "batch channels tokens d_model"]
     ) -> Float[Tensor, "batch channels tokens d_model"]:
-        """Add the embedding of each channel's variable to its tokens, with joint channels."""
+        """Add the embedding of each channel's variable to its tokens, where attention reads variables."""
         return tokens if self.variable_embedding is None else tokens + self.variable_embedding
 
     def select_targets(
         self, tokens: Float[Tensor, "batch channels tokens d_model"], target_index: Int[Tensor, " n_targets"]
     ) -> Float[Tensor, "batch target_channels tokens d_model"]:
         """Select the channels of the target columns."""
-        return tokens[:, target_index] if self.joint else tokens
+        return tokens[:, target_index] if self.reads_variables else tokens
 
     def to_sequences(
         self, tokens: Float[Tensor, "batch channels tokens d_model"]
@@ -72,3 +80,15 @@ class ChannelLayout(nn.Module):
         if self.joint:
             return sequences.unflatten(1, (channels, -1))
         return sequences.unflatten(0, (-1, channels))
+
+    def encode(
+        self, encoder: Encoder, tokens: Float[Tensor, "batch channels tokens d_model"]
+    ) -> Float[Tensor, "batch channels tokens d_model"]:
+        """Encode the tokens, of which the number does not change; with axes, even layers read over time."""
+        if not self.axes:
+            return self.from_sequences(encoder(self.to_sequences(tokens)), tokens.shape[1])
+        for number, layer in enumerate(encoder.layers):
+            across = tokens.transpose(1, 2) if number % 2 else tokens
+            across = layer(across.flatten(0, 1)).view_as(across)
+            tokens = across.transpose(1, 2) if number % 2 else across
+        return encoder.norm(tokens)

@@ -1,5 +1,6 @@
 """An encoder on patches with a flat head that corrects the forecast of a linear model (Nie et al. 2023, PatchTST)."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,15 @@ class PatchEncoder(ResidualModel):
     """Forecast = linear model + shrinkage · correction by an encoder on patches; see `ResidualModel`.
 
     The encoder reads tokens of `patch_len` steps: the past, then the linear model's forecast. A hidden layer reads all
-    of its outputs together, and a `StepHead` turns the hidden layer and the time embedding of each step of the horizon
-    into the correction. The time features of the past are not read.
+    outputs for a variable together, and a `StepHead` turns the hidden layer and the time embedding of each step of the
+    horizon into the correction. With `joint` and `axes`, the time features (calendar and future covariates) of the
+    past and of the horizon are one more variable, whose tokens the others read, as in TimeXer (Wang et al. 2024).
+    Otherwise those of the past are not read.
 
     Args:
         n_features, n_targets, n_time_features, n_quantiles, seq_len, pred_len: see `Informer`.
         attention: the slot `encoder` is used.
-        tokens: channel handling, `mixed`, `independent` or `joint`; see `models.channels`.
+        tokens: channel handling, `mixed`, `independent`, `joint` or `axes`; see `models.channels`.
         patch_len: steps in a token, at most seq_len. Only the linear model reads the oldest `seq_len % patch_len`
             steps.
         normalize, linear: see `ResidualModel`.
@@ -80,8 +83,12 @@ class PatchEncoder(ResidualModel):
         self.patch_len: int = min(patch_len, seq_len)
         self.past_tokens = seq_len // self.patch_len
         length = self.past_tokens + -(-pred_len // self.patch_len)
-        self.tokens, self.channels = tokens, ChannelLayout(tokens, n_features, d_model)
+        extra = 1 if n_time_features else 0
+        self.tokens, self.channels = tokens, ChannelLayout(tokens, n_features, d_model, extra=extra)
         self.embedding = nn.Linear(self.patch_len * self.channels.variables_per_token, d_model)
+        reads_time = self.channels.reads_variables and n_time_features
+        self.time_tokens = nn.Linear(self.patch_len * n_time_features, d_model) if reads_time else None
+        self.further_variables = ("time features",) if reads_time else ()
         self.register_buffer(
             "positions", sinusoidal_positions(length, d_model, POSITION_SCALE), persistent=False
         )
@@ -105,21 +112,49 @@ class PatchEncoder(ResidualModel):
         past_time: Float[Tensor, "batch seq_len n_time_features"],
         future_time: Float[Tensor, "batch pred_len n_time_features"],
     ) -> Float[Tensor, "batch pred_len outputs"]:
-        channels, targets = self.channels, self.target_index
-        values = torch.cat([past[:, -self.past_tokens * self.patch_len :], linear], dim=1)
-        steps = pad_to_patches(channels.split_channels(values, targets), self.patch_len)
-        patches = steps.unflatten(2, (-1, self.patch_len)).flatten(3)
-        tokens = self.dropout(channels.embed_variable(self.embedding(patches)) + self.positions)
-        encoded = channels.from_sequences(self.encoder(channels.to_sequences(tokens)), tokens.shape[1])
+        channels, targets, read = self.channels, self.target_index, self.past_tokens * self.patch_len
+        values = channels.split_channels(torch.cat([past[:, -read:], linear], dim=1), targets)
+        tokens = self.embedding(self._patches(values))
+        if self.time_tokens is not None:
+            tokens = torch.cat(
+                [tokens, self.time_tokens(self._patches(self._time(past_time, future_time)))], dim=1
+            )
+        tokens = self.dropout(channels.embed_variable(tokens) + self.positions)
+        encoded = channels.encode(self.encoder, tokens)
         encoded = channels.select_targets(encoded, targets).flatten(2)  # (batch, channels, tokens · d_model)
         hidden = self.dropout(F.gelu(self.hidden(encoded)))
         outputs = self.head(hidden[:, :, None], self.time_embedding(future_time)[:, None])
         return outputs.movedim(1, 2).flatten(2)
 
+    def _patches(
+        self, steps: Float[Tensor, "batch channels length width"]
+    ) -> Float[Tensor, "batch channels tokens patch_values"]:
+        return pad_to_patches(steps, self.patch_len).unflatten(2, (-1, self.patch_len)).flatten(3)
+
+    def _time(
+        self, past_time: Tensor, future_time: Tensor
+    ) -> Float[Tensor, "batch 1 length n_time_features"]:
+        """Calendar features, and covariates relative to the past, of the steps that the tokens stand for."""
+        calendar = torch.cat([past_time, future_time], dim=1) * self.time_embedding.is_calendar
+        time = calendar + self.time_embedding.relative_covariates(past_time, future_time)
+        return time[:, None, self.seq_len - self.past_tokens * self.patch_len :]
+
     def attention_layers(self) -> list[AttentionLayer]:
-        """List the attention layers; see `patch_centres` for the steps of the tokens."""
+        """List the attention layers; see `patch_centres` for the steps of the tokens.
+
+        With axes, every second layer reads the variables of one patch, which all have the step of the last one.
+        """
         steps = np.concatenate(patch_centres(self.seq_len, self.pred_len, self.patch_len))
-        # joint: one sequence holds all channels
-        return encoder_attention(
-            self.encoder, np.tile(steps, self.channels.n_features if self.channels.joint else 1)
+        # a sequence of joint holds all channels
+        layers = encoder_attention(
+            self.encoder, np.tile(steps, self.channels.n_variables if self.channels.joint else 1)
         )
+        if not self.channels.axes:
+            return layers
+        variables = np.full(self.channels.n_variables, steps[-1])
+        return [
+            replace(layer, query_steps=variables, memory_steps=variables, over_variables=True)
+            if layer.number % 2
+            else layer
+            for layer in layers
+        ]

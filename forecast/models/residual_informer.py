@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from forecast.attention.base import check_choice
 from forecast.attention.dropout import Dropout
 from forecast.models.attention_layers import AttentionLayer, decoder_attention, encoder_attention
 from forecast.models.channels import ChannelLayout
@@ -72,6 +73,7 @@ class ResidualInformer(ResidualModel):
         check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
         check_sizes(d_calendar=d_calendar, patch_len=patch_len)
         check_label_len(seq_len, label_len)
+        check_choice("tokens", tokens, ("mixed", "independent", "joint"))
         super().__init__(
             n_targets=n_targets, n_quantiles=n_quantiles, seq_len=seq_len, pred_len=pred_len,
             shares_outputs=tokens != "mixed", normalize=normalize, linear=linear,
@@ -149,7 +151,7 @@ class ResidualInformer(ResidualModel):
         labels = past[len(past) - self.label_tokens :]
         # joint: one sequence holds all channels; in the decoder, all labels precede all horizons
         channels = self.channels
-        n_read, n_forecast = (channels.n_features, len(self.target_index)) if channels.joint else (1, 1)
+        n_read, n_forecast = (channels.n_variables, len(self.target_index)) if channels.joint else (1, 1)
         decoded = np.concatenate([np.tile(labels, n_forecast), np.tile(future, n_forecast)])
         layers = encoder_attention(self.encoder, np.tile(past, n_read))
         return layers + decoder_attention(self.decoder, decoded, layers)

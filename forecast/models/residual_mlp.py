@@ -11,9 +11,6 @@ from forecast.models.patches import StepHead
 from forecast.models.residual import ResidualModel
 from forecast.models.time_embedding import TimeEmbedding
 
-STD_FLOOR = 0.1
-"""Added in quadrature to the standard deviation of a covariate over a window, in scaled values."""
-
 
 class ResidualMLP(ResidualModel):
     """Forecast = linear model + shrinkage · correction by a multilayer perceptron; see `ResidualModel`.
@@ -82,18 +79,8 @@ class ResidualMLP(ResidualModel):
         values = torch.cat([past, linear], dim=1)
         mixed = self.tokens == "mixed"
         channels = values.flatten(1)[:, None] if mixed else values[..., self.target_index].mT
-        covariates = self._relative_covariates(past_time, future_time).flatten(1)[:, None]
+        # the head reads the calendar
+        covariates = self.time_embedding.relative_covariates(past_time, future_time).flatten(1)[:, None]
         read = torch.cat([channels, covariates.expand(-1, channels.shape[1], -1)], dim=2)
         steps = self.head(self.layers(read)[:, :, None], self.time_embedding(future_time)[:, None])
         return steps.movedim(1, 2).flatten(2)
-
-    def _relative_covariates(
-        self,
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch steps n_time_features"]:
-        """Covariates relative to the past of the window; 0 for the calendar features, which the head reads."""
-        mean = past_time.mean(1, keepdim=True)
-        std = (past_time.var(1, keepdim=True, unbiased=False) + STD_FLOOR**2).sqrt()
-        relative = (torch.cat([past_time, future_time], dim=1) - mean) / std
-        return relative * (1 - self.time_embedding.is_calendar)

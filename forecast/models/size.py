@@ -38,7 +38,7 @@ def estimate_informer_size(settings: Mapping[str, Any], *, n_features: int, n_ta
     attentions = 1 if settings.get("share_layers") else sum(layers)
     tokens = (past + future) // patch
     if settings.get("tokens", "mixed") != "mixed":
-        tokens *= n_features if settings["tokens"] == "joint" else n_targets
+        tokens *= n_features if settings["tokens"] in ("joint", "axes") else n_targets
     return ModelSize(
         n_layers=max(layers),
         width=width,

@@ -14,6 +14,8 @@ HARMONICS = 4
 HIDDEN = 64
 JITTER = {"day of year": 0.06, "week of year": 0.06, "day of month": 0.07}
 """Standard deviation of the random shift, in training, of time features that identify single days."""
+STD_FLOOR = 0.1
+"""Added in quadrature to the standard deviation of a covariate over a window, in scaled values."""
 
 
 class TimeEmbedding(nn.Module):
@@ -66,3 +68,14 @@ class TimeEmbedding(nn.Module):
         return [
             (self.is_calendar[:, None] * torch.stack(waves, dim=-1)).flatten(-2) for waves in (sines, cosines)
         ]
+
+    def relative_covariates(
+        self,
+        past_time: Float[Tensor, "batch seq_len n_time_features"],
+        future_time: Float[Tensor, "batch pred_len n_time_features"],
+    ) -> Float[Tensor, "batch steps n_time_features"]:
+        """Covariates relative to their mean and standard deviation over the past; 0 for calendar features."""
+        mean = past_time.mean(1, keepdim=True)
+        std = (past_time.var(1, keepdim=True, unbiased=False) + STD_FLOOR**2).sqrt()
+        relative = (torch.cat([past_time, future_time], dim=1) - mean) / std
+        return relative * (1 - self.is_calendar)

@@ -81,11 +81,13 @@ TRANSFORM = "data.transform=auto"
 """Variants of the data sets of `WITH_COVARIATES`."""
 
 ALONE = "seq_len=336 model.tokens=independent"
+AXES = "seq_len=336 model.tokens=axes"
 FLAT_HEAD = {
     "seq_len=336": ("full",),
     ALONE: ("full",),
     f"model=mlp {ALONE} windows_per_epoch=8000": ("full",),
     f"model=patch_encoder {ALONE}": ("full", "linear"),
+    f"model=patch_encoder {AXES}": ("full", "linear"),
 }
 """Models of columns that are forecast from their own past, with the attention types that are run with them."""
 

@@ -58,9 +58,11 @@ def record_layers(
     """Forecast a window; return the raw forecast and the chosen layers, none if they do not change the forecast."""
     batch = window.batch
     forecast, calls = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)
+    over_variables = {layer.name for layer in trained.network.attention_layers() if layer.over_variables}
     variable = choose_variable(trained)
     if variable is not None:
-        calls = [call.select_sequence(variable) for call in calls]
+        last = calls[0].q.shape[2] - 1
+        calls = [call.select_sequence(last if call.name in over_variables else variable) for call in calls]
     return forecast, [] if adds_nothing(trained) else choose_layers(config, trained, data, window, calls)
 
 
@@ -115,11 +117,11 @@ def choose_layers(
 
 
 def choose_variable(trained: TrainedModel) -> int | None:
-    """The number of the target whose layers are shown, in a model that forecasts each variable independently.
-
-    None in other models.
-    """
-    return main_target(trained) if trained.network.tokens == "independent" else None
+    """The number of the variable whose layers over time are shown; None in models without a sequence per variable."""
+    target = main_target(trained)
+    if trained.network.tokens == "axes":
+        return trained.feature_columns.index(trained.target_columns[target])
+    return target if trained.network.tokens == "independent" else None
 
 
 def main_target(trained: TrainedModel) -> int:
@@ -149,7 +151,12 @@ def describe_window(
         f"{data.seq_len} steps since {window.dates[0]}"
     )
     if variable is not None:
-        facts.append(f"each variable is forecast independently: this is {trained.target_columns[variable]}")
+        name = trained.target_columns[main_target(trained)]
+        facts.append(
+            f"layers over time are those of {name}; layers over variables are those of the last patch of the horizon"
+            if trained.network.tokens == "axes"
+            else f"each variable is forecast independently: this is {name}"
+        )
     return facts
 
 

@@ -83,7 +83,8 @@ def timelines(
     `dates` are those of the past and the horizon; `query_lens` holds the number of queries of each layer, because the
     last cross-attention may answer only the horizon; `variables` are the columns that the network reads.
     """
-    names = tuple(variables) if network.tokens == "joint" else ()
+    separate = network.tokens in ("joint", "axes")
+    names = (*variables, *network.further_variables) if separate else ()
     timeline = partial(Timeline, dates=dates, seq_len=seq_len, patch_len=network.patch_len, variables=names)
     return {
         layer.name: (

@@ -13,7 +13,7 @@ SIZES: dict[str, Any] = {
     "n_features": 5, "n_time_features": 3, "seq_len": 38, "pred_len": 17, "patch_len": 6, "d_model": 12, "n_heads": 4,
     "d_ff": 18, "d_hidden": 14, "d_calendar": 7, "dropout": 0.0,
 }  # fmt: skip
-TOKENS = pytest.mark.parametrize("tokens", ["mixed", "independent", "joint"])
+TOKENS = pytest.mark.parametrize("tokens", ["mixed", "independent", "joint", "axes"])
 
 
 def made(
@@ -90,7 +90,35 @@ def test_all_steps_of_whole_patches_influence_the_correction() -> None:
 def test_attention_layers_name_the_steps_of_their_tokens(tokens: str) -> None:
     model = made(tokens=tokens)
     steps = [5, 11, 17, 23, 29, 35, 41, 47, 53]  # middles of six patches of the past and three of the horizon
+    variables = 6  # five columns and the time features
     for number, layer in enumerate(model.attention_layers()):
         assert layer.name == f"encoder.layers.{number}.attention"
-        np.testing.assert_array_equal(layer.query_steps, steps * (5 if tokens == "joint" else 1))
+        expected = steps * (variables if tokens == "joint" else 1)
+        if tokens == "axes" and number == 1:
+            expected = steps[-1:] * variables
+        np.testing.assert_array_equal(layer.query_steps, expected)
     assert len(model.attention_layers()) == 2
+
+
+def test_axes_read_over_time_first_and_over_variables_then() -> None:
+    """With one layer, only the target's own values are read; the second layer adds the other variables."""
+    past, past_time, future_time = inputs()
+    changed = past.clone()
+    changed[..., 2] += torch.randn(BATCH, 38)
+    for layers in (1, 2):
+        model = made(tokens="axes", encoder_layers=layers)
+        alike = torch.equal(model(changed, past_time, future_time), model(past, past_time, future_time))
+        assert alike == (layers == 1)
+
+
+@pytest.mark.parametrize("tokens", ["joint", "axes"])
+def test_covariates_of_the_past_and_the_horizon_are_one_more_variable(tokens: str) -> None:
+    model, (past, past_time, future_time) = made(tokens=tokens), inputs()
+    before = model(past, past_time, future_time)
+    changed = past_time.clone()
+    changed[:, 3] += 1  # a step of the oldest patch
+    assert not torch.equal(model(past, changed, future_time), before)
+    assert model.channels.n_variables == 6
+    without = made(tokens=tokens, n_time_features=0)
+    assert without.channels.n_variables == 5
+    assert without(past, past_time[..., :0], future_time[..., :0]).shape == before.shape

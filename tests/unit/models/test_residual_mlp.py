@@ -64,8 +64,8 @@ def test_which_columns_are_read() -> None:
 def test_a_covariate_is_read_at_each_step_relative_to_its_past() -> None:
     """The second and third time features are covariates: the level of their past does not reach the first layer."""
     model, (past, past_time, future_time) = made(calendar=1), inputs()
-    read = model._relative_covariates(past_time, future_time)
-    shifted = model._relative_covariates(past_time + 5, future_time + 5)
+    read = model.time_embedding.relative_covariates(past_time, future_time)
+    shifted = model.time_embedding.relative_covariates(past_time + 5, future_time + 5)
     torch.testing.assert_close(read, shifted, atol=1e-5, rtol=1e-4)
     assert (read[..., 0] == 0).all()
     torch.testing.assert_close(read[:, :38, 1:].mean(1), torch.zeros(BATCH, 2), atol=1e-5, rtol=0)
