@@ -52,9 +52,10 @@ RUNS = {
     "independent": ("attention=probsparse", *PATCHES, "model.tokens=independent"),
     "untrained": ("attention=full", *PATCHES[:2], "optimizer.lr=1e-9"),
     "joint": ("attention=nystrom", *PATCHES, "model.tokens=joint", "num_landmarks=3"),
+    "axes": ("attention=full", "model=patch_encoder", *PATCHES[1:], "model.tokens=axes"),
 }
 SOME_RUNS = [
-    pytest.param(name, marks=[] if name in ("probsparse", "joint") else pytest.mark.long)
+    pytest.param(name, marks=[] if name in ("probsparse", "joint", "axes") else pytest.mark.long)
     for name in RUNS
     if name != "untrained"
 ]

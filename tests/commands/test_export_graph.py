@@ -39,6 +39,7 @@ VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained r
     ("attention=full", "model=residual_informer", "model.linear=false"),
     ("attention=linear", "cross=linear", "model=residual_informer", "model.tokens=independent"),
     ("attention=probsparse", "model=residual_informer", "model.tokens=joint"),
+    ("attention=probsparse", "model=patch_encoder", "model.tokens=axes"),
     ("attention=fastformer", "cross=linear", "model=residual_informer", "model.normalize=false"),
 ]
 

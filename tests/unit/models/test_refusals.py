@@ -42,6 +42,7 @@ REFUSED = [
     informer(ResidualInformer, "label_len=24 must lie between 0 and seq_len=23: set label_len=11", label_len=24),
     informer(ResidualInformer, "patch_len=0 must be a whole number of at least 1", patch_len=0),
     informer(ResidualInformer, "tokens must be one of mixed, independent, joint, not 'own'", tokens="own"),
+    informer(ResidualInformer, "tokens must be one of mixed, independent, joint, not 'axes'", tokens="axes"),
     mlp("d_hidden=0 must be a whole number of at least 1", d_hidden=0),
     mlp("hidden_layers=0 must be a whole number of at least 1", hidden_layers=0),
     mlp("tokens must be one of mixed, independent, not 'joint'", tokens="joint"),
