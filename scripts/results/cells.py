@@ -87,7 +87,7 @@ FLAT_HEAD = {
     ALONE: ("full",),
     f"model=mlp {ALONE} windows_per_epoch=8000": ("full",),
     f"model=patch_encoder {ALONE}": ("full", "linear"),
-    f"model=patch_encoder {AXES}": ("full", "linear"),
+    f"model=patch_encoder {AXES}": ("full",),
 }
 """Models of columns that are forecast from their own past, with the attention types that are run with them."""
 
