@@ -3,8 +3,6 @@
 import io
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from forecast.reports import figures
 from forecast.system.errors import CheckpointError, ConfigError, ForecastError
 from tests.support.commands import SMALL, answer, train_here, trained
 from tests.support.csv_files import write_csv
+from tests.support.fork_server import run_python
 
 SEQ, PRED = 12, 5  # tests.support.commands.TINY
 
@@ -221,10 +220,8 @@ class TestCommand:
 
     def test_standard_output_contains_only_the_table(self, run: Path, tmp_path: Path) -> None:
         typed = [f"checkpoint={run}/checkpoints/last.ckpt", "output=-", "levels=[]", "horizon=7"]
-        result = subprocess.run(
-            [sys.executable, "-m", "forecast.predict", *typed],
-            cwd=run.parents[1], capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        result = run_python(["-m", "forecast.predict", *typed], cwd=run.parents[1], env={**os.environ})
+        assert result.returncode == 0, result.stderr
         lines = result.stdout.splitlines()
         assert lines[0] == "date,load,temperature"
         assert len(lines) == 8
