@@ -164,7 +164,8 @@ def test_results_are_kept_one_by_one_and_only_missing_ones_are_run(
     page = (tmp_path / "peers-accuracy.md").read_text()
     assert "| LightGBM | **0.123** | **0.123** |" in page
     assert "| linear baseline | 0.100 | 0.100 |" in page
-    assert "| NHITS | not run | not run |" in page
+    assert "NHITS |" not in page
+    assert "| epf-np | 0.250, default model | 12 | 0.123, LightGBM | 12 | +103.3 % |" in page
     assert "| BiTCN | 12, 457 | 12, 457 |" in page
 
     asked = []
