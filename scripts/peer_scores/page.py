@@ -35,8 +35,9 @@ trained once, on one thread, and minimises the squared error. The validation row
 or the step at which training ends. No setting was selected by test errors of this comparison.
 
 - **This project**: the commands of [docs/results.md](../results.md#future-covariates), `attention=full`; for prices,
-  `{transform}`, which no peer has. It applies to the linear baseline too. Test errors on these prices were visible when
-  some of the defaults were chosen ([details](../results.md#future-covariates)). The peers have no such advantage.
+  `{transform}`, which no peer has. It applies to the linear baseline too. Test errors on these prices were
+  visible when some of the defaults were chosen ([details](../results.md#future-covariates)). The peers have no such
+  advantage.
 - **LightGBM**: one model for all steps of the horizon. Features of a window and a step: the values 1, 2, ..., 7 days
   before the step; the last three values; means of the last day and week; each known column at the step, a day and a
   week before, and its means over the last day and the horizon; step, hour, weekday and day of the year. The mean of the

@@ -74,7 +74,7 @@ counted; one seed, full attention. The number of the tested epoch is in parenthe
 `model=mlp` is a perceptron that corrects the same linear model ([residual.md](residual.md)). The rule that selects the
 settings of the linear model was developed when test errors on the prices were visible; the windows of an epoch were
 chosen by validation errors. The files are not downloaded: put `epf/NP.csv`, ..., and `GEFCom2014-E.csv` into the folder
-of `--root`.
+of `--root`. [LightGBM and models of neuralforecast](benchmarks/peers-accuracy.md) are trained on the same rows.
 """
 FLAT = """\
 Columns that are forecast from their own past, every 15 or 10 minutes: one seed, 336 steps read, 96 forecast. The number

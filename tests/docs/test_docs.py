@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import module_tables
+from results.result import score
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
@@ -56,6 +57,29 @@ def test_times_faster_than_neuralforecast() -> None:
         )
 
 
+def test_figures_beside_other_libraries_on_data_with_covariates() -> None:
+    cells = json.loads((ROOT / "docs" / "benchmarks" / "peers-accuracy.json").read_text())["cells"]
+    mse = {key.replace("`model=mlp`", "mlp"): score(row["mse"]) for key, row in cells.items()}
+    cost = {key: (f"{row['cpu_seconds']:.0f}", f"{row['peak_mib']:.0f}") for key, row in cells.items()}
+    linear = score(cells["epf-pjm/`model=mlp`"]["baselines"]["linear"]["mse"])
+    text = " ".join(PAGES["docs/performance.md"].split())
+    for sentence in (
+        f"{mse['epf-np/mlp']} on the prices of NP, where LightGBM has {mse['epf-np/LightGBM']}",
+        f"{mse['epf-de/mlp']} on those of DE, where NHITS has {mse['epf-de/NHITS']}",
+        f"{mse['gefcom/mlp']} on the load of GEFCom2014-E, where LightGBM has {mse['gefcom/LightGBM']}",
+        f"NHITS and TSMixerx ({mse['epf-de/TSMixerx']}) are ahead",
+        "{} CPU seconds on NP and {} MiB".format(*cost["epf-np/LightGBM"]),
+        "`model=mlp` takes {} and {} MiB".format(*cost["epf-np/`model=mlp`"]),
+        f"On PJM its MSE is {mse['epf-pjm/LightGBM']}",
+        f"The linear baseline, with {linear}, is ahead",
+        "the default model takes {} CPU seconds".format(*cost["epf-np/default model"]),
+    ):
+        assert sentence in text
+    for task in dict.fromkeys(key.partition("/")[0] for key in cells):
+        errors = {key: row["mse"] for key, row in cells.items() if key.startswith(f"{task}/")}
+        assert min(errors, key=lambda key: errors[key]) == f"{task}/`model=mlp`"
+
+
 def test_figures_in_the_text_of_the_performance_page(cpu: dict) -> None:
     causal = {
         (row["length"], row["attention"]): f"{row['times_full']:.0f}"
@@ -88,7 +112,11 @@ def test_figures_in_the_text_of_the_performance_page(cpu: dict) -> None:
 
 def test_no_committed_measurement_was_made_with_quick() -> None:
     for path in (ROOT / "docs" / "benchmarks").glob("*.json"):
-        if path.stem not in ("fev_bench", "gift_eval"):  # their script has no option --quick
+        if path.stem not in (
+            "fev_bench",
+            "gift_eval",
+            "peers-accuracy",
+        ):  # their scripts have no option --quick
             assert json.loads(path.read_text())["quick"] is False, path.name
 
 
