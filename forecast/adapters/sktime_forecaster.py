@@ -64,11 +64,14 @@ class InformerForecaster(BaseForecaster):
     def _fit(
         self, y: pd.DataFrame, X: pd.DataFrame | None, fh: ForecastingHorizon | None
     ) -> "InformerForecaster":
-        if self.pred_len is None and fh is None:
+        if self.pred_len is not None:
+            self._pred_len = self.pred_len
+        elif fh is not None:
+            self._pred_len = int(fh.to_relative(self.cutoff)[-1])
+        else:
             raise ConfigError(
                 "give fit the steps to forecast (fh), or InformerForecaster the largest (pred_len)"
             )
-        self._pred_len = self.pred_len or int(fh.to_relative(self.cutoff)[-1])
         self._columns, self._covariates = y.columns, [] if X is None else [*to_table(X, "X_")]
         self._rows = join(y, X)
         return self._train()

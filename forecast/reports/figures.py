@@ -95,8 +95,8 @@ def forecast_figure(
             # the forecasts begin at the last known value
             known, ahead = truth[w][-pred_len - 1, v], when[-pred_len - 1 :]
             if band is not None:
-                bounds = (np.append(known, side[w, :, v]) for side in (band.low, band.high))
-                fill_band(axis, ahead, *bounds, band.level, attention_colour(attention))
+                low, high = (np.append(known, side[w, :, v]) for side in (band.low, band.high))
+                fill_band(axis, ahead, low, high, band.level, attention_colour(attention))
             for name, windows in forecasts.items():
                 values = np.append(known, windows[w][:, v])
                 axis.plot(ahead, values, linewidth=1.6, label=name, **style_line(name, attention))
@@ -134,8 +134,8 @@ def prediction_figure(forecasts: Sequence[PlottedForecast], title: str) -> Figur
             label="history",
         )
         for level in sorted(found.low, reverse=True):
-            bounds = (np.append(known, side[level]) for side in (found.low, found.high))
-            fill_band(axis, dates, *bounds, level, MODEL_COLOUR)
+            low, high = (np.append(known, side[level]) for side in (found.low, found.high))
+            fill_band(axis, dates, low, high, level, MODEL_COLOUR)
         axis.plot(dates, np.append(known, found.values), color=MODEL_COLOUR, linewidth=1.8, label="forecast")
         if np.isfinite(found.truth).any():
             truth = np.append(known, found.truth)
@@ -152,7 +152,7 @@ def prediction_figure(forecasts: Sequence[PlottedForecast], title: str) -> Figur
 
 
 def fill_band(
-    axis: Axes, dates: pd.DatetimeIndex, low: np.ndarray, high: np.ndarray, level: int | float, colour: str
+    axis: Axes, dates: pd.Index, low: np.ndarray, high: np.ndarray, level: int | float, colour: str
 ) -> None:
     """Fill the interval of a level, in percent; intervals of higher levels are paler."""
     axis.fill_between(

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 _NAMES = {
@@ -32,7 +33,7 @@ def split_dates(dates: pd.DatetimeIndex, names: Sequence[str], *, are_ends: bool
     parts = [_find_part(name) for name in names]
     days, hours = dates, dates.hour
     if are_ends and parts[-1] == "hour":
-        is_midnight = hours == 0
+        is_midnight = np.asarray(hours == 0)
         days, hours = (
             dates - pd.to_timedelta(is_midnight.astype(int), unit="D"),
             hours.where(~is_midnight, 24),

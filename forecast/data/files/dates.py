@@ -91,7 +91,7 @@ def _read_local_and_zoned(
     zoned = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
     read = check_all_read(below, column, texts, zoned, "is no date in ISO 8601")
     begins = pd.DatetimeIndex([utc_offset.read(date) for date in read.tz_localize("UTC")])
-    return dates.append(begins), utc_offset
+    return pd.DatetimeIndex(dates.append(begins)), utc_offset
 
 
 def _read_texts(
@@ -128,8 +128,13 @@ def _read_plain(texts: pd.Series) -> pd.DatetimeIndex | None:
     except pa.ArrowInvalid:
         return None
     dates = pd.DatetimeIndex(read.to_numpy(zero_copy_only=False))
-    first, last = dates.min(), dates.max()
-    return dates if YEARS[0] <= first.year and last.year <= YEARS[1] else None
+    return None if are_far_away(dates) else dates
+
+
+def are_far_away(dates: pd.DatetimeIndex) -> bool:
+    """Whether any date lies outside of `YEARS`, which nanoseconds cannot hold."""
+    first, last = pd.DatetimeIndex([dates.min(), dates.max()]).year
+    return first < YEARS[0] or last > YEARS[1]
 
 
 def _parse(

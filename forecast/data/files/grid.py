@@ -232,7 +232,7 @@ def _warn_of_skipped_hours(rows: TableRows, at: Int64[np.ndarray, " rows"], freq
     if rows.utc_offset.minutes is not None or not 0 < len(gaps) <= MAX_SKIPPED_HOURS:
         return
     step, first = parse_frequency(freq), int(gaps[0])
-    zones = [find_skipping_zone(pd.Timestamp(rows.dates[row - 1]) + step) for row in gaps.tolist()]
+    zones = [find_skipping_zone(date + step) for date in pd.DatetimeIndex(rows.dates[gaps - 1])]
     if all(zones):
         advice = (
             f"localize it first (tz_localize({zones[0]!r}))"

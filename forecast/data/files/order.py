@@ -114,7 +114,7 @@ def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
 
 def _advice_on_duplicate(rows: TableRows, row: int) -> str:
     """Advice on a date that comes twice: one of these may be the cause."""
-    date = pd.Timestamp(rows.dates[row])
+    (date,) = pd.DatetimeIndex(rows.dates[[row]])
     if rows.cells.path == FRAME:
         zone = None if rows.utc_offset.timezone else find_repeating_zone(date)
         clocks = f"; where clocks went back, localize it first (tz_localize({zone!r}, ambiguous=...))"

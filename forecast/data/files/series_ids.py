@@ -46,7 +46,7 @@ def split_ids(table: pd.DataFrame, id_columns: Sequence[str]) -> pd.DataFrame:
     if len(id_columns) < 2 or table.index.name != name_ids(id_columns):
         return table
     codes, ids = pd.factorize(table.index)
-    parts = [str(name).split(SEPARATOR) for name in ids]
+    parts = [tuple(str(name).split(SEPARATOR)) for name in ids]
     if any(len(texts) != len(id_columns) for texts in parts):
         return table
     return table.set_index(pd.MultiIndex.from_tuples(parts, names=list(id_columns))[codes])

@@ -57,7 +57,8 @@ def find_end(model: TrainedModel, test: Period, panel: Panel) -> np.datetime64:
     end = find_last_step(test.dates[-1:], model.pred_len, panel)
     if model.refitted is None:
         return end
-    return max(end, panel.utc_offset.read(pd.Timestamp(model.refitted["last_date"])).to_datetime64())
+    (last,) = pd.DatetimeIndex([model.refitted["last_date"]])
+    return max(end, panel.utc_offset.read(last).to_datetime64())
 
 
 def find_last_step(start: pd.DatetimeIndex, pred_len: int, panel: Panel) -> np.datetime64:

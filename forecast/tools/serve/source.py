@@ -13,6 +13,8 @@ from jaxtyping import Float64
 from forecast.data.files.cells import FRAME, Cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import Texts, convert_texts
+from forecast.data.files.date_formats import YEARS
+from forecast.data.files.dates import are_far_away
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import Ids, join_ids
 from forecast.data.files.table_rows import TableRows
@@ -23,9 +25,6 @@ from forecast.tools.serve.request import OFFSET
 
 Columns = Mapping[str, list[Any]]
 """Columns of equal length by name; a cell is a number, a text, true or false, or None where the value is missing."""
-
-YEARS = (1678, 2261)
-"""The years of the dates that nanoseconds in 64 bits reach."""
 
 NO_CELLS = pd.DataFrame()
 """In place of the cells of a file, which messages on its lines show."""
@@ -78,7 +77,7 @@ def read_columns(field: str, given: Columns, roles: ColumnRoles, options: ReadOp
     parts = [read_ids(field, column, given[column]) for column in roles.id_columns]
     codes, ids = join_ids(cells, roles.id_columns, parts, n_rows)
     dates = read_dates(field, roles.date, given[roles.date])
-    if dates.min().year < YEARS[0] or dates.max().year > YEARS[1]:
+    if are_far_away(dates):
         raise DataError(
             f"{field}: {roles.date} has dates before {YEARS[0]} or after {YEARS[1]}: leave them out"
         )
