@@ -62,9 +62,10 @@ def compare(config: DictConfig) -> None:
     check_score(runs, config.score)
     reference = None if config.reference == BEST else str(config.reference)
     tasks = group_into_tasks(runs, config.score, reference)
+    factor = find_factor(tasks, str(config.by), required=config.by != ATTENTION) if config.by else None
     if config.retime:
         tasks = group_into_tasks(retime_runs(runs, tasks), config.score, reference)
-    factor = find_factor(tasks, str(config.by), required=config.by != ATTENTION) if config.by else None
+        factor = find_factor(tasks, str(config.by), required=config.by != ATTENTION) if config.by else None
 
     from forecast.reports.compare.page import render_page  # imports Jinja and Plotly
 

@@ -62,8 +62,8 @@ def tabulate(
     table = split_ids(forecast.rounded().frame(), list_id_columns(id_column)).reset_index()
     columns = {str(name): table[[name]] for name in table}
     if not isinstance(date_column, str | None) and (joined := date_name(date_column)) in table:
-        are_ends = bool(forecast.panel.utc_offset.stamp)
-        columns[joined] = split_dates(pd.DatetimeIndex(table[joined]), date_column, are_ends=are_ends)
+        stamp = forecast.panel.utc_offset.stamp
+        columns[joined] = split_dates(pd.DatetimeIndex(table[joined]), date_column, stamp=stamp)
     return pd.concat(columns.values(), axis=1)
 
 

@@ -73,7 +73,9 @@ def name_keys(saved: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, A
     names = {key: state.get(key, saved.get(key)) for key in ("id_column", "date_column")}
     if isinstance(saved.get("id_column"), list):  # of which the state has the joined names
         names["id_column"] = saved["id_column"]
-    return {**names, "stamp": "end" if state.get("stamp") else "start"}
+    if "stamp" not in state:  # of an earlier version
+        return {**names, "stamp": saved.get("stamp") or "start"}
+    return {**names, "stamp": "end" if state["stamp"] else "start"}
 
 
 def _other_set_config(saved: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:

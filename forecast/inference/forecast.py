@@ -213,7 +213,8 @@ def describe_truth(forecast: Forecast) -> list[str]:
     """Describe the errors of the steps whose truth is known, in lines for the terminal."""
     if not forecast.has_truth:
         return []
-    note = note_on_dates(forecast.forecaster.trained_until, pd.DatetimeIndex(forecast.dates.ravel()))
+    dates, utc_offset = pd.DatetimeIndex(forecast.dates.ravel()), forecast.panel.utc_offset
+    note = note_on_dates(forecast.forecaster.trained_until, dates, utc_offset)
     error, known = forecast.values - forecast.truth, np.isfinite(forecast.truth).any(axis=2)
     mae, rmse = np.nanmean(np.abs(error), axis=(0, 1)), np.sqrt(np.nanmean(error**2, axis=(0, 1)))
     return [

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from forecast.data.utc_offset import UtcOffset
 from forecast.evaluation.reported_scores import ReportedScores
 
 
@@ -36,8 +37,10 @@ class ForecasterFacts:
     test: ReportedScores | None
 
 
-def note_on_dates(trained_until: str, dates: pd.DatetimeIndex) -> str:
-    """Return a caution if any of these dates was trained on, else an empty string."""
-    if not (dates <= pd.Timestamp(trained_until)).any():
+def note_on_dates(trained_until: str, dates: pd.DatetimeIndex, utc_offset: UtcOffset) -> str:
+    """Return a caution if any of these dates of the grid was trained on, else an empty string."""
+    until = pd.DatetimeIndex([trained_until])
+    if not (dates <= until[0]).any():
         return ""
-    return f"dates to {trained_until} were trained on: their errors say little about the errors of new dates"
+    shown = utc_offset.shown(until)[0]
+    return f"dates to {shown} were trained on: their errors say little about the errors of new dates"

@@ -50,4 +50,4 @@ def note_on_test(model: TrainedModel, data: DataModule) -> str:
     if len(data.panel) > 1 and data.options.split != "test":
         return ""
     first, last = data.rows["test"]
-    return note_on_dates(model.trained_until, data.panel.dates(first[first < last]))
+    return note_on_dates(model.trained_until, data.panel.dates(first[first < last]), data.panel.utc_offset)

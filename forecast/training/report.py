@@ -149,7 +149,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
     shown = f", {len(variables)} of {data.n_targets} variables" if len(variables) < data.n_targets else ""
     drawn = {
         "forecasts": figures.forecast_figure(
-            examples.dates,
+            [data.panel.utc_offset.shown(dates) for dates in examples.dates],
             [truth[:, variables] for truth in examples.truth],
             {names[name]: list(examples.forecasts[name][..., variables]) for name in (MODEL, rival)},
             [data.target_columns[v] for v in variables],

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+NO_TIME = np.timedelta64(0, "ns")
+
 _NAMES = {
     "year": ("year", "yr", "yyyy"),
     "quarter": ("quarter", "qtr", "q"),
@@ -23,14 +25,19 @@ def date_name(date_column: str | Sequence[str]) -> str:
     return date_column if isinstance(date_column, str) else " ".join(map(str, date_column))
 
 
-def split_dates(dates: pd.DatetimeIndex, names: Sequence[str], *, are_ends: bool = False) -> pd.DataFrame:
+def split_dates(
+    dates: pd.DatetimeIndex, names: Sequence[str], *, stamp: np.timedelta64 = NO_TIME
+) -> pd.DataFrame:
     """Return columns of these names from which the dates are read again, as `data.date_column` names them.
 
     Columns that are named after the parts of a date hold numbers. Two others hold days and times of day. If the names
-    do not say what other columns hold, there is one column `date`. Of dates that `are_ends` of steps, a column of hours
-    counts them from 1 to 24.
+    do not say what other columns hold, there is one column `date`. Dates that lie `stamp` after the beginnings of their
+    steps are written as local beginnings plus `stamp`: where clocks go back, the hours 1, 2, 2, 3. Their hours count
+    from 1 to 24.
     """
-    parts = [_find_part(name) for name in names]
+    parts, are_ends = [_find_part(name) for name in names], bool(stamp)
+    if are_ends:
+        dates = pd.DatetimeIndex((dates - stamp).tz_localize(None) + stamp)
     days, hours = dates, dates.hour
     if are_ends and parts[-1] == "hour":
         is_midnight = np.asarray(hours == 0)

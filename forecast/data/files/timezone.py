@@ -26,11 +26,15 @@ def to_utc(
     dates: pd.DatetimeIndex,
     timezone: str,
     series: Int32[np.ndarray, " rows"],
+    *,
+    are_ends: bool = False,
 ) -> pd.DatetimeIndex:
     """Convert local times of a zone, such as `Europe/Berlin`, to UTC; the result has no time zone.
 
     When clocks go back, an hour is repeated. In this hour, the rows of a series are in summer time until a row is not
     later than the row before it. Dates without a time of day are days and stay unchanged.
+
+    `are_ends`: the dates of the file are ends of steps, which the advice on a skipped time then leaves out.
 
     Raises:
         ConfigError: the zone is not known.
@@ -45,9 +49,10 @@ def to_utc(
     skipped = dates.tz_localize(zone, ambiguous=np.ones(len(dates), dtype=bool), nonexistent="NaT").isna()
     if skipped.any():
         row = int(skipped.argmax())
+        stamp = "" if are_ends else ", or set data.stamp=end if dates are the ends of steps"
         message = (
             f"{dates[row]} does not exist in {timezone}, where clocks go forward: leave data.timezone out if the "
-            "file keeps one time all year, or set data.stamp=end if dates are the ends of steps"
+            f"file keeps one time all year{stamp}"
         )
         raise cells.error(message, row=row, column=column)
     order = np.argsort(series, kind="stable")
@@ -149,7 +154,7 @@ def place_in_time(
     dates = pd.DatetimeIndex(dates - step) if step else dates
     if utc_offset == UtcOffset() and options.timezone is not None:
         utc_offset = UtcOffset(None if is_days(dates) else 0, options.timezone)
-        dates = to_utc(cells, column, dates, options.timezone, series)
+        dates = to_utc(cells, column, dates, options.timezone, series, are_ends=bool(step))
     return dates, replace(utc_offset, stamp=step)
 
 

@@ -24,6 +24,14 @@ from forecast.system.identity import variant_settings
 TABLES = ("metrics.csv", "errors_by_step.csv", "errors_by_variable.csv", "errors_by_window.parquet")
 TIMES_FILE = "times.json"
 """A file of a run folder: its times, measured again by `forecast.compare retime=true`."""
+NEW_TIMES = {
+    "session": str,
+    "device": str,
+    "threads": int,
+    "ms_per_window": float,
+    "windows_per_second": float,
+}
+"""The entries of `TIMES_FILE`."""
 
 DEPTH = 2  # levels searched for runs: a folder of runs and of sweeps
 
@@ -195,7 +203,6 @@ def read_finished_run(folder: Path) -> FinishedRun:
     missing = [name for name in TABLES if not (folder / name).exists()]
     if missing:
         raise NotComparable(f"{missing[0]} is missing")
-    times = folder / TIMES_FILE
     return FinishedRun(
         folder,
         Path(str(config["data"].get("path") or config["data"]["name"])).name,
@@ -206,8 +213,19 @@ def read_finished_run(folder: Path) -> FinishedRun:
         steps=read_csv(folder / "errors_by_step.csv"),
         variables=read_csv(folder / "errors_by_variable.csv"),
         windows=read_parquet(folder / "errors_by_window.parquet"),
-        new_times=json.loads(times.read_text()) if times.exists() else {},
+        new_times=read_new_times(folder / TIMES_FILE),
     )
+
+
+def read_new_times(path: Path) -> dict[str, Any]:
+    """Read the times of `retime=true`; none if the file is absent. Raises NotComparable for a damaged file."""
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_text())
+        return {name: kind(found[name]) for name, kind in NEW_TIMES.items()}
+    except (ValueError, TypeError, KeyError):
+        raise NotComparable(f"{path.name} is damaged: remove it") from None
 
 
 def remove_folders(text: str, folder: Path) -> str:

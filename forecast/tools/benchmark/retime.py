@@ -28,8 +28,8 @@ REPEATS = 10
 def retime(tasks: Sequence[Task]) -> dict[Path, dict[str, Any]]:
     """Measure the inference and the training step of every run again, on random windows, in this process.
 
-    The runs of one seed of all variants of a task are timed in turn, so that a slower machine slows all of them.
-    Networks are not compiled.
+    The first runs of all variants of a task are timed in turn, then the second ones, and so on: a slower machine slows
+    all variants. Networks are not compiled.
 
     Returns:
         By run folder, the times in the form of `run_times.TIMES_FILE`.

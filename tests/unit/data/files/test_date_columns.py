@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -31,10 +32,24 @@ def test_dates_are_read_as_they_were_written(tmp_path: Path, names: list[str], f
 @pytest.mark.parametrize("names", [["year", "month", "day", "hour"], ["day", "hour"]])
 def test_hours_that_end_are_counted_from_1_to_24(tmp_path: Path, names: list[str]) -> None:
     begins = pd.date_range("2023-12-31", periods=30, freq="h")
-    table = split_dates(begins + pd.Timedelta(hours=1), names, are_ends=True)
+    table = split_dates(begins + pd.Timedelta(hours=1), names, stamp=np.timedelta64(1, "h"))
     assert table["hour"].tolist() == [*range(1, 25), *range(1, 7)]
     table.assign(load=range(30)).to_csv(tmp_path / "table.csv", index=False)
     assert read_table(tmp_path / "table.csv", date_column=names, stamp="end").grid.tolist() == begins.tolist()
+
+
+@pytest.mark.parametrize(("night", "hours"), [("2024-11-03", [1, 2, 2, 3]), ("2024-03-10", [1, 2, 4, 5])])
+def test_hours_that_end_are_those_of_the_file_where_clocks_change(
+    tmp_path: Path, night: str, hours: list[int]
+) -> None:
+    begins = pd.date_range(night, periods=30, freq="h", tz="America/New_York")
+    hour = np.timedelta64(1, "h")
+    table = split_dates(begins + hour, ["day", "hour"], stamp=hour)
+    assert table["hour"].tolist()[:4] == hours
+    table.assign(load=range(30)).to_csv(tmp_path / "table.csv", index=False)
+    options = {"date_column": ["day", "hour"], "stamp": "end", "timezone": "America/New_York"}
+    read = read_table(tmp_path / "table.csv", **options)
+    assert read.grid.tolist() == begins.tz_convert("UTC").tz_localize(None).tolist()
 
 
 def test_columns_of_unknown_names_become_one_date() -> None:
