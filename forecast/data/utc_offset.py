@@ -79,15 +79,21 @@ class UtcOffset:
         )
 
     def read(self, date: pd.Timestamp) -> pd.Timestamp:
-        """The date in the grid of a user's date, which is one of `zoned`; without an offset, a local time of the zone.
+        """The date in the grid of a user's date, which is one of `zoned`.
+
+        Without an offset, it is a local time of the zone as files have it: the local beginning of a step plus `stamp`.
+        Of a repeated time, the first one is meant.
 
         Raises ValueError for a date with an offset where the UTC offset is not known.
         """
         if date.tz is None:
             if self.timezone is None or self.minutes is None:
                 return date - self.stamp
-            date = date.tz_localize(self.timezone, ambiguous=True, nonexistent="shift_forward")
-        elif self.minutes is None:
+            begin = (date - self.stamp).tz_localize(
+                self.timezone, ambiguous=True, nonexistent="shift_forward"
+            )
+            return begin.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.minutes)
+        if self.minutes is None:
             if self.timezone is None:
                 raise ValueError("the dates of the data have no UTC offset")
             return date.tz_convert(self.timezone).tz_localize(None) - self.stamp

@@ -19,7 +19,7 @@ HEAD = """\
 Test scores of this project, [LightGBM](https://lightgbm.readthedocs.io) and models of
 [neuralforecast](https://github.com/Nixtla/neuralforecast), trained by `scripts/peers_accuracy` on the same rows and the
 same covariates. The tasks are those of [Future covariates](../results.md#future-covariates): 24 hours ahead from 168
-hours, five electricity prices with two columns that are known for the next day, and a load with the measured
+hours, electricity prices with two columns that are known for the next day, and a load with the measured
 temperature, which is not known in practice. The rows are split 7:1:2, and every test window is counted. Errors are on
 values that are standardised with the training rows. Bold: the lowest error, without the baselines. One seed.
 """
@@ -76,11 +76,7 @@ def write_page(content: dict[str, Any]) -> str:
     parts = [
         HEAD.strip(),
         *("\n".join(table) for table in (*tables, costs)),
-        *(
-            [f"Not run: {', '.join(left)}."]
-            if (left := [name for name in FORECASTERS if name not in names])
-            else []
-        ),
+        *([f"Not run: {', '.join(left)}."] if (left := list_not_run(shown, names)) else []),
         SIDES.strip(),
         "\n".join(sides),
         SETTINGS.format(
@@ -164,3 +160,8 @@ def describe_machines(machines: list[dict[str, str]]) -> str:
     return "\n".join(
         "- " + ", ".join(f"{key} {value}" for key, value in machine.items()) for machine in machines
     )
+
+
+def list_not_run(tasks: Sequence[str], forecasters: Sequence[str]) -> list[str]:
+    """List the tasks and the forecasters without any result."""
+    return [name for name in (*WITH_COVARIATES, *FORECASTERS) if name not in (*tasks, *forecasters)]

@@ -80,7 +80,7 @@ FLAT = """\
 Columns that are forecast from their own past, every 15 or 10 minutes: one seed, 336 steps read, 96 forecast. The number
 of the tested epoch is in parentheses; 0: the linear model alone. `model=patch_encoder` is described in
 [residual.md](residual.md#an-encoder-with-a-flat-head-modelpatch_encoder). Its settings were selected by validation MSE.
-Seconds are those of a whole run on one thread, beside other work on the same machine.
+Seconds are those of a whole run on one thread, beside other work; those of `axes` are of another machine.
 
 Published for ETTm1, 96 steps: PatchTST 0.289, DUET 0.279 (complete windows; the length of the window was selected on
 test rows). Published scores of weather are on another scale: −9999, which stands for 81 missing values in the training
