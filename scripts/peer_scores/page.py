@@ -1,6 +1,7 @@
 """The page docs/benchmarks/peers-accuracy.md: scores and costs of the forecasters, task by task."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from peer_scores.forecasters import FORECASTERS, LIGHTGBM, MAX_TREES, NEURALFORECAST, PATIENCE_TREES
