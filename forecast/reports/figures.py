@@ -27,6 +27,9 @@ MAX_TICKS = 8
 MAX_LABEL = 22
 """Largest number of characters in a line of a label of the vertical axis."""
 
+TITLE_WIDTH = 64
+"""Letters in a line of the title of a window."""
+
 
 def subplots(
     rows: int = 1,
@@ -106,7 +109,7 @@ def forecast_figure(
             style_axis(axis)
             label_values(axis, variable if w == 0 else "")
             if v == 0 and names:
-                axis.set_title(names[w], fontsize=9, parse_math=False)
+                axis.set_title(textwrap.fill(names[w], TITLE_WIDTH), fontsize=9, parse_math=False)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.suptitle(title, fontsize=11, parse_math=False)
     figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)

@@ -36,6 +36,8 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
     utc_offset = UtcOffset(about["utc_offset"], about["timezone"])
     future = write_future_dates(about, utc_offset)
     extra = "\nimport holidays" if "holidays." in features + future else ""
+    ends = f"(future + pd.tseries.frequencies.to_offset({about['freq']!r}))"
+    shown = write_zoned(ends if data.get("stamp") == "end" else "future", utc_offset)
     return f"""\
 import json
 from pathlib import Path
@@ -63,7 +65,7 @@ inputs = {{
     "future_time": time_features(future)[None],
 }}
 {add_series_inputs(about)}{call.format(path=str(path))}
-print(pd.DataFrame(forecast[0], index={write_zoned("future", utc_offset)}, columns=about["target_columns"]))"""
+print(pd.DataFrame(forecast[0], index={shown}, columns=about["target_columns"]))"""
 
 
 def write_checks(about: dict[str, Any]) -> str:
