@@ -5,26 +5,33 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, takewhile
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from forecast.data.files.cells import MISSING, Cells, parse_cells
+from forecast.data.files.cells import MISSING, TIME_OF_DAY, Cells, parse_cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.date_formats import has_short_year, names_period, orders_of_short_years
 from forecast.data.files.header import Header
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
 from forecast.system.arguments import write_setting
-from forecast.system.errors import ConfigError, SeriesInRows
+from forecast.system.errors import ConfigError, DataError, SeriesInRows
+from forecast.system.formatting import shorten
 from forecast.system.location import Location
 
 MIN_DATES, MIN_NUMBERS = 4, 10
 """Fewest dates, and fewest numbered names such as d_1, d_2, ..., in a header that is taken for one of steps."""
 
+_OTHER_NAMES = {"y": "data.target=value", "ds": "data.date_column=step"}
+"""By usual name of a column of the melted table: the setting of another, for a file that has such a column."""
+
 ROW = "row"
 """Name of a column with the numbers of the rows, for a file whose columns do not name the series."""
+
+_SAMPLED = 50
+"""Cells of a column that are looked at."""
 
 _NUMBERED = re.compile(r"(.*?)(\d{1,6})")
 _STEPS = {
@@ -34,68 +41,71 @@ _STEPS = {
 
 
 class Steps(NamedTuple):
-    """The columns of the steps in the header of a file with one series a row: `count` of them, from `first` on.
+    """The columns of a header that are steps: they have dates as names (`are_dates`), or numbered ones."""
 
-    `are_dates` says whether they name dates, or number the steps.
-    """
-
-    first: int
-    count: int
+    names: list[str]
     are_dates: bool
 
 
-def find_steps(header: Sequence[str]) -> Steps | None:
-    """The run of dates in a header, or else its longest run of numbered names, such as d_1, d_2, ...; None: too short.
-
-    There must be more of them than columns after them.
-    """
-    first = next((place for place, name in enumerate(header) if names_period(name)), len(header))
-    dates = Steps(first, len(list(takewhile(names_period, header[first:]))), are_dates=True)
-    for steps, least in ((dates, MIN_DATES), (_find_numbered(header), MIN_NUMBERS)):
-        n_after = len([name for name in header[steps.first + steps.count :] if name])
-        if steps.count >= max(least, n_after + 1):
-            return steps
-    return None
+def find_steps(names: Sequence[str]) -> Steps:
+    """The names that are dates, or the most names that differ in their numbers only, such as d_1, d_2, ..."""
+    dates = [name for name in names if names_period(name)]
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        if _NUMBERED.fullmatch(name):
+            alike.setdefault(re.sub(r"\d+", "0", name), []).append(name)
+    numbered = max(alike.values(), key=len, default=[])
+    return Steps(dates, True) if len(dates) >= len(numbered) else Steps(numbered, False)
 
 
-def _find_numbered(header: Sequence[str]) -> Steps:
-    """The longest run of names of one word whose numbers go up by one."""
-    best, first, before = Steps(0, 0, are_dates=False), 0, None
-    for place, name in enumerate(header):
-        found = _NUMBERED.fullmatch(name)
-        here = None if found is None else (found[1], int(found[2]))
-        if here is None or before is None or here != (before[0], before[1] + 1):
-            first = place
-        if here is not None and place + 1 - first > best.count:
-            best = Steps(first, place + 1 - first, are_dates=False)
-        before = here
-    return best
+def _find_gaps(names: Sequence[str]) -> list[tuple[str, str]]:
+    """The pairs of neighbours among numbered names whose numbers do not go up by one."""
+    parts = [(found[1], int(found[2])) for name in names if (found := _NUMBERED.fullmatch(name))]
+    both = zip(pairwise(names), pairwise(parts), strict=True)
+    return [two for two, ((text, number), after) in both if after != (text, number + 1)]
+
+
+def _have_steps(header: Sequence[str], steps: Steps) -> bool:
+    """Whether a header has steps enough: more than other columns after the first one, and of numbers ten in a row."""
+    names, least = {*steps.names}, MIN_DATES if steps.are_dates else MIN_NUMBERS
+    if len(names) < least:
+        return False
+    others = [name for name in header[header.index(steps.names[0]) :] if name and name not in names]
+    breaks = 0 if steps.are_dates else len(_find_gaps(steps.names))
+    return len(names) > len(others) and len(names) >= least * (breaks + 1)
 
 
 def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Sequence[str]) -> None:
     """Raise SeriesInRows, with the settings that read it, for a file whose header has a run of steps.
 
-    Numbered names may name other things than steps. They are steps if a column of texts names the series.
+    Numbered names may name other things than steps. They are steps if a column of texts, and not of dates, names the
+    series. Raises DataError if there are no rows.
     """
     steps = find_steps(header)
-    if steps is None:
+    if not _have_steps(header, steps):
         return
-    rows = [row[: steps.first + 1] for row in csv.reader(io.StringIO(raw.decode()), delimiter=separator)][1:]
-    columns = dict(zip(header, zip(*filter(None, rows), strict=False), strict=False))
+    first = header.index(steps.names[0])
+    records = csv.reader(io.StringIO(raw.decode()), delimiter=separator)
+    rows = [row[: first + 1] for row in records if row][1:]
+    if not rows:
+        raise DataError(f"{path}: a header and no rows")
+    columns = {name: ["".join(row[i : i + 1]) for row in rows] for i, name in enumerate(header[: first + 1])}
     ids = [name for name, cells in columns.items() if name and all(cells) and len(set(cells)) == len(cells)]
     numbers: Any = pd.DataFrame({name: columns[name] for name in ids}).apply(pd.to_numeric, errors="coerce")
-    texts = [name for name in ids if numbers[name].isna().any()]
+    texts = [name for name in ids if numbers[name].isna().any() and not _are_times(columns[name])]
     if not texts and not steps.are_dates:
         return
-    before = [name for name in ids if name in header[: steps.first]]
-    named = [one for one in header[: steps.first] if one and any(map(str.isalpha, "".join(columns[one])))]
+    before = [name for name in ids if name in header[:first]]
+    named = [one for one in header[:first] if one and any(map(str.isalpha, "".join(columns[one])))]
     pairs = [list(two) for two in combinations(named, 2) if _differ(columns, two)]
     name = next(iter([*texts, *before, *pairs]), ROW)
-    names = [one for one in header[steps.first : steps.first + steps.count] if one != name]
+    names = [one for one in steps.names if one != name]
     order = orders_of_short_years(pd.Series(names))[:1] if has_short_year(names[0]) else []
-    after = [one for one in header[steps.first + steps.count :] if one]
+    known = {*names, *([name] if isinstance(name, str) else name)}
+    others = [one for one in header if one and one not in known]
     settings = ["data=long", "data.melt=true", write_setting("data.id_column", name), *order]
-    settings += [write_setting("data.drop", after)] if after else []
+    settings += [write_setting("data.drop", others)] if others else []
+    settings += [setting for usual, setting in _OTHER_NAMES.items() if usual in others]
     what = "dates"
     if not steps.are_dates:
         what, word = "steps", re.sub(r"[\d\W_]+$", "", names[0]).lower()
@@ -105,6 +115,11 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Se
     raise SeriesInRows(
         problem, settings, "" if steps.are_dates else " (the first date and the step are examples)"
     )
+
+
+def _are_times(cells: Sequence[str]) -> bool:
+    """Whether the first cells of a column are dates or times of day."""
+    return all(names_period(cell) or re.match(TIME_OF_DAY, cell.strip()) for cell in cells[:_SAMPLED])
 
 
 def _differ(columns: Mapping[str, Sequence[str]], names: Sequence[str]) -> bool:
@@ -118,7 +133,7 @@ def melt_series(
 ) -> Cells:
     """Parse a file with one series a row into cells with one row for each series and step.
 
-    The columns of `find_steps` are the steps, and those after them. If it finds none, all that have no role are.
+    All columns that have no role are steps, in the order of the file.
     Rows are numbered from 1 in the column `row` if `roles` names it and the file does not have it.
 
     Args:
@@ -129,15 +144,15 @@ def melt_series(
 
     Raises:
         ConfigError: there is no id column, or there are several targets.
-        DataError: a column with a role is missing, or the file cannot be parsed.
+        DataError: a column with a role is missing, one without a role is no step, or the file cannot be parsed.
     """
     if not roles.id_columns or roles.targets is None or len(roles.targets) != 1:
         raise ConfigError("data.melt=true needs data=long with data.id_column, and one target (data.target)")
     columns = ColumnRoles(roles.id_columns, "", targets=(), static=roles.static, drop=roles.drop)
+    columns.check()
     named, target = {*columns.all, *columns.drop}, roles.targets[0]
     names = [name for name in header.names if name]
     steps = [name for name in names if name not in named]
-    steps = steps[0 if (found := find_steps(steps)) is None else found.first :]
     cells = parse_cells(path, raw, (), options, [name for name in names if name in named], header=header)
     if not all(cells.frame[name].dtype.kind in "iuf" for name in steps):  # they become one column of texts
         cells = parse_cells(path, raw, (), options, names, header=header)
@@ -145,6 +160,7 @@ def melt_series(
     if ROW in roles.id_columns and ROW not in table:
         table.insert(0, ROW, [str(number) for number in range(1, len(table) + 1)])
     columns.resolve(str(path), list(map(str, table.columns)))
+    _check_steps(path, steps, options)
     long = table[[*columns.all, *steps]].melt(
         list(columns.all), steps, var_name=roles.date, value_name=target
     )
@@ -153,3 +169,23 @@ def melt_series(
     if options.start is not None:
         long = long.drop(columns=roles.date)
     return replace(cells, frame=long, n_lines=len(table))
+
+
+def _check_steps(path: Location, names: Sequence[str], options: ReadOptions) -> None:
+    """Raise DataError for a name unlike the other steps, and for numbers with gaps, which would shift the dates."""
+    steps = find_steps(names)
+    known = {*steps.names}
+    others = [name for name in names if name not in known]
+    roles = "data.id_column, data.static_covariates or data.drop"
+    if known and others:
+        kind = "no dates" if steps.are_dates else f"not numbered as {quote(steps.names[0])} is"
+        raise DataError(
+            f"{path}, line 1: columns that are {kind}: {shorten(list(map(quote, others)), 12)}: name them in {roles}"
+        )
+    is_numbered = options.start is not None and not steps.are_dates and options.given_names != []
+    if is_numbered and (gaps := _find_gaps(names)):
+        before, after = map(quote, gaps[0])
+        raise DataError(
+            f"{path}, line 1: {after} follows {before}, and the numbers of steps must go up by one: rename the "
+            f"columns, add those that are missing, without values, or name those that are no steps in {roles}"
+        )

@@ -103,9 +103,7 @@ def _write_melting(data: Mapping[str, Any]) -> list[str]:
     numbered = [f"if {ROW!r} not in table:", f"    table.insert(0, {ROW!r}, range(1, len(table) + 1))"]
     return [
         *(numbered if ROW in ids else []),
-        f"steps = [name for name in table if name not in {columns!r}]",
-        "dates = [place for place, name in enumerate(steps) if pd.notna(pd.to_datetime(name, errors='coerce'))]",
-        "steps = steps[dates[0]:] if dates else [name for name in steps if name[-1].isdigit()] or steps",
+        f"steps = [name for name in table if name not in {columns!r} and not name.startswith('Unnamed: ')]",
         f"table = table.melt({kept!r}, steps, var_name={date!r}, value_name={target!r})",
     ]
 

@@ -148,8 +148,14 @@ def date_off_the_grid(folder: Path) -> None:
 
 
 def melted(folder: Path, text: str | bytes, **options: object) -> Panel:
-    given = {"id_column": "country", "day_first": False, **options}
+    given = {"id_column": "country", "day_first": False, "drop": ["lat"], **options}
     return LongSource(path=write(folder, text), melt=True, **given).read()  # type: ignore[arg-type]
+
+
+def melted_days(folder: Path, steps: list[str]) -> Panel:
+    """Read a file of one series with numbered steps."""
+    text = lines("A," + ",".join("5" * len(steps)), header="id," + ",".join(steps))
+    return melted(folder, text, id_column="id", drop=[], day_first=None, start="2010-01-01", freq="D")
 
 
 FILES = [
@@ -201,24 +207,36 @@ FILES = [
     bad("no such column", GOOD, "table.csv: no column 'lod'; there are 'load', 'price'; did you mean 'load'? (data.columns or data.target)", columns=["lod"]),
     bad("no such target, beside text", lines(*(f"{hour},1,NE" for hour in HOURS), header="date,load,wind"), "table.csv: no column 'lod'; there are 'load', 'wind'; did you mean 'load'? (data.columns or data.target)", target="lod"),
     bad("one series a row", lines("H1," + ",".join("5" * 11) + ",", "H2," + ",".join("6" * 12), header=",".join(f"V{n}" for n in range(1, 14))), "table.csv: one series a row, with steps from 'V2' to 'V13' in line 1: set data=long data.melt=true data.id_column=V1 data.start=2010-01-01 data.freq=h (the first date and the step are examples)"),
-    bad("numbered days in the header", lines("A_CA,A,CA," + ",".join("5" * 11), "A_TX,A,TX," + ",".join("6" * 11), header="id,item,store," + ",".join(f"d_{n}" for n in range(1, 12))), "table.csv: one series a row, with steps from 'd_1' to 'd_11' in line 1: set data=long data.melt=true data.id_column=id data.start=2010-01-01 data.freq=D (the first date and the step are examples)"),
+    bad("numbered days in the header", lines("A_CA,A,CA," + ",".join("5" * 11), "A_TX,A,TX," + ",".join("6" * 11), header="id,item,store," + ",".join(f"d_{n}" for n in range(1, 12))), "table.csv: one series a row, with steps from 'd_1' to 'd_11' in line 1: set data=long data.melt=true data.id_column=id data.drop=[item,store] data.start=2010-01-01 data.freq=D (the first date and the step are examples)"),
     bad("numbered columns, and no names of series", lines(",".join("5" * 11), ",".join("6" * 11), header=",".join(f"sensor_{n}" for n in range(11))), "table.csv: no column 'date' in line 1…"),
-    bad("dates in the header", WIDE, "table.csv: one series a row, with dates from '1/28/21' to '2/4/21' in line 1: set data=long data.melt=true data.id_column=country data.day_first=false"),
+    bad("dates in the header", WIDE, "table.csv: one series a row, with dates from '1/28/21' to '2/4/21' in line 1: set data=long data.melt=true data.id_column=country data.day_first=false data.drop=[lat]"),
     bad("dates in the header, two columns of names", lines(",Chad,1,2,3,4", "Lac,Chad,5,6,7,8", ",Mali,5,6,7,8", header="province,country,1960,1961,1962,1963"), "table.csv: one series a row, with dates from '1960' to '1963' in line 1: set data=long data.melt=true data.id_column=[province,country]"),
     bad("hours from 1 to 24", lines(*(f"{day}/01/2016,{hour},{hour}" for day in (1, 2, 13, 14) for hour in range(1, 25)), header="date,hour,load"), "table.csv, line 3, column 'date': 2016-01-01 00:00:00 is in line 2 too: 'hour' is the time of day of 'date': set data.date_column=[date,hour] data.stamp=end"),
-    bad("dates in the header, no ids", TWINS, "table.csv: one series a row…: set data=long data.melt=true data.id_column=row data.day_first=false"),
-    bad("years in the header, and a column after them", lines("Aruba,ABW,1,2,3,4,", "Chad,TCD,5,6,7,8,x", header="Country Name,Code,1960,1961,1962,1963,Note"), "table.csv: one series a row, with dates from '1960' to '1963' in line 1: set data=long data.melt=true 'data.id_column=Country Name' data.drop=[Note]"),
+    bad("dates in the header, no ids", TWINS, "table.csv: one series a row…: set data=long data.melt=true data.id_column=row data.day_first=false data.drop=[country,lat]"),
+    bad("years in the header, and a column after them", lines("Aruba,ABW,1,2,3,4,", "Chad,TCD,5,6,7,8,x", header="Country Name,Code,1960,1961,1962,1963,Note"), "table.csv: one series a row, with dates from '1960' to '1963' in line 1: set data=long data.melt=true 'data.id_column=Country Name' data.drop=[Code,Note]"),
     bad("months in the header", lines("Aruba,1,2,3,4", "Chad,5,6,7,8", header="land,Jan 2005,Feb 2005,Mar 2005,Apr 2005"), "table.csv: one series a row, with dates from 'Jan 2005' to 'Apr 2005' in line 1: set data=long data.melt=true data.id_column=land"),
     bad("quarters in the header", lines("Aruba,1,2,3,4", "Chad,5,6,7,8", header="land,1980Q1,1980Q2,1980Q3,1980Q4"), "table.csv: one series a row, with dates from '1980Q1' to '1980Q4' in line 1: set data=long data.melt=true data.id_column=land"),
     Refusal("a zoned date twice in a frame", "the DataFrame, row 1, column 'date': 2021-10-31 02:00:00+02:00 is in row 0 too: remove one (frame[~frame.index.duplicated()])", DataError, lambda folder: read_frame(pd.DataFrame({"y": [1.0, 2.0, 3.0]}, index=pd.DatetimeIndex(["2021-10-31 00:00", "2021-10-31 00:00", "2021-10-31 02:00"], tz="UTC").tz_convert("Europe/Berlin").rename("date")))),
     Refusal("a date twice in a series of a frame", "row 1, column 'ds': series 'a', 2021-01-01 00:00:00: is in row 0 too: remove one (frame[~frame.duplicated(['id', 'ds'])])…", DataError, lambda folder: read_frame(pd.DataFrame({"id": "a", "ds": pd.to_datetime(["2021-01-01", "2021-01-01", "2021-01-02"]), "y": 1.0}), id_column="id", date_column="ds", target="y")),
     bad("dates in the header, an index without a name", lines("0,1,2,3,4", "1,5,6,7,8", header=",2020-01,2020-02,2020-03,2020-04"), "table.csv: one series a row, with dates from '2020-01' to '2020-04' in line 1: set data=long data.melt=true data.id_column=row"),
-    bad("dates in the header, after a space", lines("Aruba, ABW,1,2,3,4", "Chad, TCD,5,6,7,8", header="land, code,1960,1961,1962,1963"), "table.csv: one series a row, with dates from '1960' to '1963' in line 1: set data=long data.melt=true data.id_column=land"),
+    bad("dates in the header, after a space", lines("Aruba, ABW,1,2,3,4", "Chad, TCD,5,6,7,8", header="land, code,1960,1961,1962,1963"), "table.csv: one series a row, with dates from '1960' to '1963' in line 1: set data=long data.melt=true data.id_column=land data.drop=[code]"),
     Refusal("no number in a melted row", "table.csv, line 3, column 'y': 'two' is not a number: …", DataError, lambda folder: melted(folder, WIDE.replace("15.4,2", "15.4,two"))),
     Refusal("melted, no id", "data.melt=true needs data=long with data.id_column, and one target (data.target)", ConfigError, lambda folder: melted(folder, WIDE, id_column=None)),
     Refusal("melted, two targets", "data.melt=true needs data=long with data.id_column, and one target (data.target)", ConfigError, lambda folder: melted(folder, WIDE, columns=["y", "z"])),
     Refusal("melted, an id that is not there", "table.csv: no column 'land'; there are 'country', … (data.id_column)", DataError, lambda folder: melted(folder, WIDE, id_column="land")),
     Refusal("melted, another field", "table.csv, line 3: 9 fields, where the lines above have 8: correct it", DataError, lambda folder: melted(folder, WIDE.replace("8,9", "8,9,10"))),
+    bad("dates in the header, and no rows", "land,1960,1961,1962,1963\n", "table.csv: a header and no rows"),
+    bad("dates in the header, a short row", lines("Aruba,ABW,1,2,3,4", "Chad", header="land,code,1960,1961,1962,1963"), "table.csv: one series a row, …: set data=long data.melt=true data.id_column=land data.drop=[code]"),
+    bad("dates in the header, and a column y", lines("Aruba,1,1,2,3,4", "Chad,1,5,6,7,8", header="land,y,1960,1961,1962,1963"), "table.csv: one series a row, …: set data=long data.melt=true data.id_column=land data.drop=[y] data.target=value"),
+    bad("steps with a gap", lines("A," + ",".join("5" * 38), header="id," + ",".join(f"d_{n}" for n in range(1, 40) if n != 6)), "table.csv: one series a row, with steps from 'd_1' to 'd_39' in line 1: set data=long data.melt=true data.id_column=id data.start=2010-01-01 data.freq=D …"),
+    bad("steps with numbers like years", lines("A," + ",".join("5" * 2000), header="id," + ",".join(map(str, range(1, 2001)))), "table.csv: one series a row, with steps from '1' to '2000' in line 1: …"),
+    Refusal("melted, and no rows", "table.csv: a header and no rows", DataError, lambda folder: melted(folder, WIDE.splitlines()[0])),
+    Refusal("melted, columns without a role", "table.csv, line 1: columns that are no dates: 'lat', 'total': name them in data.id_column, data.static_covariates or data.drop", DataError, lambda folder: melted(folder, WIDE.replace("2/4/21", "2/4/21,total").replace("7,\n", "7,,1\n").replace("9\n", "9,1\n"), drop=[])),
+    Refusal("melted, numbered columns of two kinds", "table.csv, line 1: columns that are not numbered as 'd_1' is: 'lat1', 'total': name them in data.id_column, data.static_covariates or data.drop", DataError, lambda folder: melted_days(folder, ["lat1", *(f"d_{n}" for n in range(1, 13)), "total"])),
+    Refusal("melted, a step is missing", "table.csv, line 1: 'd_7' follows 'd_5', and the numbers of steps must go up by one: rename the columns, add those that are missing, without values, or name those that are no steps in …", DataError, lambda folder: melted_days(folder, [f"d_{n}" for n in range(1, 40) if n != 6])),
+    Refusal("melted, weeks of two years", "table.csv, line 1: '2020_w1' follows '2019_w52', and the numbers of steps must go up by one: …", DataError, lambda folder: melted_days(folder, [f"2019_w{n}" for n in range(40, 53)] + [f"2020_w{n}" for n in range(1, 31)])),
+    Refusal("melted, steps backwards", "table.csv, line 1: 'd_11' follows 'd_12', and …", DataError, lambda folder: melted_days(folder, [f"d_{n}" for n in range(12, 0, -1)])),
+    Refusal("melted, a column with two roles", "column 'country' is named twice (…): give it one role", ConfigError, lambda folder: melted(folder, WIDE, drop=["country"])),
     Refusal("melted, Parquet", "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas", ConfigError, lambda folder: melted(folder, b"PAR1")),
     bad("a time of day beside dates with times", lines(*(f"{hour},{hour[-5:]},1" for hour in HOURS), header="date,clock,load"), "table.csv: 'clock' is a time of day, and 'date' has times too: set data.drop=[clock]"),
     bad("days and times beside dates with times", lines(*(f"{hour},01.03.2021,{hour[-5:]},1" for hour in HOURS), header="date,day,clock,load"), "table.csv: 2 columns are not numbers: 'day', 'clock' (line 2, column 'day': '01.03.2021'): correct them, or set data.drop=[day,clock]…"),

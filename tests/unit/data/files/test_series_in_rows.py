@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.files.file_source import LongSource
+from forecast.data.files.file_source import LongSource, read_table
 from forecast.data.files.frame_source import read_frame
 from forecast.system.errors import DataError
 
@@ -52,7 +52,8 @@ def assert_equal(found: dict[str, list[float]], expected: dict[str, list[float]]
     ("text", "ids"), [(WIDE, ["country"]), (TWINS, ["country", "lat"]), (TWINS, ["row"])]
 )
 def test_values_are_those_that_pandas_melts(text: str, ids: list[str], tmp_path: Path) -> None:
-    panel = LongSource(path=write(tmp_path, text), melt=True, id_column=ids, **DATED).read()
+    drop = [name for name in ("country", "lat") if name not in ids]
+    panel = LongSource(path=write(tmp_path, text), melt=True, id_column=ids, drop=drop, **DATED).read()
     assert_equal(values_by_id(panel), by_pandas(text, ids))
     assert len(panel) == 2
 
@@ -61,6 +62,7 @@ def test_text_is_read_with_the_options_of_the_file(tmp_path: Path) -> None:
     text = WIDE.replace(".", ",").replace(",17,5,", ",17.5,").replace(",15,4,", ",15.4,").replace(",", ";")
     text = text.replace("Chad", "Côte").replace("17.5", "17,5").replace(";2;3;;", ";2,5;1.003,25;?;")
     options = {"separator": ";", "decimal": ",", "thousands": ".", "encoding": "latin-1", "na_values": ["?"]}
+    options |= {"drop": ["lat"]}
     panel = LongSource(path=write(tmp_path, text), melt=True, id_column="country", **options, **DATED).read()
     assert_equal(
         values_by_id(panel),
@@ -78,7 +80,7 @@ def test_steps_without_dates_are_numbered(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["d_{}", "day_{}", "t{}", "F{}", "week {}", "{}"])
 def test_numbered_steps_after_other_columns(name: str, tmp_path: Path) -> None:
-    """Only the steps are values: a column before them that has no role is left out."""
+    """The refusal names the columns that are no steps, and its settings read the file."""
     header = ",".join(["item", "size", *(name.format(number) for number in range(1, 13))])
     path = write(tmp_path, f"{header}\nA,7{',5' * 12}\nB,8{',6' * 12}\n")
     with pytest.raises(DataError, match=f"steps from '{name.format(1)}' to '{name.format(12)}'") as refused:
@@ -86,7 +88,8 @@ def test_numbered_steps_after_other_columns(name: str, tmp_path: Path) -> None:
     settings = dict(setting.split("=") for setting in refused.value.settings)  # type: ignore[attr-defined]
     assert settings["data.id_column"] == "item"
     options = {key: settings[f"data.{key}"] for key in ("id_column", "start", "freq")}
-    panel = LongSource(path=path, melt=True, **options).read()  # type: ignore[arg-type]
+    assert settings["data.drop"] == "[size]"
+    panel = LongSource(path=path, melt=True, drop=["size"], **options).read()  # type: ignore[arg-type]
     assert_equal(values_by_id(panel), {"A": [5.0] * 12, "B": [6.0] * 12})
     assert panel.freq == {"d_{}": "D", "day_{}": "D", "week {}": "W-MON"}.get(name, "h")
 
@@ -94,7 +97,7 @@ def test_numbered_steps_after_other_columns(name: str, tmp_path: Path) -> None:
 def test_columns_with_the_name_of_the_target_or_without_one_do_not_matter(tmp_path: Path) -> None:
     text = WIDE.replace("country,lat", ",country,y").replace("Mali,", "0,Mali,").replace("Chad,", "1,Chad,")
     path = write(tmp_path, text.replace("0,", ",", 1).replace("1,Chad", ",Chad", 1))
-    panel = LongSource(path=path, melt=True, id_column="country", **DATED).read()
+    panel = LongSource(path=path, melt=True, id_column="country", target="v", drop=["y"], **DATED).read()
     assert_equal(values_by_id(panel), by_pandas(WIDE, ["country"]))
 
 
@@ -102,7 +105,8 @@ def test_commas_at_the_ends_of_lines_shift_nothing(tmp_path: Path) -> None:
     """Where rows end in a comma and the header does not, pandas takes the first column for an index."""
     rows = WIDE.replace("7,\n", "7,,\n").replace("9\n", "9,\n")
     for text in (rows, rows.replace("2/4/21\n", "2/4/21,\n")):
-        panel = LongSource(path=write(tmp_path, text), melt=True, id_column="country", **DATED).read()
+        options: dict[str, Any] = {"id_column": "country", "drop": ["lat"]}
+        panel = LongSource(path=write(tmp_path, text), melt=True, **options, **DATED).read()
         assert_equal(values_by_id(panel), by_pandas(WIDE, ["country"]))
 
 
@@ -116,7 +120,7 @@ def test_commas_at_the_ends_of_lines_shift_nothing(tmp_path: Path) -> None:
 )
 def test_names_of_years_quarters_and_months(names: list[str], freq: str, tmp_path: Path) -> None:
     path = write(tmp_path, f"land,code,{','.join(names)}\nAruba,x,1,2,3,4\nChad,y,5,6,,8\n")
-    panel = LongSource(path=path, melt=True, id_column="land").read()
+    panel = LongSource(path=path, melt=True, id_column="land", drop=["code"]).read()
     assert_equal(values_by_id(panel), {"Aruba": [1.0, 2, 3, 4], "Chad": [5.0, 6, np.nan, 8]})
     assert panel.freq == freq
 
@@ -139,9 +143,8 @@ def test_one_part_of_an_id_may_be_empty(tmp_path: Path) -> None:
     text = (
         WIDE.replace("country,", "province,country,").replace("Mali,", ",Mali,").replace("Chad,", "Lac,Chad,")
     )
-    panel = LongSource(
-        path=write(tmp_path, text), melt=True, id_column=["province", "country"], **DATED
-    ).read()
+    options: dict[str, Any] = {"id_column": ["province", "country"], "drop": ["lat"]}
+    panel = LongSource(path=write(tmp_path, text), melt=True, **options, **DATED).read()
     assert panel.ids.tolist() == ["/Mali", "Lac/Chad"]
 
 
@@ -160,3 +163,53 @@ def test_static_covariates_are_kept(tmp_path: Path) -> None:
         path=write(tmp_path, WIDE), melt=True, id_column="country", static_covariates=["lat"], **DATED
     )
     assert source.read().static["lat"].to_dict() == {"Mali": 17.5, "Chad": 15.4}
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "cells"),
+    [
+        ("Zeit", "MT_{:03}", [f"2024-03-01 {hour:02}:00" for hour in range(12)]),
+        ("timestamp", "s_{}", [f"2024-03-01T{hour:02}:00:00Z" for hour in range(12)]),
+        ("Datum", "H{}", [f"{day}.03.2024" for day in range(13, 25)]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*looks like dates and is used")
+def test_a_column_of_dates_names_no_series(name: str, step: str, cells: list[str], tmp_path: Path) -> None:
+    columns = [step.format(number) for number in range(1, 25)]
+    rows = [f"{cell}{',5' * 24}" for cell in cells]
+    path = write(tmp_path, "\n".join([",".join([name, *columns]), *rows]) + "\n")
+    panel = read_table(path)
+    assert panel.values.shape == (12, 24)
+    assert list(panel.columns) == columns
+
+
+@pytest.mark.parametrize(
+    ("names", "cells", "says"),
+    [
+        ("Monat", [f"{month:02}/2024" for month in range(1, 13)], "no column 'date' in line 1"),
+        ("Datum,Uhrzeit", [f"2024-03-01,{hour:02}:00" for hour in range(12)], "'Datum' looks like dates"),
+    ],
+)
+@pytest.mark.filterwarnings("error:.*looks like dates and is used")
+def test_months_and_times_of_one_day_name_no_series(
+    names: str, cells: list[str], says: str, tmp_path: Path
+) -> None:
+    header = ",".join([names, *(f"s_{number}" for number in range(12))])
+    path = write(tmp_path, "\n".join([header, *(f"{cell}{',5' * 12}" for cell in cells)]) + "\n")
+    with pytest.raises((DataError, UserWarning), match=says):
+        read_table(path)
+
+
+def test_names_of_series_beside_a_column_of_dates(tmp_path: Path) -> None:
+    rows = [f"2024-03-0{number},shop {chr(96 + number)}{',5' * 12}" for number in range(1, 5)]
+    header = ",".join(["opened", "shop", *(f"d_{number}" for number in range(1, 13))])
+    with pytest.raises(DataError, match=r"data.id_column=shop data.drop=\[opened\]"):
+        read_table(write(tmp_path, "\n".join([header, *rows]) + "\n"))
+
+
+def test_steps_without_names_of_steps_are_numbered_by_their_places(tmp_path: Path) -> None:
+    """A file without a header may have its ids between the steps."""
+    path = write(tmp_path, f"5,5,H1{',5' * 9}\n6,6,H2{',6' * 9}\n")
+    options: dict[str, Any] = {"header": "none", "id_column": "column_3", "start": "2010-01-01", "freq": "h"}
+    panel = LongSource(path=path, melt=True, **options).read()
+    assert_equal(values_by_id(panel), {"H1": [5.0] * 11, "H2": [6.0] * 11})

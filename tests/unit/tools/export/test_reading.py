@@ -41,9 +41,10 @@ def test_the_lines_melt_a_file_as_training_did(ids: str | list[str], dated: bool
     table = MELTED if dated else MELTED.drop(columns="lat").set_axis(["area", "country", *"abcd"], axis=1)
     table.to_csv(tmp_path / "my.csv", index=False)
     options: dict[str, Any] = {"id_column": ids, "date_column": "ds", "target": "y", "melt": True}
+    named = {ids} if isinstance(ids, str) else {*ids}
+    options["drop"] = sorted({"area", "country", "lat"} & {*table} - named)
     if not dated:
-        named = {ids} if isinstance(ids, str) else {*ids}
-        options |= {"start": "2024-01-29", "freq": "D", "drop": sorted({"area", "country"} - named)}
+        options |= {"start": "2024-01-29", "freq": "D"}
     panel = LongSource(path=tmp_path / "my.csv", **options).read()
     for number, name in enumerate(panel.ids):
         lines = write_reading(options, "D", panel.utc_offset)
@@ -51,6 +52,20 @@ def test_the_lines_melt_a_file_as_training_did(ids: str | list[str], dated: bool
         rows = np.arange(int(panel.starts[number]), int(panel.ends[number]))
         np.testing.assert_array_equal(found["y"].to_numpy(float), panel.values[rows][:, 0])
         assert list(found.index) == list(panel.dates(rows))
+
+
+@pytest.mark.parametrize("step", ["d_{}", "{}", "week {}"])
+def test_the_lines_choose_the_steps_of_training(step: str, tmp_path: Path) -> None:
+    """Columns that are dropped, and one without a name, are no steps."""
+    steps = [step.format(number) for number in range(1, 13)]
+    header = ",".join(["", "id", "lat1", *steps, "total"])
+    (tmp_path / "my.csv").write_text(f"{header}\n,A,9,{','.join(map(str, range(1, 13)))},78\n")
+    options: dict[str, Any] = {"id_column": "id", "date_column": "ds", "target": "y", "melt": True}
+    options |= {"start": "2024-01-29", "freq": "D", "drop": ["lat1", "total"]}
+    panel = LongSource(path=tmp_path / "my.csv", **options).read()
+    assert panel.values[:, 0].tolist() == [*range(1, 13)]
+    found = run(write_reading(options, "D", panel.utc_offset), tmp_path, series="A")
+    assert found["y"].tolist() == [*range(1, 13)]
 
 
 DAYS = pd.date_range("2024-03-10", periods=len(DATES), freq="D")
