@@ -15,7 +15,8 @@ try:
         ForecastingHorizon,
     )
 except ModuleNotFoundError as error:
-    raise NotInstalled("forecast.adapters.sktime_forecaster", "sktime", error.name or "sktime") from None
+    package = (error.name or "sktime").partition(".")[0]
+    raise NotInstalled("forecast.adapters.sktime_forecaster", "sktime", package) from None
 
 FIRST_DATE = pd.Timestamp("2000-01-01")
 """Date of step 0 of an index without dates."""
