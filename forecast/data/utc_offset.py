@@ -92,7 +92,7 @@ class UtcOffset:
             begin = (date - self.stamp).tz_localize(
                 self.timezone, ambiguous=True, nonexistent="shift_forward"
             )
-            return begin.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.minutes)
+            return begin.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.minutes)  # type: ignore[return-value]
         if self.minutes is None:
             if self.timezone is None:
                 raise ValueError("the dates of the data have no UTC offset")
