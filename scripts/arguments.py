@@ -1,4 +1,4 @@
-"""Types of command-line arguments. Standard library only."""
+"""Types of command-line arguments, and an argument of several scripts. Standard library only."""
 
 import argparse
 from pathlib import Path
@@ -14,3 +14,13 @@ def positive(text: str) -> int:
 def folder(text: str) -> Path:
     """Convert a path to an absolute one."""
     return Path(text).expanduser().absolute()
+
+
+def add_environment(parser: argparse.ArgumentParser) -> None:
+    """Add the argument of scripts that install other libraries."""
+    parser.add_argument(
+        "--env",
+        type=folder,
+        metavar="FOLDER",
+        help="create the environment in this folder and keep it, or reuse it",
+    )

@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from forecast.evaluation.forecaster_names import SCALED_SCORES
 from forecast.reports.compare.answer import is_baseline_better
 from forecast.reports.compare.csv_table import format_csv, format_factor_csv
-from forecast.reports.compare.factors import find_factor
+from forecast.reports.compare.factors import Factor, find_factor
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.markup import LATEX, MARKDOWN
 from forecast.reports.compare.paper_tables import format_tables
@@ -62,10 +62,10 @@ def compare(config: DictConfig) -> None:
     check_score(runs, config.score)
     reference = None if config.reference == BEST else str(config.reference)
     tasks = group_into_tasks(runs, config.score, reference)
-    factor = find_factor(tasks, str(config.by), required=config.by != ATTENTION) if config.by else None
-    if config.retime:
+    factor = choose_factor(tasks, config)
+    if config.retime:  # after an unknown setting was refused
         tasks = group_into_tasks(retime_runs(runs, tasks), config.score, reference)
-        factor = find_factor(tasks, str(config.by), required=config.by != ATTENTION) if config.by else None
+        factor = choose_factor(tasks, config)
 
     from forecast.reports.compare.page import render_page  # imports Jinja and Plotly
 
@@ -83,6 +83,11 @@ def compare(config: DictConfig) -> None:
             files.enter_context(atomic_file(path)).write_text(content, encoding="utf-8")
     print_tables(tasks, excluded, factor)
     print(f"saved {output}; tables in {', '.join(path.name for path in paths[1:])}")
+
+
+def choose_factor(tasks: Sequence[Task], config: DictConfig) -> Factor | None:
+    """Return the setting that `by` names; None without `by`, and for the attention type where it does not vary."""
+    return find_factor(tasks, str(config.by), required=config.by != ATTENTION) if config.by else None
 
 
 def retime_runs(runs: Sequence[FinishedRun], tasks: Sequence[Task]) -> list[FinishedRun]:

@@ -22,17 +22,8 @@ def tests(runner: Runner) -> dict[str, Any]:
     """Run the GPU tests; return the counts and the names of the failed tests."""
     junit = runner.scratch / "junit.xml"
     command = (
-        "-m",
-        "pytest",
-        *GPU_TESTS,
-        "-m",
-        "gpu",
-        "-p",
-        "no:cacheprovider",
-        f"--junitxml={junit}",
-        "-n",
-        "4",
-    )
+        "-m", "pytest", *GPU_TESTS, "-m", "gpu", "-n", "4", "-p", "no:cacheprovider", f"--junitxml={junit}",
+    )  # fmt: skip
     runner.python(*command, ok=(0, 1), seconds=240)
     cases = list(ElementTree.parse(junit).getroot().iter("testcase"))
     failed = [c for c in cases if c.find("failure") is not None or c.find("error") is not None]

@@ -1,6 +1,5 @@
 """Train on the rows before the first origin of a setting of GIFT-Eval, and score the forecasts of all origins."""
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pandas as pd
 from forecast import Model, fit
 from leaderboard.gift_scores import Deciles, score_forecasts
 from leaderboard.gift_settings import Setting
-from leaderboard.run import CONTEXT, LEVELS, Row, stack_deciles
+from leaderboard.run import CONTEXT, LEVELS, Row, score_with_baseline, stack_deciles
 
 VALIDATION_SHARE, VALIDATION_SEQUENCES = 0.15, 4_000
 SERIES, DATE, VALUE = "series", "date", "value"
@@ -27,22 +26,16 @@ def run_setting(setting: Setting, root: Path, model: str, overrides: list[str]) 
     The working directory receives a run folder. Seconds are those of the processor.
     """
     values, inputs = setting.read(root).to_numpy(dtype=np.float64), setting.read_inputs(root)
-    began = time.process_time()
-    trained = train(setting, inputs.iloc[: setting.origins(len(inputs))[0]], [f"model={model}", *overrides])
-    seconds = time.process_time() - began
-    metrics = json.loads((trained.path.parents[1] / "metrics.json").read_text())
-    rows: list[Row] = []
-    for name, baseline in ((model, None), ("linear baseline", "linear")):
-        began = time.process_time()
-        scores = score_forecasts(
-            setting, values, lambda origin, of=baseline: predict(setting, trained, inputs.iloc[:origin], of)
-        )
-        row: Row = {"model": name, "task": setting.name, **scores, "training_s": seconds}
-        row["inference_s"] = time.process_time() - began
-        if baseline is None:
-            row["validation_mse"] = metrics["validation_mse"]
-        rows.append(row)
-    return rows
+    rows = inputs.iloc[: setting.origins(len(inputs))[0]]
+    return score_with_baseline(
+        setting.name,
+        (model, "linear baseline"),
+        lambda: train(setting, rows, [f"model={model}", *overrides]),
+        lambda trained, baseline: score_forecasts(
+            setting, values, lambda origin: predict(setting, trained, inputs.iloc[:origin], baseline)
+        ),
+        time.process_time,
+    )
 
 
 def train(setting: Setting, rows: pd.DataFrame, overrides: list[str]) -> Model:

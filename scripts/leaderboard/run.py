@@ -31,17 +31,39 @@ def run_task(task: Task, table: pd.DataFrame, model: str, overrides: list[str]) 
         overrides: others.
     """
     option, *changes = model.split()
-    first = next(task.origins(len(table)))
-    began = time.perf_counter()
-    trained = train(task, table.iloc[:first], [f"model={option}", *changes, *overrides])
-    seconds = time.perf_counter() - began
+    rows = table.iloc[: next(task.origins(len(table)))]
+    return score_with_baseline(
+        task.name,
+        (model, " ".join(["linear baseline", *changes])),
+        lambda: train(task, rows, [f"model={option}", *changes, *overrides]),
+        lambda trained, baseline: score_task(task, table, predict_with(trained, baseline)),
+        time.perf_counter,
+    )
+
+
+def score_with_baseline(
+    task: str,
+    names: tuple[str, str],
+    train: Callable[[], Model],
+    score: Callable[[Model, str | None], dict[str, float]],
+    read_clock: Callable[[], float],
+) -> list[Row]:
+    """Train a model, and return its row and that of the linear baseline of the same run.
+
+    Args:
+        names: of the model and of the baseline.
+        score: return the scores of the trained model, or of the baseline of this name.
+        read_clock: return the seconds that are compared.
+    """
+    began = read_clock()
+    trained = train()
+    seconds = read_clock() - began
     metrics = json.loads((trained.path.parents[1] / "metrics.json").read_text())
     rows: list[Row] = []
-    for name, baseline in ((model, None), (" ".join(["linear baseline", *changes]), "linear")):
-        began = time.perf_counter()
-        scores = score_task(task, table, predict_with(trained, baseline))
-        row: Row = {"model": name, "task": task.name, **scores, "training_s": seconds}
-        row["inference_s"] = time.perf_counter() - began
+    for name, baseline in zip(names, (None, "linear"), strict=True):
+        began = read_clock()
+        row: Row = {"model": name, "task": task, **score(trained, baseline), "training_s": seconds}
+        row["inference_s"] = read_clock() - began
         if baseline is None:
             row["validation_mse"] = metrics["validation_mse"]
         rows.append(row)

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from arguments import folder
+from arguments import add_environment, folder
 from peer_scores.forecasters import FORECASTERS
 from results.cells import ROOT, WITH_COVARIATES
 
@@ -21,12 +21,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--tasks", nargs="+", choices=WITH_COVARIATES, default=list(WITH_COVARIATES))
     parser.add_argument("--forecasters", nargs="+", choices=FORECASTERS, default=list(FORECASTERS))
-    parser.add_argument(
-        "--env",
-        type=folder,
-        metavar="FOLDER",
-        help="create the environment in this folder and keep it, or reuse it",
-    )
+    add_environment(parser)
     parser.add_argument(
         "--out", type=folder, metavar="FOLDER", default=ROOT / "docs" / "benchmarks",
         help="folder for peers-accuracy.json and peers-accuracy.md (default: docs/benchmarks)",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from arguments import folder, positive
+from arguments import add_environment, folder, positive
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -65,12 +65,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--threads", type=positive, default=2, metavar="N", help="CPU threads (default: 2)")
     parser.add_argument("--quick", action="store_true", help="small sizes, to test the script; needs --out")
-    parser.add_argument(
-        "--env",
-        type=folder,
-        metavar="FOLDER",
-        help="create the environment in this folder and keep it, or reuse it",
-    )
+    add_environment(parser)
     parser.add_argument(
         "--out", type=folder, metavar="FOLDER",
         help="folder for peers.json and peers.md, or peers-trained.* (default: docs/benchmarks)",
