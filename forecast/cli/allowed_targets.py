@@ -61,10 +61,6 @@ def check_composed(config: DictConfig) -> None:
     """
     check_targets(config, known_targets() | plugin_targets())
     for name, value in leaves(config.hydra, "hydra"):
-        if name == "hydra.sweeper.custom_search_space" and value is not None:
-            raise ConfigError(
-                f"{name}={value}: write the search space as plain values in a file of conf/search"
-            )
         if name.startswith(("hydra.job_logging.", "hydra.hydra_logging.")):
             is_named = name.endswith((".()", ".class")) or "://" in str(value) or "${" in str(value)
             if is_named and value not in LOGGING:

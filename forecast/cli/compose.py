@@ -13,7 +13,7 @@ from forecast.cli import allowed_targets, key_help, overrides
 from forecast.cli.traverse import is_resolvable, list_settings
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
-from forecast.system.hydra_internals import VERSION_BASE, apply_values, prefer_own_launchers
+from forecast.system.hydra_internals import VERSION_BASE, apply_values, prefer_own_plugins
 from forecast.system.identity import name_attention, without_hydra
 from forecast.system.keys import AS_TRAINED, ROWS
 from forecast.system.paths import CONF
@@ -35,7 +35,7 @@ FROM_CHECKPOINT = tuple(key for key in AS_TRAINED if key in ROWS)
 
 def compose_config(*arguments: str, config_name: str = "train") -> DictConfig:
     """Compose the configuration of these overrides outside of a run, with an empty `output_dir`."""
-    prefer_own_launchers()
+    prefer_own_plugins()
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
         return compose(config_name, overrides=["output_dir=''", *arguments])
 
@@ -74,12 +74,12 @@ def compose_options(config_name: str, options: list[str]) -> DictConfig:
     Raises:
         ConfigError: an option of a group of Hydra does not exist, or needs an extra that is not installed.
     """
-    prefer_own_launchers()
+    prefer_own_plugins()
     try:
         config = compose(config_name, overrides=options, return_hydra_config=True)
     except MissingConfigException as error:  # `check_options` checks the groups of conf/
         raise overrides.missing_option(error) from None
-    overrides.check_installed(options)
+    overrides.check_installed(config.hydra.runtime.choices)
     return config
 
 

@@ -4,7 +4,7 @@ Imports no torch: this module runs before every command.
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -102,19 +102,17 @@ def find_own_options(overrides: Sequence[Override], group: str) -> list[str]:
     return [str(name) for name in chosen if name and not (CONF / group / f"{name}.yaml").exists()]
 
 
-def check_installed(choices: Sequence[str]) -> None:
-    """Raise NotInstalled if a choice needs an extra that is not installed."""
-    for choice in choices:
-        extra = EXTRAS.get(choice.replace("=", "/"))
+def check_installed(choices: Mapping[str, str | None]) -> None:
+    """Raise NotInstalled if the chosen option of a group needs an extra that is not installed."""
+    for group, name in choices.items():
+        extra = EXTRAS.get(f"{group}/{name}")
         if extra is not None and find_spec(extra) is None:
-            raise NotInstalled(choice, extra)
+            raise NotInstalled(f"{group}={name}", extra)
 
 
 def missing_option(error: MissingConfigException) -> ConfigError:
-    """Create the error for an option of a group of Hydra that does not exist or needs an extra."""
+    """Create the error for an option of a group of Hydra that does not exist."""
     group, _, name = (error.missing_cfg_file or "").rpartition("/")
-    if extra := EXTRAS.get(f"{group}/{name}"):
-        return NotInstalled(f"{group}={name}", extra)
     return ConfigError(
         f"{group}={name}: there is no such {group}. There are {', '.join(error.options or [])}."
     )

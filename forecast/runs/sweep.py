@@ -3,7 +3,6 @@
 Imports no torch: `forecast.cli.main` imports this module before every command.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -105,8 +104,12 @@ def find_sweep(config: DictConfig, arguments: Sequence[str]) -> dict[str, Any]:
     print(f"resume=auto: resuming the sweep in {folder}, {finished} of its runs finished before")
     config.hydra.sweep.dir = str(folder)
     is_search = config.hydra.runtime.choices["hydra/sweeper"] == "optuna"
-    trials = remaining_trials(config.hydra.sweeper) if is_search else {}
-    return ({} if is_named else {"hydra.sweep.dir": str(folder)}) | trials
+    settings = {} if is_named else {"hydra.sweep.dir": str(folder)}
+    if is_search:
+        from forecast.runs.search import remaining_trials  # imports optuna
+
+        settings |= remaining_trials(config.hydra.sweeper)
+    return settings
 
 
 def find_same_command(root: Path, arguments: Sequence[str]) -> Path | None:
@@ -124,50 +127,3 @@ def find_same_command(root: Path, arguments: Sequence[str]) -> Path | None:
 def identifying_overrides(arguments: Sequence[str]) -> list[str]:
     """Select the overrides in which two commands must agree to be the same sweep."""
     return sorted(argument for argument in arguments if effect_of_override(argument) in RUN_EFFECTS)
-
-
-def remaining_trials(sweeper: DictConfig) -> dict[str, Any]:
-    """Queue the unfinished trials of an interrupted Optuna study, and return the settings that run only these.
-
-    `n_trials` counts the trials that have a result.
-    """
-    import optuna
-    from hydra.utils import instantiate
-    from optuna.trial import TrialState
-
-    if sweeper.storage is None:  # the study was in the memory of the ended process
-        return {}
-    storage = instantiate(sweeper.storage)
-    try:
-        study = optuna.load_study(study_name=sweeper.study_name, storage=storage)
-    except KeyError:  # stopped before it began
-        return {}
-    trials = study.get_trials(deepcopy=False)
-    queue_unfinished(study, storage, trials)
-    done = sum(trial.state == TrialState.COMPLETE for trial in trials)
-    settings = {"hydra.sweeper.n_trials": max(0, sweeper.n_trials - done)}
-    seed = sweeper.sampler.get("seed")
-    if seed is not None:  # the same seed would draw the first trials' numbers again
-        settings["hydra.sweeper.sampler.seed"] = seed + len(trials)
-    return settings
-
-
-def queue_unfinished(study: Any, storage: Any, trials: Sequence[Any]) -> None:
-    """Queue the trials of an Optuna study that were running or have failed.
-
-    A trial that was running is set to waiting, with its number and values. A failed trial is enqueued as a new trial
-    with the same values, unless another trial has them.
-    """
-    import optuna
-    from optuna.trial import TrialState
-
-    for trial in trials:
-        if trial.state == TrialState.RUNNING:
-            storage.set_trial_state(trial._trial_id, TrialState.WAITING)
-    others = [trial for trial in trials if trial.state != TrialState.FAIL]
-    known = [trial.system_attrs.get("fixed_params", trial.params) for trial in others]
-    for trial in trials:
-        if trial.state == TrialState.FAIL and trial.params not in known:
-            with warnings.catch_warnings(action="ignore", category=optuna.exceptions.ExperimentalWarning):
-                study.enqueue_trial(trial.params)
-            known.append(trial.params)

@@ -8,6 +8,7 @@ change. Imports no torch.
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 from hydra import initialize_config_dir, version
@@ -162,12 +163,14 @@ def restore_process_state(state: Any) -> None:
     Singleton.set_state(state)
 
 
-def prefer_own_launchers() -> None:
-    """Let the launchers in conf/ replace those of Hydra and its plugins with the same name, and their schemas."""
-    Plugins.instance()  # registers the schemas
-    known: dict[str, Any] = ConfigStore.instance().repo["hydra"]["launcher"]
-    for path in (CONF / "hydra" / "launcher").glob("*.yaml"):
-        known.pop(path.name, None)
+def prefer_own_plugins() -> None:
+    """Let the launchers and sweepers in conf/ replace those of Hydra and its plugins with the same name."""
+    Plugins.instance()  # registers the schemas, which would check the files of conf/ too
+    stored: dict[str, Any] = ConfigStore.instance().repo["hydra"]
+    for path in (CONF / "hydra").rglob("*.yaml"):
+        *groups, name = path.relative_to(CONF / "hydra").parts
+        group: dict[str, Any] = reduce(lambda found, part: found.get(part, {}), groups, stored)
+        group.pop(name, None)
 
 
 def plugin_targets() -> frozenset[str]:

@@ -219,11 +219,11 @@ COMMAND_KEYS = (
 
 HYDRA_KEYS = (
     Key("hydra", LOG),
-    Key("hydra.mode", LAUNCH),
-    Key("hydra.launcher", LAUNCH),
+    *(Key(f"hydra.{name}", LAUNCH) for name in ("mode", "launcher")),
     Key("hydra.sweeper", RESULT),
-    Key("hydra.sweeper.n_trials", LAUNCH),
-    Key("hydra.sweeper.n_jobs", LAUNCH),
+    *(Key(f"hydra.sweeper.{name}", LAUNCH, limits=COUNT) for name in ("n_trials", "n_jobs")),
+    Key("hydra.sweeper.max_failure_rate", LAUNCH, limits=(0, 1)),
+    Key("hydra.sweeper.sampler.seed", RESULT, limits=COUNT_FROM_0, null=True),
     Key("hydra.sweep", PLACE),
     *(Key(f"hydra.{name}.dir", PLACE, text=True) for name in ("sweep", "run")),
 )

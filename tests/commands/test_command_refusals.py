@@ -9,12 +9,10 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 import pytest
-from hydra.core.config_store import ConfigStore
-from hydra.core.plugins import Plugins
 
 from tests.support.commands import TINY
 from tests.support.csv_files import write_csv
@@ -184,12 +182,9 @@ def bare(
     """An environment without the packages of the extras, and without an account of W&B."""
     for package in ("TENSORBOARD", "TENSORBOARDX"):
         monkeypatch.setattr(f"lightning.fabric.loggers.tensorboard._{package}_AVAILABLE", False)
-    for package in ("submitit", "ray"):
+    for package in ("optuna", "submitit", "ray"):
         monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr("forecast.training.mlflow_logger.PACKAGES", ("no_such_package",))
-    Plugins.instance()  # enters the sweepers in the store
-    stored: Any = ConfigStore.instance().repo["hydra"]
-    monkeypatch.delitem(stored["sweeper"], "optuna.yaml")
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))

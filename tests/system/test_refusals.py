@@ -59,7 +59,7 @@ def cut_short(content: bytes) -> bytes:
 
 
 REFUSED = [
-    command("a search space of a function", "hydra.sweeper.custom_search_space=os.system: write the search space as plain values in a file of conf/search", "search=informer", "hydra.sweeper.custom_search_space=os.system"),
+    command("a search space of a function", "hydra.sweeper.custom_search_space: there is no such key… (--cfg job lists them all)", "search=informer", "hydra.sweeper.custom_search_space=os.system"),
     command("a class that conf/ does not name", "model.attention.encoder._target_=forecast.attention.MineAttention: no file below conf/ names this class; nothing was run. Name a class of your own in a YAML file there, or in the environment variable FORECAST_TARGETS", "model.attention.encoder._target_=forecast.attention.MineAttention"),
     *(flag(name) for name in allowed_targets.FLAGS),
     Refusal("a configuration that repeats itself", "the settings repeat themselves without end", ConfigError, endless),

@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.plugins import Plugins
 
 from forecast.cli.overrides import EXTRAS, options
-from forecast.system.hydra_internals import prefer_own_launchers
+from forecast.system.hydra_internals import prefer_own_plugins
 from forecast.system.paths import CONF
 from forecast.system.targets import known_targets
 from tests.support import fake_slurm
@@ -100,7 +100,7 @@ def test_slurm_is_needed_for_its_launcher(
 
 @pytest.mark.parametrize("launcher", options("hydra/launcher"))
 def test_every_launcher_is_made_from_its_configuration(launcher: str, tmp_path: Path) -> None:
-    prefer_own_launchers()
+    prefer_own_plugins()
     with initialize_config_dir(str(CONF), version_base="1.3"):
         config = compose("train", overrides=[f"hydra/launcher={launcher}"], return_hydra_config=True).hydra
     config.sweep.dir = str(tmp_path)

@@ -1,0 +1,237 @@
+"""The search space, the draws and the bookkeeping of a hyperparameter search, with jobs that only compute a number."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+import yaml
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from optuna.trial import TrialState
+
+from forecast.cli.compose import compose_command
+from forecast.runs.search import RESULTS, read_search_space
+from forecast.system.errors import ConfigError
+
+Score = Callable[[dict[str, str]], Any]
+
+SPACE = {"lr": "tag(log, interval(1e-4, 1e-2))", "width": "choice(16, 32)", "layers": "range(1, 4)"}
+
+
+class Launcher:
+    """Gives each job a number computed from its overrides; an exception is a job that failed before it began."""
+
+    def __init__(self, score: Score) -> None:
+        self.score, self.launched = score, []
+
+    def launch(self, jobs: Sequence[Sequence[str]], initial_job_idx: int) -> list[JobReturn]:
+        assert initial_job_idx == sum(map(len, self.launched))
+        self.launched.append([dict(override.split("=", 1) for override in job) for job in jobs])
+        results = []
+        for job in self.launched[-1]:
+            value = self.score(job)
+            state = JobStatus.FAILED if isinstance(value, Exception) else JobStatus.COMPLETED
+            results.append(JobReturn(status=state, _return_value=value))
+        return results
+
+
+def distance(job: dict[str, str]) -> float:
+    return abs(math.log10(float(job["lr"])) + 3) + int(job["layers"])
+
+
+def search(
+    folder: Path, *typed: str, score: Score = distance, arguments: Sequence[str] = (), space: Any = None
+) -> list[list[dict[str, str]]]:
+    """Run a search with its study in `folder`, and return the values of the jobs, batch by batch."""
+    options = compose_command(
+        "train", ["search=informer", f"hydra.sweep.dir='{folder}'", *typed]
+    ).hydra.sweeper
+    options.params = OmegaConf.create(SPACE if space is None else space)
+    sweeper = instantiate(options)
+    sweeper.folder, sweeper.loader, sweeper.launcher = folder, None, Launcher(score)  # type: ignore[assignment]
+    sweeper.sweep(list(arguments))
+    return sweeper.launcher.launched
+
+
+def never(job: dict[str, str]) -> float:
+    raise AssertionError(f"{job} was run")
+
+
+def study_in(folder: Path) -> optuna.Study:
+    return optuna.load_study(study_name="forecast", storage=f"sqlite:///{folder}/study.db")
+
+
+def jobs(batches: list[list[dict[str, str]]]) -> list[dict[str, str]]:
+    return [job for batch in batches for job in batch]
+
+
+# ---- the search space
+
+
+def drawn(*arguments: str, trials: int = 40) -> list[Any]:
+    """Values that trials draw for the one parameter of these overrides."""
+    draws, _ = read_search_space(arguments)
+    (draw,) = draws.values()
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
+    return [draw(study.ask()) for _ in range(trials)]
+
+
+@pytest.mark.parametrize(
+    ("override", "values"),
+    [
+        ("a=choice(1,2.5,x)", {1, 2.5, "x"}),
+        ("a=true,false", {True, False}),
+        ("a=range(0.5,0.1,-0.2)", {0.5, 0.3}),
+        ("a=1,2", {1, 2}),
+        ("a=x,'y z'", {"x", "'y z'"}),
+        ("a=[1,2],[3]", {"[1,2]", "[3]"}),
+        ("a=range(1,4)", {1, 2, 3}),
+        ("a=range(4)", {0, 1, 2, 3}),
+        ("a=range(5,0,-2)", {5, 3, 1}),
+        ("a=range(0.1,0.5,0.2)", {0.1, 0.3}),
+        ("a=int(interval(2,4))", {2, 3, 4}),
+        ("a=tag(log,int(interval(1,2)))", {1, 2}),
+        ("+a=1,2", {1, 2}),
+    ],
+)
+def test_a_sweep_of_hydra_is_a_parameter(override: str, values: set[Any]) -> None:
+    found = drawn(override)
+    assert set(found) == values
+    assert {type(value) for value in found} == {type(value) for value in values}
+
+
+def test_an_interval_of_numbers_is_drawn_evenly_or_on_a_logarithmic_scale() -> None:
+    even, log = (
+        drawn("a=interval(0.001,10.0)", trials=400),
+        drawn("a=tag(log,interval(0.001,10.0))", trials=400),
+    )
+    assert all(0.001 <= value <= 10 for value in even + log)
+    assert sum(value > 0.1 for value in even) > 380
+    assert sum(value > 0.1 for value in log) == pytest.approx(200, abs=50)
+
+
+def test_of_several_overrides_of_a_key_the_last_one_counts() -> None:
+    draws, shared = read_search_space(
+        ["a=interval(0,1)", "b=1,2", "c=3", "a=5", "+c='x, y'", "~d", "b=choice(3,4)"]
+    )
+    assert list(draws) == ["b"]
+    assert shared == ["a=5", "+c='x, y'", "~d"]
+    assert set(drawn("b=1,2", "b=choice(3,4)")) == {3, 4}
+
+
+# ---- draws
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_equal_seeds_draw_equal_trials(sampler: str, tmp_path: Path) -> None:
+    chosen = (f"hydra/sweeper/sampler={sampler}", "hydra.sweeper.n_trials=13")
+    folders = [tmp_path / name for name in ("a", "b", "c", "d")]
+    for folder in folders:
+        folder.mkdir()
+    first, again = (jobs(search(folder, *chosen)) for folder in folders[:2])
+    assert first == again
+    assert len({job["lr"] for job in first}) == 13
+    assert first != jobs(search(folders[2], *chosen, "hydra.sweeper.sampler.seed=2"))
+    assert first != jobs(search(folders[3], *chosen, "hydra.sweeper.sampler.seed=null"))
+
+
+def test_a_search_in_two_parts_draws_the_trials_of_one(tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    wanted = jobs(search(whole, "hydra.sweeper.n_trials=14"))
+    found = jobs(search(parts, "hydra.sweeper.n_trials=12")) + jobs(search(parts, "hydra.sweeper.n_trials=2"))
+    assert found == wanted
+
+
+def test_the_estimator_prefers_values_near_good_ones(tmp_path: Path) -> None:
+    found = jobs(search(tmp_path, "hydra.sweeper.n_trials=40"))
+    early, late = ([distance(job) for job in part] for part in (found[:10], found[-10:]))
+    assert sum(late) < sum(early)
+
+
+def test_a_direction_is_followed(tmp_path: Path) -> None:
+    search(tmp_path, "hydra.sweeper.direction=maximize", "hydra.sweeper.n_trials=4")
+    values = [trial.value or 0.0 for trial in study_in(tmp_path).trials]
+    assert yaml.safe_load((tmp_path / RESULTS).read_text())["best_value"] == max(values)
+
+
+def test_overrides_of_the_command_replace_the_search_space(tmp_path: Path) -> None:
+    found = jobs(search(tmp_path, "hydra.sweeper.n_trials=5", arguments=["lr=0.5", "layers=7,8", "seed=3"]))
+    assert {(job["lr"], job["seed"]) for job in found} == {("0.5", "3")}
+    assert {job["layers"] for job in found} <= {"7", "8"}
+    assert list(study_in(tmp_path).best_params) == ["width", "layers"]
+
+
+def test_trials_are_given_to_the_launcher_n_jobs_at_a_time(tmp_path: Path) -> None:
+    batches = search(tmp_path, "hydra.sweeper.n_trials=5", "hydra.sweeper.n_jobs=2")
+    assert list(map(len, batches)) == [2, 2, 1]
+    assert len({job["lr"] for job in jobs(batches)}) == 5
+
+
+def test_a_study_without_storage_is_kept_in_memory(tmp_path: Path) -> None:
+    assert len(jobs(search(tmp_path, "hydra.sweeper.storage=null", "hydra.sweeper.n_trials=2"))) == 2
+    assert [path.name for path in tmp_path.iterdir()] == [RESULTS]
+
+
+# ---- failures
+
+
+@pytest.mark.parametrize("value", [None, math.nan, ValueError("before it began"), "text"])
+def test_a_failed_trial_is_recorded_and_the_search_goes_on(value: Any, tmp_path: Path) -> None:
+    numbers = iter([0.5, value, 0.25])
+    search(tmp_path, "hydra.sweeper.n_trials=3", score=lambda job: next(numbers))
+    trials = study_in(tmp_path).trials
+    assert [trial.state for trial in trials] == [TrialState.COMPLETE, TrialState.FAIL, TrialState.COMPLETE]
+    assert [trial.value for trial in trials] == [0.5, None, 0.25]
+    assert yaml.safe_load((tmp_path / RESULTS).read_text())["best_value"] == 0.25
+
+
+def test_a_search_whose_trials_all_fail_has_no_best_one(tmp_path: Path) -> None:
+    search(tmp_path, "hydra.sweeper.n_trials=2", score=lambda job: None)
+    assert not (tmp_path / RESULTS).exists()
+
+
+def test_too_many_failures_end_the_search(tmp_path: Path) -> None:
+    numbers = iter([0.5, None, None, None, 0.25, 0.25])
+    few = ("hydra.sweeper.n_trials=6", "hydra.sweeper.n_jobs=2", "hydra.sweeper.max_failure_rate=0.5")
+    with pytest.raises(ConfigError, match="2 of the last 2 trials failed, so the search ends after 4 trials"):
+        search(tmp_path, *few, score=lambda job: next(numbers))
+    assert len(study_in(tmp_path).trials) == 4
+    assert yaml.safe_load((tmp_path / RESULTS).read_text())["best_value"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["lr=tag(log,interval(0,1))"], "lr: the search cannot draw a value: .*low"),
+        (["lr=interval(2,1)"], "lr: the search cannot draw a value: .*low"),
+        (["layers=range(4,1)"], r"layers=range\(4,1\): this range has no values"),
+    ],
+)
+def test_a_space_that_cannot_be_drawn_is_refused(arguments: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        search(tmp_path, score=never, arguments=arguments)
+
+
+def test_a_study_with_other_choices_is_refused(tmp_path: Path) -> None:
+    search(tmp_path, "hydra.sweeper.n_trials=1")
+    with pytest.raises(ConfigError, match="width: the search cannot draw a value: "):
+        search(tmp_path, score=never, arguments=["width=8,16"])
+
+
+def test_a_direction_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="direction=up: give minimize or maximize"):
+        search(tmp_path, "hydra.sweeper.direction=up", score=never)
+
+
+def test_a_sampler_is_given_the_other_settings_of_its_file() -> None:
+    typed = ["search=informer", "hydra.sweeper.sampler.n_startup_trials=3"]
+    sampler = instantiate(compose_command("train", typed).hydra.sweeper.sampler)
+    assert isinstance(sampler, partial)
+    assert sampler.keywords["n_startup_trials"] == 3
