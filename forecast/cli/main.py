@@ -49,6 +49,9 @@ def main_with_run_folder(
         with errors_in_one_line("; repeat the command with resume=auto to continue" if can_resume else ""):
             with distributed.delay_errors_of_others():
                 config = compose_checked(config_name, flags)
+                if config.get("suggest") and not asks_for_info(flags):
+                    flags.overrides = import_body("forecast.commands.suggest:expand")(config, flags.overrides)
+                    config = compose_checked(config_name, flags)
             if asks_for_info(flags):
                 print_info(config_name, flags)
             elif flags.multirun or config.hydra.mode == RunMode.MULTIRUN:

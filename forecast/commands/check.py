@@ -30,6 +30,22 @@ def check(config: DictConfig) -> None:
             raise ConfigError(f"output={path}: the picture must end in {', '.join(FIGURES)}")
         check_output_files(path, path.with_suffix(".json"), overwrite=config.overwrite)
     typed = typed_about_data()
+    found = examine(config, typed)
+    print_report(found, typed)
+    if path is None:
+        print("nothing is saved: output=check.png saves a picture, and these findings as check.json")
+        return
+    with status(f"Drawing {path}"):
+        save(found, typed, path)
+    print(f"saved {path} and {path.with_suffix('.json')}")
+
+
+def examine(config: DictConfig, typed: dict[str, Any]) -> Diagnosis:
+    """Read and examine the data of a configuration of `forecast.check`, with a progress bar.
+
+    Args:
+        typed: the keys below `data` that the user typed.
+    """
     make = partial(
         instantiate,
         config.data,
@@ -43,14 +59,7 @@ def check(config: DictConfig) -> None:
             bar.set_description(name, refresh=False)
             bar.update()
 
-        found = diagnose(make, read_choices(config, typed), stage)
-    print_report(found, typed)
-    if path is None:
-        print("nothing is saved: output=check.png saves a picture, and these findings as check.json")
-        return
-    with status(f"Drawing {path}"):
-        save(found, typed, path)
-    print(f"saved {path} and {path.with_suffix('.json')}")
+        return diagnose(make, read_choices(config, typed), stage)
 
 
 def read_choices(config: DictConfig, typed: dict[str, Any]) -> Choices:

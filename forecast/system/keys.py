@@ -76,6 +76,7 @@ RUN_KEYS = (
     Key("run_group", PLACE),
     Key("run_name", NAME),
     Key("resume", LAUNCH),
+    Key("suggest", LAUNCH),
     Key("checkpoint", RESULT, text=True),
     Key("refit", AFTER),
     Key("pictures", LOG),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from arguments import add_environment, folder
 from peer_scores.forecasters import FORECASTERS
-from results.cells import ROOT, WITH_COVARIATES
+from results.settings import ROOT, WITH_COVARIATES
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:

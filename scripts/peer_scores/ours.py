@@ -13,7 +13,8 @@ from peer_scores.forecasters import Forecaster
 from peer_scores.processes import measure
 from peer_scores.tasks import HORIZON, SEQ_LEN, read_rows
 from peer_scores.windows import Split, repeat_last_value
-from results.cells import TRANSFORM, cell
+from results.cells import cell
+from results.settings import TRANSFORM
 
 TOLERANCE = 1e-4
 SCORES = ("mse", "mae")

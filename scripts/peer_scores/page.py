@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from peer_scores.forecasters import FORECASTERS, LIGHTGBM, MAX_TREES, NEURALFORECAST, PATIENCE_TREES
-from results.cells import TRANSFORM, WITH_COVARIATES
 from results.result import emboldened, per_cent, score
+from results.settings import TRANSFORM, WITH_COVARIATES
 from tables import markdown_table
 
 BASELINES = {"seasonal_naive": "seasonal naive", "linear": "linear baseline"}

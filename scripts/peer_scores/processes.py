@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from results.cells import ROOT
+from results.settings import ROOT
 
 
 class ProcessFailed(Exception):

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from results.cells import WITH_COVARIATES
+from results.settings import WITH_COVARIATES
 
 SEQ_LEN, HORIZON = 168, 24
 CALENDAR = {"hour": 24, "weekday": 7, "day of the year": 365.25}

@@ -7,91 +7,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-ATTENTION_TYPES = ("full", "probsparse", "linear", "nystrom", "fastformer")
-SEEDS = (1, 2, 3)
-HORIZONS = (96, 192, 336, 720)
-
-WITH_COVARIATES = {
-    "epf-np": ("epf/NP.csv", "OT", "Grid load forecast,Wind power forecast"),
-    "epf-pjm": ("epf/PJM.csv", "OT", "System load forecast,Zonal COMED load foecast"),
-    "epf-be": ("epf/BE.csv", "OT", "Generation forecast,System load forecast"),
-    "epf-fr": ("epf/FR.csv", "OT", "Generation forecast,System load forecast"),
-    "epf-de": ("epf/DE.csv", "OT", "Wind power forecast,Ampirion zonal load forecast"),
-    "gefcom": ("GEFCom2014-E.csv", "load", "T"),
-}
-"""File below --root, target and future covariates of the data sets that have day-ahead forecasts as covariates."""
-
-SETTINGS: dict[str, tuple[str, ...]] = {
-    **{
-        name: (f"data={name}", "data.root=ROOT", "seq_len=720", "features=M")
-        for name in ("etth1", "etth2", "ettm1", "ettm2", "electricity")
-    },
-    "etth1-joint": ("data=etth1", "data.root=ROOT", "features=M", "model.tokens=joint"),
-    "weather": (
-        "data=csv", "data.name=weather", "data.path=ROOT/weather.csv", "data.target=OT", "data.split=[0.7,0.1,0.2]",
-        "data.freq=10min", "data.duplicates=first", "data.na_values=[-9999]", "seq_len=720", "features=M",
-    ),
-    "sample": ("data=sample", "seq_len=336", "features=M"),
-    "load": ("data=load", "data.holidays=TR", "seq_len=504", "features=S"),
-    "load-without-holidays": ("data=load", "seq_len=504", "features=S"),
-    "recall": (
-        "data=recall", "features=MS", "label_len=336", "model.linear=false", "model.normalize=false", "model.n_heads=2",
-        "model.d_model=64", "model.d_calendar=16", "model.dropout=0", "data.eval_batch_size=32",
-        "trainer.max_epochs=10",
-    ),
-    **{
-        name: (
-            "data=csv", f"data.name={name}", f"data.path=ROOT/{path}", f"data.target={target}", "features=S",
-            f"data.columns=[{target}]", f"data.future_covariates=[{covariates}]", "data.split=[0.7,0.1,0.2]",
-            "seq_len=168", "data.eval_stride=1", *(["data.date_column=[Date,Hour]"] if name == "gefcom" else []),
-        )
-        for name, (path, target, covariates) in WITH_COVARIATES.items()
-    },
-}  # fmt: skip
-"""Overrides for each data set. ROOT stands for the folder of --root."""
-
-WINDOWS = (("etth1", 96), ("etth2", 96), ("load", 168), ("etth1-joint", 96))  # data set, horizon
-WINDOW_LENGTHS = (336, 720, 1440, 2880)
-RECALL = {
-    "seq_len=336": ("full",),
-    "seq_len=672": ("full",),
-    "seq_len=2688": (*ATTENTION_TYPES, "gated_delta"),
-    "seq_len=2688 feature_map=taylor": ("linear",),
-}
-"""Input steps and other overrides, with the attention types that are run with them."""
-ABLATION = (("sample", 168), ("load", 168), ("etth1", 96))
-VARIANTS = (
-    "everything",
-    "model.linear=false",
-    "model.future_calendar=false",
-    "model.normalize=false",
-    "label_len=0",
-    "model.tokens=independent",
-    "model.tokens=joint",
-    "data.holidays=null",
-    "model=informer seq_len=96",
-)
-"""Rows of the ablation: overrides, separated by spaces, that replace those of "everything"."""
-
-WITHOUT = "data.future_covariates=[]"
-FEWER = "windows_per_epoch=5214 data.batch_size=32"
-PERCEPTRON = "model=mlp"
-TRANSFORM = "data.transform=auto"
-"""Variants of the data sets of `WITH_COVARIATES`."""
-
-ALONE = "seq_len=336 model.tokens=independent"
-AXES = "seq_len=336 model.tokens=axes"
-FLAT_HEAD = {
-    "seq_len=336": ("full",),
-    ALONE: ("full",),
-    f"model=mlp {ALONE} windows_per_epoch=8000": ("full",),
-    f"model=patch_encoder {ALONE}": ("full", "linear"),
-    f"model=patch_encoder {AXES}": ("full",),
-}
-"""Models of columns that are forecast from their own past, with the attention types that are run with them."""
-
-PAPER_HORIZONS = (24, 48, 168, 336, 720)
+from results.settings import (
+    ABLATION,
+    ATTENTION_TYPES,
+    FEWER,
+    FLAT_HEAD,
+    HORIZONS,
+    PAPER_HORIZONS,
+    PERCEPTRON,
+    RECALL,
+    SEEDS,
+    SETTINGS,
+    SIZES,
+    SUGGESTED,
+    TRANSFORM,
+    VARIANTS,
+    WINDOW_LENGTHS,
+    WINDOWS,
+    WITH_COVARIATES,
+    WITHOUT,
+    YARDSTICK,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -113,6 +49,11 @@ class Cell:
     def steps_read(self) -> int:
         """Input steps of a cell whose variant begins with seq_len."""
         return int(self.variant.split()[0].removeprefix("seq_len="))
+
+    @property
+    def forecaster(self) -> str:
+        """The attention type, or the overrides that choose a model without attention."""
+        return f"`{self.variant}`" if "model=mlp" in self.variant.split() else self.attention
 
     @property
     def label(self) -> str:
@@ -149,6 +90,36 @@ def horizons(table: str, names: tuple[str, ...], lengths: tuple[int, ...] = HORI
             for length in lengths:
                 for attention in ATTENTION_TYPES:
                     yield cell(table, name, length, attention, seed)
+
+
+def sizes() -> Iterator[Cell]:
+    """Yield sizes and input lengths of an encoder with a flat head, and a perceptron on the suggested lengths."""
+    for seed in SEEDS[:2]:
+        for variant, names in SIZES.items():
+            for name in names:
+                made = cell("sizes", name, 96, "full", seed, variant)
+                yield replace(made, overrides=merged(*made.overrides, "model=patch_encoder"))
+        for name in ("ettm1", "weather"):
+            yield cell("sizes", name, 96, "full", seed, f"{suggested_length(name)} {YARDSTICK}")
+
+
+def suggested_length(name: str) -> str:
+    (past,) = (change for change in SUGGESTED[name] if change.startswith("seq_len="))
+    return past
+
+
+def suggested(table: str, names: tuple[str, ...]) -> Iterator[Cell]:
+    """Yield all attention types with the settings that `forecast.check` suggests, and a perceptron beside them."""
+    for seed in SEEDS:
+        for attention in (*ATTENTION_TYPES, "gated_delta"):
+            for name in names:
+                for length in HORIZONS:
+                    made = cell(table, name, length, attention, seed)
+                    yield replace(made, overrides=merged(*made.overrides, *SUGGESTED[name]))
+        for name in names:
+            for length in HORIZONS:
+                made = cell(table, name, length, "full", seed, YARDSTICK)
+                yield replace(made, overrides=merged(*made.overrides, suggested_length(name)))
 
 
 def windows() -> Iterator[Cell]:
@@ -223,8 +194,9 @@ TABLES: dict[str, tuple[Cell, ...]] = {
     "ablation": tuple(ablation()),
     "covariates": tuple(covariates()),
     "flat": tuple(flat_head()),
+    "sizes": tuple(sizes()),
     "informer2020": tuple(informer2020()),
-    "ettm": tuple(horizons("ettm", ("ettm1", "ettm2"))),
+    "ettm": tuple(suggested("ettm", ("ettm1", "ettm2"))),
     "electricity": tuple(horizons("electricity", ("electricity",))),
-    "weather": tuple(horizons("weather", ("weather",))),
+    "weather": tuple(suggested("weather", ("weather",))),
 }

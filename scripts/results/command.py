@@ -7,8 +7,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from results.cells import ROOT, SETTINGS, Cell
+from results.cells import Cell
 from results.options import parse
+from results.settings import ROOT, SETTINGS
 
 VERSIONS = ("torch", "lightning", "numpy")
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from arguments import folder, positive
-from results.cells import ROOT, TABLES, Cell
+from results.cells import TABLES, Cell
+from results.settings import ROOT
 
 
 class Parser(argparse.ArgumentParser):

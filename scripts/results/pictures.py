@@ -12,9 +12,9 @@ from forecast.evaluation.forecaster_names import LABELS
 from forecast.reports.colours import attention_colour
 from forecast.reports.figures import BASELINE_LINES, MODEL_COLOUR, TRUTH_COLOUR, subplots
 from forecast.system.files import atomic_file
-from results.cells import ATTENTION_TYPES
 from results.result import Result, score
 from results.sections import least_errors
+from results.settings import ATTENTION_TYPES
 
 COSTS = {"mse": "test MSE", "seconds": "seconds per run", "peak_memory_mb": "peak MiB"}
 DRAWN_FROM = "Description"

@@ -19,7 +19,9 @@ from typing import Any
 from forecast.cli.quoting import quote_value
 from forecast.evaluation.forecaster_names import BASELINES
 from forecast.runs.folder import InUse, locked
-from results.cells import ROOT, Cell
+from results.cells import Cell
+from results.published_scale import published_errors
+from results.settings import ROOT
 from results.store import Row
 
 FACTS = (
@@ -76,6 +78,8 @@ class Runner:
         self._run([sys.executable, "-m", "forecast.train", *cell.typed(self.root), *own])
         (path,) = folder.glob("*/metrics.json")
         row = {**scores(path.parent), "commit": commit}
+        if cell.data == "weather":
+            row |= published_errors(path.parent, self.root / "weather.csv")
         shutil.rmtree(folder)
         return row
 

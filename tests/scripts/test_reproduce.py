@@ -19,13 +19,14 @@ from forecast.cli.compose import compose_config
 from forecast.data import DataModule
 from forecast.system.paths import CONF
 from results import command, pictures
-from results.cells import HORIZONS, PERCEPTRON, TABLES, Cell, merged
+from results.cells import TABLES, Cell, merged
 from results.options import parse
 from results.page import page, save
 from results.progress import run_missing
 from results.published import INFORMER, PUBLISHED
 from results.result import Result
 from results.runner import CellFailed, Runner
+from results.settings import HORIZONS, PERCEPTRON
 from results.store import Row, Store
 
 ROOT = Path(__file__).parents[2]

@@ -116,13 +116,8 @@ def suggest_model(panel: Panel, features: str) -> list[Setting]:
     )
     if reads_more or rows_in(days=1, freq=panel.freq) <= 24:
         return []
-    return [
-        Setting(
-            "model",
-            "patch_encoder",
-            f"for columns that are forecast from their own past, in steps of {panel.freq}",
-        )
-    ]
+    why = f"for columns that are forecast from their own past, in steps of {panel.freq}"
+    return [Setting("model", "patch_encoder", why)]
 
 
 def suggest_features(panel: Panel, choices: Choices) -> Setting:

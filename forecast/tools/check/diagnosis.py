@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from forecast.data import DataModule, Panel
+from forecast.data.time_features import rows_in
 from forecast.tools.check import advice
 from forecast.tools.check.categories import CategoryColumn, measure_categories
 from forecast.tools.check.columns import Column, measure_columns
@@ -105,7 +106,8 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
     index = [panel.columns.index(name) for name in targets]
     values = last_rows(interpolated, longest, index)
     seasons = find_seasons(values, panel.freq, panel.calendar)
-    lengths = suggest_lengths(parts, seasons, panel.season, choices)
+    day = rows_in(days=1, freq=panel.freq)
+    lengths = suggest_lengths(parts, seasons, panel.season, day, choices)
     baselines, settings = None, []
     if lengths:
         train = training_rows(interpolated, longest, index, parts[0])

@@ -10,6 +10,8 @@ MAX_PAST, MAX_HORIZON = 720, 96
 """Largest seq_len and pred_len that are suggested unless the user gives others."""
 PATCH, PAST = 24, 336
 """Steps per token and default seq_len of model=residual_informer."""
+DAYS = 5
+"""Length of the past for steps below an hour, chosen by validation errors on ETTm1 and weather (docs/residual.md)."""
 HORIZON = 24
 """pred_len if no season suggests another."""
 MIN_TRAINING_RATIO = 16
@@ -17,11 +19,12 @@ MIN_TRAINING_RATIO = 16
 
 
 def suggest_lengths(
-    parts: Sequence[SplitPart], seasons: Sequence[Season], usual: int, choices: Choices
+    parts: Sequence[SplitPart], seasons: Sequence[Season], usual: int, day: int, choices: Choices
 ) -> list[Setting]:
     """Suggest seq_len, label_len and pred_len that leave windows in every split; empty if no lengths do.
 
-    `usual` is the default season. Of several series, the lengths fit one whose splits have the median number of rows.
+    `usual` is the default season, `day` the number of rows of a day. Of several series, the lengths fit one whose
+    splits have the median number of rows.
     """
     strongest = max(seasons, key=lambda season: season.strength, default=None)
     pred_len = _suggest_horizon(parts, strongest, usual, choices)
@@ -32,7 +35,7 @@ def suggest_lengths(
         past, why = choices.seq_len, "as asked"
     else:
         few = [season for season in seasons if season.rows <= train.typical / 8]
-        past, why = _choose_past(few, strongest, horizon, train.n_rows, train.typical)
+        past, why = _choose_past(few, strongest, horizon, day, train)
     room = train.typical - horizon
     most = room if choices.seq_len is not None else max(1, room // 2)
     if past > most:
@@ -75,14 +78,18 @@ def _describe_rows(name: str, part: SplitPart) -> str:
 
 
 def _choose_past(
-    seasons: Sequence[Season], strongest: Season | None, horizon: int, rows: int, typical: int
+    seasons: Sequence[Season], strongest: Season | None, horizon: int, day: int, train: SplitPart
 ) -> tuple[int, str]:
-    """seq_len and the reason, for `rows` training rows in all and `typical` rows in a series."""
+    """seq_len and the reason."""
+    rows, typical = train.n_rows, train.typical
     candidates = [(4 * horizon, "four horizons")] if 4 * horizon <= MAX_PAST else [(MAX_PAST, "long enough")]
     if strongest and 2 * strongest.rows <= MAX_PAST:
         candidates.append((2 * strongest.rows, f"two of the strongest season, {_name(strongest)}"))
     if rows >= MIN_TRAINING_RATIO * PAST and typical >= 2 * PAST:
         candidates.append((PAST, "the default of model=residual_informer"))
+    recent = min(DAYS * day, MAX_PAST)
+    if day > 24 and rows >= MIN_TRAINING_RATIO * recent and typical >= 2 * recent:
+        candidates.append((recent, f"{recent / day:.2g} days of steps below an hour"))
     for season in seasons:
         if season.rows <= MAX_PAST:
             three = 3 * season.rows <= min(MAX_PAST, rows / MIN_TRAINING_RATIO)

@@ -248,21 +248,24 @@ WEEK, DAY = Season(168, "a week", np.array([0.8])), Season(24, "a day", np.array
 
 
 @pytest.mark.parametrize(
-    ("rows", "seasons", "pred_len", "past", "why"),
+    ("rows", "seasons", "pred_len", "day", "past", "why"),
     [
-        (39_456, [DAY, WEEK], 24, 504, "three of the longest season, a week"),
-        (39_456, [DAY, WEEK], 168, 672, "four horizons"),
-        (39_456, [DAY], 24, 336, "the default of model=residual_informer"),
-        (2_500, [DAY, WEEK], 24, 168, "the longest season, a week"),  # three: 29% of the training part
-        (2_500, [], 24, 96, "four horizons"),
+        (39_456, [DAY, WEEK], 24, 24, 504, "three of the longest season, a week"),
+        (39_456, [DAY, WEEK], 168, 24, 672, "four horizons"),
+        (39_456, [DAY], 24, 24, 336, "the default of model=residual_informer"),
+        (39_456, [DAY], 24, 96, 480, "5 days of steps below an hour"),
+        (39_456, [DAY], 24, 288, 720, "2.5 days of steps below an hour"),
+        (2_500, [DAY, WEEK], 24, 24, 168, "the longest season, a week"),  # three: 29% of the training part
+        (2_500, [], 24, 24, 96, "four horizons"),
+        (2_500, [], 24, 96, 96, "four horizons"),
     ],
 )
 def test_the_past_that_is_suggested(
-    rows: int, seasons: list[Season], pred_len: int, past: int, why: str
+    rows: int, seasons: list[Season], pred_len: int, day: int, past: int, why: str
 ) -> None:
     parts = split_parts(panel_of(rows), [0.7, 0.1, 0.2])
     choices = Choices(pred_len=pred_len)
-    assert suggest_lengths(parts, seasons, 24, choices)[0] == Setting("seq_len", past, why)
+    assert suggest_lengths(parts, seasons, 24, day, choices)[0] == Setting("seq_len", past, why)
 
 
 def test_little_training_is_suggested_where_windows_are_many() -> None:

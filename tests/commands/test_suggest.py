@@ -1,0 +1,113 @@
+"""`suggest=true`: training with the settings that `forecast.check` suggests for the data."""
+
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from tests.support.commands import PLAIN, answer, only
+from tests.support.csv_files import numbers
+
+BRIEF = (
+    "logger=[]",
+    "trainer.max_epochs=1",
+    "windows_per_epoch=16",
+    "callbacks.progress.refresh_rate=0",
+    PLAIN,
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five weeks of quarter hours, whose suggested model is not the default one."""
+    folder = tmp_path_factory.mktemp("suggested")
+    numbers(35 * 96, ("load", "price"), "15min").to_csv(folder / "load.csv", index=False)
+    return folder
+
+
+def train(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
+    return answer(
+        monkeypatch, "train", folder, "data=csv", "data.path=load.csv", "suggest=true", *BRIEF, *overrides
+    )
+
+
+def test_suggested_settings_are_taken_unless_they_are_typed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = "output_root=first"
+    assert (
+        train(monkeypatch, folder, root, "pred_len=24", "label_len=12", "attention=linear", "model.d_model=8")
+        == 0
+    )
+    config = OmegaConf.load(only(folder, "first/*/config.yaml"))
+    assert config.model._target_ == "forecast.models.PatchEncoder"
+    assert (config.pred_len, config.label_len, config.model.d_model) == (24, 12, 8)
+    assert config.model.attention.name == "linear"
+    said = capsys.readouterr().err
+    assert "suggested: model=patch_encoder  (for columns that are forecast from their own past" in said
+    assert f"suggested: seq_len={config.seq_len}  (" in said
+    assert "suggested: data.batch_size=" in said
+    assert "suggested: attention" not in said
+    assert "suggest: false" in only(folder, "first/*/config.yaml").read_text()
+
+
+def test_a_typed_model_replaces_the_suggested_model(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(monkeypatch, folder, "output_root=mlp", "model=mlp", "pred_len=4") == 0
+    assert OmegaConf.load(only(folder, "mlp/*/config.yaml")).model._target_ == "forecast.models.ResidualMLP"
+    assert "suggested: model" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (
+            ("-m", "pred_len=4,8"),
+            "suggest=true suggests settings for one data set and one horizon: give pred_len one value",
+        ),
+        (
+            ("experiment=informer2020/etth1_m_24",),
+            "suggest=true: experiment=informer2020/etth1_m_24 has its own settings; leave suggest=true out",
+        ),
+        (
+            ("checkpoint=runs/x",),
+            "suggest=true: checkpoint=runs/x has its own settings; leave suggest=true out",
+        ),
+        (("data.path=none.csv",), "none.csv: no such file"),
+    ],
+)
+def test_what_cannot_be_suggested_is_refused(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    overrides: tuple[str, ...],
+    says: str,
+) -> None:
+    assert train(monkeypatch, folder, "output_root=refused", *overrides) == 2
+    assert capsys.readouterr().err.strip().startswith(f"error: {says}")
+    assert not (folder / "refused").exists()
+
+
+def test_variants_of_a_sweep_share_the_suggested_settings(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overrides = ("-m", "attention=full,linear", "pred_len=4", "output_root=sweep")
+    assert train(monkeypatch, folder, *overrides) in (0, None)
+    configs = [OmegaConf.load(path) for path in (folder / "sweep").glob("*/*/config.yaml")]
+    assert sorted(config.model.attention.name for config in configs) == ["full", "linear"]
+    assert len({config.seq_len for config in configs}) == 1
+    assert {config.model._target_ for config in configs} == {"forecast.models.PatchEncoder"}
+
+
+def test_a_size_sets_the_width_of_every_model_with_attention() -> None:
+    from forecast.cli.compose import compose_config
+
+    sizes = {
+        (model, size): compose_config(f"model={model}", f"size={size}").model
+        for model in ("residual_informer", "patch_encoder", "informer")
+        for size in ("small", "base", "large")
+    }
+    assert {sizes[model, size].d_model // sizes[model, size].n_heads for model, size in sizes} == {8}
+    assert sizes["patch_encoder", "base"].d_hidden == sizes["patch_encoder", "base"].d_ff == 256
+    assert sizes["residual_informer", "small"] == compose_config("model=residual_informer").model
