@@ -52,8 +52,8 @@ class Cell:
 
     @property
     def forecaster(self) -> str:
-        """The attention type, or the overrides that choose a model without attention."""
-        return f"`{self.variant}`" if "model=mlp" in self.variant.split() else self.attention
+        """The attention type, or the model without attention."""
+        return f"`{PERCEPTRON}`" if PERCEPTRON in self.variant.split() else self.attention
 
     @property
     def label(self) -> str:

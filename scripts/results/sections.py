@@ -20,7 +20,8 @@ def by_horizon(result: Result, mse: str = "mse", linear_mse: str = "linear_mse")
     lines = []
     for data in result.has("data"):
         group = result.pick(data=data)
-        lengths, forecasters = group.has("horizon"), group.has("forecaster")
+        lengths, names = group.has("horizon"), group.has("forecaster")
+        forecasters = [name for name in names if group.pick(forecaster=name).rows]
         columns, linear = [], []
         for length in lengths:
             each = [group.pick(horizon=length, forecaster=name) for name in forecasters]
@@ -35,6 +36,8 @@ def by_horizon(result: Result, mse: str = "mse", linear_mse: str = "linear_mse")
             if data in tables:
                 rows.append([f"*{paper}*", *(f"{v:.3f}" for v in (*tables[data], mean_over(tables[data])))])
         lines += [f"### {data}", "", *markdown_table(["MSE", *map(str, lengths), "mean"], rows), ""]
+        if missing := [name for name in names if name not in forecasters]:
+            lines += [f"Not run: {', '.join(missing)}.", ""]
     return [*lines, *untrained(result)]
 
 
