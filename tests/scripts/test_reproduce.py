@@ -12,6 +12,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from forecast.checkpoints.file import load_checkpoint, save_checkpoint
@@ -24,6 +26,7 @@ from results.options import parse
 from results.page import page, save
 from results.progress import run_missing
 from results.published import INFORMER, PUBLISHED
+from results.published_scale import published_errors
 from results.result import Result
 from results.runner import CellFailed, Runner
 from results.settings import HORIZONS, PERCEPTRON
@@ -238,7 +241,40 @@ def test_the_page_by_horizon(tmp_path: Path) -> None:
     assert by_kind["linear baseline"] == ["0.500"] * 5
     for paper, scores in PUBLISHED.items():
         assert by_kind[f"*{paper}*"][:4] == [f"{mse:.3f}" for mse in scores["etth1"]]
-    assert all(cells == ["not run"] * 5 for _, *cells in table_of(page(tmp_path), "### etth2")[1:6])
+    without_rows = table_of(page(tmp_path), "### etth2")
+    assert [name for name, *_ in without_rows[1:2]] == ["linear baseline"]
+    assert "Not run: probsparse, fastformer." in page(tmp_path)
+    assert "Not run: full, probsparse, linear, nystrom, fastformer." in page(tmp_path)
+
+
+def test_weather_is_shown_on_the_published_scale_too(tmp_path: Path) -> None:
+    scores = {"published_mse": 0.146, "published_linear_mse": 0.2}
+    kept(tmp_path, "weather", {f"weather/{h}/full/s1": row(0.19) | scores for h in HORIZONS})
+    on_published, ours = (
+        {name: cells for name, *cells in table_of(page(tmp_path), f"### weather, −9999 as a {scale}")}
+        for scale in ("number", "missing value")
+    )
+    assert on_published["full"] == ["**0.146 (1 seed)**"] * 4 + ["**0.146**"]
+    assert on_published["linear baseline"] == ["0.200"] * 5
+    assert on_published["*DUET (2024)*"][0] == "0.146"
+    assert ours["full"] == ["**0.190 (1 seed)**"] * 4 + ["**0.190**"]
+    assert "*DUET (2024)*" not in ours
+
+
+def test_errors_on_the_published_scale(tmp_path: Path) -> None:
+    """A column of the standard deviation 2 in the first 70% of the rows, and one that −9999 makes wide."""
+    pd.DataFrame(
+        {"date": range(10), "a": [1.0, 5, 1, 5, 1, 5, 3, 90, 90, 90], "b": [-9999.0, *[1] * 9]}
+    ).to_csv(tmp_path / "weather.csv", index=False)
+    run = tmp_path / "run"
+    run.mkdir()
+    pd.DataFrame(
+        {"variable": ["a", "b"], "model_rmse_raw": [2.0, 1.0], "linear_rmse_raw": [4.0, 1.0]}
+    ).to_csv(run / "errors_by_variable.csv", index=False)
+    errors = published_errors(run, tmp_path / "weather.csv")
+    variance = np.var([1.0, 5, 1, 5, 1, 5, 3])
+    assert errors["published_mse"] == pytest.approx(4 / variance / 2, rel=1e-6)
+    assert errors["published_linear_mse"] == pytest.approx(16 / variance / 2, rel=1e-6)
 
 
 def test_the_committed_page_is_that_of_the_committed_results() -> None:

@@ -106,8 +106,7 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
     index = [panel.columns.index(name) for name in targets]
     values = last_rows(interpolated, longest, index)
     seasons = find_seasons(values, panel.freq, panel.calendar)
-    day = rows_in(days=1, freq=panel.freq)
-    lengths = suggest_lengths(parts, seasons, panel.season, day, choices)
+    lengths = suggest_lengths(parts, seasons, panel.season, rows_in(1, panel.freq), choices)
     baselines, settings = None, []
     if lengths:
         train = training_rows(interpolated, longest, index, parts[0])
