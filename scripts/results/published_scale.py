@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 TRAINING = 0.7
@@ -18,7 +19,7 @@ def published_errors(run: Path, file: Path) -> dict[str, float]:
         run: the run folder, whose errors_by_variable.csv has errors in original units.
         file: weather.csv.
     """
-    rows = pd.read_csv(file, encoding="utf-8", encoding_errors="replace").drop(columns="date")
+    rows = pd.read_csv(file, encoding_errors="replace").drop(columns="date")
     variance = rows.head(int(TRAINING * len(rows))).var(ddof=0)
     errors = pd.read_csv(run / "errors_by_variable.csv", index_col="variable")
     squared = {
@@ -26,4 +27,4 @@ def published_errors(run: Path, file: Path) -> dict[str, float]:
     }
     if set(errors.index) != set(variance.index):
         raise ValueError(f"{run}: its columns are not those of {file}")
-    return {f"published_{key}": float((values / variance).mean()) for key, values in squared.items()}
+    return {f"published_{key}": float(np.mean(values / variance)) for key, values in squared.items()}
