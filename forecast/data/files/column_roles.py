@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forecast.data.files.cells import FRAME
+from forecast.data.files.header import UNNAMED
 from forecast.data.files.series_ids import name_ids
 from forecast.data.files.text import quote
 from forecast.system.errors import ConfigError, DataError
@@ -18,7 +19,8 @@ class ColumnRoles:
     Attributes:
         id_columns: the columns that name the series; none for a table of one series.
         date: the date column. Several columns, such as a date and a time, are joined when the file is parsed.
-        targets: None for all columns that have no other role, in the order of the file.
+        targets: None for all columns that have no other role, in the order of the file, except for row numbers: a
+            first column without a name.
         past: past covariates.
         future: future covariates, then the columns of `as_of`.
         as_of: by future covariate, the column of its values as they were known in advance.
@@ -113,11 +115,13 @@ class ColumnRoles:
         rest = tuple(name for name in present if name not in others)
         if self.targets is not None:
             return replace(self, absent=absent, without_role=rest)
-        if not rest:
+        targets = tuple(name for name in rest if name != UNNAMED)
+        if not targets:
             raise DataError(
                 f"{where}: no column beside {', '.join(map(quote, others))}: there is nothing to forecast"
             )
-        return replace(self, targets=rest, absent=absent)
+        unnamed = tuple(name for name in rest if name == UNNAMED)
+        return replace(self, targets=targets, absent=absent, without_role=unnamed)
 
     def _with_key(self, problem: str, name: str) -> DataError:
         """The error of a column that is missing, with the key that names the column."""

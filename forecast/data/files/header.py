@@ -14,6 +14,8 @@ from forecast.system.location import Location
 
 _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?")
 _MAX_COLUMNS = 100_000
+UNNAMED = "Unnamed: 0"
+"""The name that pandas gives to a first column without one, which is the index that `DataFrame.to_csv` writes."""
 
 
 class Header(NamedTuple):
@@ -61,6 +63,8 @@ def read_header(path: Location, raw: bytes, separator: str, given: Sequence[str]
         raise DataError(f"{path}, line {line}: {error}: is a quote never closed?") from None
     if given is not None:
         header, lines = _check_names(path, given, width), 0
+    elif len(header) > 1 and not header[0]:
+        header[0] = UNNAMED
     seen: dict[str, int] = {}
     for number, name in enumerate(header, start=1):
         if not name.isprintable():

@@ -1,0 +1,44 @@
+"""Files as `DataFrame.to_csv` writes them: the index is a first column without a name."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data import read_table
+from forecast.data.store.source import StoreSource
+from forecast.system.errors import DataError
+from tests.support.commands import answer
+
+DATES = pd.date_range("2024-01-01", periods=40, freq="h")
+FRAME = pd.DataFrame({"date": DATES, "load": np.arange(40.0)})
+
+
+def test_row_numbers_are_not_forecast(tmp_path: Path) -> None:
+    FRAME.to_csv(tmp_path / "table.csv")
+    panel = read_table(tmp_path / "table.csv")
+    assert panel.columns == ("load",)
+    assert panel.grid.tolist() == DATES.tolist()
+    both = read_table(tmp_path / "table.csv", columns=["Unnamed: 0", "load"])
+    assert both.columns == ("Unnamed: 0", "load")
+
+
+def test_dates_without_a_name_are_found(tmp_path: Path) -> None:
+    FRAME.set_axis(DATES)[["load"]].to_csv(tmp_path / "table.csv")
+    with pytest.warns(UserWarning, match="'Unnamed: 0' looks like dates and is used"):
+        panel = read_table(tmp_path / "table.csv")
+    assert (panel.columns, panel.grid.tolist()) == (("load",), DATES.tolist())
+
+
+def test_a_store_holds_the_same_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    FRAME.to_csv(tmp_path / "table.csv")
+    assert answer(monkeypatch, "convert", tmp_path, "data.path=table.csv") in (0, None)
+    panel = StoreSource(path=tmp_path / "table.store").read()
+    assert panel.columns == ("load",)
+
+
+def test_row_numbers_alone_are_nothing_to_forecast(tmp_path: Path) -> None:
+    FRAME[["date"]].to_csv(tmp_path / "table.csv")
+    with pytest.raises(DataError, match="no column beside 'date': there is nothing to forecast"):
+        read_table(tmp_path / "table.csv")
