@@ -72,8 +72,7 @@ def find_date_columns(raw: bytes, separator: str) -> list[str]:
         return []
     if len(head) >= _HEAD:
         rows = rows[:-1]  # which may be cut
-    names = [name.strip() for name in rows[0]]
-    names[0] = names[0] or UNNAMED
+    names = [name.strip() or (UNNAMED if i == 0 else "") for i, name in enumerate(rows[0])]
     columns = {name: [row[i] for row in rows[1:] if i < len(row)] for i, name in enumerate(names)}
     found = [name for name, cells in columns.items() if name and cells and all(map(is_date, cells))]
     return sorted(found, key=lambda name: -len(set(columns[name])))
