@@ -41,6 +41,7 @@ def serve(config: DictConfig) -> None:
         models,
         workers=config.workers,
         max_waiting=config.max_waiting,
+        timeout=config.timeout,
         use_graphs=exporter is not None,
     )
     try:
@@ -59,7 +60,7 @@ def serve(config: DictConfig) -> None:
     finally:
         if exporter:
             exporter.close()
-        pool.close(config.timeout)
+        pool.close()
         listening.close()
 
 

@@ -8,9 +8,10 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pandas as pd
@@ -79,29 +80,42 @@ def train_models(folder: Path) -> None:
         assert answer(patch, "train", folder, *small, *options, *lengths) == 0
 
 
+@contextmanager
+def serving(folder: Path, *settings: str) -> Iterator[tuple[subprocess.Popen[str], Server]]:
+    """A server on the runs of a folder, which writes its log to `serve.log` there."""
+    log = os.open(folder / "serve.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    process = start_python(
+        ["-m", "forecast.serve", "runs", "port=0", *settings],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=log,  # which is closed here after the start
+        env=dict(os.environ),
+    )
+    try:
+        assert process.stdout is not None
+        found = re.search(
+            r"serving +long, table\naddress +(http\S+)", process.stdout.readline() + process.stdout.readline()
+        )
+        assert found is not None, (folder / "serve.log").read_text()
+        yield process, Server(found[1], folder / "runs", process.pid)
+    finally:
+        process.kill()
+        process.wait(60)
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with one worker; SIGTERM ends it and its worker."""
     folder = tmp_path_factory.mktemp("serve")
     train_models(folder)
     limits = (f"max_waiting={MAX_WAITING}", "workers=1", "max_body_mb=1", "max_rows=1000", "timeout=200")
-    process = start_python(
-        ["-m", "forecast.serve", "runs", "port=0", *limits],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        env=dict(os.environ),
-    )
-    assert process.stdout is not None
-    found = re.search(
-        r"serving +long, table\naddress +(http\S+)", process.stdout.readline() + process.stdout.readline()
-    )
-    assert found is not None
-    yield Server(found[1], folder / "runs", process.pid)
-    workers = psutil.Process(process.pid).children(recursive=True)
-    assert workers
-    process.terminate()
-    assert process.wait(60) == 0
-    assert psutil.wait_procs(workers, timeout=20)[1] == []
+    with serving(folder, *limits) as (process, server):
+        yield server
+        workers = psutil.Process(process.pid).children(recursive=True)
+        assert workers
+        process.terminate()
+        assert process.wait(60) == 0
+        assert psutil.wait_procs(workers, timeout=20)[1] == []
 
 
 def to_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -236,11 +250,8 @@ def wait_for(holds: Callable[[], bool], seconds: float = 120) -> None:
 
 def test_the_usual_requests_load_no_torch(server: Server) -> None:
     (worker,) = find_workers(server)
-    worker.kill()  # its successor has no torch from earlier requests
-    worker.wait(10)
-    asks = lambda: server.get("v1/models/long/example")  # noqa: E731
-    wait_for(lambda: asks().status == 200)
-    example = asks().content
+    end(worker)  # its successor has no torch from earlier requests
+    example = server.get("v1/models/long/example").content
     assert server.forecast("long", example).status == 200
     (worker,) = find_workers(server)
     assert not has_torch(worker)
@@ -248,8 +259,8 @@ def test_the_usual_requests_load_no_torch(server: Server) -> None:
     assert has_torch(worker)
 
 
-def find_workers(server: Server) -> list[psutil.Process]:
-    """The worker of the server, once the processes that export models have ended."""
+def find_workers(server: Server, number: int = 1) -> list[psutil.Process]:
+    """The workers of the server, once the processes that export models have ended."""
 
     def is_spawned(process: psutil.Process) -> bool:
         try:
@@ -260,8 +271,14 @@ def find_workers(server: Server) -> list[psutil.Process]:
     def list_processes() -> list[psutil.Process]:
         return [each for each in psutil.Process(server.pid).children() if is_spawned(each)]
 
-    wait_for(lambda: len(list_processes()) == 1)
+    wait_for(lambda: len(list_processes()) == number)
     return list_processes()
+
+
+def end(worker: psutil.Process) -> None:
+    """Kill a worker, and wait until it has ended."""
+    worker.kill()
+    wait_for(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
 
 
 def has_torch(process: psutil.Process) -> bool:
@@ -288,7 +305,66 @@ def wait_until(driver: Any, holds: Any) -> None:
 def test_a_lost_worker_is_replaced(server: Server) -> None:
     example = server.get("v1/models/long/example").content
     (worker,) = find_workers(server)
-    worker.kill()
-    worker.wait(10)
-    assert server.forecast("long", example).content == {"error": "a worker process ended: try again"}
+    worker.suspend()
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(server.forecast, "long", example)
+        wait_for(lambda: server.get("health").content["unanswered"] == 1)
+        worker.kill()
+    assert asked.result().content == {"error": "a worker process ended: try again"}
     assert server.forecast("long", example).status == 200
+    (worker,) = find_workers(server)
+    end(worker)  # while it is idle: the next request waits for its successor
+    assert server.forecast("long", example).status == 200
+
+
+def is_refused(server: Server) -> bool:
+    """Whether the server takes no new connections."""
+    try:
+        urlopen(f"{server.url}/health", timeout=60).close()
+    except URLError as error:
+        return isinstance(error.reason, ConnectionRefusedError)
+    return False
+
+
+def test_requests_in_flight_are_answered_after_sigterm(server: Server) -> None:
+    with serving(server.models.parent, "workers=2", "timeout=200") as (process, stopped):
+        example = stopped.get("v1/models/long/example").content
+        workers = find_workers(stopped, 2)
+        for worker in workers:
+            worker.suspend()
+        with ThreadPoolExecutor(6) as threads:
+            asked = [threads.submit(stopped.forecast, "long", example) for _ in range(6)]
+            wait_for(lambda: stopped.get("health").content["unanswered"] == 6)
+            process.terminate()
+            wait_for(lambda: is_refused(stopped))
+            for worker in workers:
+                worker.terminate()  # a service manager may tell all processes to end
+                worker.resume()
+            replies = [each.result() for each in asked]
+        assert [(reply.status, len(reply.content["forecast"])) for reply in replies] == [(200, 3)] * 6
+        assert process.wait(60) == 0
+        assert psutil.wait_procs(workers, timeout=20)[1] == []
+    assert (server.models.parent / "serve.log").read_text() == ""
+
+
+def test_a_stuck_worker_is_replaced_and_does_not_delay_the_end(server: Server) -> None:
+    with serving(server.models.parent, "workers=1", "timeout=8") as (process, stuck):
+        example = stuck.get("v1/models/long/example").content
+        (worker,) = find_workers(stuck)
+        worker.suspend()
+        late = stuck.forecast("long", example)
+        assert (late.status, late.content) == (504, {"error": "no answer within 8 s"})
+        worker.wait(60)
+        (worker,) = find_workers(stuck)
+        wait_for(lambda: stuck.forecast("long", example).status == 200)
+        assert stuck.get("health").content["unanswered"] == 0
+        line = "long: a request took longer than timeout=8 s in its worker process, which is replaced\n"
+        assert (server.models.parent / "serve.log").read_text() == line
+        worker.suspend()
+        with ThreadPoolExecutor(1) as threads:
+            asked = threads.submit(stuck.forecast, "long", example)
+            wait_for(lambda: stuck.get("health").content["unanswered"] == 1)
+            process.terminate()
+            assert asked.result().status == 504
+        assert process.wait(60) == 0
+        assert not worker.is_running()

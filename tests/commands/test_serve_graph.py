@@ -5,7 +5,9 @@ import json
 import logging
 import multiprocessing
 import os
+import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -325,25 +327,59 @@ def wait_for_no_children() -> None:
     assert not multiprocessing.active_children()
 
 
-def test_all_workers_are_replaced_after_one_is_lost(runs: dict[str, Path]) -> None:
-    pool = WorkerPool({"m": runs["quantiles"]}, workers=2, max_waiting=9)
-    body = json.dumps(example_of(runs["quantiles"])).encode()
-
-    async def ask_for_ever() -> None:
-        while True:
-            await pool.call("answer_forecast", "m", body, MAX_ROWS)
-
-    async def ask_after_a_loss() -> tuple[int, bytes]:
-        multiprocessing.active_children()[0].kill()
-        with pytest.raises(WorkersLost):
-            await ask_for_ever()  # until the loss is noticed
-        return await asyncio.wait_for(pool.call("answer_forecast", "m", body, MAX_ROWS), 200)
-
-    try:
-        pool.wait_until_loaded()
-        status, content = asyncio.run(ask_after_a_loss())
-        assert (status, len(json.loads(content)["forecast"])) == (200, 5)
-        assert len(multiprocessing.active_children()) == 2
-    finally:
-        pool.close(30)
+@pytest.fixture
+def pool(runs: dict[str, Path]) -> Iterator[WorkerPool]:
+    pool = WorkerPool({"m": runs["quantiles"]}, workers=2, max_waiting=9, timeout=5)
+    pool.wait_until_loaded()
+    yield pool
+    pool.close()
     wait_for_no_children()
+
+
+def test_a_lost_worker_is_replaced_and_the_other_one_stays(pool: WorkerPool, runs: dict[str, Path]) -> None:
+    body = json.dumps(example_of(runs["quantiles"])).encode()
+    lost, other = workers_of(pool)
+
+    async def ask_after_a_loss() -> list[Any]:
+        os.kill(lost, signal.SIGSTOP)
+        calls = [asyncio.create_task(pool.call("answer_forecast", "m", body, MAX_ROWS)) for _ in range(9)]
+        await asyncio.sleep(0)  # the first call has this worker
+        os.kill(lost, signal.SIGKILL)
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    answers = asyncio.run(ask_after_a_loss())
+    assert isinstance(answers[0], WorkersLost)
+    assert [answer[0] for answer in answers[1:]] == [200] * 8
+    assert other in workers_of(pool)
+    assert lost not in workers_of(pool)
+    assert pool.unanswered == 0
+
+
+def test_a_worker_that_takes_too_long_is_replaced_and_named_once_in_the_log(
+    pool: WorkerPool, runs: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    body = json.dumps(example_of(runs["quantiles"])).encode()
+    stuck = workers_of(pool)
+    for worker in stuck:
+        os.kill(worker, signal.SIGSTOP)  # it is busy for ever, and ends only by SIGKILL
+
+    async def ask() -> list[Any]:
+        calls = [asyncio.create_task(pool.call("answer_forecast", "m", body, MAX_ROWS)) for _ in range(5)]
+        await asyncio.sleep(0)
+        calls[0].cancel()  # its client has gone: the worker is replaced all the same
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    gone, late, *others = asyncio.run(ask())
+    assert isinstance(gone, asyncio.CancelledError)
+    assert isinstance(late, TimeoutError)
+    assert [(status, len(json.loads(content)["forecast"])) for status, content in others] == [(200, 5)] * 3
+    assert not set(stuck) & set(workers_of(pool))
+    assert len(workers_of(pool)) == 2
+    assert pool.unanswered == 0
+    line = "m: a request took longer than timeout=5 s in its worker process, which is replaced"
+    assert [record.getMessage() for record in caplog.records] == [line] * 2
+
+
+def workers_of(pool: WorkerPool) -> list[int]:
+    """The processes of a pool."""
+    return [worker.process_id or 0 for worker in pool.workers]

@@ -142,7 +142,7 @@ async def read_body(request: Request, limits: Limits) -> bytes:
 
 
 async def call(pool: WorkerPool, limits: Limits, function: str, *arguments: Any) -> Response:
-    """Answer with a function of a worker. Raises status 503 or 504 if none answers."""
+    """Answer with a function of a worker. Raises status 503 or 504 if none answers. The limit includes the wait."""
     try:
         async with asyncio.timeout(limits.timeout):
             status, body = await pool.call(function, *arguments)

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import multiprocessing
+import signal
 import sys
 import threading
 from collections.abc import Iterable, Mapping
@@ -89,6 +90,7 @@ def check_packages() -> str:
 
 def run_export(name: str, checkpoint: Path) -> None:
     """Body of the process that exports a model. Exits with status 1 and a line on stderr if it fails."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # deletes the temporary file
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             import_module("forecast.tools.serve.export_model").export_model(name, checkpoint)

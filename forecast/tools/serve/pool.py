@@ -1,20 +1,25 @@
-"""The processes that forecast, and the limit on the requests that wait for them. Imports no torch."""
+"""The processes that forecast, and the limits on the requests that wait for them. Imports no torch."""
 
 import asyncio
 import contextlib
+import logging
 import multiprocessing
+import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from multiprocessing import connection
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from forecast.system.errors import ForecastError
 
+log = logging.getLogger(__name__)
+
 WORKER = "forecast.tools.serve.worker"
+GRACE = 5
+"""Seconds for which `close` waits for the processes."""
 
 
 class Overloaded(Exception):
@@ -22,7 +27,47 @@ class Overloaded(Exception):
 
 
 class WorkersLost(Exception):
-    """A worker process ended while requests were unanswered; new processes have been started."""
+    """The worker process of a request ended; another one takes its place."""
+
+
+class Worker:
+    """A process that has loaded the models, and calls functions of `WORKER` one after the other."""
+
+    def __init__(self, models: Mapping[str, Path], use_graphs: bool) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(
+            target=run_worker, args=(theirs, models, use_graphs), daemon=True, name="forecast-worker"
+        )
+        self._process.start()
+        theirs.close()  # the end of the process is then the end of the connection
+        self.process_id = self._process.pid
+
+    def call(self, function: str, *arguments: Any) -> Any:
+        """Call a function and wait for its result. Raises WorkersLost if the process ends before."""
+        try:
+            self._connection.send((function, arguments))
+            return self._connection.recv()
+        except (EOFError, OSError):
+            raise WorkersLost from None
+
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.is_alive()
+
+    def end(self) -> None:
+        """Let the process end once it has no call. A killed one leaves semaphores behind, of which Python warns."""
+        with contextlib.suppress(OSError):
+            self._connection.send(None)
+
+    def join(self, seconds: float) -> None:
+        """Wait for the end of the process."""
+        self._process.join(max(0.0, seconds))
+
+    def kill(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+        self._process.join()
 
 
 class WorkerPool:
@@ -32,90 +77,138 @@ class WorkerPool:
         models: folder or file of each model by name.
         workers: number of processes.
         max_waiting: largest number of unanswered requests; `call` raises Overloaded beyond it.
+        timeout: seconds that a call may take in a process, which is then ended and replaced.
         use_graphs: whether ONNX Runtime answers the requests that it can answer.
     """
 
     def __init__(
-        self, models: Mapping[str, Path], *, workers: int, max_waiting: int, use_graphs: bool = True
+        self,
+        models: Mapping[str, Path],
+        *,
+        workers: int,
+        max_waiting: int,
+        timeout: int,
+        use_graphs: bool = True,
     ) -> None:
-        self.models, self.workers, self.max_waiting = dict(models), workers, max_waiting
+        self.models, self.max_waiting, self.timeout = dict(models), max_waiting, timeout
         self.use_graphs = use_graphs
         self.unanswered = 0
-        self._pool = self._start_processes()
+        self._idle: asyncio.Queue[Worker] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._threads = ThreadPoolExecutor(workers)  # each waits for one worker
+        self._starting = threading.Lock()
+        self._is_closed = False
+        self.workers: list[Worker] = []
+        for _ in range(workers):
+            self._start_worker()
 
-    def _start_processes(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("spawn")
-        all_loaded = context.Barrier(self.workers)
-        return ProcessPoolExecutor(
-            self.workers, mp_context=context, initializer=run_in_worker,
-            initargs=("start", self.models, self.use_graphs, all_loaded),
-        )  # fmt: skip
+    def _start_worker(self) -> Worker | None:
+        """Start a worker; None if the pool is closed."""
+        with self._starting:
+            if self._is_closed:
+                return None
+            worker = Worker(self.models, self.use_graphs)
+            self.workers.append(worker)
+            return worker
 
     def wait_until_loaded(self) -> None:
         """Wait until the models are loaded. Raises ForecastError if one of them cannot be."""
-        for call in [self._submit("check_started") for _ in range(self.workers)]:
-            if message := call.result():
+        for worker in self.workers:
+            try:
+                message = worker.call("check_started")
+            except WorkersLost:
+                message = "a worker process ended while it loaded the models"
+            if message:
                 raise ForecastError(message)
-
-    def _submit(self, function: str, *arguments: Any) -> Future[Any]:
-        return self._pool.submit(run_in_worker, function, *arguments)
+            self._idle.put_nowait(worker)
 
     async def call(self, function: str, *arguments: Any) -> Any:
-        """Call a function of `forecast.tools.serve.worker` in one of the processes.
+        """Call a function of `WORKER` in one of the processes.
+
+        A call that a process has begun goes on if the caller is cancelled, and is ended after `timeout` seconds. Until
+        then it counts as unanswered.
 
         Raises:
             Overloaded: `max_waiting` requests are unanswered.
-            WorkersLost: a process ended.
+            WorkersLost: the process ended.
+            TimeoutError: the call took longer than `timeout` seconds.
         """
         if self.unanswered >= self.max_waiting:
             raise Overloaded
         self.unanswered += 1
-        pool = self._pool
         try:
-            call = self._submit(function, *arguments)
-            call.add_done_callback(self._count_answer_from(asyncio.get_running_loop()))
-        except BrokenProcessPool:
+            while not (worker := await self._idle.get()).is_alive():
+                self._replace(worker)
+        except asyncio.CancelledError:
             self.unanswered -= 1
-            self._replace(pool)
-            raise WorkersLost from None
+            raise
+        return await asyncio.shield(self._keep(self._call_worker(worker, function, *arguments)))
+
+    async def _call_worker(self, worker: Worker, function: str, *arguments: Any) -> Any:
+        """Call a function of this worker, and then return the worker, or another one in its place, to the idle ones."""
         try:
-            return await asyncio.wrap_future(call)
-        except BrokenProcessPool:
-            self._replace(pool)
-            raise WorkersLost from None
-
-    def _count_answer_from(self, loop: asyncio.AbstractEventLoop) -> Callable[[Future[Any]], None]:
-        """A callback that counts an answer in the thread of the loop, whether or not its client still waits."""
-
-        def count() -> None:
+            async with asyncio.timeout(self.timeout):
+                result = await self._in_thread(worker.call, function, *arguments)
+        except (TimeoutError, WorkersLost) as error:
+            if isinstance(error, TimeoutError):
+                log.warning(
+                    "%s: a request took longer than timeout=%d s in its worker process, which is replaced",
+                    arguments[0] if arguments else function,
+                    self.timeout,
+                )
+            self._replace(worker)
+            raise
+        else:
+            self._idle.put_nowait(worker)
+            return result
+        finally:
             self.unanswered -= 1
 
-        def count_in_loop(_: Future[Any]) -> None:
-            with contextlib.suppress(RuntimeError):  # the server has ended, and its loop is closed
-                loop.call_soon_threadsafe(count)
+    def _replace(self, worker: Worker) -> None:
+        """End a worker, and let another one take its place once it has loaded the models."""
+        worker.kill()
+        self.workers.remove(worker)
+        self._keep(self._add_worker())
 
-        return count_in_loop
+    async def _add_worker(self) -> None:
+        while (worker := await self._in_thread(self._start_worker)) is not None:
+            try:
+                await self._in_thread(worker.call, "check_started")
+            except WorkersLost:  # while it loaded the models, such as for want of memory
+                self.workers.remove(worker)
+                await asyncio.sleep(1)
+            else:
+                self._idle.put_nowait(worker)
+                return
 
-    def _replace(self, broken: ProcessPoolExecutor) -> None:
-        if self._pool is not broken:
-            return
-        broken.shutdown(wait=False)
-        self._pool = self._start_processes()
-        for _ in range(
-            self.workers
-        ):  # a call starts a process, and each waits until all have loaded their models
-            self._submit("check_started")
+    def _in_thread(self, function: Any, *arguments: Any) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
-    def close(self, seconds: int) -> None:
-        """End the processes after the requests that they are answering, at the latest after some seconds."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        end = time.monotonic() + seconds
-        for process in multiprocessing.active_children():
-            # not join(): the pool joins its processes in a thread, and a second one would take them for alive
-            if not connection.wait([process.sentinel], max(0.0, end - time.monotonic())):
-                process.kill()
+    def _keep(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start a task that goes on if nobody waits for it."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # or asyncio logs an exception that no client waited for
+
+    def close(self) -> None:
+        """End the processes. Call it when no client waits for an answer any more."""
+        with self._starting:
+            self._is_closed = True
+        for worker in self.workers:
+            worker.end()
+        last = time.monotonic() + GRACE
+        for worker in self.workers:
+            worker.join(last - time.monotonic())
+            worker.kill()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def run_in_worker(function: str, *arguments: Any) -> Any:
-    """Call a function of `WORKER`."""
-    return getattr(import_module(WORKER), function)(*arguments)
+def run_worker(calls: Connection, models: Mapping[str, Path], use_graphs: bool) -> None:
+    """Body of a worker process."""
+    import_module(WORKER).run(calls, models, use_graphs)

@@ -1,5 +1,6 @@
 """The tasks of a worker process of the server: load models, describe them, and answer requests."""
 
+import contextlib
 import json
 import logging
 import os
@@ -8,7 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping
 from multiprocessing import parent_process
-from multiprocessing.synchronize import Barrier
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from forecast.system.errors import CheckpointError, ForecastError, printable
@@ -23,22 +24,32 @@ _models: dict[str, ServedModel] = {}
 _failure = ""
 
 
-def start(models: Mapping[str, Path], use_graphs: bool, all_loaded: Barrier) -> None:
-    """Prepare this process: load the models, and wait until all processes have loaded theirs.
+def run(calls: Connection, models: Mapping[str, Path], use_graphs: bool) -> None:
+    """Load the models. Then call the functions that arrive, and send their results, until None arrives.
 
-    Ctrl-C is left to the parent, and this process ends with its parent.
+    Signals to the whole group of processes are left to the parent, which waits for the answers of this process before
+    it sends None. This process ends with its parent.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for signal_ in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
+    load_models(models, use_graphs)
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while (call := calls.recv()) is not None:
+            function, arguments = call
+            calls.send(globals()[function](*arguments))
+
+
+def load_models(models: Mapping[str, Path], use_graphs: bool) -> None:
+    """Load the models, with PyTorch those that ONNX Runtime cannot run."""
     try:
         for name, path in models.items():
             _models[name] = ServedModel(name, path, use_graph=use_graphs)
             if _models[name].exported() is None:
                 _models[name].whole()
-    except ForecastError as error:  # an error here would end the pool without its message
+    except ForecastError as error:
         global _failure
         _failure = str(error)
-    all_loaded.wait()
 
 
 def check_started() -> str:
