@@ -32,6 +32,7 @@ from forecast.inference.predict import predict as predict_panel
 from forecast.runs.folder import write_config
 from forecast.system.arguments import write_value
 from forecast.system.errors import CheckpointError, ConfigError
+from forecast.system.identity import key_of_override
 from forecast.system.targets import known_targets
 
 
@@ -141,7 +142,8 @@ def fit(
     future_covariates: Sequence[str] = (),
     as_of: Mapping[str, str] | None = None,
     static_covariates: Sequence[str] = (),
-    attention: str = "probsparse",
+    attention: str | None = None,
+    suggest: bool = False,
     overrides: Sequence[str] = (),
     **settings: Any,
 ) -> Model:
@@ -157,7 +159,8 @@ def fit(
         future_covariates: columns that are known over the horizon too; `predict` needs them there.
         as_of: by future covariate, the column of its forecasts: windows read it over the horizon.
         static_covariates: columns that are constant within a series.
-        attention: attention type, a file of conf/attention.
+        attention: attention type, a file of conf/attention. None: the suggested one, or probsparse.
+        suggest: whether to take the settings that `forecast.check` suggests for the frame, except for those given here.
         overrides: any other settings as on the command line, such as `["trainer.max_epochs=3", "logger=[]"]`.
         settings: keys of the command's top level, such as `pred_len=48, features="MS", refit="full"`.
 
@@ -169,20 +172,17 @@ def fit(
         DataError: a DataFrame that cannot be used.
     """
     frame = to_pandas(frame, date_column if id_column is None else None)
-    arguments = [
-        f"attention={attention}",
-        *(f"{key}={write_value(value)}" for key, value in settings.items()),
-    ]
-    given = [quote(text, sweep=False) for text in (*arguments, *overrides)]
-    if target is not None:
-        if id_column is None and not any(text.startswith("features=") for text in given):
-            given.append("features=MS")
-        given.append(quote(f"data.target={target}", sweep=False))
+    settings |= {} if attention is None else {"attention": attention}
+    given = write_overrides(settings, overrides, target, id_column is None)
+    lists = {"past": past_covariates, "future": future_covariates, "static": static_covariates}
+    if suggest:
+        keys = {} if id_column is None else {"id_column": id_column, "date_column": date_column}
+        names = {"target": target, **{f"{role}_covariates": lists[role] for role in lists}}
+        given = [*suggest_for(frame, names | keys, given), *given]
     layout = "data=csv" if id_column is None else "data=long"
     compose_command("train", [layout, *given])
     check_data_overrides(given)
     config = compose_run([layout, *given])
-    lists = {"past": past_covariates, "future": future_covariates, "static": static_covariates}
     config.data.update({f"{role}_covariates": list(names) for role, names in lists.items()})
     config.data.as_of = None if as_of is None else dict(as_of)
     if id_column is not None:
@@ -193,11 +193,36 @@ def fit(
     return load(config.output_dir)
 
 
+def write_overrides(
+    settings: Mapping[str, Any], overrides: Sequence[str], target: str | None, is_table: bool
+) -> list[str]:
+    """The arguments of `fit` as overrides of the command line. The target of a table is forecast from all columns."""
+    typed = [*(f"{key}={write_value(value)}" for key, value in settings.items()), *overrides]
+    if target is not None:
+        if is_table and not any(text.startswith("features=") for text in typed):
+            typed.append("features=MS")
+        typed.append(f"data.target={target}")
+    return [quote(text, sweep=False) for text in typed]
+
+
+def suggest_for(frame: pd.DataFrame | pd.Series, names: Mapping[str, Any], given: Sequence[str]) -> list[str]:
+    """The settings that `forecast.check` suggests for a DataFrame, without those that are given."""
+    from forecast.tools.check.suggest_for_frame import suggest_overrides  # only this reads SciPy
+
+    typed = {key_of_override(text) for text in given}
+    config = compose_config(*given)
+    lengths = {key: config[key] for key in ("seq_len", "label_len") if key in typed}
+    lengths["pred_len"] = config.pred_len
+    return suggest_overrides(frame, {name: value for name, value in names.items() if value}, lengths, typed)
+
+
 def check_data_overrides(given: Sequence[str]) -> None:
     """Raise ConfigError for a setting that applies only to data files."""
     allowed = MODULE_OPTIONS.keys() - {"name"} | {"freq", "stamp", "steps", "calendar"}
     for text in given:
         group, _, key = text.split("=")[0].partition(".")
+        if text.startswith("suggest="):
+            raise ConfigError(f"{text}: give fit the argument suggest")
         if group == "data" and key not in allowed:
             raise ConfigError(
                 f"{text}: this setting is for data files; change the DataFrame instead (columns, dates, gaps)"

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecast.adapters.suggest import suggest_overrides
 from forecast.api import Model, fit
 from forecast.evaluation.levels import Level
 from forecast.system.errors import NotInstalled
@@ -76,11 +75,8 @@ def train(task: fev.Task, past: pd.DataFrame, levels: list[Level], settings: dic
     }
     given: dict[str, Any] = {"pred_len": task.horizon, "refit": "full", "pictures": False}
     given |= {"loss": "quantile", "levels": levels} if levels else {}
-    overrides = ["logger=[]", *settings.get("overrides", ())]
-    if "seq_len" not in settings:
-        overrides = [*suggest_overrides(past, columns, task.horizon), *overrides]
-    given |= {**columns, **settings, "overrides": overrides}
-    return fit(past, **given)
+    given |= {**columns, "suggest": "seq_len" not in settings, **settings}
+    return fit(past, **given | {"overrides": ["logger=[]", *settings.get("overrides", ())]})
 
 
 def level_of(quantile: float) -> Level:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 
-from forecast.adapters.suggest import suggest_overrides
 from forecast.api import fit
 from forecast.system.errors import ConfigError, NotInstalled
 
@@ -79,13 +78,14 @@ class InformerForecaster(BaseForecaster):
 
     def _train(self) -> "InformerForecaster":
         """Train on the rows."""
-        columns: dict[str, Any] = {"future_covariates": self._covariates}
-        if self.seq_len is None:
-            lengths = suggest_overrides(self._rows, columns, self._pred_len)
-        else:
-            lengths = [f"seq_len={self.seq_len}"]
-        overrides = [*lengths, "refit=full", "logger=[]", "pictures=false", *self.overrides]
-        self.model_ = fit(self._rows, **columns, pred_len=self._pred_len, overrides=overrides)
+        lengths = {"pred_len": self._pred_len} | ({"seq_len": self.seq_len} if self.seq_len else {})
+        self.model_ = fit(
+            self._rows,
+            future_covariates=self._covariates,
+            suggest=self.seq_len is None,
+            overrides=["refit=full", "logger=[]", "pictures=false", *self.overrides],
+            **lengths,
+        )
         return self
 
     def _update(

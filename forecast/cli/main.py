@@ -50,7 +50,8 @@ def main_with_run_folder(
             with distributed.delay_errors_of_others():
                 config = compose_checked(config_name, flags)
                 if config.get("suggest") and not asks_for_info(flags):
-                    flags.overrides = import_body("forecast.commands.suggest:expand")(config, flags.overrides)
+                    suggest = import_body("forecast.commands.suggest:add_suggested_settings")
+                    flags.overrides = suggest(config, flags.overrides)
                     config = compose_checked(config_name, flags)
             if asks_for_info(flags):
                 print_info(config_name, flags)

@@ -7,19 +7,23 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig
 
 from forecast.cli.compose import compose_command
-from forecast.cli.overrides import parse
+from forecast.cli.overrides import options_with_key, parse, values_of
 from forecast.commands.check import examine
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from forecast.system.identity import key_of_override
-from forecast.tools.check.settings import Setting, format_argument
+from forecast.tools.check.settings import Setting, format_argument, leave_out_typed
 
-LENGTHS = ("seq_len", "label_len", "pred_len", "features")
-OF_ANOTHER_RUN = ("checkpoint", "experiment")
-"""Keys whose value sets the settings that `suggest=true` would choose."""
+CHECKED = ("seq_len", "label_len", "pred_len", "features")
+"""Keys beside those of `data` that the suggestions depend on."""
+BATCHES = ("data.batch_size", "data.eval_batch_size", "data.windows_per_epoch")
+"""Keys of `data` on which they do not depend."""
+WITH_OWN_SETTINGS = ("checkpoint", "experiment")
+SLOTS = ("decoder", "cross")
+"""Slots of attention that only models with a decoder have."""
 
 
-def expand(config: DictConfig, arguments: Sequence[str]) -> list[str]:
+def add_suggested_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
     """Replace `suggest=true` by the settings that `forecast.check` suggests and that no argument sets.
 
     Args:
@@ -34,32 +38,46 @@ def expand(config: DictConfig, arguments: Sequence[str]) -> list[str]:
         DataError: as `forecast.check` does.
     """
     rest = [argument for argument in arguments if key_of_override(argument) != "suggest"]
-    typed = {override.key_or_group: override for override in parse(rest)}
-    for key in OF_ANOTHER_RUN:
-        if key in typed:
-            raise ConfigError(
-                f"suggest=true: {key}={typed[key].value()} has its own settings; leave suggest=true out"
-            )
-    about = {key: override for key, override in typed.items() if key.startswith("data.") or key in LENGTHS}
+    typed = {override.key_or_group: override for override in parse(rest) if not override.is_delete()}
+    for key in WITH_OWN_SETTINGS:
+        if key in typed and config.hydra.runtime.choices.get(key, config.get(key)):
+            value = ",".join(map(str, values_of(typed[key])))
+            raise ConfigError(f"suggest=true: {key}={value} has its own settings; leave suggest=true out")
+    about = {
+        key: override
+        for key, override in typed.items()
+        if key in CHECKED or (key.startswith("data.") and key not in BATCHES)
+    }
     for key in ("data", *about):
         if key in typed and typed[key].is_sweep_override():
-            raise ConfigError(
-                f"suggest=true suggests settings for one data set and one horizon: give {key} one value"
-            )
-    settings = _suggest(config.hydra.runtime.choices["data"], about)
-    chosen = [setting for setting in settings if not _is_set(setting.key, typed)]
+            raise ConfigError(f"suggest=true: {key} decides the suggested settings; give it one value")
+    settings = _suggest(config, about)
+    chosen = leave_out_typed(settings, _find_settled(config, typed, settings))
+    lines = [format_argument(setting.key, setting.value) for setting in chosen]
     if distributed.is_first():
-        for setting in chosen:
-            print(f"suggested: {setting.key}={setting.value}  ({setting.why})", file=sys.stderr)
-    return [*(format_argument(setting.key, setting.value) for setting in chosen), *rest]
+        for line, setting in zip(lines, chosen, strict=True):
+            print(f"suggested: {line}  ({setting.why})", file=sys.stderr)
+    return [*lines, *rest]
 
 
-def _suggest(source: str, about: dict[str, Override]) -> list[Setting]:
+def _suggest(config: DictConfig, about: dict[str, Override]) -> list[Setting]:
+    source = config.hydra.runtime.choices["data"]
     arguments = [f"data={source}", *(override.input_line or "" for override in about.values())]
     data = {key: override.value() for key, override in about.items() if key.startswith("data.")}
+    if isinstance(config.data.batch_size, int):
+        data["data.batch_size"] = config.data.batch_size
     return examine(compose_command("check", arguments), {"data": source, **data}).settings
 
 
-def _is_set(key: str, typed: dict[str, Override]) -> bool:
-    """Whether an argument sets a key, or chooses another model than the suggested one, with sizes of its own."""
-    return key in typed or (key.startswith("model") and "model" in typed)
+def _find_settled(config: DictConfig, typed: dict[str, Override], settings: Sequence[Setting]) -> set[str]:
+    """The keys that are not suggested: those that are typed or searched, and what other typed keys exclude."""
+    settled = {*typed, *(config.hydra.sweeper.get("params") or {})}
+    if config.budget or "windows_per_epoch" in typed:
+        settled.add("trainer.max_epochs")  # it was suggested for other epochs
+    model = next((str(setting.value) for setting in settings if setting.key == "model"), None)
+    options = [key.removeprefix("model.") for key in typed if key.startswith("model.")]
+    if settled & {*SLOTS} or any(
+        model not in options_with_key("model", key.split(".")[0]) for key in options
+    ):
+        settled.add("model")
+    return settled

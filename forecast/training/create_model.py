@@ -64,8 +64,8 @@ def check_settings(model: type[ForecastModel], settings: Mapping[str, Any]) -> N
     unknown = [f"model.{key}" for key in settings if not key.startswith("_") and key not in parameters]
     if unknown:
         raise ConfigError(
-            f"{', '.join(unknown)}: {model.__name__} has no such option: leave it out; with an experiment that "
-            "sets it, leave model= out"
+            f"{', '.join(unknown)}: {model.__name__} has no such option: leave it out; if size= or an "
+            "experiment sets it, leave that or model= out"
         )
 
 

@@ -45,10 +45,10 @@ developed on other data, but the ETT test errors of two rules were visible at th
 ([details](residual.md#how-the-settings-were-selected)).
 """
 SUB_HOURLY = f"""\
-The settings that `forecast.check` suggests for steps below an hour, `model=patch_encoder`, with five days as input, at
-most 720 steps. Each column is forecast from its own past. The columns of the tables are horizons. Bold: the
-best row. `model=mlp` reads the same windows without attention. A window has 20 or 30 tokens, for which all attention
-types compute nearly the same function. The input length was selected by validation MSE at 96 steps
+`model=patch_encoder` and the input length that `forecast.check` suggests for steps below an hour: five days, at most
+720 steps. Each column is forecast from its own past. The columns of the tables are horizons. Bold: the lowest error
+of a trained model. `model=mlp` reads the same windows without attention. A window has 20 or 30 tokens, for which all
+attention types compute nearly the same function. The input length was selected by validation MSE at 96 steps
 ([evidence](#sizes-and-input-lengths)).
 {LINEAR}"""
 WEATHER = f"""\
@@ -75,6 +75,7 @@ The default model without its linear model on the synthetic data set `recall` ([
 half hours ahead. Half of the horizon depends on steps that lie 1,008 to 2,688 steps earlier. Bold: the best attention
 type at a length. Each attention type is used in all slots, including cross-attention, except Fastformer, which has no
 cross-attention and uses full attention there. Errors are in original units. The linear baseline reads the same window.
+The runs of `gated_delta` shared the machine with other work, so that their seconds are not comparable.
 """
 ABLATION = """\
 Test MSE of the default model with full attention, and with one setting changed. The header gives the data set and the
@@ -102,9 +103,9 @@ rows of three of its 21 columns, is a number there, and the scaled errors of the
 not downloaded: put `weather.csv` into the folder of `--root`.
 """
 SIZE_NOTE = """\
-Validation errors of `model=patch_encoder model.tokens=independent` and one changed setting, 96 steps ahead, two seeds.
-`size=base` has twice the width. They decided that `forecast.check` suggests five days as input, at most 720 steps, and
-that the default size stays. Some cells have one seed; test errors were not looked at.
+Validation errors of `model=patch_encoder model.tokens=independent` and one changed setting, 96 steps ahead, two seeds
+or one. `size=base` has twice the width. Because of these errors, `forecast.check` suggests five days as input, at most
+720 steps, and the default size stays. Test errors were not looked at.
 """
 PAPER = """\
 The original Informer with the sizes and the schedule of the paper and ProbSparse attention. Published: the revised

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
+from forecast import fit
+from forecast.cli.compose import compose_command, compose_config
+from forecast.commands.suggest import add_suggested_settings
 from tests.support.commands import PLAIN, answer, only
 from tests.support.csv_files import numbers
 
@@ -64,7 +68,7 @@ def test_a_typed_model_replaces_the_suggested_model(
     [
         (
             ("-m", "pred_len=4,8"),
-            "suggest=true suggests settings for one data set and one horizon: give pred_len one value",
+            "suggest=true: pred_len decides the suggested settings; give it one value",
         ),
         (
             ("experiment=informer2020/etth1_m_24",),
@@ -89,6 +93,29 @@ def test_what_cannot_be_suggested_is_refused(
     assert not (folder / "refused").exists()
 
 
+@pytest.mark.parametrize(
+    ("overrides", "suggested"),
+    [
+        ("budget=1min", "trainer.max_epochs"),
+        ("windows_per_epoch=64", "trainer.max_epochs"),
+        ("search=informer", "data.batch_size"),
+        ("model.decoder_layers=2", "model"),
+        ("cross=linear", "model"),
+        ("data.batch_size=auto", "data.batch_size"),
+        ("model.d_model=8", None),
+    ],
+)
+def test_settings_that_other_keys_decide_are_not_suggested(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, overrides: str, suggested: str | None
+) -> None:
+    monkeypatch.chdir(folder)
+    given = ["data=csv", "data.path=load.csv", "pred_len=4", overrides]
+    lines = add_suggested_settings(compose_command("train", given), ["suggest=true", *given])
+    keys = {line.partition("=")[0] for line in lines if line not in given}
+    every = {"model", "data.batch_size", "trainer.max_epochs", "seq_len"}
+    assert every & keys == every - {suggested}
+
+
 def test_variants_of_a_sweep_share_the_suggested_settings(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,8 +128,6 @@ def test_variants_of_a_sweep_share_the_suggested_settings(
 
 
 def test_a_size_sets_the_width_of_every_model_with_attention() -> None:
-    from forecast.cli.compose import compose_config
-
     sizes = {
         (model, size): compose_config(f"model={model}", f"size={size}").model
         for model in ("residual_informer", "patch_encoder", "informer")
@@ -111,3 +136,18 @@ def test_a_size_sets_the_width_of_every_model_with_attention() -> None:
     assert {sizes[model, size].d_model // sizes[model, size].n_heads for model, size in sizes} == {8}
     assert sizes["patch_encoder", "base"].d_hidden == sizes["patch_encoder", "base"].d_ff == 256
     assert sizes["residual_informer", "small"] == compose_config("model=residual_informer").model
+
+
+def test_fit_takes_suggested_settings_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    frame = pd.read_csv("load.csv", index_col="date", parse_dates=True)
+    brief = ("logger=[]", "trainer.max_epochs=1", PLAIN, "output_root=fitted")
+    model = fit(frame, pred_len=8, windows_per_epoch=16, suggest=True, overrides=brief)
+    config = model.config["model"]
+    assert config["_target_"] == "forecast.models.PatchEncoder"
+    assert config["attention"]["name"] == "full"
+    typed = fit(
+        frame, pred_len=8, attention="linear", suggest=True, overrides=[*brief, "model=mlp", "seq_len=24"]
+    )
+    assert typed.config["model"]["_target_"] == "forecast.models.ResidualMLP"
+    assert typed.config["seq_len"] == 24

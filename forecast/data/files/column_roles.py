@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forecast.data.files.cells import FRAME
-from forecast.data.files.header import UNNAMED
+from forecast.data.files.header import is_unnamed
 from forecast.data.files.series_ids import name_ids
 from forecast.data.files.text import quote
 from forecast.system.errors import ConfigError, DataError
@@ -115,12 +115,12 @@ class ColumnRoles:
         rest = tuple(name for name in present if name not in others)
         if self.targets is not None:
             return replace(self, absent=absent, without_role=rest)
-        targets = tuple(name for name in rest if name != UNNAMED)
+        targets = tuple(name for name in rest if not is_unnamed(name))
         if not targets:
             raise DataError(
                 f"{where}: no column beside {', '.join(map(quote, others))}: there is nothing to forecast"
             )
-        unnamed = tuple(name for name in rest if name == UNNAMED)
+        unnamed = tuple(name for name in rest if is_unnamed(name))
         return replace(self, targets=targets, absent=absent, without_role=unnamed)
 
     def _with_key(self, problem: str, name: str) -> DataError:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from forecast.data.files.date_formats import is_date
-from forecast.data.files.header import UNNAMED
+from forecast.data.files.header import name_first
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_in_rows import refuse_series_in_rows
 from forecast.data.files.text import quote
@@ -72,7 +72,8 @@ def find_date_columns(raw: bytes, separator: str) -> list[str]:
         return []
     if len(head) >= _HEAD:
         rows = rows[:-1]  # which may be cut
-    names = [name.strip() or (UNNAMED if i == 0 else "") for i, name in enumerate(rows[0])]
+    names = [name.strip() for name in rows[0]]
+    names[:1] = [name or name_first(names) for name in names[:1]]
     columns = {name: [row[i] for row in rows[1:] if i < len(row)] for i, name in enumerate(names)}
     found = [name for name, cells in columns.items() if name and cells and all(map(is_date, cells))]
     return sorted(found, key=lambda name: -len(set(columns[name])))

@@ -16,6 +16,8 @@ _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?")
 _MAX_COLUMNS = 100_000
 UNNAMED = "Unnamed: 0"
 """The name that pandas gives to a first column without one, which is the index that `DataFrame.to_csv` writes."""
+_UNNAMED_AGAIN = "Unnamed: 0.1"
+"""Its name in a file that pandas has written twice."""
 
 
 class Header(NamedTuple):
@@ -63,8 +65,8 @@ def read_header(path: Location, raw: bytes, separator: str, given: Sequence[str]
         raise DataError(f"{path}, line {line}: {error}: is a quote never closed?") from None
     if given is not None:
         header, lines = _check_names(path, given, width), 0
-    elif len(header) > 1 and not header[0]:
-        header[0] = UNNAMED
+    elif len(header) > 1:
+        header[0] = header[0] or name_first(header)
     seen: dict[str, int] = {}
     for number, name in enumerate(header, start=1):
         if not name.isprintable():
@@ -75,6 +77,16 @@ def read_header(path: Location, raw: bytes, separator: str, given: Sequence[str]
             raise DataError(f"{path}, line 1: column {quote(name)} appears twice ({both}): rename one")
         seen[name] = number
     return Header(header, lines, width)
+
+
+def name_first(header: Sequence[str]) -> str:
+    """The name of a first column without one, as pandas chooses it."""
+    return _UNNAMED_AGAIN if UNNAMED in header else UNNAMED
+
+
+def is_unnamed(name: str) -> bool:
+    """Whether a column had no name where the file was written."""
+    return name in (UNNAMED, _UNNAMED_AGAIN)
 
 
 def _check_names(path: Location, given: Sequence[str], width: int) -> list[str]:

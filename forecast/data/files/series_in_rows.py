@@ -13,7 +13,7 @@ import pandas as pd
 from forecast.data.files.cells import MISSING, TIME_OF_DAY, Cells, parse_cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.date_formats import has_short_year, names_period, orders_of_short_years
-from forecast.data.files.header import UNNAMED, Header
+from forecast.data.files.header import Header, is_unnamed
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
 from forecast.system.arguments import write_setting
@@ -81,7 +81,7 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Se
     Numbered names may name other things than steps. They are steps if a column of texts, and not of dates, names the
     series. Raises DataError if there are no rows.
     """
-    header = ["" if name == UNNAMED else name for name in header]
+    header = ["" if is_unnamed(name) else name for name in header]
     steps = find_steps(header)
     if not _have_steps(header, steps):
         return
@@ -152,7 +152,7 @@ def melt_series(
     columns = ColumnRoles(roles.id_columns, "", targets=(), static=roles.static, drop=roles.drop)
     columns.check()
     named, target = {*columns.all, *columns.drop}, roles.targets[0]
-    names = [name for name in header.names if name and (name != UNNAMED or name in named)]
+    names = [name for name in header.names if name and (not is_unnamed(name) or name in named)]
     steps = [name for name in names if name not in named]
     cells = parse_cells(path, raw, (), options, [name for name in names if name in named], header=header)
     if not all(cells.frame[name].dtype.kind in "iuf" for name in steps):  # they become one column of texts

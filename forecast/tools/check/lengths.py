@@ -10,7 +10,7 @@ MAX_PAST, MAX_HORIZON = 720, 96
 """Largest seq_len and pred_len that are suggested unless the user gives others."""
 PATCH, PAST = 24, 336
 """Steps per token and default seq_len of model=residual_informer."""
-DAYS = 5
+PAST_DAYS = 5
 """Length of the past for steps below an hour, chosen by validation errors on ETTm1 and weather (docs/residual.md)."""
 HORIZON = 24
 """pred_len if no season suggests another."""
@@ -82,14 +82,14 @@ def _choose_past(
 ) -> tuple[int, str]:
     """seq_len and the reason."""
     rows, typical = train.n_rows, train.typical
+    recent = min(PAST_DAYS * day, MAX_PAST)
+    if day > 24 and rows >= MIN_TRAINING_RATIO * recent and typical >= 2 * recent:
+        return recent, f"at most {PAST_DAYS} days of steps below an hour"
     candidates = [(4 * horizon, "four horizons")] if 4 * horizon <= MAX_PAST else [(MAX_PAST, "long enough")]
     if strongest and 2 * strongest.rows <= MAX_PAST:
         candidates.append((2 * strongest.rows, f"two of the strongest season, {_name(strongest)}"))
     if rows >= MIN_TRAINING_RATIO * PAST and typical >= 2 * PAST:
         candidates.append((PAST, "the default of model=residual_informer"))
-    recent = min(DAYS * day, MAX_PAST)
-    if day > 24 and rows >= MIN_TRAINING_RATIO * recent and typical >= 2 * recent:
-        candidates.append((recent, f"{recent / day:.2g} days of steps below an hour"))
     for season in seasons:
         if season.rows <= MAX_PAST:
             three = 3 * season.rows <= min(MAX_PAST, rows / MIN_TRAINING_RATIO)

@@ -1,6 +1,6 @@
 """Settings that the user chose, suggested settings, and the training command with both."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,12 @@ class Choices:
     freq: str | None = None
     eval_stride: int | None = 1
     na_values: Sequence[int | float | str] | None = ()
+
+
+def leave_out_typed(settings: Sequence[Setting], typed: Collection[str]) -> list[Setting]:
+    """Leave out the settings of the keys in `typed`, and with the key `model` all settings of a model."""
+    others = [setting for setting in settings if setting.key not in typed]
+    return [setting for setting in others if "model" not in typed or not setting.key.startswith("model")]
 
 
 def write_command(typed: Mapping[str, Any], settings: Sequence[Setting], program: str = "train") -> str:

@@ -253,8 +253,9 @@ WEEK, DAY = Season(168, "a week", np.array([0.8])), Season(24, "a day", np.array
         (39_456, [DAY, WEEK], 24, 24, 504, "three of the longest season, a week"),
         (39_456, [DAY, WEEK], 168, 24, 672, "four horizons"),
         (39_456, [DAY], 24, 24, 336, "the default of model=residual_informer"),
-        (39_456, [DAY], 24, 96, 480, "5 days of steps below an hour"),
-        (39_456, [DAY], 24, 288, 720, "2.5 days of steps below an hour"),
+        (39_456, [DAY], 24, 96, 480, "at most 5 days of steps below an hour"),
+        (39_456, [DAY], 720, 96, 480, "at most 5 days of steps below an hour"),
+        (39_456, [DAY], 24, 288, 720, "at most 5 days of steps below an hour"),
         (2_500, [DAY, WEEK], 24, 24, 168, "the longest season, a week"),  # three: 29% of the training part
         (2_500, [], 24, 24, 96, "four horizons"),
         (2_500, [], 24, 96, 96, "four horizons"),

@@ -1,13 +1,13 @@
-"""Training settings that `forecast.check` suggests, for the DataFrame of a caller who chooses none."""
+"""Training settings that `forecast.check` suggests for a DataFrame."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pandas as pd
 
 from forecast.data import frame_data
 from forecast.tools.check.diagnosis import diagnose
-from forecast.tools.check.settings import Choices, format_argument
+from forecast.tools.check.settings import Choices, format_argument, leave_out_typed
 
 KEYS = {
     "seq_len", "label_len", "attention", "model", "model.patch_len", "data.batch_size", "data.season", "data.transform",
@@ -16,16 +16,19 @@ KEYS = {
 SPLIT = (0.7, 0.1, 0.2)
 
 
-def suggest_overrides(frame: pd.DataFrame, columns: Mapping[str, Any], pred_len: int) -> list[str]:
+def suggest_overrides(
+    frame: pd.DataFrame, columns: Mapping[str, Any], lengths: Mapping[str, int], typed: Collection[str]
+) -> list[str]:
     """The settings that suit a DataFrame, as overrides of the command line.
 
     Args:
         frame: as `forecast.fit` takes it.
         columns: the arguments of `fit` that name columns.
-        pred_len: steps to forecast.
+        lengths: pred_len, and seq_len or label_len if the caller sets them.
+        typed: the keys that the caller sets, which are left out.
 
     Returns:
-        Overrides; none if the rows are too few for windows of `pred_len` steps, which training then refuses.
+        Overrides; none if the rows are too few for windows of these lengths, which training then refuses.
 
     Raises:
         DataError: a DataFrame that cannot be used.
@@ -35,12 +38,16 @@ def suggest_overrides(frame: pd.DataFrame, columns: Mapping[str, Any], pred_len:
         "split": SPLIT,
         "steps": "dates",
         "seq_len": 1,
-        "pred_len": pred_len,
+        "pred_len": lengths["pred_len"],
         **columns,
     }
     names = {
         key: columns[key] for key in ("target", "past_covariates", "future_covariates") if key in columns
     }
-    choices = Choices(pred_len=pred_len, steps="dates", **names)
+    choices = Choices(steps="dates", **lengths, **names)
     found = diagnose(lambda **changed: frame_data(frame, **options | changed), choices, lambda _: None)
-    return [format_argument(each.key, each.value) for each in found.settings if each.key in KEYS]
+    return [
+        format_argument(each.key, each.value)
+        for each in leave_out_typed(found.settings, typed)
+        if each.key in KEYS
+    ]
