@@ -74,6 +74,8 @@ def _find_settled(config: DictConfig, typed: dict[str, Override], settings: Sequ
     settled = {*typed, *(config.hydra.sweeper.get("params") or {})}
     if config.budget or "windows_per_epoch" in typed:
         settled.add("trainer.max_epochs")  # it was suggested for other epochs
+    if "types" not in config.model.attention:
+        settled.add("attention")  # the typed model has none
     model = next((str(setting.value) for setting in settings if setting.key == "model"), None)
     options = [key.removeprefix("model.") for key in typed if key.startswith("model.")]
     if settled & {*SLOTS} or any(

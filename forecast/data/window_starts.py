@@ -85,6 +85,16 @@ def choose_eval_stride(rows: SplitRows, pred_len: int, season: int) -> int:
     return spread_stride(max(counts, default=1), EVALUATED_WINDOWS, season)
 
 
+def warn_of_one_time_of_day(name: str, stride: int, day: int) -> None:
+    """Warn if all windows that a stride chooses begin at the same time of day; `day` is the number of rows of a day."""
+    if day > 1 and stride % day == 0:
+        warnings.warn(
+            f"{name}: data.eval_stride={stride} is a multiple of a day, {day} rows: scores and intervals are those of "
+            f"forecasts from one time of day; data.eval_stride={spread_stride(stride, 1, day)} has all of them",
+            stacklevel=2,
+        )
+
+
 def spread_stride(windows: int, most: int, season: int) -> int:
     """Return the smallest stride that leaves at most `most` windows and shares no factor with the season, 2, 3, 5 or 7.
 

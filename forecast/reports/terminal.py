@@ -48,6 +48,10 @@ def print_scores(title: str, attention: str, results: Results) -> None:
     Console(markup=False).print(table)
     console = Console(markup=False, soft_wrap=True)
     console.print(describe_skill(results.skill, LABELS[results.best_baseline]))
+    if (
+        best := min(results.scores, key=lambda name: results.scores[name]["mae"])
+    ) != MODEL and results.skill > 0:
+        console.print(f"by absolute error (MAE), {LABELS[best]} is better than the model")
     for method, scores in results.intervals.items():
         levels = "; ".join(
             f"{level}% {describe_interval(score)}"

@@ -197,6 +197,8 @@ def _reason_to_leave_out(column: Column) -> str:
         return "constant"
     if column.empty_in:
         return f"no value in {' and '.join(column.empty_in)}"
+    if column.calendar:
+        return "follows from the date, which the model reads"
     return "counts the rows" if column.counter else ""
 
 

@@ -20,6 +20,8 @@ STUCK = 0.01
 """A run of equal values is noted if it is longer than this fraction of the rows."""
 LABELS = {"train": "training", "val": "validation", "test": "test"}
 """Names of the splits in notes."""
+REPEATS = 3
+"""Fewest rows for each value of a part of the date, on average, for a column to be a function of it."""
 MANY_ZEROS = 0.3
 """Smallest fraction of zeros that is noted."""
 
@@ -40,6 +42,7 @@ class Column:
         gross_errors: numbers far from all others of their series, see `gross_errors`; the first ones.
         sentinel: a number that is probably a code for a missing value; None: there is no such number.
         counter: whether it counts the rows of every series, as 0, 1, 2, ... does, or those of the file.
+        calendar: whether it is a function of a part of the date, such as the hour or the weekday.
         empty_in: names of the splits in which no series has a number.
         constant, constant_in_training: whether it is constant in every series.
         drift: (mean of the test rows − mean of the training rows) / standard deviation of the training rows, the
@@ -61,6 +64,7 @@ class Column:
     gross_errors: tuple[GrossError, ...]
     sentinel: float | None
     counter: bool
+    calendar: bool
     empty_in: tuple[str, ...]
     constant: bool
     constant_in_training: bool
@@ -73,6 +77,8 @@ class Column:
         notes = []
         if self.counter:
             notes.append(f"counts the rows (data.drop=[{self.name}])")
+        if self.calendar and not self.constant:
+            notes.append(f"follows from the date (data.drop=[{self.name}])")
         if self.empty_in:
             notes.append(f"no value in {' and '.join(self.empty_in)}")
         if self.constant:
@@ -126,12 +132,30 @@ def measure_columns(
             )
             for start, end, train_first, train_last, test_first, test_last in zip(*borders, strict=True)
         ])  # fmt: skip
-    columns = []
+    columns, dates = [], panel.local_dates(np.arange(len(values)))
     for name, column, each in zip(names, values.T, by_series, strict=True):
         is_empty = {part.name: np.isnan(column[ranges(part.first, part.last)]).all() for part in parts}
         empty_in = tuple(LABELS[part] for part, empty in is_empty.items() if empty)
-        columns.append(pool_series(name, column, each, panel, empty_in))
+        columns.append(pool_series(name, column, each, panel, empty_in, follows_date(column, dates)))
     return share_sentinels(columns), by_series
+
+
+def follows_date(column: Float[np.ndarray, " rows"], dates: pd.DatetimeIndex) -> bool:
+    """Whether a column is a function of a part of the date that occurs `REPEATS` times as often as it has values."""
+    parts = {
+        "hour": dates.hour, "minute": dates.minute, "time of day": dates.hour * 60 + dates.minute,
+        "weekday": dates.day_of_week, "day": dates.day, "month": dates.month, "day of year": dates.day_of_year,
+        "year": dates.year,
+    }  # fmt: skip
+    known = ~np.isnan(column)
+    values = pd.Series(column[known])
+    if values.nunique() < 2:
+        return False
+    for part in parts.values():
+        groups = values.groupby(part[known])
+        if groups.ngroups * REPEATS <= len(values) and (groups.min() == groups.max()).all():
+            return True
+    return False
 
 
 def share_sentinels(columns: Sequence[Column]) -> list[Column]:
@@ -151,6 +175,7 @@ def pool_series(
     by_series: Sequence[SeriesColumn],
     panel: Panel,
     empty_in: tuple[str, ...],
+    calendar: bool,
 ) -> Column:
     """Combine the facts about one column of all series."""
     known = sum(each.known for each in by_series)
@@ -174,6 +199,7 @@ def pool_series(
         gross_errors=name_gross_errors(panel, column, [each.gross_errors for each in by_series]),
         sentinel=next((each.sentinel for each in by_series if each.sentinel is not None), None),
         counter=known > 0 and (all(each.counter for each in filled) or numbers_rows(column)),
+        calendar=calendar,
         empty_in=empty_in,
         constant=known > 0 and all(each.constant for each in filled),
         constant_in_training=known > 0 and all(each.constant_in_training for each in filled),

@@ -61,6 +61,8 @@ def _suggest_horizon(
         horizon, why = usual, "the default season of this frequency"
     elif strongest and 4 <= strongest.rows <= MAX_HORIZON:
         horizon, why = strongest.rows, f"the strongest season, {_name(strongest)}"
+    elif usual > MAX_HORIZON:
+        horizon, why = HORIZON, f"the default season, {usual} rows, is longer than {MAX_HORIZON}"
     else:
         horizon, why = HORIZON, "no season suggests another length"
     most = room if choices.pred_len is not None else max(1, room // 2)
@@ -84,8 +86,11 @@ def _choose_past(
     rows, typical = train.n_rows, train.typical
     recent = min(PAST_DAYS * day, MAX_PAST)
     if day > 24 and rows >= MIN_TRAINING_RATIO * recent and typical >= 2 * recent:
-        return recent, f"at most {PAST_DAYS} days of steps below an hour"
-    candidates = [(4 * horizon, "four horizons")] if 4 * horizon <= MAX_PAST else [(MAX_PAST, "long enough")]
+        candidates = [(recent, f"at most {PAST_DAYS} days of steps below an hour")]
+    else:
+        candidates = [
+            (4 * horizon, "four horizons") if 4 * horizon <= MAX_PAST else (MAX_PAST, "long enough")
+        ]
     if strongest and 2 * strongest.rows <= MAX_PAST:
         candidates.append((2 * strongest.rows, f"two of the strongest season, {_name(strongest)}"))
     if rows >= MIN_TRAINING_RATIO * PAST and typical >= 2 * PAST:

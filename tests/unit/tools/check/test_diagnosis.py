@@ -18,8 +18,8 @@ from forecast.data import Panel, read_table
 from forecast.data.options import AUTO
 from forecast.system.arguments import quote_for_shell
 from forecast.tools.check import advice, lengths
-from forecast.tools.check.advice import suggest_model, suggest_training
-from forecast.tools.check.columns import measure_columns
+from forecast.tools.check.advice import suggest_columns, suggest_model, suggest_training
+from forecast.tools.check.columns import follows_date, measure_columns
 from forecast.tools.check.figure import average_by, envelope, shorten
 from forecast.tools.check.gaps import find_gaps, runs
 from forecast.tools.check.gross_errors import find_gross_errors
@@ -255,6 +255,14 @@ WEEK, DAY = Season(168, "a week", np.array([0.8])), Season(24, "a day", np.array
         (39_456, [DAY], 24, 24, 336, "the default of model=residual_informer"),
         (39_456, [DAY], 24, 96, 480, "at most 5 days of steps below an hour"),
         (39_456, [DAY], 720, 96, 480, "at most 5 days of steps below an hour"),
+        (
+            39_456,
+            [DAY, Season(336, "a week", np.array([0.95]))],
+            48,
+            48,
+            672,
+            "two of the strongest season, a week",
+        ),
         (39_456, [DAY], 24, 288, 720, "at most 5 days of steps below an hour"),
         (2_500, [DAY, WEEK], 24, 24, 168, "the longest season, a week"),  # three: 29% of the training part
         (2_500, [], 24, 24, 96, "four horizons"),
@@ -353,3 +361,34 @@ def test_arguments_are_quoted_for_bash_without_doubled_quotes(argument: str, typ
     written = quote_for_shell(argument)
     assert shlex.split(written) == [argument]
     assert typed in (None, written)
+
+
+@pytest.mark.parametrize(
+    ("part", "follows"),
+    [
+        ("hour", True),
+        ("day_of_week", True),
+        ("year", True),
+        ("minute", False),
+        ("hour, changed", False),
+        ("load", False),
+    ],
+)
+def test_columns_that_follow_from_the_date(part: str, follows: bool) -> None:
+    dates = pd.date_range("2023-06-01", periods=9_000, freq="h")
+    if part == "load":
+        column = np.random.default_rng(0).normal(size=len(dates))
+    else:
+        column = np.array(getattr(dates, part.split(",")[0]), dtype=float)
+    column[5] += "changed" in part
+    column[7] = np.nan
+    assert follows_date(column, dates) == follows
+
+
+def test_columns_that_follow_from_the_date_are_left_out() -> None:
+    dates = pd.date_range("2024-01-01", periods=2_000, freq="h")
+    values = np.column_stack([np.random.default_rng(0).normal(size=2_000), dates.hour])
+    panel = Panel.of_table(dates, values, ["load", "hour"], "h")
+    columns, _ = measure_columns(panel, split_parts(panel, [0.7, 0.1, 0.2]))
+    assert "follows from the date (data.drop=[hour])" in columns[1].list_notes(2_000)
+    assert suggest_columns(columns, [], [], Choices())[0].value == ["load"]
