@@ -29,7 +29,8 @@ from forecast.attention.delta_rule import delta_rule
 SLOWEST, FASTEST = 8.0, 4.0
 """b_α of the first and the last head at the start: they keep their memory for about 3,000 and 55 tokens.
 
-Chosen by validation errors on `recall` (3 seeds), where 400 and 8 tokens were worse. Those of RetNet begin at 32 tokens.
+Chosen by validation errors on `recall` (3 seeds), where 400 and 8 tokens were worse. Those of RetNet begin at 32
+tokens.
 """
 
 
