@@ -76,7 +76,8 @@ def train(task: fev.Task, past: pd.DataFrame, levels: list[Level], settings: dic
     given: dict[str, Any] = {"pred_len": task.horizon, "refit": "full", "pictures": False}
     given |= {"loss": "quantile", "levels": levels} if levels else {}
     given |= {**columns, "suggest": "seq_len" not in settings, **settings}
-    return fit(past, **given | {"overrides": ["logger=[]", *settings.get("overrides", ())]})
+    given["overrides"] = ["logger=[]", *settings.get("overrides", ())]
+    return fit(past, **given)
 
 
 def level_of(quantile: float) -> Level:

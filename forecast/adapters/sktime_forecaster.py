@@ -78,7 +78,8 @@ class InformerForecaster(BaseForecaster):
 
     def _train(self) -> "InformerForecaster":
         """Train on the rows."""
-        lengths = {"pred_len": self._pred_len} | ({"seq_len": self.seq_len} if self.seq_len else {})
+        lengths: dict[str, Any] = {"pred_len": self._pred_len}
+        lengths |= {"seq_len": self.seq_len} if self.seq_len else {}
         self.model_ = fit(
             self._rows,
             future_covariates=self._covariates,

@@ -148,12 +148,14 @@ def follows_date(column: Float[np.ndarray, " rows"], dates: pd.DatetimeIndex) ->
         "year": dates.year,
     }  # fmt: skip
     known = ~np.isnan(column)
-    values = pd.Series(column[known])
-    if values.nunique() < 2:
+    values = column[known]
+    if len(np.unique(values)) < 2:
         return False
     for part in parts.values():
-        groups = values.groupby(part[known])
-        if groups.ngroups * REPEATS <= len(values) and (groups.min() == groups.max()).all():
+        groups, of_group = np.unique(part[known], return_inverse=True)
+        firsts = np.empty(len(groups))
+        firsts[of_group] = values
+        if len(groups) * REPEATS <= len(values) and np.array_equal(firsts[of_group], values):
             return True
     return False
 

@@ -17,7 +17,10 @@ SPLIT = (0.7, 0.1, 0.2)
 
 
 def suggest_overrides(
-    frame: pd.DataFrame, columns: Mapping[str, Any], lengths: Mapping[str, int], typed: Collection[str]
+    frame: pd.DataFrame | pd.Series,
+    columns: Mapping[str, Any],
+    lengths: Mapping[str, int],
+    typed: Collection[str],
 ) -> list[str]:
     """The settings that suit a DataFrame, as overrides of the command line.
 
