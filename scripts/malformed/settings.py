@@ -54,7 +54,7 @@ REFUSED = [
     settings("attention=probspars", says="attention=probspars: there is no such attention; did you mean probsparse? There are …."),
     settings("attention=[full,linear]", says="attention=['full', 'linear']: give one option; to try several, use -m attention=full,linear"),
     settings("attention=../model/informer", says="attention=../model/informer: there is no such attention. There are …."),
-    settings("model=informer", "+model.patch_len=4", "+model.normalize=true", says="model.patch_len, model.normalize: Informer has no such option: leave it out; with an experiment that sets it, leave model= out"),
+    settings("model=informer", "+model.patch_len=4", "+model.normalize=true", says="model.patch_len, model.normalize: Informer has no such option: leave it out; if size= or an experiment sets it, leave that or model= out"),
     settings("model.d_model=9", says="d_model 9 is not divisible by n_heads 2 into whole heads"),
     settings("model.d_model=0", says="d_model=0 must be a whole number of at least 1"),
     settings("model.d_model=1000000000", says="model.d_model=1000000000, model.d_ff=8, model.encoder_layers=2 need at least 89,406,967,937.9 GiB of memory, and … GiB are free: choose smaller values"),

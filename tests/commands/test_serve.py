@@ -251,6 +251,7 @@ def wait_for(holds: Callable[[], bool], seconds: float = 120) -> None:
 def test_the_usual_requests_load_no_torch(server: Server) -> None:
     (worker,) = find_workers(server)
     end(worker)  # its successor has no torch from earlier requests
+    wait_for(lambda: server.get("v1/models/long/example").status == 200)  # once the loss is noticed
     example = server.get("v1/models/long/example").content
     assert server.forecast("long", example).status == 200
     (worker,) = find_workers(server)
