@@ -175,15 +175,15 @@ def fit(
     settings |= {} if attention is None else {"attention": attention}
     given = write_overrides(settings, overrides, target, id_column is None)
     lists = {"past": past_covariates, "future": future_covariates, "static": static_covariates}
+    columns = {f"{role}_covariates": list(names) for role, names in lists.items()}
     if suggest:
         keys = {} if id_column is None else {"id_column": id_column, "date_column": date_column}
-        names = {"target": target, **{f"{role}_covariates": lists[role] for role in lists}}
-        given = [*suggest_for(frame, names | keys, given), *given]
+        given = [*suggest_for(frame, {"target": target, **columns, **keys}, given), *given]
     layout = "data=csv" if id_column is None else "data=long"
     compose_command("train", [layout, *given])
     check_data_overrides(given)
     config = compose_run([layout, *given])
-    config.data.update({f"{role}_covariates": list(names) for role, names in lists.items()})
+    config.data.update(columns)
     config.data.as_of = None if as_of is None else dict(as_of)
     if id_column is not None:
         config.data.update({"id_column": [*list_id_columns(id_column)], "date_column": date_column})
@@ -210,7 +210,7 @@ def suggest_for(frame: pd.DataFrame | pd.Series, names: Mapping[str, Any], given
     from forecast.tools.check.suggest_for_frame import suggest_overrides  # only this reads SciPy
 
     typed = {key_of_override(text) for text in given}
-    config = compose_config(*given)
+    config = compose_command("train", given)
     lengths = {key: config[key] for key in ("seq_len", "label_len") if key in typed}
     lengths["pred_len"] = config.pred_len
     return suggest_overrides(frame, {name: value for name, value in names.items() if value}, lengths, typed)

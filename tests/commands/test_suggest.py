@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 from forecast import fit
 from forecast.cli.compose import compose_command, compose_config
 from forecast.commands.suggest import add_suggested_settings
+from forecast.system.errors import ConfigError
 from tests.support.commands import PLAIN, answer, only
 from tests.support.csv_files import numbers
 
@@ -151,3 +152,8 @@ def test_fit_takes_suggested_settings_too(folder: Path, monkeypatch: pytest.Monk
     )
     assert typed.config["model"]["_target_"] == "forecast.models.ResidualMLP"
     assert typed.config["seq_len"] == 24
+
+
+def test_fit_refuses_a_wrong_setting_before_it_suggests_others() -> None:
+    with pytest.raises(ConfigError, match="nonsense: there is no such key"):
+        fit(pd.DataFrame({"load": [1.0, 2.0]}), suggest=True, nonsense=1)
