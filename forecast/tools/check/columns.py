@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from forecast.data import Panel
 from forecast.data.row_ranges import ranges
@@ -132,30 +132,47 @@ def measure_columns(
             )
             for start, end, train_first, train_last, test_first, test_last in zip(*borders, strict=True)
         ])  # fmt: skip
-    columns, dates = [], panel.local_dates(np.arange(len(values)))
+    columns, parts_of_dates = [], number_date_parts(panel.local_dates(np.arange(len(values))))
     for name, column, each in zip(names, values.T, by_series, strict=True):
         is_empty = {part.name: np.isnan(column[ranges(part.first, part.last)]).all() for part in parts}
         empty_in = tuple(LABELS[part] for part, empty in is_empty.items() if empty)
-        columns.append(pool_series(name, column, each, panel, empty_in, follows_date(column, dates)))
+        columns.append(pool_series(name, column, each, panel, empty_in, follows_date(column, parts_of_dates)))
     return share_sentinels(columns), by_series
 
 
-def follows_date(column: Float[np.ndarray, " rows"], dates: pd.DatetimeIndex) -> bool:
-    """Whether a column is a function of a part of the date that occurs `REPEATS` times as often as it has values."""
-    parts = {
-        "hour": dates.hour, "minute": dates.minute, "time of day": dates.hour * 60 + dates.minute,
-        "weekday": dates.day_of_week, "day": dates.day, "month": dates.month, "day of year": dates.day_of_year,
-        "year": dates.year,
-    }  # fmt: skip
+def number_date_parts(dates: pd.DatetimeIndex) -> list[Int[np.ndarray, " rows"]]:
+    """Number the values of each part of the dates, such as the hour and the weekday, from 0 on."""
+    minutes = dates.hour * 60 + dates.minute
+    parts = (
+        dates.hour,
+        dates.minute,
+        minutes,
+        dates.day_of_week,
+        dates.day,
+        dates.month,
+        dates.day_of_year,
+        dates.year,
+    )
+    return [np.unique(part, return_inverse=True)[1] for part in parts]
+
+
+def follows_date(
+    column: Float[np.ndarray, " rows"], parts_of_dates: Sequence[Int[np.ndarray, " rows"]]
+) -> bool:
+    """Whether a column is a function of a part of the date that has few values: one for every `REPEATS` rows.
+
+    Args:
+        parts_of_dates: see `number_date_parts`.
+    """
     known = ~np.isnan(column)
     values = column[known]
-    if len(np.unique(values)) < 2:
+    if not len(values) or values.min() == values.max():
         return False
-    for part in parts.values():
-        groups, of_group = np.unique(part[known], return_inverse=True)
-        firsts = np.empty(len(groups))
-        firsts[of_group] = values
-        if len(groups) * REPEATS <= len(values) and np.array_equal(firsts[of_group], values):
+    for part in parts_of_dates:
+        groups = part[known]
+        value_of_group = np.empty(int(part.max()) + 1)
+        value_of_group[groups] = values
+        if len(value_of_group) * REPEATS <= len(values) and np.array_equal(value_of_group[groups], values):
             return True
     return False
 

@@ -132,7 +132,9 @@ def test_the_gates_of_a_new_layer() -> None:
     assert log_decay is not None
     assert strength is not None
     tokens = 1 / (1 - log_decay.double().exp())
-    torch.testing.assert_close(tokens[0, :, 0].tolist(), [2982.0, 1097.6, 404.4, 149.4, 55.6], rtol=1e-3, atol=0)
+    torch.testing.assert_close(
+        tokens[0, :, 0].tolist(), [2982.0, 1097.6, 404.4, 149.4, 55.6], rtol=1e-3, atol=0
+    )
     assert strength.tolist() == [[[0.5]] * 5]
 
 

@@ -19,7 +19,7 @@ from forecast.data.options import AUTO
 from forecast.system.arguments import quote_for_shell
 from forecast.tools.check import advice, lengths
 from forecast.tools.check.advice import suggest_columns, suggest_model, suggest_training
-from forecast.tools.check.columns import follows_date, measure_columns
+from forecast.tools.check.columns import follows_date, measure_columns, number_date_parts
 from forecast.tools.check.figure import average_by, envelope, shorten
 from forecast.tools.check.gaps import find_gaps, runs
 from forecast.tools.check.gross_errors import find_gross_errors
@@ -382,7 +382,7 @@ def test_columns_that_follow_from_the_date(part: str, follows: bool) -> None:
         column = np.array(getattr(dates, part.split(",")[0]), dtype=float)
     column[5] += "changed" in part
     column[7] = np.nan
-    assert follows_date(column, dates) == follows
+    assert follows_date(column, number_date_parts(dates)) == follows
 
 
 def test_columns_that_follow_from_the_date_are_left_out() -> None:
