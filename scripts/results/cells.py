@@ -19,7 +19,7 @@ from results.settings import (
     SEEDS,
     SETTINGS,
     SIZES,
-    SUGGESTED,
+    SUGGESTED_LENGTH,
     TRANSFORM,
     VARIANTS,
     WINDOW_LENGTHS,
@@ -27,7 +27,7 @@ from results.settings import (
     WITH_COVARIATES,
     WITHOUT,
     YARDSTICK,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -97,15 +97,9 @@ def sizes() -> Iterator[Cell]:
     for seed in SEEDS[:2]:
         for variant, names in SIZES.items():
             for name in names:
-                made = cell("sizes", name, 96, "full", seed, variant)
-                yield replace(made, overrides=merged(*made.overrides, "model=patch_encoder"))
+                yield changed(cell("sizes", name, 96, "full", seed, variant), "model=patch_encoder")
         for name in ("ettm1", "weather"):
-            yield cell("sizes", name, 96, "full", seed, f"{suggested_length(name)} {YARDSTICK}")
-
-
-def suggested_length(name: str) -> str:
-    (past,) = (change for change in SUGGESTED[name] if change.startswith("seq_len="))
-    return past
+            yield cell("sizes", name, 96, "full", seed, f"{SUGGESTED_LENGTH[name]} {YARDSTICK}")
 
 
 def suggested(table: str, names: tuple[str, ...]) -> Iterator[Cell]:
@@ -115,11 +109,15 @@ def suggested(table: str, names: tuple[str, ...]) -> Iterator[Cell]:
             for name in names:
                 for length in HORIZONS:
                     made = cell(table, name, length, attention, seed)
-                    yield replace(made, overrides=merged(*made.overrides, *SUGGESTED[name]))
+                    yield changed(made, "model=patch_encoder", SUGGESTED_LENGTH[name])
         for name in names:
             for length in HORIZONS:
-                made = cell(table, name, length, "full", seed, YARDSTICK)
-                yield replace(made, overrides=merged(*made.overrides, suggested_length(name)))
+                yield changed(cell(table, name, length, "full", seed, YARDSTICK), SUGGESTED_LENGTH[name])
+
+
+def changed(made: Cell, *overrides: str) -> Cell:
+    """Return a cell with other overrides and the same name."""
+    return replace(made, overrides=merged(*made.overrides, *overrides))
 
 
 def windows() -> Iterator[Cell]:

@@ -12,10 +12,22 @@ from results.setting_sections import LINEAR, by_model, by_setting, whole, with_a
 from tables import markdown_table
 
 
-def by_horizon(result: Result, mse: str = "mse", linear_mse: str = "linear_mse") -> list[str]:
+def by_horizon(result: Result) -> list[str]:
+    """One table per data set, see `tables_by_horizon`, and the cells that are linear models."""
+    return [*tables_by_horizon(result), *untrained(result)]
+
+
+def tables_by_horizon(
+    result: Result,
+    mse: str = "mse",
+    linear_mse: str = "linear_mse",
+    *,
+    scale: str = "",
+    with_published: bool = True,
+) -> list[str]:
     """One table per data set: attention types by horizon, the linear baseline and published scores.
 
-    `mse` and `linear_mse` are the keys of the errors.
+    `mse` and `linear_mse` are the keys of the errors, `scale` ends the title.
     """
     lines = []
     for data in result.has("data"):
@@ -33,12 +45,12 @@ def by_horizon(result: Result, mse: str = "mse", linear_mse: str = "linear_mse")
         rows = [[name, *texts] for name, texts in zip(forecasters, zip(*shown, strict=True), strict=True)]
         rows.append([LINEAR, *(score(value) for value in (*linear, mean_over(linear)))])
         for paper, tables in PUBLISHED.items():
-            if data in tables:
+            if with_published and data in tables:
                 rows.append([f"*{paper}*", *(f"{v:.3f}" for v in (*tables[data], mean_over(tables[data])))])
-        lines += [f"### {data}", "", *markdown_table(["MSE", *map(str, lengths), "mean"], rows), ""]
+        lines += [f"### {data}{scale}", "", *markdown_table(["MSE", *map(str, lengths), "mean"], rows), ""]
         if missing := [name for name in names if name not in forecasters]:
             lines += [f"Not run: {', '.join(missing)}.", ""]
-    return [*lines, *untrained(result)]
+    return lines
 
 
 def untrained(result: Result) -> list[str]:
@@ -160,11 +172,12 @@ def beside_published(result: Result) -> list[str]:
 
 def on_two_scales(result: Result) -> list[str]:
     """Weather: errors on the published scale beside published scores, then on the scale of valid numbers."""
-    published = by_horizon(result, "published_mse", "published_linear_mse")
-    published[0] += ", −9999 as a number"
-    ours = [line for line in by_horizon(result) if not line.startswith("| *")]
-    ours[0] += ", −9999 as a missing value"
-    return [*published[: len(published) - len(untrained(result))], *ours]
+    keys = ("published_mse", "published_linear_mse")
+    return [
+        *tables_by_horizon(result, *keys, scale=", −9999 as a number"),
+        *tables_by_horizon(result, scale=", −9999 as a missing value", with_published=False),
+        *untrained(result),
+    ]
 
 
 LAYOUTS: dict[str, Callable[[Result], list[str]]] = {

@@ -85,7 +85,7 @@ def by_model(result: Result) -> list[str]:
         for variant in result.has("variant"):
             for attention in result.pick(data=data, variant=variant).has("attention"):
                 group = result.pick(data=data, variant=variant, attention=attention)
-                shown = "–" if "model=mlp" in variant.split() else attention
+                shown = "–" if PERCEPTRON in variant.split() else attention
                 scores = [group.text("validation_mse"), with_epoch(group), whole(group.mean("seconds"))]
                 rows.append([f"`{variant}`", shown, *scores])
         rows.append([LINEAR, "", "", score(result.pick(data=data).mean("linear_mse")), ""])

@@ -105,11 +105,8 @@ SIZES = {
     },
 }  # fmt: skip
 """Settings of an encoder with a flat head whose validation errors are compared, with the data sets."""
-SUGGESTED = {
-    **dict.fromkeys(("ettm1", "ettm2"), ("model=patch_encoder", "seq_len=480")),
-    "weather": ("model=patch_encoder", "seq_len=720"),
-}
-"""What `forecast.check` suggests for steps below an hour: five days, at most 720 steps."""
+SUGGESTED_LENGTH = {"ettm1": "seq_len=480", "ettm2": "seq_len=480", "weather": "seq_len=720"}
+"""The input length that `forecast.check` suggests for steps below an hour: five days, at most 720 steps."""
 YARDSTICK = "model=mlp model.tokens=independent windows_per_epoch=8000"
 """A perceptron that reads the same windows."""
 
