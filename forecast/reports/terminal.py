@@ -36,6 +36,15 @@ def describe_skill(skill: float, baseline: str) -> str:
     return f"skill {skill:.3f}: WORSE than {baseline} by {percent} in squared error; use {baseline}"
 
 
+def note_on_absolute_error(skill: float, scores: Mapping[str, Mapping[str, float]]) -> str:
+    """Name the baseline with the lowest MAE if the model is better in squared error alone, else an empty string."""
+    best = min(scores, key=lambda name: scores[name]["mae"])
+    excess = scores[MODEL]["mae"] / scores[best]["mae"] - 1 if scores[best]["mae"] else 0.0
+    if skill <= 0 or f"{100 * excess:.1f}" == "0.0":
+        return ""
+    return f"by absolute error (MAE), {LABELS[best]} is better than the model by {100 * excess:.1f}%"
+
+
 def print_scores(title: str, attention: str, results: Results) -> None:
     """Print the table of scores, the skill, and the scores of the intervals."""
     table = Table(title=title)
@@ -48,10 +57,8 @@ def print_scores(title: str, attention: str, results: Results) -> None:
     Console(markup=False).print(table)
     console = Console(markup=False, soft_wrap=True)
     console.print(describe_skill(results.skill, LABELS[results.best_baseline]))
-    if (
-        best := min(results.scores, key=lambda name: results.scores[name]["mae"])
-    ) != MODEL and results.skill > 0:
-        console.print(f"by absolute error (MAE), {LABELS[best]} is better than the model")
+    if note := note_on_absolute_error(results.skill, results.scores):
+        console.print(note)
     for method, scores in results.intervals.items():
         levels = "; ".join(
             f"{level}% {describe_interval(score)}"

@@ -6,7 +6,7 @@ import pytest
 
 from forecast.evaluation.reported_scores import ReportedScores
 from forecast.inference.describe_test import describe_coverage
-from forecast.reports.terminal import describe_interval, describe_skill
+from forecast.reports.terminal import describe_interval, describe_skill, note_on_absolute_error
 from forecast.system.formatting import format_column
 
 
@@ -22,6 +22,20 @@ from forecast.system.formatting import format_column
 )  # fmt: skip
 def test_a_skill_is_put_in_words(skill: float, said: str) -> None:
     assert describe_skill(skill, "drift") == said
+
+
+@pytest.mark.parametrize(
+    ("skill", "naive", "said"),
+    [
+        (0.01, 0.308, "by absolute error (MAE), naive is better than the model by 9.4%"),
+        (0.01, 0.3369, ""),
+        (0.01, 0.4, ""),
+        (-0.01, 0.308, ""),
+        (math.nan, 0.0, ""),
+    ],
+)  # fmt: skip
+def test_a_baseline_with_a_lower_absolute_error_is_named(skill: float, naive: float, said: str) -> None:
+    assert note_on_absolute_error(skill, {"model": {"mae": 0.337}, "naive": {"mae": naive}}) == said
 
 
 @pytest.mark.parametrize(
