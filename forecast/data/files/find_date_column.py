@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import islice
 
 from forecast.data.files.date_formats import is_date
-from forecast.data.files.header import name_first
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_in_rows import refuse_series_in_rows
 from forecast.data.files.text import quote
@@ -34,7 +33,7 @@ def find_date_column(
     refuse_series_in_rows(path, raw, options.separator, header)
     if options.start is not None:
         return wanted
-    return choose_date_column(path, wanted, header, find_date_columns(raw, options.separator))
+    return choose_date_column(path, wanted, header, find_date_columns(raw, options.separator, header))
 
 
 def choose_date_column(path: Location, wanted: str, present: Sequence[str], dates: Sequence[str]) -> str:
@@ -57,7 +56,7 @@ def choose_date_column(path: Location, wanted: str, present: Sequence[str], date
     return dates[0]
 
 
-def find_date_columns(raw: bytes, separator: str) -> list[str]:
+def find_date_columns(raw: bytes, separator: str, header: Sequence[str]) -> list[str]:
     """The names of the columns of a CSV file whose first cells look like dates.
 
     Those that repeat fewest cells come first: of days, and of days with times, the latter.
@@ -72,8 +71,6 @@ def find_date_columns(raw: bytes, separator: str) -> list[str]:
         return []
     if len(head) >= _HEAD:
         rows = rows[:-1]  # which may be cut
-    names = [name.strip() for name in rows[0]]
-    names[:1] = [name or name_first(names) for name in names[:1]]
-    columns = {name: [row[i] for row in rows[1:] if i < len(row)] for i, name in enumerate(names)}
+    columns = {name: [row[i] for row in rows[1:] if i < len(row)] for i, name in enumerate(header)}
     found = [name for name, cells in columns.items() if name and cells and all(map(is_date, cells))]
     return sorted(found, key=lambda name: -len(set(columns[name])))

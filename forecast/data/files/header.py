@@ -66,7 +66,7 @@ def read_header(path: Location, raw: bytes, separator: str, given: Sequence[str]
     if given is not None:
         header, lines = _check_names(path, given, width), 0
     elif len(header) > 1:
-        header[0] = header[0] or name_first(header)
+        header[0] = header[0] or (_UNNAMED_AGAIN if UNNAMED in header else UNNAMED)
     seen: dict[str, int] = {}
     for number, name in enumerate(header, start=1):
         if not name.isprintable():
@@ -77,11 +77,6 @@ def read_header(path: Location, raw: bytes, separator: str, given: Sequence[str]
             raise DataError(f"{path}, line 1: column {quote(name)} appears twice ({both}): rename one")
         seen[name] = number
     return Header(header, lines, width)
-
-
-def name_first(header: Sequence[str]) -> str:
-    """The name of a first column without one, as pandas chooses it."""
-    return _UNNAMED_AGAIN if UNNAMED in header else UNNAMED
 
 
 def is_unnamed(name: str) -> bool:
