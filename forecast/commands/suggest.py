@@ -12,6 +12,7 @@ from forecast.commands.check import examine
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from forecast.system.identity import key_of_override
+from forecast.tools.check.reading import warnings_only_with_errors
 from forecast.tools.check.settings import Setting, format_argument, leave_out_typed
 
 CHECKED = ("seq_len", "label_len", "pred_len", "features")
@@ -66,7 +67,9 @@ def _suggest(config: DictConfig, about: dict[str, Override]) -> list[Setting]:
     data = {key: override.value() for key, override in about.items() if key.startswith("data.")}
     if isinstance(config.data.batch_size, int):
         data["data.batch_size"] = config.data.batch_size
-    return examine(compose_command("check", arguments), {"data": source, **data}).settings
+    check = compose_command("check", arguments)
+    with warnings_only_with_errors():
+        return examine(check, {"data": source, **data}).settings
 
 
 def _find_settled(config: DictConfig, typed: dict[str, Override], settings: Sequence[Setting]) -> set[str]:

@@ -128,6 +128,21 @@ def test_variants_of_a_sweep_share_the_suggested_settings(
     assert {config.model._target_ for config in configs} == {"forecast.models.PatchEncoder"}
 
 
+def test_a_warning_about_the_file_is_said_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "no column 'date': 'when' looks like dates and is used"
+    frame = pd.read_csv(folder / "load.csv").rename(columns={"date": "when"})
+    frame.to_csv(folder / "when.csv", index=False)
+    assert (
+        train(monkeypatch, folder, "output_root=when", "data.path=when.csv", "pred_len=4", "model=mlp") == 0
+    )
+    assert capsys.readouterr().err.count(said) == 1
+    frame.assign(load="high").to_csv(folder / "when.csv", index=False)
+    assert train(monkeypatch, folder, "data.path=when.csv", "data.target=load") == 2
+    assert capsys.readouterr().err.count(said) == 1  # also where the file is refused before training
+
+
 def test_a_size_sets_the_width_of_every_model_with_attention() -> None:
     sizes = {
         (model, size): compose_config(f"model={model}", f"size={size}").model

@@ -1,7 +1,8 @@
 """The reading of the data to examine, with options that the data themselves suggest."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -88,3 +89,15 @@ def _read_panel(data: DataModule) -> Panel:
     check_fits_memory(panel)
     future = None if panel.future is None else np.asarray(panel.future)
     return replace(panel, values=np.asarray(panel.values), future=future)
+
+
+@contextmanager
+def warnings_only_with_errors() -> Iterator[None]:
+    """Leave out the warnings of the block, unless it raises an exception: training reads the data again and warns."""
+    try:
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            yield
+    except Exception:
+        for each in caught:
+            warnings.warn(each.message, stacklevel=2)
+        raise

@@ -7,6 +7,7 @@ import pandas as pd
 
 from forecast.data import frame_data
 from forecast.tools.check.diagnosis import diagnose
+from forecast.tools.check.reading import warnings_only_with_errors
 from forecast.tools.check.settings import Choices, format_argument, leave_out_typed
 
 KEYS = {
@@ -48,7 +49,8 @@ def suggest_overrides(
         key: columns[key] for key in ("target", "past_covariates", "future_covariates") if key in columns
     }
     choices = Choices(steps="dates", **lengths, **names)
-    found = diagnose(lambda **changed: frame_data(frame, **options | changed), choices, lambda _: None)
+    with warnings_only_with_errors():
+        found = diagnose(lambda **changed: frame_data(frame, **options | changed), choices, lambda _: None)
     return [
         format_argument(each.key, each.value)
         for each in leave_out_typed(found.settings, typed)

@@ -1,0 +1,28 @@
+"""Settings that are suggested for a DataFrame."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.system.errors import DataError
+from forecast.tools.check.suggest_for_frame import suggest_overrides
+
+
+def sales(days: int) -> pd.DataFrame:
+    """A series whose first two days have no value, of which its reader warns."""
+    sold = np.random.default_rng(0).normal(size=days)
+    sold[:2] = np.nan
+    return pd.DataFrame({"sold": sold}, index=pd.date_range("2021-01-01", periods=days, freq="D", name="ds"))
+
+
+def test_training_alone_warns_of_the_frame() -> None:
+    with warnings.catch_warnings(action="error"):
+        found = suggest_overrides(sales(150), {"target": "sold"}, {"pred_len": 4}, ())
+    assert any(line.startswith("seq_len=") for line in found)
+
+
+def test_the_warnings_of_a_frame_that_is_refused_are_said() -> None:
+    with pytest.warns(UserWarning, match="left out 2 rows before the first value"), pytest.raises(DataError):
+        suggest_overrides(sales(6), {"target": "sold"}, {"pred_len": 4}, ())
