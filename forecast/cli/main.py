@@ -27,6 +27,7 @@ from forecast.runs import resume, sweep
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import asks_for_info, parse_arguments, print_info, run_once, run_sweep
+from forecast.system.identity import key_of_override
 
 
 def main_with_run_folder(
@@ -50,8 +51,7 @@ def main_with_run_folder(
             with distributed.delay_errors_of_others():
                 config = compose_checked(config_name, flags)
                 if config.get("suggest") and not asks_for_info(flags):
-                    suggest = import_body("forecast.commands.suggest:add_suggested_settings")
-                    flags.overrides = suggest(config, flags.overrides)
+                    add_suggested_settings(config, flags)
                     config = compose_checked(config_name, flags)
             if asks_for_info(flags):
                 print_info(config_name, flags)
@@ -120,6 +120,18 @@ def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
     return config
 
 
+def add_suggested_settings(config: DictConfig, flags: Namespace) -> None:
+    """Replace `suggest=true` by the suggested settings, in the arguments of the processes that Lightning starts too."""
+    suggest = import_body("forecast.commands.suggest:suggest_settings")
+    typed = [argument for argument in flags.overrides if key_of_override(argument) != "suggest"]
+    suggested = distributed.choose_in_first("suggested settings", lambda: suggest(config, typed)) or []
+    flags.overrides = [*suggested, *typed]
+    sys.argv[1:] = [
+        *suggested,
+        *(argument for argument in sys.argv[1:] if key_of_override(argument) != "suggest"),
+    ]
+
+
 def start_run(config: DictConfig, overrides: Sequence[str], body: BodyInRunFolder) -> None:
     """Run the body in a new run folder, or with resume=auto in the folder of the run to resume."""
 
@@ -127,7 +139,7 @@ def start_run(config: DictConfig, overrides: Sequence[str], body: BodyInRunFolde
         folder: Path | None = resume.find_run(config) if "resume=auto" in overrides else None
         return str(folder or config.hydra.run.dir)
 
-    folder = distributed.choose_in_first(choose_folder)
+    folder = distributed.choose_in_first("run folder", choose_folder)
     if folder is not None:
         config.hydra.run.dir = folder
     run_once(config, body)

@@ -9,9 +9,7 @@ from omegaconf import DictConfig
 from forecast.cli.compose import compose_command
 from forecast.cli.overrides import options_with_key, parse, values_of
 from forecast.commands.check import examine
-from forecast.system import distributed
 from forecast.system.errors import ConfigError
-from forecast.system.identity import key_of_override
 from forecast.tools.check.reading import warnings_only_with_errors
 from forecast.tools.check.settings import Setting, format_argument, leave_out_typed
 
@@ -24,22 +22,18 @@ SLOTS = ("decoder", "cross")
 """Slots of attention that only models with a decoder have."""
 
 
-def add_suggested_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
-    """Replace `suggest=true` by the settings that `forecast.check` suggests and that no argument sets.
+def suggest_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
+    """Print the settings that `forecast.check` suggests and that no argument sets, and return them as overrides.
 
     Args:
         config: the composed configuration of the arguments, with Hydra's part.
-        arguments: the overrides as typed.
-
-    Returns:
-        The suggested overrides, then the others as typed.
+        arguments: the overrides as typed, without `suggest=true`.
 
     Raises:
         ConfigError: the data or the lengths are swept over, or a checkpoint or an experiment sets them.
         DataError: as `forecast.check` does.
     """
-    rest = [argument for argument in arguments if key_of_override(argument) != "suggest"]
-    typed = {override.key_or_group: override for override in parse(rest) if not override.is_delete()}
+    typed = {override.key_or_group: override for override in parse(arguments) if not override.is_delete()}
     for key in WITH_OWN_SETTINGS:
         if key in typed and config.hydra.runtime.choices.get(key, config.get(key)):
             value = ",".join(map(str, values_of(typed[key])))
@@ -55,10 +49,9 @@ def add_suggested_settings(config: DictConfig, arguments: Sequence[str]) -> list
     settings = _suggest(config, about)
     chosen = leave_out_typed(settings, _find_settled(config, typed, settings))
     lines = [format_argument(setting.key, setting.value) for setting in chosen]
-    if distributed.is_first():
-        for line, setting in zip(lines, chosen, strict=True):
-            print(f"suggested: {line}  ({setting.why})", file=sys.stderr)
-    return [*lines, *rest]
+    for line, setting in zip(lines, chosen, strict=True):
+        print(f"suggested: {line}  ({setting.why})", file=sys.stderr)
+    return lines
 
 
 def _suggest(config: DictConfig, about: dict[str, Override]) -> list[Setting]:

@@ -11,12 +11,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from forecast.system.errors import ConfigError
 
 INTERACTIVE = ("bash", "interactive")
 """Names of Slurm jobs that are an interactive shell, in which the user starts processes."""
+
+Chosen = TypeVar("Chosen")
+"""A value that JSON can hold."""
 
 _store: Any = None  # kept open: the other processes may still read from it
 
@@ -61,10 +64,13 @@ def is_first() -> bool:
     return rank() == 0
 
 
-def choose_in_first(choose: Callable[[], str]) -> str | None:
+def choose_in_first(what: str, choose: Callable[[], Chosen]) -> Chosen | None:
     """Call `choose` in the first process that a launcher started, and return the result in all its processes.
 
     In a process that Lightning started, the result is None, because its command line holds the choice already.
+
+    Args:
+        what: a name of the choice; each choice has its own.
 
     Raises:
         ConfigError: the Slurm job does not set the number of processes per machine.
@@ -75,9 +81,12 @@ def choose_in_first(choose: Callable[[], str]) -> str | None:
     from torch.distributed.rendezvous import rendezvous
 
     connect()
-    # The same store, at the same address, that torch.distributed.init_process_group will use.
-    _store, *_ = next(rendezvous("env://", rank(), n_processes()))
-    key = f"forecast/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"  # torchrun may keep the store in a restart
+    if (
+        _store is None
+    ):  # the same one, at the same address, that torch.distributed.init_process_group will use
+        _store, *_ = next(rendezvous("env://", rank(), n_processes()))
+    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # torchrun may keep the store in a restart
+    key = f"forecast/{what}/{restart}"
     if is_first():
         _store.set(key, json.dumps(choose()))
     return json.loads(_store.get(key))

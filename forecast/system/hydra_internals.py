@@ -1,8 +1,7 @@
 """Wrappers of Hydra's private functions: arguments, jobs and process-wide state.
 
 No other module imports from `hydra._internal`. Other modules use `hydra.core` (overrides, `HydraConfig`), of which
-Hydra documents only a part. The program composes a configuration itself and passes it to Hydra, so `sys.argv` does not
-change. Imports no torch.
+Hydra documents only a part. The program composes a configuration itself and passes it to Hydra. Imports no torch.
 """
 
 from argparse import Namespace

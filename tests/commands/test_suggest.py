@@ -1,5 +1,7 @@
 """`suggest=true`: training with the settings that `forecast.check` suggests for the data."""
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -8,7 +10,9 @@ from omegaconf import OmegaConf
 
 from forecast import fit
 from forecast.cli.compose import compose_command, compose_config
-from forecast.commands.suggest import add_suggested_settings
+from forecast.commands import suggest
+from forecast.commands.suggest import suggest_settings
+from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from tests.support.commands import PLAIN, answer, only
 from tests.support.csv_files import numbers
@@ -111,8 +115,8 @@ def test_settings_that_other_keys_decide_are_not_suggested(
 ) -> None:
     monkeypatch.chdir(folder)
     given = ["data=csv", "data.path=load.csv", "pred_len=4", overrides]
-    lines = add_suggested_settings(compose_command("train", given), ["suggest=true", *given])
-    keys = {line.partition("=")[0] for line in lines if line not in given}
+    lines = suggest_settings(compose_command("train", given), given)
+    keys = {line.partition("=")[0] for line in lines}
     every = {"model", "data.batch_size", "trainer.max_epochs", "seq_len"}
     assert every & keys == every - {suggested}
 
@@ -141,6 +145,20 @@ def test_a_warning_about_the_file_is_said_once(
     frame.assign(load="high").to_csv(folder / "when.csv", index=False)
     assert train(monkeypatch, folder, "data.path=when.csv", "data.target=load") == 2
     assert capsys.readouterr().err.count(said) == 1  # also where the file is refused before training
+
+
+def test_only_the_first_process_examines_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer_of_first(what: str, choose: Callable[[], object]) -> object:
+        return ["seq_len=16", "model=mlp"] if what == "suggested settings" else choose()
+
+    monkeypatch.setattr(distributed, "choose_in_first", answer_of_first)
+    monkeypatch.setattr(suggest, "examine", None)
+    assert train(monkeypatch, folder, "output_root=second", "pred_len=4") == 0
+    config = OmegaConf.load(only(folder, "second/*/config.yaml"))
+    assert (config.seq_len, config.model._target_) == (16, "forecast.models.ResidualMLP")
+    # Lightning starts further processes with these arguments
+    assert sys.argv[1:3] == ["seq_len=16", "model=mlp"]
+    assert "suggest=true" not in sys.argv
 
 
 def test_a_size_sets_the_width_of_every_model_with_attention() -> None:

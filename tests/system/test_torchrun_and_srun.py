@@ -125,7 +125,7 @@ def test_a_mistake_on_every_machine_is_one_line(tmp_path: Path) -> None:
 def test_a_trainer_that_leaves_processes_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(distributed, "choose_in_first", lambda choose: None)
+    monkeypatch.setattr(distributed, "choose_in_first", lambda what, choose: None)
     for name, value in {"TORCHELASTIC_RUN_ID": "1", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "4",
                         "LOCAL_WORLD_SIZE": "2"}.items():  # fmt: skip
         monkeypatch.setenv(name, value)
@@ -181,6 +181,18 @@ def test_the_processes_that_a_launcher_reports(
     )
     assert found == (launcher, rank, count, per_node, nodes)
     assert distributed.is_first() == (rank == 0)
+
+
+def test_every_process_takes_the_choices_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "_store", torch.distributed.HashStore())
+    for name, value in {"TORCHELASTIC_RUN_ID": "1", "RANK": "0", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    choices = {"run folder": "runs/1", "suggested settings": ["seq_len=48"]}
+    for what, choice in choices.items():
+        assert distributed.choose_in_first(what, lambda choice=choice: choice) == choice
+    monkeypatch.setenv("RANK", "1")
+    for what, choice in choices.items():
+        assert distributed.choose_in_first(what, lambda: pytest.fail("chosen again")) == choice
 
 
 def job(folder: Path, script: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
