@@ -1,6 +1,7 @@
 """Body of `python -m forecast.check`: describe a data file before training."""
 
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,11 +41,12 @@ def check(config: DictConfig) -> None:
     print(f"saved {path} and {path.with_suffix('.json')}")
 
 
-def examine(config: DictConfig, typed: dict[str, Any]) -> Diagnosis:
+def examine(config: DictConfig, typed: dict[str, Any], *, must_fit: bool = False) -> Diagnosis:
     """Read and examine the data of a configuration of `forecast.check`, with a progress bar.
 
     Args:
         typed: the keys below `data` that the user typed.
+        must_fit: whether lengths that leave no windows are refused; else shorter ones are suggested.
     """
     make = partial(
         instantiate,
@@ -59,7 +61,7 @@ def examine(config: DictConfig, typed: dict[str, Any]) -> Diagnosis:
             bar.set_description(name, refresh=False)
             bar.update()
 
-        return diagnose(make, read_choices(config, typed), stage)
+        return diagnose(make, replace(read_choices(config, typed), must_fit=must_fit), stage)
 
 
 def read_choices(config: DictConfig, typed: dict[str, Any]) -> Choices:

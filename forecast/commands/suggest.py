@@ -31,7 +31,7 @@ def suggest_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
 
     Raises:
         ConfigError: the data or the lengths are swept over, or a checkpoint or an experiment sets them.
-        DataError: as `forecast.check` does.
+        DataError: as `forecast.check` does, or a split has no window of the typed lengths.
     """
     typed = {override.key_or_group: override for override in parse(arguments) if not override.is_delete()}
     for key in WITH_OWN_SETTINGS:
@@ -62,7 +62,7 @@ def _suggest(config: DictConfig, about: dict[str, Override]) -> list[Setting]:
         data["data.batch_size"] = config.data.batch_size
     check = compose_command("check", arguments)
     with warnings_only_with_errors():
-        return examine(check, {"data": source, **data}).settings
+        return examine(check, {"data": source, **data}, must_fit=True).settings
 
 
 def _find_settled(config: DictConfig, typed: dict[str, Override], settings: Sequence[Setting]) -> set[str]:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import RowRanges
+from forecast.data.row_ranges import PerSeries, RowRanges
 from forecast.system.errors import DataError
 
 EVALUATED_WINDOWS = 50_000
@@ -46,18 +46,29 @@ def find_window_starts(
     for split, count in without.items():
         if count == len(panel):
             needed = pred_len + (seq_len if split == "train" else 0)
-            longest = int((rows[split].last - rows[split].first).max())
-            has = "the longest series has" if len(panel) > 1 else "there are"
-            raise DataError(
-                f"{name}: the {split} split needs {needed:,} rows (seq_len={seq_len}, pred_len={pred_len}), and {has} "
-                f"{longest:,}: give more rows, shorter windows or another data.split"
-            )
+            lengths = f"seq_len={seq_len}, pred_len={pred_len}"
+            raise refuse_short_split(name, split, needed, lengths, rows[split].last - rows[split].first)
     if any(without.values()):
         counts = ", ".join(f"{count:,} {split}" for split, count in without.items() if count)
         warnings.warn(
             f"{name}: of {len(panel):,} series some have too few rows for a window: {counts}", stacklevel=2
         )
     return starts
+
+
+def refuse_short_split(name: str, split: str, needed: int, lengths: str, rows: PerSeries) -> DataError:
+    """The error of a split without windows.
+
+    Args:
+        needed: rows of a series that a window needs.
+        lengths: the settings that it needs them for.
+        rows: rows of each series in the split.
+    """
+    has = "the longest series has" if len(rows) > 1 else "there are"
+    return DataError(
+        f"{name}: the {split} split needs {needed:,} rows ({lengths}), and {has} {int(rows.max()):,}: give more rows, "
+        "shorter windows or another data.split"
+    )
 
 
 def check_season(name: str, season: int, key: str, rows: SplitRows, window: int) -> None:

@@ -84,6 +84,11 @@ def test_a_typed_model_replaces_the_suggested_model(
             "suggest=true: checkpoint=runs/x has its own settings; leave suggest=true out",
         ),
         (("data.path=none.csv",), "none.csv: no such file"),
+        (
+            ("seq_len=9999",),
+            "load.csv: the train split needs 10,000 rows (seq_len=9999), and there are 2,352: ",
+        ),
+        (("pred_len=999",), "load.csv: the val split needs 999 rows (pred_len=999), and there are 336: "),
     ],
 )
 def test_what_cannot_be_suggested_is_refused(

@@ -10,7 +10,7 @@ from forecast.tools.check.categories import CategoryColumn, measure_categories
 from forecast.tools.check.columns import Column, measure_columns
 from forecast.tools.check.copies import Copy, find_copies
 from forecast.tools.check.gaps import Gaps, find_gaps, interpolate
-from forecast.tools.check.lengths import HORIZON, PAST, suggest_lengths
+from forecast.tools.check.lengths import HORIZON, PAST, check_lengths, suggest_lengths
 from forecast.tools.check.outliers import suggest_transform
 from forecast.tools.check.reading import MakeData, read
 from forecast.tools.check.seasons import Season, find_seasons
@@ -84,13 +84,13 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
     `stage` is called with each of STAGES as it begins.
 
     Raises:
-        DataError, ConfigError: as training does, except for splits that are too short.
+        DataError, ConfigError: as training does, except for splits that are too short, unless `choices.must_fit`.
     """
     stage("reading")
     reading = read(make, choices)
     data, file = reading.data, reading.panel
     stage("columns")
-    parts = split_parts(file, data.options.split, data.options.scale_by)
+    parts = split_file(file, data, choices)
     columns, by_series = measure_columns(file, parts)
     gaps, categories = find_gaps(file), measure_categories(file)
     features, codes = advice.suggest_features(file, choices), advice.suggest_na_values(columns, choices)
@@ -138,6 +138,14 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
         settings=settings,
         baselines=baselines,
     )
+
+
+def split_file(file: Panel, data: DataModule, choices: Choices) -> list[SplitPart]:
+    """The splits of the file. Raises DataError if chosen lengths must fit, and do not."""
+    parts = split_parts(file, data.options.split, data.options.scale_by)
+    if choices.must_fit and (choices.seq_len or choices.pred_len):
+        check_lengths(data.title, parts, choices)
+    return parts
 
 
 def choose_columns(file: Panel, settings: Sequence[Setting]) -> Panel:

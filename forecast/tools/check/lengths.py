@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from forecast.data.window_starts import refuse_short_split
 from forecast.tools.check.seasons import Season
 from forecast.tools.check.settings import Choices, Setting
 from forecast.tools.check.windows import SplitPart
@@ -45,6 +46,19 @@ def suggest_lengths(
     is_asked = label == choices.label_len
     label_why = "as asked" if is_asked else "last steps that the decoder reads again, at most half of seq_len"
     return [Setting("seq_len", past, why), Setting("label_len", label, label_why), pred_len]
+
+
+def check_lengths(name: str, parts: Sequence[SplitPart], choices: Choices) -> None:
+    """Raise DataError, as training does, if no series has a window of the lengths that the user chose in a split.
+
+    `name` is the name of the data.
+    """
+    seq_len, pred_len = choices.seq_len or 1, choices.pred_len or 1
+    chosen = [f"{key}={value}" for key in ("seq_len", "pred_len") if (value := getattr(choices, key))]
+    for part in parts:
+        if not part.windows(seq_len, pred_len).any():
+            needed = pred_len + (seq_len if part.name == "train" else 0)
+            raise refuse_short_split(name, part.name, needed, ", ".join(chosen), part.lengths)
 
 
 def _suggest_horizon(

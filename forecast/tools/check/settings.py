@@ -26,6 +26,7 @@ class Choices:
         columns_typed: whether data.columns was typed.
         columns: the targets; None: all columns without another role.
         steps, na_values: these options; None if the source has no such option.
+        must_fit: whether lengths that leave no windows are refused, as in training; else shorter ones are suggested.
     """
 
     seq_len: int | None = None
@@ -45,6 +46,7 @@ class Choices:
     freq: str | None = None
     eval_stride: int | None = 1
     na_values: Sequence[int | float | str] | None = ()
+    must_fit: bool = False
 
 
 def leave_out_typed(settings: Sequence[Setting], typed: Collection[str]) -> list[Setting]:

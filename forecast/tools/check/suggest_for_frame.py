@@ -32,10 +32,10 @@ def suggest_overrides(
         typed: the keys that the caller sets, which are left out.
 
     Returns:
-        Overrides; none if the rows are too few for windows of these lengths, which training then refuses.
+        Overrides.
 
     Raises:
-        DataError: a DataFrame that cannot be used.
+        DataError: a DataFrame that cannot be used, or whose rows are too few for windows of these lengths.
     """
     options = {
         "name": "frame",
@@ -48,7 +48,7 @@ def suggest_overrides(
     names = {
         key: columns[key] for key in ("target", "past_covariates", "future_covariates") if key in columns
     }
-    choices = Choices(steps="dates", **lengths, **names)
+    choices = Choices(steps="dates", must_fit=True, **lengths, **names)
     with warnings_only_with_errors():
         found = diagnose(lambda **changed: frame_data(frame, **options | changed), choices, lambda _: None)
     return [

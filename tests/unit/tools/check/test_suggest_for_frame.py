@@ -26,3 +26,8 @@ def test_training_alone_warns_of_the_frame() -> None:
 def test_the_warnings_of_a_frame_that_is_refused_are_said() -> None:
     with pytest.warns(UserWarning, match="left out 2 rows before the first value"), pytest.raises(DataError):
         suggest_overrides(sales(6), {"target": "sold"}, {"pred_len": 4}, ())
+
+
+def test_lengths_without_windows_are_refused_as_in_training() -> None:
+    with pytest.raises(DataError, match=r"needs 150 rows \(seq_len=146, pred_len=4\), and there are"):
+        suggest_overrides(sales(150), {"target": "sold"}, {"seq_len": 146, "pred_len": 4}, ())
