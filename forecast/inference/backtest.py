@@ -27,6 +27,7 @@ from forecast.inference.model import BATCH_SIZE, TrainedModel
 from forecast.inference.trained_rows import count_seen, note_on_origins
 from forecast.system.checks import check_choice
 from forecast.system.progress import track
+from forecast.training.shrinkage import describe_untrained
 
 Point = Callable[[Batch], Tensor]
 """Function of a batch. Returns scaled point forecasts (batch, pred_len, n_targets)."""
@@ -66,6 +67,8 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
     found.seen = count_seen(model, data, origins)
     if note := note_on_origins(model, found.seen, len(origins)):
         found.notes.append(note)
+    if model.is_untrained:
+        found.notes.append(describe_untrained(model.network.warm_start_name))
     return found
 
 

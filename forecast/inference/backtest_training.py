@@ -13,6 +13,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
+from forecast.checkpoints.contents import is_untrained
 from forecast.checkpoints.file import load_checkpoint
 from forecast.data import Batch, DataModule
 from forecast.evaluation.backtest import Backtest, Origins
@@ -30,7 +31,7 @@ from forecast.training.compile import compile_where_possible
 from forecast.training.lightning_data import LightningData
 from forecast.training.module import Forecaster
 from forecast.training.point_forecast import predict
-from forecast.training.shrinkage import set_shrinkage
+from forecast.training.shrinkage import describe_untrained, set_shrinkage
 
 VALIDATION_DIVISOR = 8
 """The last eighth of the dates before a training are validation dates."""
@@ -110,7 +111,7 @@ def backtest_policy(
     rows_since_first, every = origins.positions - origins.positions.min(), config.refit_every
     is_trained_once = every is None or policy == NEVER
     period = np.zeros_like(rows_since_first) if is_trained_once else rows_since_first // every
-    periods = np.unique(period)
+    periods, untrained = np.unique(period), 0
     for number, current in enumerate(periods):
         chosen = np.flatnonzero(period == current)
         cut = int(origins.positions[chosen].min())
@@ -122,7 +123,11 @@ def backtest_policy(
             training = train(config, data, cut, folder / "trainings" / str(number))
         backtest.trainings.append(cut)
         backtest.training_seconds.append(training.seconds)
+        untrained += training.forecaster.is_untrained
         forecast_origins(backtest, training.data, training.trained, chosen)
+    if untrained:
+        count = f" ({untrained} of {len(periods)} trainings, retrain={policy})" if len(periods) > 1 else ""
+        backtest.notes.append(describe_untrained(training.forecaster.model.warm_start_name) + count)
     return backtest
 
 
@@ -133,7 +138,7 @@ def train_from_scratch(config: DictConfig, data: DataModule, cut: int, folder: P
     fitted = FittedBaselines.fit(known)
     L.seed_everything(config.seed, workers=True, verbose=False)
     forecaster = make_forecaster(config, known, fitted)
-    train_to_best(config, known, forecaster, folder)
+    forecaster.is_untrained = train_to_best(config, known, forecaster, folder)
     return finish_training(config, known, fitted, forecaster, folder, began)
 
 
@@ -154,7 +159,8 @@ def fine_tune(config: DictConfig, data: DataModule, cut: int, folder: Path, *, b
     assert isinstance(settings, DictConfig)
     forecaster = wrap_model(settings, copy.deepcopy(before.forecaster.model).train(), fitted)
     set_shrinkage(forecaster, 1.0)
-    train_to_best(settings, known, forecaster, folder)
+    is_unchanged = train_to_best(settings, known, forecaster, folder)
+    forecaster.is_untrained = is_unchanged and before.forecaster.is_untrained
     if validation_mse(before.forecaster, known, fitted) <= validation_mse(forecaster, known, fitted):
         forecaster = before.forecaster
         shutil.copyfile(before.folder / "best.ckpt", folder / "best.ckpt")
@@ -197,8 +203,12 @@ def split_before(data: DataModule, cut: int) -> list[str]:
     return [str(date) for date in data.panel.utc_offset.zoned(grid[[validation, cut]])]
 
 
-def train_to_best(config: DictConfig, data: DataModule, forecaster: Forecaster, folder: Path) -> None:
-    """Train, and restore the best epoch by validation, whose checkpoint is saved to `folder`."""
+def train_to_best(config: DictConfig, data: DataModule, forecaster: Forecaster, folder: Path) -> bool:
+    """Train, and restore the best epoch by validation, whose checkpoint is saved to `folder`.
+
+    Returns:
+        Whether no epoch was better than the model before them, which is then restored.
+    """
     trainer = make_trainer(
         config,
         Checkpointing(str(folder), every_minutes=config.callbacks.checkpoint.every_minutes),
@@ -211,7 +221,9 @@ def train_to_best(config: DictConfig, data: DataModule, forecaster: Forecaster, 
     if config.compile:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
     trainer.fit(forecaster, datamodule=LightningData(data))
-    forecaster.load_state_dict(load_checkpoint(folder / "best.ckpt")["state_dict"])
+    best = load_checkpoint(folder / "best.ckpt")
+    forecaster.load_state_dict(best["state_dict"])
+    return is_untrained(best)
 
 
 def validation_mse(forecaster: Forecaster, data: DataModule, fitted: FittedBaselines) -> float:

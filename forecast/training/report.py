@@ -30,7 +30,7 @@ from forecast.training.attention_slots import describe_equal_to_softmax, summari
 from forecast.training.describe_inputs import describe_inputs
 from forecast.training.examples import Examples
 from forecast.training.inputs_used import join_inputs, list_inputs
-from forecast.training.shrinkage import MARGIN
+from forecast.training.shrinkage import describe_untrained
 
 MAX_PLOTTED = 3
 """Largest number of variables in forecasts.png."""
@@ -184,13 +184,15 @@ def print_results(run: RunReport) -> None:
     for line in [] if run.by_series is None else describe_series(run.by_series, results.best_baseline):
         console.print(line, soft_wrap=True)
     epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["shrinkage_weight"]
+    tested = f"tested: {epoch}, the best epoch on validation windows"
     if content["best_epoch"] == 0:
-        tested = f"the {run.untrained} alone, because no epoch was {MARGIN:.0%} better"
+        tested = describe_untrained(run.untrained)
     elif shrinkage < FULL_WEIGHT:
-        tested = f"the {run.untrained} plus {shrinkage:.0%} of the correction of {epoch}, the best epoch"
-    else:
-        tested = f"{epoch}, the best epoch"
-    console.print(f"tested: {tested} on validation windows", soft_wrap=True)
+        tested = (
+            f"tested: the {run.untrained} plus {shrinkage:.0%} of the correction of {epoch}, the best epoch on "
+            "validation windows"
+        )
+    console.print(tested, soft_wrap=True)
     console.print(f"inputs: {join_inputs(content['inputs_used'])}", soft_wrap=True)
     rate = content["windows_per_second"]  # NaN for a training of one step
     speed = "" if math.isnan(rate) else f"{rate:.0f} windows/s in training, "

@@ -42,6 +42,11 @@ def shrinkage_and_error(
     return weight, before - weight * (before - after) if is_better else math.inf
 
 
+def describe_untrained(name: str | None) -> str:
+    """Say that the tested model is the one before training, and why; `name` is its `warm_start_name`."""
+    return f"tested: the {name} alone, because no epoch was {MARGIN:.0%} better on validation windows"
+
+
 def losses_by_date(module: L.LightningModule, data: DataModule) -> Float64[Tensor, " n_dates"]:
     """Average the validation MSE of the last epoch over the windows whose forecasts begin on each date."""
     losses, windows = cast(Tensor, module.validation_window_mse), data.windows["val"]

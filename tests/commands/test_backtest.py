@@ -14,7 +14,7 @@ import torch
 from forecast import load
 from forecast.evaluation.adaptive import adapt
 from forecast.evaluation.significance import diebold_mariano
-from tests.support.commands import SMALL, TINY, answer, finish, only, start, train_here, workplace
+from tests.support.commands import PLAIN, SMALL, TINY, answer, finish, only, start, train_here, workplace
 from tests.support.csv_files import write_csv
 from tests.support.long_files import LENGTHS, long_frame
 
@@ -129,6 +129,27 @@ def test_origins_in_rows_that_the_model_has_seen_are_counted(
     losses = (errors[f"{name}_mse"].to_numpy() for name in ("model", best))
     tested = diebold_mariano(*losses, overlap=1, comparisons=3)
     assert content["p_value"] == pytest.approx(tested.adjusted_p_value)
+
+
+def test_a_linear_model_that_is_tested_alone_is_named_as_in_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "tested: the linear model alone, because no epoch was 1% better on validation windows"
+    given = [*SMALL[1:], "model.patch_len=6", "trainer.max_epochs=1", "optimizer.lr=1e-9", "logger=[]"]
+    with pytest.MonkeyPatch.context() as patch:
+        assert answer(patch, "train", workplace(tmp_path), PLAIN, *given) == 0
+    assert said in capsys.readouterr().out.splitlines()
+    content, *_ = read(backtest_here(tmp_path, "checkpoint=latest", "steps=20"))
+    assert content["notes"] == [said]
+    assert f"note       {said}" in capsys.readouterr().out.splitlines()
+    shutil.rmtree(tmp_path / "runs")
+    policies = ("steps=20", "refit_every=10", "retrain=[never,fine_tune,scratch]", "fine_tune_epochs=1")
+    found = backtest_here(tmp_path, *given[:-1], *policies)
+    notes = {policy.name: json.loads((policy / "backtest.json").read_text())["notes"]
+             for policy in (found / name for name in ("never", "fine_tune", "scratch"))}  # fmt: skip
+    assert notes["never"] == [said]
+    for policy in ("fine_tune", "scratch"):
+        assert notes[policy] == [f"{said} (2 of 2 trainings, retrain={policy})"]
 
 
 @pytest.fixture(scope="module")
