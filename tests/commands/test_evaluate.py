@@ -13,6 +13,7 @@ import torch
 
 from forecast import load
 from forecast.checkpoints.file import load_checkpoint
+from forecast.cli.compose import compose_command
 from forecast.inference.forecasters import ModelForecaster
 from forecast.inference.intervals import calibration_for
 from forecast.inference.model import load_tested
@@ -76,6 +77,24 @@ def test_all_rows_of_another_file_are_scored(run: Path, tmp_path: Path, monkeypa
             (ahead.to_numpy() - part.to_numpy()[origin : origin + 5]) / model.scaler.scale[0].numpy()
         )
     assert found["test"]["mse"] == pytest.approx(np.square(errors).mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_a_stride_scores_fewer_windows(run: Path, tmp_path: Path, monkeypatch, split: str) -> None:
+    options = (f"checkpoint={run}", f"split={split}")
+    counts = {}
+    for stride in (1, 7):
+        file = tmp_path / f"{stride}.json"
+        given = (*options, f"data.eval_stride={stride}", f"output={file}")
+        assert answer(monkeypatch, "evaluate", run.parents[1], *given) == 0
+        counts[stride] = read(file)["n_windows"]
+    assert counts[7] == -(-counts[1] // 7)
+    assert answer(monkeypatch, "evaluate", run.parents[1], *options, "data.eval_stride=0") == 2
+
+
+def test_another_set_keeps_its_stride_in_evaluate() -> None:
+    assert compose_command("evaluate", ["data=recall"]).data.eval_stride == 125
+    assert compose_command("evaluate", ["data=recall", "data.eval_stride=7"]).data.eval_stride == 7
 
 
 def test_a_model_refitted_on_all_rows_is_not_scored(quantile_run: Path, tmp_path: Path, monkeypatch) -> None:
