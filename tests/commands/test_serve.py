@@ -277,9 +277,15 @@ def find_workers(server: Server, number: int = 1) -> list[psutil.Process]:
 
 
 def end(worker: psutil.Process) -> None:
-    """Kill a worker, and wait until it has ended."""
+    """Kill a worker, and wait until all its threads have ended."""
     worker.kill()
-    wait_for(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+    wait_for(lambda: not worker.is_running() or is_zombie(worker))
+
+
+def is_zombie(process: psutil.Process) -> bool:
+    """Whether a process has ended and waits for its parent. Its other threads may end after the first one."""
+    threads = list(Path(f"/proc/{process.pid}/task").iterdir())
+    return process.status() == psutil.STATUS_ZOMBIE and len(threads) == 1
 
 
 def has_torch(process: psutil.Process) -> bool:

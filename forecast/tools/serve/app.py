@@ -13,8 +13,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from starlette.exceptions import HTTPException
 
 from forecast import __version__
-from forecast.tools.serve.pool import Overloaded, WorkerPool, WorkersLost
+from forecast.tools.serve.pool import Overloaded, WorkerPool
 from forecast.tools.serve.request import ForecastRequest
+from forecast.tools.serve.worker_process import WorkersLost
 
 SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 """Upper bounds of the histogram of latencies."""
