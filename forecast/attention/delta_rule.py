@@ -21,8 +21,9 @@ from forecast.attention.base import ROLES, check_causal_lengths, check_choice
 
 CHUNK_LIMITS = (16, 32)
 """Smallest and largest chunk for long sequences on a CPU; half the head size between them was fastest."""
-GPU_CHUNK_LIMITS = (32, 256)
-"""The same on a GPU, where a step between chunks takes as long as its kernels need to start: about √n was fastest."""
+GPU_CHUNK_LIMITS = (32, 128)
+"""The same on a GPU, where a step between chunks takes as long as its kernels need to start: about √n was fastest, but
+memory grows with the chunk."""
 
 
 def delta_rule(

@@ -154,7 +154,7 @@ def test_the_gates_of_a_head_come_from_its_own_key() -> None:
 
 
 def test_chunks_of_a_gpu_grow_with_the_length_and_change_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [chunk_size(n, 64, gpu=True) for n in (20, 1024, 16_384, 131_072)] == [32, 32, 128, 256]
+    assert [chunk_size(n, 64, gpu=True) for n in (20, 1024, 4096, 16_384, 131_072)] == [32, 32, 64, 128, 128]
     q, k, v, log_decay, strength = (x.float() for x in memories("self", 600))
     outs = []
     for size in (16, 256):
