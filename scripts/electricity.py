@@ -25,7 +25,8 @@ from typing import IO
 import numpy as np
 import pandas as pd
 
-from forecast.data.files.cells import Cells, quote, read_numbers
+from forecast.data.files.cell_numbers import read_numbers
+from forecast.data.files.cells import Cells, quote
 from forecast.data.files.dates import read_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import ConfigError, DataError, ForecastError

@@ -154,8 +154,6 @@ def faulty(fault: str, row: int) -> bytes:
         lines[row], lines[row + 1] = lines[row + 1], lines[row]
     elif fault == "ragged":
         lines[row + 1] = lines[row + 1].strip() + b",7\n"
-    elif fault == "empty line":
-        lines.insert(row + 1, b"\n")
     elif fault == "no date":
         lines[row + 1] = b",".join([b"", *fields])
     elif fault == "bad date":
@@ -164,7 +162,7 @@ def faulty(fault: str, row: int) -> bytes:
 
 
 FAULTS = [
-    "text", "infinite", "between", "twice", "ragged", "empty line", "no date", "bad date",
+    "text", "infinite", "between", "twice", "ragged", "no date", "bad date",
     "zero byte", "latin", "open quote",
 ]  # fmt: skip
 
@@ -180,6 +178,40 @@ def test_a_fault_is_refused_in_the_reader_s_words(tmp_path: Path, convert: Conve
         refused = convert(f"chunk={chunk}", status=2)
         assert refused == expected
         assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+def with_empty_lines(rows: list[bytes]) -> bytes:
+    """The lines of a file with empty lines in many places: one, several, and more than a small chunk holds."""
+    added = {1: b"\n" * 500, 3: b"\n", 57: b",,,\n", 58: b"\n\n", 200: b"\n" * 1200, 233: b" \n"}
+    return b"".join(added.get(number, b"") + row for number, row in enumerate(rows)) + b"\n\n"
+
+
+@pytest.mark.parametrize("given", [(), ("data.duplicates=first",)])
+@pytest.mark.parametrize("chunk", [400, 1000, 10_000_000])
+def test_empty_lines_are_skipped_as_the_reader_does(
+    tmp_path: Path,
+    convert: Convert,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    chunk: int,
+    given: tuple[str, ...],
+):
+    rows = numbers(ROWS).to_csv(index=False).encode().splitlines(keepends=True)
+    write(tmp_path, with_empty_lines(rows), "a.csv")
+    assert answer(monkeypatch, "convert", tmp_path, "data.path=a.csv", f"chunk={chunk}", *given) == 0
+    skipped = "a.csv: skipped 1,705 empty lines: the first is line 2"
+    assert capsys.readouterr().err == f"warning: {skipped}\n"
+    with warnings.catch_warnings(record=True, action="always") as said:
+        table = read_table(Path("a.csv"))
+    assert [str(each.message) for each in said] == [skipped]
+    check_same(tmp_path / "a.store", table)
+    for row in (58, 59, 201, 300):
+        bad = [*rows[:row], rows[row].replace(b"2021", b"soon"), *rows[row + 1 :]]
+        write(tmp_path, with_empty_lines(bad), "a.csv")
+        with warnings.catch_warnings(action="ignore"), pytest.raises(ForecastError) as refused:
+            read_table(tmp_path / "a.csv")
+        expected = str(refused.value).replace(str(tmp_path / "a.csv"), "a.csv")
+        assert convert(f"chunk={chunk}", "overwrite=true", *given, status=2) == expected
 
 
 @pytest.mark.parametrize("chunk", [1000, 10_000_000])

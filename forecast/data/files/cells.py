@@ -4,15 +4,15 @@ import io
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64
 
 from forecast.data.files.date_columns import date_name, mark_quarters
+from forecast.data.files.empty_lines import find_rows, line_of_row, strip_blank_lines, warn_of_skipped_lines
 from forecast.data.files.header import Header, hint_on_names, read_header
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote, read_text
@@ -31,26 +31,37 @@ TIME_OF_DAY = r"\d{1,2}(:\d\d|h\d\d|\.\d\d\.\d\d)(?!\d)"
 COVARIATES = "data.future_covariates, past_covariates or static_covariates"
 """Keys of columns that may be text."""
 
-BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
-"""Texts that are numbers where a column has no others."""
-
 FRAME = Path("the DataFrame")
 """Stands for the file in messages about a DataFrame."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Columns of cells by name, of rows from line `first_line` on. Melted rows repeat `n_lines` lines for each step."""
+    """Columns of cells by name, of rows from line `first_line` on, without the lines `skipped`, which ascend.
+
+    Melted rows repeat `n_lines` lines for each step.
+    """
 
     path: Location
     frame: pd.DataFrame
     first_line: int = 2
     unit: str = "line"
     n_lines: int | None = None
+    skipped: tuple[int, ...] = ()
+
+    def number(self, row: int) -> int:
+        """Return the number of the line of a row."""
+        row = row if self.n_lines is None else row % self.n_lines
+        return line_of_row(row + self.first_line, self.skipped)
 
     def line(self, row: int) -> str:
         """Return the line of a row in words, such as "line 7"."""
-        return f"{self.unit} {(row if self.n_lines is None else row % self.n_lines) + self.first_line}"
+        return f"{self.unit} {self.number(row)}"
+
+    def warn_of_skipped(self) -> None:
+        """Warn of the lines that are no rows."""
+        if self.skipped:
+            warn_of_skipped_lines(self.path, len(self.skipped), self.skipped[0])
 
     def error(self, message: str, *, row: int | None = None, column: str | None = None) -> DataError:
         """Return a DataError whose message begins with the file, the line and the column."""
@@ -75,7 +86,9 @@ def read_cells(
         DataError: the file is missing, empty, binary, has lines of different lengths, or a column name is missing or
             appears twice.
     """
-    return parse_cells(path, read_text(path, options), date_column, options, text_columns)
+    cells = parse_cells(path, read_text(path, options), date_column, options, text_columns)
+    cells.warn_of_skipped()
+    return cells
 
 
 def parse_cells(
@@ -100,8 +113,10 @@ def parse_cells(
         raise DataError(f"{path}{_explain(str(error), above=first_line - header.n_lines - 1)}") from None
     except pd.errors.ParserWarning:
         raise DataError(f"{path}: lines of more fields than lines 1 and 2: correct them") from None
-    rows = _count_rows(Cells(path, frame, first_line), texts)
-    return Cells(path, _name_columns(path, frame.iloc[:rows], header.all_names, dated), first_line)
+    # the rows of a file without dates are counted, also those without a value
+    are_missing = header.width == 1 or (options.start is not None and not options.melt)
+    cells = _drop_empty_lines(Cells(path, frame, first_line), texts, are_missing=are_missing)
+    return replace(cells, frame=_name_columns(path, cells.frame, header.all_names, dated))
 
 
 def _check_date_columns(
@@ -122,6 +137,7 @@ def _parse(
     raw: bytes, header: Header, texts: list[int], options: ReadOptions, missing: dict[str, Any]
 ) -> pd.DataFrame:
     """Parse the lines below the header into columns numbered from 0; those with a number in `texts` stay text."""
+    raw = strip_blank_lines(raw)
     try:
         frame = _read_csv(raw, header, options, missing)
     except pd.errors.EmptyDataError:
@@ -151,18 +167,21 @@ def _read_csv(
         )
 
 
-def _count_rows(cells: Cells, texts: list[int]) -> int:
-    """The number of rows without empty lines at the end. Raises DataError for an empty line above, and without rows."""
-    frame = cells.frame
-    if len(frame) and texts and not frame.iloc[:, texts[0]].hasnans:
-        return len(frame)
-    filled = frame.notna().any(axis=1).to_numpy()
-    if not filled.any():
+def _drop_empty_lines(cells: Cells, texts: list[int], *, are_missing: bool) -> Cells:
+    """The rows with a value. Lines without one are skipped, unless they `are_missing` values and stand above others.
+
+    Raises DataError for a line of missing values, and without rows.
+    """
+    rows = find_rows(cells.frame, texts)
+    if not len(rows):
         raise DataError(f"{cells.path}: a header and no rows")
-    rows = int(filled.nonzero()[0][-1]) + 1
-    if not filled[:rows].all():
-        raise cells.error("an empty line: delete it", row=int(filled.argmin()))
-    return rows
+    if len(rows) == rows[-1] + 1:
+        return replace(cells, frame=cells.frame.iloc[: len(rows)])
+    empty = np.setdiff1d(np.arange(rows[-1]), rows)
+    if are_missing:
+        raise cells.error("an empty line: delete it", row=int(empty[0]))
+    skipped = tuple((empty + cells.first_line).tolist())
+    return replace(cells, frame=cells.frame.iloc[rows].reset_index(drop=True), skipped=skipped)
 
 
 def _name_columns(path: Location, frame: pd.DataFrame, names: list[str], dated: list[str]) -> pd.DataFrame:
@@ -187,54 +206,6 @@ def _missing(header: Header, text_columns: Sequence[str], options: ReadOptions) 
         for number, name in enumerate(header.all_names)
     }
     return {"keep_default_na": False, "na_values": words}
-
-
-def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.ndarray, " rows"]:
-    """Return a column as numbers, NaN where they are missing; `BOOLEANS` are 1 and 0, in any case.
-
-    Raises DataError for the first cell that is not a number. The thousands separator must separate groups: 1,234 is a
-    number with it, and 1,5 is not.
-    """
-    column = cells.frame[name]
-    if column.dtype.kind in "iufb":
-        return options.blank(column.to_numpy(dtype=np.float64))
-    texts = column.astype("string")
-    plain = texts.str.strip()
-    lower = plain.str.lower()
-    if lower.dropna().isin(list(BOOLEANS)).all():
-        return lower.map(BOOLEANS).to_numpy(dtype=np.float64, na_value=np.nan)
-    if options.thousands is not None:
-        sign = re.escape(options.thousands)
-        # groups of three, or of two before the last (1,23,456, as in India)
-        grouped = plain.str.fullmatch(
-            rf"[-+]?\d{{1,3}}(?:{sign}\d{{2,3}})*{sign}\d{{3}}(?:{re.escape(options.decimal)}\d*)?"
-        )
-        plain = plain.mask(grouped, plain.str.replace(options.thousands, "", regex=False))
-    if options.decimal != ".":
-        plain = plain.mask(plain.str.contains(".", regex=False)).str.replace(
-            options.decimal, ".", regex=False
-        )
-    numbers = pd.Series(pd.to_numeric(plain, errors="coerce")).to_numpy(dtype=np.float64, na_value=np.nan)
-    bad = np.isnan(numbers) & texts.notna().to_numpy()
-    if bad.any():
-        row = int(bad.argmax())
-        advice, choice = _advise(texts.iloc[row].strip(), is_text=bool(bad.sum() > texts.notna().sum() / 2))
-        error = cells.error(f"{quote(texts.iloc[row])} is not a number{advice}", row=row, column=name)
-        raise DataError(error.problem, choice)
-    return options.blank(numbers)
-
-
-def _advise(text: str, *, is_text: bool) -> tuple[str, str]:
-    """Return advice on the first cell that is not a number, and on other columns; `is_text`: most cells are not."""
-    if re.match(TIME_OF_DAY, text):
-        return ": read it with the day: set data.date_column to both, as in data.date_column=[day,time]", ""
-    if re.fullmatch(r"[-+]?[0-9][0-9.,'\s]*", text):
-        return ": set data.decimal and data.thousands to the signs that the file uses", ""
-    if re.fullmatch(r"[^\w.]{0,2}[0-9][0-9.,'\s]*[^\w.]{0,2}", text):
-        return ": leave the signs and units out of its cells", ", or choose the number columns (data.columns)"
-    if is_text:
-        return "", f": leave the column out (data.drop), or read it as a covariate ({COVARIATES})"
-    return ": correct it, or name it in data.na_values if it stands for a missing value", ""
 
 
 def _explain(error: str, above: int) -> str:

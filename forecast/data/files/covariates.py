@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int
 
-from forecast.data.files.cells import BOOLEANS, Cells, quote, read_numbers
+from forecast.data.files.cell_numbers import BOOLEANS, read_numbers
+from forecast.data.files.cells import Cells, quote
 from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import DataError
 

@@ -13,7 +13,8 @@ from jaxtyping import Float64
 
 from forecast.data.files.advice import describe_split_dates, refuse
 from forecast.data.files.arrow import is_text, rows_from_arrow
-from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote, read_numbers
+from forecast.data.files.cell_numbers import read_numbers
+from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import find_booleans, read_covariates
 from forecast.data.files.dates import read_dates
@@ -57,6 +58,7 @@ def read_file(
         texts = [name for name in (*roles.keys, *roles.static) if name != roles.date]
         dated = date_column if options.start is None else ()
         cells = parse_cells(path, raw, dated, options, texts, header=header)
+    cells.warn_of_skipped()
     return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
 
 

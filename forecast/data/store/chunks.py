@@ -152,7 +152,9 @@ class Chunks(ABC):
             np.concatenate([[series for _, _, series in anchors], ids[codes]]).astype(object)
         )
         texts = pd.concat([known, texts.astype(str).where(texts.notna())], ignore_index=True)
-        above = Cells(cells.path, pd.DataFrame({column: texts}), cells.first_line - len(anchors), cells.unit)
+        above = replace(
+            cells, frame=pd.DataFrame({column: texts}), first_line=cells.first_line - len(anchors)
+        )
         dates, utc_offset = read_dates(above, column, self.options, series.astype(np.int32))
         if [str(date) for date in dates[: len(anchors)]] != [date for _, date, _ in anchors]:
             raise cells.error(
@@ -189,5 +191,7 @@ def _join(above: TableRows, below: TableRows) -> TableRows:
     codes = np.concatenate([above.codes, ids.get_indexer(below.ids)[below.codes].astype(np.int32)])
     parts = {name: (getattr(above, name), getattr(below, name)) for name in ("dates", "values", "future")}
     joined = {name: np.concatenate(pair) for name, pair in parts.items()}
-    booleans = above.booleans | below.booleans
-    return replace(above, ids=ids, codes=codes, texts=below.texts, booleans=booleans, **joined)
+    booleans, cells = above.booleans | below.booleans, above.cells
+    between = range(cells.number(len(above) - 1) + 1, below.cells.number(0))
+    cells = replace(cells, skipped=(*cells.skipped, *between, *below.cells.skipped))
+    return replace(above, cells=cells, ids=ids, codes=codes, texts=below.texts, booleans=booleans, **joined)

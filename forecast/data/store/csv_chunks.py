@@ -4,11 +4,13 @@ import codecs
 import io
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from forecast.data.files.cells import MISSING, Cells, parse_cells
 from forecast.data.files.compressed import UNREADABLE, is_workbook, unpacked
+from forecast.data.files.empty_lines import warn_of_skipped_lines
 from forecast.data.files.find_date_column import DEFAULT_NAMES
 from forecast.data.files.header import read_header
 from forecast.data.files.series_in_rows import refuse_series_in_rows
@@ -47,9 +49,12 @@ class CsvChunks(Chunks):
 
     def _parse(self, stream: io.BufferedIOBase, position: dict[str, Any] | None) -> Iterator[Chunk]:
         header = self._header(stream)
-        start = {"offset": stream.tell(), "line": 1 + header.count(b"\n"), "blank": None, "anchors": []}
-        first_row = self._line(stream, start["line"])
-        at = position or start
+        start = {"offset": stream.tell(), "line": 1 + header.count(b"\n"), "empty": [0, 0], "anchors": []}
+        start |= {"skipped": start["empty"]}  # number of lines without a value, and the first one
+        blank = b"\r\n\t " + self.options.separator.encode()
+        while (first_row := self._line(stream, start["line"])) and not first_row.strip(blank):
+            pass
+        at = start | (position or {})
         stream.seek(at["offset"])
         header, first_row = (
             self._as_utf8(header, 1).removeprefix(codecs.BOM_UTF8),
@@ -59,29 +64,31 @@ class CsvChunks(Chunks):
         while raw := self._lines(stream, at["line"]):
             after = {**at, "offset": at["offset"] + len(raw), "line": at["line"] + raw.count(b"\n")}
             raw = self._as_utf8(raw, at["line"])
-            filled = raw.rstrip(b"\r\n\t " + self.options.separator.encode())
-            if not filled:
-                at = {**after, "blank": at["blank"] or at["line"]}
+            filled = raw.rstrip(blank)
+            if not filled:  # the end of the file, or lines to be skipped
+                at = {**after, "empty": _add(at["empty"], raw.count(b"\n"), at["line"])}
                 continue
-            if at["blank"]:
-                raise DataError(f"{self.path}, line {at['blank']}: an empty line: delete it")
             is_first = at["offset"] == start["offset"]
             text = (
                 header + raw if is_first else header + first_row + raw
             )  # it tells how many fields a line has
             cells = self._cells(text, at["line"] - (not is_first))
             if not is_first:
-                cells = Cells(self.path, cells.frame.iloc[1:].reset_index(drop=True), at["line"])
+                below = cells.frame.iloc[1:].reset_index(drop=True)
+                cells = replace(cells, frame=below, first_line=at["line"])
             roles = self.roles.resolve(str(self.path), list(cells.frame.columns))
             dates = self._dates(cells, column, at["anchors"])
             rows = self._rows(cells, roles, dates)
+            skipped = _add(at["skipped"], *at["empty"])
+            after["skipped"] = _add(skipped, len(cells.skipped), next(iter(cells.skipped), 0))
             ends = raw.count(b"\n", len(filled))
-            after["blank"] = after["line"] - ends + 1 if ends > 1 else None
+            after["empty"] = [ends - 1, after["line"] - ends + 1] if ends > 1 else [0, 0]
             after["anchors"] = self._anchors(cells, column, dates[0], at["anchors"])
             yield Chunk(rows, after, after["offset"])
             at = after
         if not at["anchors"]:
             raise DataError(f"{self.path}: a header and no rows")
+        warn_of_skipped_lines(self.path, *at["skipped"])
 
     def _cells(self, text: bytes, first_line: int) -> Cells:
         """Parse the header and lines from `first_line` on. Raises DataError for a file that only training reads."""
@@ -151,3 +158,8 @@ class CsvChunks(Chunks):
                 f"{self.path}, line {number}: longer than {_MAX_LINE >> 20} MiB: this is no table"
             )
         return line
+
+
+def _add(found: list[int], count: int, first: int) -> list[int]:
+    """A number of lines and the first one, with `count` more lines from `first` on."""
+    return [found[0] + count, found[1] if found[0] else first]

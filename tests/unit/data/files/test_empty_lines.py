@@ -1,0 +1,73 @@
+"""Lines without a value: they are no rows, one warning counts them, and messages name the lines of the file."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forecast.data.files.empty_lines import line_of_row
+from forecast.data.files.file_source import LongSource, read_table
+from forecast.system.errors import DataError
+from tests.support.csv_files import write
+
+ROWS = [f"2021-03-01 {hour:02}:00,{hour},{hour * 0.5}" for hour in range(10)]
+
+
+def with_lines(added: dict[int, str], rows: list[str] = ROWS, header: str = "date,load,price") -> str:
+    """A file in which these lines, by number, are added."""
+    lines = [header, *rows]
+    for number, text in sorted(added.items()):
+        lines.insert(number - 1, text)
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\t", ",,", "NA,,", "\r"])
+def test_empty_lines_are_skipped_with_one_warning(text: str, tmp_path: Path) -> None:
+    path = write(tmp_path, with_lines({4: text, 5: text, 9: text}) + "\n\n")
+    with warnings.catch_warnings(record=True, action="always") as said:
+        table = read_table(path)
+    assert [str(each.message) for each in said] == [f"{path}: skipped 3 empty lines: the first is line 4"]
+    plain = read_table(write(tmp_path, with_lines({}), "plain.csv"))
+    np.testing.assert_array_equal(table.values, plain.values)
+    assert table.grid.equals(plain.grid)
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ({8: "2021-03-01 05:00,n.a.,1"}, "line 8, column 'load': 'n.a.' is not a number"),
+        ({8: ",5,1"}, "line 8, column 'date': no date"),
+        ({8: "2021-03-01 02:00,5,1"}, "line 8, column 'date': 2021-03-01 02:00:00 is in line 6 too"),
+        ({2: "2021-03-01 00:00,n.a.,1"}, "line 2, column 'load': 'n.a.' is not a number"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*skipped 2 empty lines")
+def test_messages_name_the_lines_of_the_file(bad: dict[int, str], says: str, tmp_path: Path) -> None:
+    path = write(tmp_path, with_lines({3: "", 5: "", **bad}))
+    with pytest.raises(DataError, match=f"table.csv, {says}"):
+        read_table(path)
+
+
+def test_the_line_of_a_row_is_that_of_a_list_without_the_skipped_lines() -> None:
+    for skipped in ((), (2,), (3, 4, 9), (2, 4, 6), (11,)):
+        lines = [line for line in range(2, 20) if line not in skipped]
+        assert [line_of_row(2 + row, skipped) for row in range(len(lines))] == lines
+
+
+def test_a_file_with_one_series_a_row_skips_them_too(tmp_path: Path) -> None:
+    header, rows = "country,2021-01-28,2021-01-29,2021-01-30,2021-01-31", ["Mali,1,2,5,6", "Chad,3,x,7,8"]
+    path = write(tmp_path, with_lines({3: ""}, rows, header))
+    with (
+        pytest.warns(UserWarning, match="skipped 1 empty line: line 3"),
+        pytest.raises(DataError, match="line 4, column 'y': 'x' is not a number"),
+    ):
+        LongSource(path=path, melt=True, id_column="country").read()
+
+
+@pytest.mark.parametrize("header", ["load", "load,price"])
+def test_rows_without_dates_are_counted_so_none_is_skipped(header: str, tmp_path: Path) -> None:
+    rows = [row.split(",", 1)[1] if "," in header else row.split(",")[1] for row in ROWS]
+    path = write(tmp_path, with_lines({4: ""}, rows, header))
+    with warnings.catch_warnings(action="error"), pytest.raises(DataError, match="line 4: an empty line"):
+        read_table(path, start="2021-03-01", freq="h")
