@@ -64,7 +64,9 @@ def compose_command(config_name: str, arguments: Sequence[str]) -> DictConfig:
         overrides.check_keys(parsed, config)
         if len(groups) < len(parsed):
             apply_values(config, overrides.first_of_sweeps(parsed), overrides.is_group)
-    check_interpolations(config, {override.key_or_group for override in parsed})
+    typed = {override.key_or_group for override in parsed}
+    overrides.check_search_space(config, typed)
+    check_interpolations(config, typed)
     return config
 
 

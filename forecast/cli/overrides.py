@@ -4,7 +4,7 @@ Imports no torch: this module runs before every command.
 """
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig
 
@@ -139,13 +139,28 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
             default = known[COMPUTED[key]]
             example = COMPUTED[key] if default is None else f"{COMPUTED[key]}={default}"
             raise ConfigError(f"{key}: it is computed; set {example} instead")
-        for value in values_of(override):
+        for value in [*values_of(override), *ends_of(override)]:
             if key not in known and not isinstance(value, dict | None):
                 below = [name for name in known if name.startswith(f"{key}.")][:3]
                 raise ConfigError(
                     f"{key}={value}: it is a group of settings; set one of them: {', '.join(below)}"
                 )
             check_value(key, value, known.get(key))
+        if draws_fractions(override) and isinstance(known.get(key), int):
+            raise ConfigError(f"{override.input_line}: whole numbers are needed, as in int(interval(1,4))")
+
+
+def check_search_space(config: DictConfig, typed: Collection[str]) -> None:
+    """Check the search space of a configuration as if it was typed, without the keys that an override replaces.
+
+    Raises:
+        ConfigError: as `check_keys` and `check_options` do.
+    """
+    params = config.hydra.sweeper.get("params") or {}
+    space = parse([f"{key}={value}" for key, value in params.items() if key not in typed])
+    for override in filter(is_group, space):
+        check_options(override)
+    check_keys(space, config)
 
 
 def unknown_key(key: str, known: dict[str, Any]) -> str:
@@ -193,6 +208,22 @@ def values_of(override: Override) -> list[Any]:
     if override.is_choice_sweep():
         return list(override.sweep_iterator(transformer=lambda x: x))
     return [] if override.is_sweep_override() or override.is_delete() else [override.value()]
+
+
+def ends_of(override: Override) -> list[Any]:
+    """The first and the last value of a sweep over an interval or a range of numbers."""
+    value = override.value()
+    if isinstance(value, IntervalSweep):
+        return [value.start, value.end]
+    if isinstance(value, RangeSweep) and (values := list(override.sweep_iterator(transformer=lambda x: x))):
+        return [values[0], values[-1]]
+    return []
+
+
+def draws_fractions(override: Override) -> bool:
+    """Whether an override draws numbers from an interval that is not one of whole numbers."""
+    value = override.value()
+    return isinstance(value, IntervalSweep) and isinstance(value.start, float)
 
 
 def first_of_sweep(override: Override) -> str:

@@ -148,6 +148,16 @@ def test_a_search_goes_on_in_its_folder(searched, monkeypatch: pytest.MonkeyPatc
     assert len(list(folder.glob("*/config.yaml"))) == 5
 
 
+def test_an_interval_beyond_the_limits_is_refused_before_the_first_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    overrides = ("-m", "search=informer", "optimizer.lr=tag(log,interval(0.001,9000))")
+    assert train_here(monkeypatch, tmp_path, *overrides) == 2
+    said = "error: optimizer.lr=9000.0: a number from 0 to 1,000 is needed\n"
+    assert capsys.readouterr().err == said
+    assert not list(tmp_path.iterdir())
+
+
 def run(settings: str, mse: float | None, pred_len: int = 24, naive: float = 1.0) -> Run:
     chosen = dict(s.split("=") for s in settings.split())
     metrics = {

@@ -42,10 +42,28 @@ def own_attention(content: str, argument: str, says: str) -> Refusal:
     return Refusal(f"{content}, {argument}", says, ConfigError, call)
 
 
+def own_search(params: str, argument: str, says: str) -> Refusal:
+    """A file of a search space in a folder of the user's own."""
+
+    def call(folder: Path) -> None:
+        (folder / "search").mkdir()
+        sweeper = f"hydra: {{sweeper: {{params: {{{params}}}}}}}"
+        content = f"# @package _global_\ndefaults: [{{override /hydra/sweeper: optuna}}, _self_]\n{sweeper}\n"
+        (folder / "search" / "mine.yaml").write_text(content)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("FORECAST_CONF", str(folder))
+            compose_command("train", ["search=mine", "optimizer.lr=interval(0.1,0.2)", argument])
+
+    return Refusal(f"{params}, {argument}", says, ConfigError, call)
+
+
 SLOTS = "defaults: [{/encoder: linear}, {/decoder: linear}, {/cross: full}]"
 OWN_FILES = [
     own_attention(SLOTS, "attention=mine", "attention=mine: attention/mine.yaml in FORECAST_CONF does not set model.attention.name; add model: {attention: {name: '${attention_name:mine}'}}"),
     own_attention(SLOTS, "attention=full,mine", "attention=mine: attention/mine.yaml in FORECAST_CONF does not set model.attention.name; add model: {attention: {name: '${attention_name:mine}'}}"),
+    own_search("optimizer.lr: 'interval(1, 9000)', seed: 'range(5, -2, -1)'", "features=M", "seed=-1: a number from 0 to 4,294,967,295 is needed"),
+    own_search("optimizer.lr: 'interval(1, 9000)', attention: 'choice(full, ful)'", "features=M", "attention=ful: there is no such attention; did you mean full? There are …."),
+    own_search("model.encoder_layers: 'int(interval(1, 4))'", "model=mlp", "model.encoder_layers: the chosen model has no such key; these options have it: …"),
     own_attention("model: {attention: {name: mine}, width: '${nothing}'}", "attention=mine", "model.width: Interpolation key 'nothing' not found"),
 ]  # fmt: skip
 OVERRIDES = [
@@ -70,6 +88,11 @@ OVERRIDES = [
     override("seq_len=abc", "seq_len=abc: a number is needed, as in seq_len=336"),
     override("seq_len=96.5", "seq_len=96.5: a whole number is needed, as in seq_len=336"),
     override("optimizer.lr=fast", "optimizer.lr=fast: a number is needed, as in optimizer.lr=0.001"),
+    override("optimizer.lr=interval(0.001,2000)", "optimizer.lr=2000.0: a number from 0 to 1,000 is needed"),
+    override("model.encoder_layers=int(interval(0,4))", "model.encoder_layers=0: a number from 1 to 1,000 is needed"),
+    override("model.encoder_layers=range(4,-1,-2)", "model.encoder_layers=0: a number from 1 to 1,000 is needed"),
+    override("model.encoder_layers=interval(1,4)", "model.encoder_layers=interval(1,4): whole numbers are needed, as in int(interval(1,4))"),
+    override("compile=interval(0,1)", "compile=0.0: true or false is needed"),
     override("compile=perhaps", "compile=perhaps: true or false is needed"),
     override("data.columns=[a", "data.columns=[a: cannot be read; write key=value; text that holds commas, brackets or spaces as \"key='the text'\""),
     override("probsparse", "probsparse: cannot be read; write key=value; text that holds commas, brackets or spaces as \"key='the text'\""),
