@@ -126,9 +126,19 @@ def end_trial(study: optuna.Study, trial: Trial, result: JobReturn) -> bool:
 
 
 def save_best(study: optuna.Study, folder: Path) -> None:
-    """Save the parameters and the value of the best trial, if a trial of the study has a value."""
-    if study.get_trials(deepcopy=False, states=[TrialState.COMPLETE]):
-        best = {"name": "optuna", "best_params": study.best_params, "best_value": study.best_value}
+    """Save the parameters and the value of the first of the best trials, if a trial of the study has a value."""
+    done = study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
+    if done:
+        value = study.best_value
+        first, *others = sorted(
+            (trial for trial in done if trial.value == value), key=lambda trial: trial.number
+        )
+        best = {
+            "name": "optuna",
+            "best_params": first.params,
+            "best_value": value,
+            "equal_trials": len(others),
+        }
         with atomic_file(folder / RESULTS) as temporary:
             OmegaConf.save(OmegaConf.create(best), temporary)
 

@@ -186,7 +186,9 @@ def save_summary(folder: Path, runs: Sequence[Run], expected: int, *, can_resume
         best = OmegaConf.to_container(OmegaConf.load(found))
         assert isinstance(best, dict)
         settings = " ".join(f"{key}={value}" for key, value in best["best_params"].items())
-        print(f"best validation MSE {best['best_value']:.4f}: {settings}")
+        others = best.get("equal_trials")  # of an earlier version: None
+        equal = f" (the first of {others + 1} trials with this MSE)" if others else ""
+        print(f"best validation MSE {best['best_value']:.4f}: {settings}{equal}")
 
 
 def shorten_number(value: str) -> str:

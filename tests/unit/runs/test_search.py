@@ -16,6 +16,7 @@ from optuna.trial import TrialState
 
 from forecast.cli.compose import compose_command
 from forecast.runs.search import RESULTS, read_search_space
+from forecast.runs.summary import save_summary
 from forecast.system.errors import ConfigError
 
 Score = Callable[[dict[str, str]], Any]
@@ -159,6 +160,20 @@ def test_a_direction_is_followed(tmp_path: Path) -> None:
     search(tmp_path, "hydra.sweeper.direction=maximize", "hydra.sweeper.n_trials=4")
     values = [trial.value or 0.0 for trial in study_in(tmp_path).trials]
     assert yaml.safe_load((tmp_path / RESULTS).read_text())["best_value"] == max(values)
+
+
+def test_of_equal_trials_the_first_one_is_the_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = iter([0.5, 0.25, 0.25, 0.3, 0.25])
+    batches = search(tmp_path, "hydra.sweeper.n_trials=5", score=lambda job: next(values))
+    found = yaml.safe_load((tmp_path / RESULTS).read_text())
+    assert {key: str(value) for key, value in found["best_params"].items()} == jobs(batches)[1]
+    assert (found["best_value"], found["equal_trials"]) == (0.25, 2)
+    save_summary(tmp_path, [], 0, can_resume=False)
+    said = capsys.readouterr().out
+    assert said.startswith("best validation MSE 0.2500: lr=")
+    assert said.endswith(" (the first of 3 trials with this MSE)\n")
 
 
 def test_overrides_of_the_command_replace_the_search_space(tmp_path: Path) -> None:
