@@ -53,14 +53,23 @@ class OptunaSweeper(Sweeper):
         """Run the trials, `n_jobs` at a time. A failed trial is recorded as failed.
 
         Raises:
-            ConfigError: the direction is neither, a parameter cannot be drawn, or too many trials failed.
+            ConfigError: the direction is neither, the study is that of another search, a parameter cannot be drawn, or
+                too many trials failed.
             SystemExit: this process, or one of the jobs, was told to stop; its trial can be resumed.
         """
-        from forecast.runs.search import begin_trial, end_trial, open_study, read_search_space, save_best
+        from forecast.runs.search import (
+            begin_trial,
+            end_trial,
+            identify_search,
+            open_study,
+            read_search_space,
+            save_best,
+        )
 
         space = [f"{key}={value}" for key, value in self.params.items()]
         draws, shared = read_search_space([*space, *arguments], self.loader)
-        study = open_study(self.study_name, self.storage, self.direction)
+        search = identify_search(self.params, arguments)
+        study = open_study(self.study_name, self.storage, self.direction, search)
         begun = 0
         while begun < self.n_trials:
             size = min(self.n_jobs, self.n_trials - begun)

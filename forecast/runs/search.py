@@ -5,7 +5,7 @@ Imports optuna (extra `optuna`).
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -23,12 +23,17 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file
+from forecast.system.formatting import shorten
+from forecast.system.identity import identifying_overrides, key_of_override
 
 Draw = Callable[[Trial], Any]
 """Draws the value of one parameter of a trial."""
 
 RESULTS = "optimization_results.yaml"
 """The file in a sweep's folder that holds the parameters and the value of the best trial."""
+
+SEARCH = "search"
+"""The attribute of a study that holds the overrides of its search."""
 
 
 # ---- the search space
@@ -79,16 +84,47 @@ def draw_of(override: Override) -> Draw:
 # ---- the study
 
 
-def open_study(name: str, storage: BaseStorage | str | None, direction: str) -> optuna.Study:
+def open_study(
+    name: str, storage: BaseStorage | str | None, direction: str, search: Sequence[str]
+) -> optuna.Study:
     """Open the study of this name in its storage, or create it.
 
+    Args:
+        search: the overrides of the search, see `identify_search`.
+
     Raises:
-        ConfigError: the direction is neither `minimize` nor `maximize`.
+        ConfigError: the direction is neither `minimize` nor `maximize`, or the study is that of another search.
     """
     if direction not in ("minimize", "maximize"):
         raise ConfigError(f"hydra.sweeper.direction={direction}: give minimize or maximize")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna.create_study(study_name=name, storage=storage, direction=direction, load_if_exists=True)
+    study = optuna.create_study(study_name=name, storage=storage, direction=direction, load_if_exists=True)
+    check_same_search(study, search)
+    study.set_user_attr(SEARCH, list(search))
+    return study
+
+
+def identify_search(space: Mapping[str, Any], arguments: Sequence[str]) -> list[str]:
+    """The overrides in which two commands must agree to share a study: search space, data and settings.
+
+    Args:
+        space: the search space of the configuration, as `read_search_space` takes its values.
+        arguments: the overrides of the command, which replace entries of the search space.
+    """
+    every = [*(f"{key}={value}" for key, value in space.items()), *arguments]
+    last = {key_of_override(argument): argument for argument in every}
+    return identifying_overrides([each for key, each in last.items() if key.split(".")[0] != "hydra"])
+
+
+def check_same_search(study: optuna.Study, search: Sequence[str]) -> None:
+    """Raise ConfigError if the study has trials of another search. A study of an earlier version does not say."""
+    known = study.user_attrs.get(SEARCH, search)
+    if differences := {*known} ^ {*search}:
+        keys = shorten(sorted({key_of_override(each) for each in differences}))
+        raise ConfigError(
+            f"hydra.sweeper.study_name={study.study_name}: the storage has a study of this name for another search, "
+            f"which differs in {keys}: give this search another name"
+        )
 
 
 def begin_trial(
@@ -146,10 +182,16 @@ def save_best(study: optuna.Study, folder: Path) -> None:
 # ---- resuming
 
 
-def remaining_trials(sweeper: DictConfig) -> dict[str, Any]:
+def remaining_trials(sweeper: DictConfig, arguments: Sequence[str]) -> dict[str, Any]:
     """Queue the unfinished trials of an interrupted study, and return the settings that run only these.
 
     `n_trials` counts the trials that have a result.
+
+    Args:
+        arguments: the overrides of the command.
+
+    Raises:
+        ConfigError: the study is that of another search.
     """
     if sweeper.storage is None:  # the study was in the memory of the ended process
         return {}
@@ -159,6 +201,7 @@ def remaining_trials(sweeper: DictConfig) -> dict[str, Any]:
         study = optuna.load_study(study_name=sweeper.study_name, storage=storage)
     except KeyError:  # stopped before it began
         return {}
+    check_same_search(study, identify_search(sweeper.params, arguments))
     trials = study.get_trials(deepcopy=False)
     queue_unfinished(study, storage, trials)
     done = sum(trial.state == TrialState.COMPLETE for trial in trials)

@@ -20,7 +20,7 @@ from forecast.runs.folder import (
     write_overrides,
 )
 from forecast.system.errors import ConfigError
-from forecast.system.identity import RUN_EFFECTS, effect_of_override
+from forecast.system.identity import identifying_overrides
 
 COMMAND = "command.yaml"
 """The file in a sweep's folder that holds the command's overrides."""
@@ -108,7 +108,7 @@ def find_sweep(config: DictConfig, arguments: Sequence[str]) -> dict[str, Any]:
     if is_search:
         from forecast.runs.search import remaining_trials  # imports optuna
 
-        settings |= remaining_trials(config.hydra.sweeper)
+        settings |= remaining_trials(config.hydra.sweeper, arguments)
     return settings
 
 
@@ -122,8 +122,3 @@ def find_same_command(root: Path, arguments: Sequence[str]) -> Path | None:
         except UNREADABLE:  # a file of another program
             continue
     return None
-
-
-def identifying_overrides(arguments: Sequence[str]) -> list[str]:
-    """Select the overrides in which two commands must agree to be the same sweep."""
-    return sorted(argument for argument in arguments if effect_of_override(argument) in RUN_EFFECTS)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -37,6 +37,11 @@ def effect_of_override(argument: str) -> Effect:
 def key_of_override(argument: str) -> str:
     """The dotted key of an override."""
     return argument.partition("=")[0].lstrip("+~").partition("@")[0].replace("/", ".")
+
+
+def identifying_overrides(arguments: Sequence[str]) -> list[str]:
+    """Select the overrides in which two commands must agree to be the same sweep or search."""
+    return sorted(argument for argument in arguments if effect_of_override(argument) in RUN_EFFECTS)
 
 
 def identity(

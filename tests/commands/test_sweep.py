@@ -141,11 +141,26 @@ def test_optuna_minimises_the_validation_error(searched) -> None:
 
 def test_a_search_goes_on_in_its_folder(searched, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, _ = searched
-    before = trials(folder)
-    overrides = ("search=informer", "hydra.sweeper.n_trials=2", "logger=[]", f"hydra.sweep.dir={folder}")
-    assert train_here(monkeypatch, folder.parent.parent, "-m", *overrides, "pred_len=500") == 2
+    before, place = trials(folder), folder.parent.parent
+    (place / "load.csv").rename(place / "elsewhere.csv")  # so that its trials fail
+    overrides = ("-m", "search=informer", "hydra.sweeper.n_trials=2", "logger=[]", "trainer.max_epochs=1")
+    assert train_here(monkeypatch, place, *overrides, f"hydra.sweep.dir={folder}") == 2
     assert trials(folder) == {**before, 3: None, 4: None}
     assert len(list(folder.glob("*/config.yaml"))) == 5
+
+
+def test_another_search_in_its_folder_is_refused(
+    searched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = searched
+    before = trials(folder)
+    overrides = ("-m", "search=informer", "logger=[]", "pred_len=6", f"hydra.sweep.dir={folder}")
+    assert train_here(monkeypatch, folder.parent.parent, *overrides) == 2
+    assert capsys.readouterr().err == (
+        "error: hydra.sweeper.study_name=forecast: the storage has a study of this name for another search, which "
+        "differs in pred_len, trainer.max_epochs: give this search another name\n"
+    )
+    assert trials(folder) == before
 
 
 def test_an_interval_beyond_the_limits_is_refused_before_the_first_trial(

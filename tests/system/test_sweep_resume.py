@@ -21,7 +21,7 @@ from optuna.trial import TrialState
 from forecast.cli.compose import compose_command
 from forecast.runs.folder import is_running
 from forecast.runs.search import remaining_trials
-from forecast.runs.sweep import identifying_overrides
+from forecast.system.identity import identifying_overrides
 from tests.support.commands import finish, only, start, train, train_here, workplace
 
 SHORT = ("logger=[]", "trainer.max_epochs=3")
@@ -150,7 +150,7 @@ def test_the_remaining_trials_of_a_study(tmp_path: Path) -> None:
     sweeper = compose_command("train", ["search=informer", *typed]).hydra.sweeper
     study = study_of(sweeper, states)
     for _ in range(2):  # asking twice changes nothing
-        assert remaining_trials(sweeper)["hydra.sweeper.n_trials"] == 4
+        assert remaining_trials(sweeper, typed)["hydra.sweeper.n_trials"] == 4
     failed, running = study.trials[1].params, study.trials[2].params
     study = optuna.load_study(storage=instantiate(sweeper.storage), study_name=sweeper.study_name)
     asked = []

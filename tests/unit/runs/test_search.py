@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from optuna.trial import TrialState
 
 from forecast.cli.compose import compose_command
-from forecast.runs.search import RESULTS, read_search_space
+from forecast.runs.search import RESULTS, SEARCH, identify_search, read_search_space, remaining_trials
 from forecast.runs.summary import save_summary
 from forecast.system.errors import ConfigError
 
@@ -234,8 +234,42 @@ def test_a_space_that_cannot_be_drawn_is_refused(arguments: list[str], message: 
         search(tmp_path, score=never, arguments=arguments)
 
 
-def test_a_study_with_other_choices_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "space", "differs"),
+    [
+        (["data.path=b.csv"], SPACE, "data.path"),
+        (["data.path=a.csv", "width=8,16"], SPACE, "width"),
+        (["data.path=a.csv", "seed=2"], SPACE | {"layers": "range(1, 5)"}, "layers, seed"),
+        ([], SPACE, "data.path"),
+    ],
+)
+def test_a_study_of_another_search_is_refused(
+    arguments: list[str], space: dict[str, str], differs: str, tmp_path: Path
+) -> None:
+    search(tmp_path, "hydra.sweeper.n_trials=1", arguments=["data.path=a.csv"])
+    message = f"study_name=forecast: the storage has .* for another search, which differs in {differs}: give"
+    with pytest.raises(ConfigError, match=message):
+        search(tmp_path, score=never, arguments=arguments, space=space)
+    sweeper = compose_command("train", ["search=informer", f"hydra.sweep.dir='{tmp_path}'"]).hydra.sweeper
+    sweeper.params = OmegaConf.create(space)
+    with pytest.raises(ConfigError, match=message):
+        remaining_trials(sweeper, [*arguments, "hydra.sweeper.n_trials=9"])
+
+
+def test_commands_of_one_search_share_a_study(tmp_path: Path) -> None:
+    search(tmp_path, "hydra.sweeper.n_trials=1", arguments=["data.path=a.csv", "layers=1,2"])
+    again = ["layers=1,2", "output_root=elsewhere", "logger=[]", "data.path=a.csv"]
+    search(tmp_path, "hydra.sweeper.n_trials=2", "hydra.sweeper.sampler.seed=2", arguments=again)
+    assert len(study_in(tmp_path).trials) == 3
+    named = ("hydra.sweeper.n_trials=1", "hydra.sweeper.study_name=other")
+    search(tmp_path, *named, arguments=["data.path=b.csv"])
+    assert len(study_in(tmp_path).trials) == 3
+
+
+def test_choices_that_a_study_of_an_earlier_version_has_not_are_refused(tmp_path: Path) -> None:
     search(tmp_path, "hydra.sweeper.n_trials=1")
+    study = study_in(tmp_path)
+    study._storage.set_study_user_attr(study._study_id, SEARCH, identify_search(SPACE, ["width=8,16"]))
     with pytest.raises(ConfigError, match="width: the search cannot draw a value: "):
         search(tmp_path, score=never, arguments=["width=8,16"])
 
