@@ -50,7 +50,7 @@ def main_with_run_folder(
         with errors_in_one_line("; repeat the command with resume=auto to continue" if can_resume else ""):
             with distributed.delay_errors_of_others():
                 config = compose_checked(config_name, flags)
-                if config.get("suggest") and not asks_for_info(flags):
+                if config.get("suggest") and (flags.cfg or not asks_for_info(flags)):
                     add_suggested_settings(config, flags)
                     config = compose_checked(config_name, flags)
             if asks_for_info(flags):

@@ -166,6 +166,18 @@ def test_only_the_first_process_examines_the_file(folder: Path, monkeypatch: pyt
     assert "suggest=true" not in sys.argv
 
 
+def test_the_shown_configuration_has_the_suggested_settings(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(monkeypatch, folder, "pred_len=4", "output_root=shown", "--cfg", "job") == 0
+    said = capsys.readouterr()
+    config = OmegaConf.create(said.out)
+    assert config.model._target_ == "forecast.models.PatchEncoder"
+    assert f"suggested: seq_len={config.seq_len}  (" in said.err
+    assert (config.pred_len, config.suggest) == (4, False)
+    assert not (folder / "shown").exists()
+
+
 def test_a_size_sets_the_width_of_every_model_with_attention() -> None:
     sizes = {
         (model, size): compose_config(f"model={model}", f"size={size}").model
