@@ -1,7 +1,7 @@
 """Baselines fitted to training rows: their parameters, the denominator of MASE, and the choice of their settings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -14,6 +14,7 @@ from forecast.data.window_starts import spread_stride
 from forecast.evaluation.baselines import Baseline, Linear, Naive, SeasonalNaive
 from forecast.evaluation.forecaster_names import BASELINES
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
+from forecast.evaluation.naive_shrinkage import NaiveShrinkage, choose_naive_shrinkage
 from forecast.linear.covariate_steps import find_covariate_steps
 from forecast.linear.fit import (
     RIDGES,
@@ -54,6 +55,7 @@ class FittedBaselines:
         ids: names of the series.
         gram: sums over the training windows, for a warm start; None if read from a checkpoint.
         choices: the settings of linear models that `choose_linear_model` returned, with and without covariates.
+        shrinkages: what the linear models of a warm start are combined with, with and without covariates.
     """
 
     linear: LinearWeights
@@ -62,6 +64,7 @@ class FittedBaselines:
     ids: Sequence[str]
     gram: Gram | None = None
     choices: dict[bool, Choice] = field(default_factory=dict)
+    shrinkages: dict[bool, NaiveShrinkage] = field(default_factory=dict)
 
     @classmethod
     def fit(cls, data: DataModule, *, thorough: bool = True) -> "FittedBaselines":
@@ -93,9 +96,9 @@ class FittedBaselines:
     def fit_linear(
         self, data: DataModule, chosen_on: DataModule, *, covariates: bool = True
     ) -> LinearWeights:
-        """Fit the linear model of a warm start to the training windows of `data`.
+        """Fit the linear model of a warm start to the training windows of `data`, and shrink it to a naive forecast.
 
-        Its settings are chosen once, for the first model and for a refit.
+        The settings and the shrinkage are chosen once, for the first model and for a refit.
 
         Args:
             data: the model is fitted on its training windows.
@@ -108,17 +111,24 @@ class FittedBaselines:
             self.choices[reads] = choose_linear_model(
                 fit_and_test_grams(chosen_on, self.gram), covariates=reads
             )
+        if reads not in self.shrinkages:
+            own = fit_choice(self.gram, self.choices[reads])
+            self.shrinkages[reads] = choose_naive_shrinkage(chosen_on, own)
         gram = self.gram if data is chosen_on else window_gram(data.windows["train"])
-        return fit_choice(gram, self.choices[reads])
+        return self.shrinkages[reads].apply(fit_choice(gram, self.choices[reads]))
 
     def describe_choices(self) -> dict[str, dict[str, Any]]:
-        """The settings of the linear models that were chosen, in values that JSON can hold; see `Choice`."""
+        """The settings of the linear models that were chosen, in values that JSON can hold.
+
+        See `Choice` and `NaiveShrinkage`. The baseline `linear` is not shrunk.
+        """
         names = {True: "with_covariates", False: "without_covariates"}
         return {
             names[reads]: {
                 "ridge": choice.ridge,
                 "regressions": choice.n_lookbacks,
                 "covariates": list(choice.roles),
+                **({"shrinkage": asdict(self.shrinkages[reads])} if reads in self.shrinkages else {}),
             }
             for reads, choice in self.choices.items()
         }

@@ -16,6 +16,7 @@ from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import ID_COLUMN, describe_panel
 from forecast.evaluation.errors import SCORES
 from forecast.evaluation.forecaster_names import BASELINES, LABELS, MODEL, SCALED_SCORES, labels
+from forecast.evaluation.naive_shrinkage import NaiveShrinkage
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
@@ -193,6 +194,9 @@ def print_results(run: RunReport) -> None:
             "validation windows"
         )
     console.print(tested, soft_wrap=True)
+    for model in content["linear_models"].values():
+        if line := NaiveShrinkage(**model["shrinkage"]).describe() if "shrinkage" in model else "":
+            console.print(f"linear model: {line}", soft_wrap=True)
     console.print(f"inputs: {join_inputs(content['inputs_used'])}", soft_wrap=True)
     rate = content["windows_per_second"]  # NaN for a training of one step
     speed = "" if math.isnan(rate) else f"{rate:.0f} windows/s in training, "

@@ -1,0 +1,151 @@
+"""The shrinkage of a linear model towards a naive forecast."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from forecast.data import DataModule, frame_data
+from forecast.evaluation.baselines import Linear, Naive, SeasonalNaive
+from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.naive_shrinkage import (
+    NaiveShrinkage,
+    choose_naive_shrinkage,
+    compute_losses,
+    naive_weights,
+    weigh_linear,
+)
+from forecast.models.linear_model import LinearWeights
+
+SEQ_LEN, PRED_LEN = 30, 6
+
+
+def data_of(values: np.ndarray) -> DataModule:
+    """A data module of hourly rows."""
+    dates = pd.date_range("2024-01-01", periods=len(values), freq="h")
+    made = frame_data(
+        pd.DataFrame({"y": values}, dates),
+        name="series",
+        target="y",
+        seq_len=SEQ_LEN,
+        pred_len=PRED_LEN,
+        split=[0.6, 0.2, 0.2],
+    )
+    made.setup()
+    return made
+
+
+def walk(n_rows: int) -> np.ndarray:
+    """A random walk, which no linear model forecasts better than the last value."""
+    return np.random.default_rng(0).normal(size=n_rows).cumsum()
+
+
+def random_weights(n_covariates: int = 0) -> LinearWeights:
+    generator = torch.Generator().manual_seed(0)
+    return LinearWeights(
+        torch.randn(SEQ_LEN, PRED_LEN, generator=generator) / SEQ_LEN,
+        torch.randn(1, n_covariates, PRED_LEN, generator=generator),
+        torch.arange(n_covariates),
+        torch.zeros(0, dtype=torch.int64),
+    )
+
+
+@pytest.mark.parametrize(
+    ("season", "baseline"), [(1, Naive()), (4, SeasonalNaive(4)), (24, SeasonalNaive(24))]
+)
+def test_the_weights_forecast_as_the_baseline_does(season: int, baseline: Naive | SeasonalNaive) -> None:
+    windows = data_of(walk(300)).windows["val"]
+    batch = windows.gather(torch.arange(7))
+    found = Linear(naive_weights(SEQ_LEN, PRED_LEN, season))(windows, batch)
+    torch.testing.assert_close(found, baseline(windows, batch))
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
+def test_the_combination_is_the_weighted_mean_of_both_forecasts(weight: float) -> None:
+    windows = data_of(walk(300)).windows["val"]
+    batch, linear = windows.gather(torch.arange(7)), random_weights(n_covariates=3)
+    found = Linear(NaiveShrinkage(24, weight).apply(linear))(windows, batch)
+    expected = weight * Linear(linear)(windows, batch) + (1 - weight) * SeasonalNaive(24)(windows, batch)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("is_better", "p_value", "weight"),
+    [
+        (True, 0.19, 1.0),
+        (True, 0.3, 0.7),
+        (True, 0.8, 0.5),
+        (True, float("nan"), 0.5),
+        (False, 0.8, 0.5),
+        (False, 0.3, 0.3),
+        (False, 0.06, 0.06),
+        (False, 0.04, 0.0),
+        (False, float("nan"), 0.5),
+    ],
+)
+def test_the_weight_follows_from_the_test(is_better: bool, p_value: float, weight: float) -> None:
+    assert weigh_linear(is_better, p_value) == pytest.approx(weight)
+
+
+def test_the_losses_are_those_of_each_window() -> None:
+    data = data_of(walk(300))
+    windows, linear = data.windows["val"], random_weights()
+    batch = windows.gather(torch.arange(0, len(windows), 4))
+    expected = (Linear(linear)(windows, batch) - batch.future).square().mean((1, 2))
+    found = compute_losses(data, windows, [linear], 4)
+    np.testing.assert_allclose(found[0], expected.double().numpy(), rtol=1e-5)
+
+
+def test_windows_without_a_value_do_not_count() -> None:
+    values = walk(300)
+    values[220:250] = np.nan
+    data = data_of(values)
+    windows = data.windows["val"]
+    found = compute_losses(data, windows, [random_weights(), naive_weights(SEQ_LEN, PRED_LEN, 1)], 1)
+    batch = windows.gather(torch.arange(len(windows)))
+    assert found.shape == (2, int(batch.future.isfinite().any(2).any(1).sum()))
+    assert np.isfinite(found).all()
+
+
+def test_a_random_walk_is_forecast_by_its_last_value() -> None:
+    data = data_of(walk(3000))
+    shrinkage = choose_naive_shrinkage(data, random_weights())
+    assert shrinkage == NaiveShrinkage(1, 0.0)
+
+
+def test_a_linear_model_that_is_clearly_better_is_used_alone() -> None:
+    waves = np.sin(np.arange(900) / 5) + np.sin(np.arange(900) / 3)
+    data = data_of(waves + 0.1 * np.random.default_rng(0).normal(size=900))
+    fitted = FittedBaselines.fit(data)
+    found = fitted.fit_linear(data, data)
+    assert fitted.shrinkages[False].weight == 1
+    assert fitted.describe_choices()["without_covariates"]["shrinkage"]["weight"] == 1
+    assert found.past_weight.abs().sum() > 0
+
+
+def test_a_warm_start_and_its_refit_are_shrunk_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = data_of(walk(300))
+    fitted = FittedBaselines.fit(data)
+    first = fitted.fit_linear(data, data).past_weight
+    assert fitted.shrinkages[False].weight < 1
+    monkeypatch.setattr("forecast.evaluation.fitted_baselines.choose_naive_shrinkage", None)
+    torch.testing.assert_close(fitted.fit_linear(data, data).past_weight, first)
+    assert not torch.allclose(fitted.fit_linear(data.resplit("train"), data).past_weight, first)
+
+
+@pytest.mark.parametrize(
+    ("season", "weight", "text"),
+    [
+        (24, 1.0, ""),
+        (
+            24,
+            0.6,
+            "60%, and 40% of the naive forecast, which repeats the last 24 rows; validation windows do not",
+        ),
+        (1, 0.0, "replaced by the naive forecast, which repeats the last value, which is more accurate"),
+    ],
+)
+def test_a_run_says_what_its_linear_model_consists_of(season: int, weight: float, text: str) -> None:
+    described = NaiveShrinkage(season, weight).describe()
+    assert described.startswith(text)
+    assert bool(described) == bool(text)
