@@ -185,7 +185,10 @@ def _find_useless(columns: Sequence[Column], copies: Sequence[Copy], target: str
     repeated = {
         copy.name: copy.relation
         for copy in copies
-        if copy.name in offered and copy.name != target and copy.source not in useless
+        if copy.name in offered
+        and copy.name != target
+        and copy.source not in useless
+        and not copy.is_function
     }
     return repeated | useless
 

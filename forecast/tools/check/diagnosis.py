@@ -8,7 +8,7 @@ from forecast.data.time_features import rows_in
 from forecast.tools.check import advice
 from forecast.tools.check.categories import CategoryColumn, measure_categories
 from forecast.tools.check.columns import Column, measure_columns
-from forecast.tools.check.copies import Copy, find_copies
+from forecast.tools.check.copies import Copy, find_copies_and_functions
 from forecast.tools.check.gaps import Gaps, find_gaps, interpolate
 from forecast.tools.check.lengths import HORIZON, PAST, check_lengths, suggest_lengths
 from forecast.tools.check.outliers import suggest_transform
@@ -96,7 +96,7 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
     features, codes = advice.suggest_features(file, choices), advice.suggest_na_values(columns, choices)
     whole, longest = interpolate(file), choose_longest(file)
     newest = last_rows(whole, longest[:1], range(len(file.columns)))
-    copies = find_copies(newest, file.columns, choices.target)
+    copies = find_copies_and_functions(newest, file.columns, choices.target)
     offered = [column for column in columns if column.name in file.targets]
     texts = [category for category in categories if category.name in reading.texts]
     useful = advice.suggest_columns(offered, copies, texts, choices)

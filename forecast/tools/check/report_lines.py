@@ -103,6 +103,8 @@ def describe_copies(diagnosis: Diagnosis) -> list[str]:
     lines = []
     for copy in diagnosis.copies[:MAX_COPIES]:
         why = "if it is not known in advance, leave it out" if copy.shift < 0 else "it adds nothing"
+        if copy.is_function:
+            why = f"if it is computed from {copy.source}, leave it out"
         lines.append(f"{copy.name} {copy.relation}: {why} (data.drop=[{copy.name}])")
     return lines
 

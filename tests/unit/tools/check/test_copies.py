@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from forecast.tools.check.copies import Copy, find_copies
+from forecast.tools.check.copies import Copy, find_copies, find_copies_and_functions, find_functions
 
 
 def test_copies_are_found_with_their_shift_and_slow_columns_are_none() -> None:
@@ -38,3 +38,35 @@ def test_the_target_is_never_the_copy() -> None:
     found = find_copies(table, ["tomorrow", "load", "again"], target="load")
     assert set(found) == {Copy("tomorrow", "load", -1), Copy("again", "load", 0)}
     assert {copy.relation for copy in found} == {"holds load of 1 row later", "repeats load"}
+
+
+def test_functions_of_one_column_are_found_and_slow_or_noisy_columns_are_none() -> None:
+    random = np.random.default_rng(0)
+    load = 100 + random.normal(size=400).cumsum()
+    columns = {
+        "load": load,
+        "root": np.sqrt(load),
+        "inverse": 1000 / load,
+        "rounded": np.round(np.log(load), 4),
+        "high": (load > 100) * 1.0,
+        "noisy": np.sqrt(load + random.normal(scale=0.1, size=400)),
+        "earlier": np.sqrt(np.roll(load, 1)),
+        "counter": np.arange(400.0),
+        "squared counter": np.arange(400.0) ** 2,
+        "constant": np.ones(400),
+    }
+    table, names = np.column_stack(list(columns.values())), list(columns)
+    found = find_functions(table, names)
+    assert {copy.name for copy in found} == {"root", "inverse", "rounded"}
+    assert {copy.relation for copy in found} == {"is a function of load"}
+    of_root = {copy.name: copy.source for copy in find_functions(table, names, target="root")}
+    assert of_root["load"] == "root"
+    assert "root" not in of_root
+
+
+def test_a_copy_is_not_a_function_too() -> None:
+    values = 5 + np.random.default_rng(0).normal(size=200)
+    table = np.column_stack([values, 3 * values, values**3])
+    assert find_copies_and_functions(table, ["a", "b", "c"]) == [
+        Copy("b", "a", 0), Copy("c", "a", 0, is_function=True)
+    ]  # fmt: skip
