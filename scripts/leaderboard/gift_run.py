@@ -1,6 +1,7 @@
 """Train on the rows before the first origin of a setting of GIFT-Eval, and score the forecasts of all origins."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from forecast import Model, fit
-from leaderboard.gift_scores import Deciles, score_forecasts
+from leaderboard.fev_tables import TableTask
+from leaderboard.gift_scores import Deciles, Forecast, Past, score_forecasts
 from leaderboard.gift_settings import Setting
 from leaderboard.run import CONTEXT, LEVELS, Row, score_with_baseline, stack_deciles
 
@@ -20,7 +22,13 @@ COMMON = ["model.tokens=independent", "trainer.max_epochs=6", "logger=[]", "pict
 """Overrides of every run: a series is forecast from its own past."""
 
 
-def run_setting(setting: Setting, root: Path, model: str, overrides: list[str]) -> list[Row]:
+def run_setting(
+    setting: Setting | TableTask,
+    root: Path,
+    model: str,
+    overrides: list[str],
+    score: Callable[[Any, Past, Forecast], dict[str, float]] = score_forecasts,
+) -> list[Row]:
     """Train a model, and return its row and that of the linear baseline of the same run.
 
     The working directory receives a run folder. Seconds are those of the processor.
@@ -31,14 +39,14 @@ def run_setting(setting: Setting, root: Path, model: str, overrides: list[str]) 
         setting.name,
         (model, "linear baseline"),
         lambda: train(setting, rows, [f"model={model}", *overrides]),
-        lambda trained, baseline: score_forecasts(
+        lambda trained, baseline: score(
             setting, values, lambda origin: predict(setting, trained, inputs.iloc[:origin], baseline)
         ),
         time.process_time,
     )
 
 
-def train(setting: Setting, rows: pd.DataFrame, overrides: list[str]) -> Model:
+def train(setting: Setting | TableTask, rows: pd.DataFrame, overrides: list[str]) -> Model:
     """Train on nine deciles: the epoch is selected on the last rows, then the model is trained on all rows.
 
     The test, whose scores are not read, has one window. Validation has the rows before it.
@@ -62,7 +70,7 @@ def train(setting: Setting, rows: pd.DataFrame, overrides: list[str]) -> Model:
     )
 
 
-def arrange_rows(setting: Setting, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
+def arrange_rows(setting: Setting | TableTask, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the frame of `fit` and `predict`, and the arguments of `fit` that describe it.
 
     The columns of a table begin together. The series of m4_hourly do not, and are rows of a long frame.
@@ -73,7 +81,9 @@ def arrange_rows(setting: Setting, rows: pd.DataFrame) -> tuple[pd.DataFrame, di
     return frame.reset_index().dropna(), {"target": VALUE, "id_column": SERIES, "date_column": DATE}
 
 
-def predict(setting: Setting, trained: Model, past: pd.DataFrame, baseline: str | None) -> Deciles:
+def predict(
+    setting: Setting | TableTask, trained: Model, past: pd.DataFrame, baseline: str | None
+) -> Deciles:
     """Forecast the steps after `past`, a table of all series."""
     frame, layout = arrange_rows(setting, past.iloc[-CONTEXT * setting.seq_len :])
     found = trained.predict(frame, levels=LEVELS, baseline=baseline)
