@@ -150,11 +150,11 @@ def fit(
     """Train on a DataFrame, test, save a run folder below `runs`, and return the model.
 
     Args:
-        frame: columns of numbers with a DatetimeIndex; with `id_column`, one row for each series and date. It may be a
-            frame of Polars or PyArrow.
+        frame: columns of numbers with a DatetimeIndex or a column of dates; with `id_column`, one row for each series
+            and date. It may be a frame of Polars or PyArrow.
         target: the column to forecast, from all columns unless `features` says otherwise. None: all columns.
         id_column: the column that names the series, or several columns. None: a table of one series.
-        date_column: the column of the dates; a frame of pandas without `id_column` has them in its index.
+        date_column: the column of the dates; a frame of pandas without `id_column` needs no name.
         past_covariates: columns that are read and not forecast.
         future_covariates: columns that are known over the horizon too; `predict` needs them there.
         as_of: by future covariate, the column of its forecasts: windows read it over the horizon.

@@ -17,7 +17,7 @@ from forecast.system.location import Location
 DEFAULT_NAMES = ("date", "ds")
 """Names of the date column where the user gives none."""
 
-_SAMPLED, _HEAD = 50, 1 << 20
+SAMPLED, _HEAD = 50, 1 << 20
 """Cells of a column, and bytes of a file, that are looked at."""
 
 
@@ -64,7 +64,7 @@ def find_date_columns(raw: bytes, separator: str, header: Sequence[str]) -> list
     head = raw[:_HEAD].decode(errors="ignore")
     records = csv.reader(io.StringIO(head, newline=""), delimiter=separator)
     try:
-        rows = list(islice(records, _SAMPLED + 1))
+        rows = list(islice(records, SAMPLED + 1))
     except csv.Error:  # of a field too long
         return []
     if any(map(is_date, rows[0])):  # no header

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from forecast.data.files.date_formats import is_date
+from forecast.data.files.find_date_column import DEFAULT_NAMES, SAMPLED
 from forecast.data.files.read import rows_from_frame
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows
@@ -18,7 +20,8 @@ class FrameSource(TableSource):
     """A DataFrame; ids and dates are columns or its index.
 
     Without `id_column`, the dates are its DatetimeIndex, or the beginnings of its PeriodIndex, whatever `date_column`
-    says. The rows of `future`, which is laid out as `frame`, follow those of `frame`.
+    says. If it has neither, they are the column `date` or `ds`, or the only column that looks like dates. The rows of
+    `future`, which is laid out as `frame`, follow those of `frame`.
     """
 
     frame: pd.DataFrame | pd.Series
@@ -27,24 +30,16 @@ class FrameSource(TableSource):
     path: Path | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        self.frame = as_frame(self.frame)
         if self.id_column is None:
-            self.date_column = str(getattr(self.frame, "index", pd.Index([])).name or "date")
+            self.date_column = name_dates(self.frame)
         super().__post_init__()
         self.frame = self._with_dates(self.frame)
 
-    def _with_dates(self, frame: pd.DataFrame | pd.Series) -> pd.DataFrame:
+    def _with_dates(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The DataFrame with an index named as the date column, if the dates are the index."""
-        if isinstance(frame, pd.Series):
-            frame = frame.to_frame(frame.name if frame.name is not None else "value")
-        if not isinstance(frame, pd.DataFrame):
-            raise DataError(f"a pandas DataFrame or Series is needed, not {type(frame).__name__}")
-        if self.id_column is not None:
-            return frame
-        if not isinstance(frame.index, pd.DatetimeIndex | pd.PeriodIndex):
-            raise DataError(
-                "the DataFrame needs a DatetimeIndex: frame.set_index(pd.to_datetime(frame.pop('date')))"
-            )
-        return frame.rename_axis(self.roles.date)
+        is_index = self.id_column is None and has_date_index(frame)
+        return frame.rename_axis(self.roles.date) if is_index else frame
 
     def read_rows(self) -> TableRows:
         options = ReadOptions(stamp=self.stamp, freq=self.freq)
@@ -53,9 +48,44 @@ class FrameSource(TableSource):
             return rows
         if not self.roles.future:
             raise ConfigError("future needs data.future_covariates: the columns to take from it")
-        future = self._with_dates(self.future)
+        future = self._with_dates(as_frame(self.future))
         options = options.of_rows_after(rows.utc_offset)
         return rows.followed_by(rows_from_frame(future, self.roles.of_future_rows(), options))
+
+
+def as_frame(frame: pd.DataFrame | pd.Series) -> pd.DataFrame:
+    """A Series as a DataFrame of one column. Raises DataError for what is neither."""
+    if isinstance(frame, pd.Series):
+        return frame.to_frame(frame.name if frame.name is not None else "value")
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(f"a pandas DataFrame or Series is needed, not {type(frame).__name__}")
+    return frame
+
+
+def has_date_index(frame: pd.DataFrame) -> bool:
+    return isinstance(frame.index, pd.DatetimeIndex | pd.PeriodIndex)
+
+
+def name_dates(frame: pd.DataFrame) -> str:
+    """The name of the dates of a table: of its index, or of a column. Raises DataError if no column has them."""
+    if has_date_index(frame):
+        return str(frame.index.name or "date")
+    dates = [str(name) for name, column in frame.items() if looks_like_dates(column)]
+    named = [name for name in DEFAULT_NAMES if name in dates]
+    if not named and len(dates) != 1:
+        several = f" has several columns of dates ({', '.join(dates)}), and" if dates else ""
+        raise DataError(
+            f"the DataFrame{several} needs a DatetimeIndex: frame.set_index(pd.to_datetime(frame.pop('date')))"
+        )
+    return [*named, *dates][0]
+
+
+def looks_like_dates(column: pd.Series) -> bool:
+    """Whether a column has the type of dates or of periods, or begins with texts that are dates."""
+    if isinstance(column.dtype, pd.PeriodDtype) or pd.api.types.is_datetime64_any_dtype(column):
+        return True
+    first = column.dropna().head(SAMPLED)
+    return len(first) > 0 and all(isinstance(cell, str) and is_date(cell) for cell in first)
 
 
 def read_frame(frame: pd.DataFrame | pd.Series, **options: object) -> Panel:
