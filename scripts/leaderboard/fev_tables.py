@@ -105,8 +105,8 @@ SQL is the mean quantile loss of the deciles, divided by the mean absolute diffe
 before each origin. It is averaged over the columns, then over the origins. Lower is better.
 
 Each of our models is trained once for a task, on the rows before its first origin, with the rules of
-[GIFT-Eval](gift_eval.md). −9999 in the weather is missing for our models, but is scored as fev-bench does. The linear
-baseline comes from the run of `model=mlp`.
+[GIFT-Eval](gift_eval.md), where it is also said which test errors were visible. −9999 in the weather is missing for our
+models, but is scored as fev-bench does. The linear baseline comes from the run of `model=mlp`.
 """
 
 
