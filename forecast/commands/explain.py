@@ -15,7 +15,7 @@ from forecast.system.files import atomic_folder, check_output_folder
 from forecast.system.formatting import plural
 from forecast.tools.explain.wandb_run import check_mode, log_folder
 
-SLOTS = ("encoder", "decoder", "cross")
+SLOTS = ("encoder", "decoder", "cross", "variables")
 
 
 def explain(config: DictConfig) -> None:

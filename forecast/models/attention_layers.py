@@ -9,7 +9,7 @@ from jaxtyping import Int
 
 from forecast.models.layers import Decoder, Distil, Encoder
 
-Slot = Literal["encoder", "decoder", "cross"]
+Slot = Literal["encoder", "decoder", "cross", "variables"]
 Steps = Int[np.ndarray, " length"]
 
 
@@ -22,9 +22,9 @@ class AttentionLayer:
 
     Attributes:
         name: the layer's path in the model, as in `named_modules`.
+        slot: part of the model; variables: a layer of the encoder whose positions are the variables of one patch.
         number: position among the layers of its encoder or decoder.
         encoder: position of its encoder in a stack of encoders; None: the model has one encoder.
-        over_variables: the positions are the variables of one patch, in place of the patches of a variable.
     """
 
     name: str
@@ -33,7 +33,6 @@ class AttentionLayer:
     query_steps: Int[np.ndarray, " query_len"]
     memory_steps: Int[np.ndarray, " memory_len"]
     encoder: int | None = None
-    over_variables: bool = False
 
 
 def encoder_attention(

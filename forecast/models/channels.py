@@ -12,6 +12,11 @@ EMBEDDING_SCALE = 0.3
 """Initial standard deviation of the variable embeddings; that of tokens is about 1."""
 
 
+def is_over_variables(layer: int) -> bool:
+    """Whether a layer of axes, given by its number, reads the variables of a patch; the others read over time."""
+    return layer % 2 == 1
+
+
 class ChannelLayout(nn.Module):
     """The layout of several variables in the sequences that attention reads.
 
@@ -84,11 +89,11 @@ class ChannelLayout(nn.Module):
     def encode(
         self, encoder: Encoder, tokens: Float[Tensor, "batch channels tokens d_model"]
     ) -> Float[Tensor, "batch channels tokens d_model"]:
-        """Encode the tokens, of which the number does not change; with axes, even layers read over time."""
+        """Encode the tokens, of which the number does not change."""
         if not self.axes:
             return self.from_sequences(encoder(self.to_sequences(tokens)), tokens.shape[1])
         for number, layer in enumerate(encoder.layers):
-            across = tokens.transpose(1, 2) if number % 2 else tokens
+            across = tokens.transpose(1, 2) if is_over_variables(number) else tokens
             across = layer(across.flatten(0, 1)).view_as(across)
-            tokens = across.transpose(1, 2) if number % 2 else across
+            tokens = across.transpose(1, 2) if is_over_variables(number) else across
         return encoder.norm(tokens)

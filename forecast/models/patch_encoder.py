@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from forecast.attention.dropout import Dropout
 from forecast.models.attention_layers import AttentionLayer, encoder_attention
-from forecast.models.channels import ChannelLayout
+from forecast.models.channels import ChannelLayout, is_over_variables
 from forecast.models.embedding import sinusoidal_positions
 from forecast.models.informer import AttentionSlots, check_sizes
 from forecast.models.layers import stack_encoder
@@ -153,8 +153,8 @@ class PatchEncoder(ResidualModel):
             return layers
         variables = np.full(self.channels.n_variables, steps[-1])
         return [
-            replace(layer, query_steps=variables, memory_steps=variables, over_variables=True)
-            if layer.number % 2
+            replace(layer, slot="variables", query_steps=variables, memory_steps=variables)
+            if is_over_variables(layer.number)
             else layer
             for layer in layers
         ]

@@ -9,7 +9,7 @@ from forecast.system.formatting import format_tokens
 
 @dataclass(frozen=True)
 class SlotSummary:
-    """The first attention layer of a slot (encoder, decoder or cross).
+    """The first attention layer of a slot (encoder, decoder, cross or variables).
 
     type: name of the class without `Attention`.
     role: self, causal or cross.

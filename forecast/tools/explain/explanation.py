@@ -58,7 +58,7 @@ def record_layers(
     """Forecast a window; return the raw forecast and the chosen layers, none if they do not change the forecast."""
     batch = window.batch
     forecast, calls = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)
-    over_variables = {layer.name for layer in trained.network.attention_layers() if layer.over_variables}
+    over_variables = {layer.name for layer in trained.network.attention_layers() if layer.slot == "variables"}
     variable = choose_variable(trained)
     if variable is not None:
         last = calls[0].q.shape[2] - 1
@@ -101,7 +101,7 @@ def choose_layers(
             call,
             places[call.name],
             *times[call.name],
-            heads=choose_numbers("head", config.head, call.q.shape[1]),
+            heads=choose_numbers("head", config.head, range(call.q.shape[1])),
             recent=data.season,
             series=window.series,
             horizon_input=network.horizon_input,
@@ -111,8 +111,13 @@ def choose_layers(
     ]
     if not layers:
         return []
+    slots = dict.fromkeys(layer.slot for layer in layers)
+    if config.slot != "all" and config.slot not in slots:
+        raise ConfigError(
+            f"slot={config.slot}: this model has the slots {', '.join(slots)}; give one, or all"
+        )
     layers = [layer for layer in layers if config.slot in ("all", layer.slot)]
-    numbers = choose_numbers("layer", config.layer, max(layer.number for layer in layers) + 1)
+    numbers = choose_numbers("layer", config.layer, sorted({layer.number for layer in layers}))
     return [layer for layer in layers if layer.number in numbers]
 
 
@@ -130,12 +135,13 @@ def main_target(trained: TrainedModel) -> int:
     return columns.index(wanted) if wanted in columns else len(columns) - 1
 
 
-def choose_numbers(what: str, wanted: str | int, count: int) -> list[int]:
-    """All numbers below `count` if `wanted` is "all", else the number `wanted`."""
+def choose_numbers(what: str, wanted: str | int, numbers: Sequence[int]) -> list[int]:
+    """All `numbers` if `wanted` is "all", else the number `wanted`. Raises ConfigError if it is none of them."""
     if wanted == "all":
-        return list(range(count))
-    if not isinstance(wanted, int) or isinstance(wanted, bool) or not 0 <= wanted < count:
-        raise ConfigError(f"{what}={wanted}: there are {what}s 0 to {count - 1}; give one, or all")
+        return [*numbers]
+    if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted not in numbers:
+        listed = ", ".join(map(str, numbers))
+        raise ConfigError(f"{what}={wanted}: the {what}s are {listed}; give one of them, or all")
     return [wanted]
 
 

@@ -165,6 +165,8 @@ class Layer:
             return (
                 f"Patches of the horizon attend to the encoder's output, which has patches of {steps} steps."
             )
+        if self.slot == "variables":
+            return f"A position is the last patch, of {steps} steps, of one variable."
         patch = f"A position is a patch of {steps} steps; its date is that of their middle"
         if self.slot == "encoder":
             return f"{patch}."

@@ -94,7 +94,7 @@ def test_attention_layers_name_the_steps_of_their_tokens(tokens: str) -> None:
     for number, layer in enumerate(model.attention_layers()):
         assert layer.name == f"encoder.layers.{number}.attention"
         expected = steps * (variables if tokens == "joint" else 1)
-        if tokens == "axes" and number == 1:
+        if over_variables := tokens == "axes" and number == 1:
             expected = steps[-1:] * variables
         np.testing.assert_array_equal(layer.query_steps, expected)
     assert len(model.attention_layers()) == 2
@@ -107,6 +107,7 @@ def test_axes_read_over_time_first_and_over_variables_then() -> None:
     changed[..., 2] += torch.randn(BATCH, 38)
     for layers in (1, 2):
         model = made(tokens="axes", encoder_layers=layers)
+        assert layer.slot == ("variables" if over_variables else "encoder")
         alike = torch.equal(model(changed, past_time, future_time), model(past, past_time, future_time))
         assert alike == (layers == 1)
 
