@@ -24,7 +24,14 @@ class AttentionSlots(TypedDict):
     encoder: MakeAttention
     decoder: MakeAttention
     cross: MakeAttention
+    variables: NotRequired["VariableSlots"]
     name: NotRequired[str]
+
+
+class VariableSlots(TypedDict):
+    """Constructors of the attention in layers over variables, which are layers of an encoder."""
+
+    encoder: MakeAttention
 
 
 class Informer(ForecastModel):

@@ -3,7 +3,7 @@
 All blocks take and return `(batch, length, d_model)`; normalisation follows each residual sum (post-norm).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxtyping import Float
@@ -94,25 +94,22 @@ class Encoder(nn.Module):
 
 
 def stack_encoder(
-    make_attention: Callable[..., Attention],
+    make_attention: Sequence[Callable[..., Attention]],
     n_heads: int,
-    n_layers: int,
     *,
     d_model: int,
     dropout: float,
     **sizes: Any,
 ) -> Encoder:
-    """An encoder of `n_layers` layers without distilling, each with an attention layer of its own.
+    """An encoder without distilling, whose layers each have an attention layer of their own.
 
     Args:
-        make_attention: `make_attention(d_model, n_heads, dropout=dropout)` creates an attention layer.
+        make_attention: of each layer, a function; `make(d_model, n_heads, dropout=dropout)` creates its attention.
         sizes: the other sizes of an `EncoderLayer`.
     """
     layers = [
-        EncoderLayer(
-            make_attention(d_model, n_heads, dropout=dropout), d_model=d_model, dropout=dropout, **sizes
-        )
-        for _ in range(n_layers)
+        EncoderLayer(make(d_model, n_heads, dropout=dropout), d_model=d_model, dropout=dropout, **sizes)
+        for make in make_attention
     ]
     return Encoder(layers, d_model, distil=False)
 

@@ -32,7 +32,8 @@ class PatchEncoder(ResidualModel):
 
     Args:
         n_features, n_targets, n_time_features, n_quantiles, seq_len, pred_len: see `Informer`.
-        attention: the slot `encoder` is used.
+        attention: the slot `encoder` is used. With `axes`, the layers over variables are of the type in the slot
+            `variables`, if there is one.
         tokens: channel handling, `mixed`, `independent`, `joint` or `axes`; see `models.channels`.
         patch_len: steps in a token, at most seq_len. Only the linear model reads the oldest `seq_len % patch_len`
             steps.
@@ -94,7 +95,10 @@ class PatchEncoder(ResidualModel):
         )
         self.time_embedding = TimeEmbedding(n_time_features, d_calendar, dropout)
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "match": match}
-        self.encoder = stack_encoder(attention["encoder"], n_heads, encoder_layers, **sizes)
+        over_time = attention["encoder"]
+        over_variables = attention.get("variables", attention)["encoder"] if self.channels.axes else over_time
+        in_turn = [over_variables if is_over_variables(i) else over_time for i in range(encoder_layers)]
+        self.encoder = stack_encoder(in_turn, n_heads, **sizes)
         self.dropout = Dropout(dropout)
         self.hidden = nn.Linear(length * d_model, d_hidden)
         self.head = StepHead(d_hidden, d_calendar, self.n_outputs, patch_len=pred_len)

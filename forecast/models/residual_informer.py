@@ -103,7 +103,7 @@ class ResidualInformer(ResidualModel):
     ) -> None:
         d_model, (encoder_layers, decoder_layers) = sizes["d_model"], layers
         options: dict[str, Any] = {"dropout": sizes["dropout"]}
-        self.encoder = stack_encoder(attention["encoder"], n_heads, encoder_layers, **sizes)
+        self.encoder = stack_encoder([attention["encoder"]] * encoder_layers, n_heads, **sizes)
         # The tokens of several variables have no common order in time that a causal layer could respect.
         role = {"role": "self"} if self.channels.joint else {}
         self.decoder = Decoder(

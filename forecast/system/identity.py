@@ -89,13 +89,12 @@ def name_attention(attention: str, _parent_: Mapping[str, Any]) -> str:
 
     Args:
         attention: the type in conf/attention.
-        _parent_: the slots. `types` holds the type of each.
+        _parent_: the slots. `types` holds the type of each; `variables` is like the slots of an encoder.
     """
-    usual = {"encoder": attention, "decoder": attention, "cross": "full"}
-    others = [
-        f"-{slot}-{_parent_['types'][slot]}" for slot in usual if _parent_["types"][slot] != usual[slot]
-    ]
-    return attention + "".join(others)
+    types = {**_parent_["types"]}
+    usual = {"encoder": attention, "decoder": attention, "cross": "full", "variables": types["encoder"]}
+    types["variables"] = _parent_.get("variables", _parent_)["types"]["encoder"]
+    return attention + "".join(f"-{slot}-{types[slot]}" for slot in usual if types[slot] != usual[slot])
 
 
 def without_hydra(config: DictConfig) -> DictConfig:

@@ -137,7 +137,7 @@ MODEL_KEYS = (
     Key("model.decoder_layers", STATE, limits=(1, 1_000)),
     *(
         Key(f"model.attention.{slot}.{name}", STATE, takes=Takes.COUNT_OR_NULL)
-        for slot in ("encoder", "decoder")
+        for slot in ("encoder", "decoder", "variables.encoder")
         for name in ("num_features", "conv_kernel")
     ),
     # The model's configuration repeats these.

@@ -46,14 +46,17 @@ def create_model(
     """Construct a model with its settings and the sizes that follow from the data.
 
     Raises:
-        ConfigError: `model._target_` is not a subclass of `ForecastModel`, or does not take one of the settings.
+        ConfigError: `model._target_` is not a subclass of `ForecastModel`, or does not take one of the settings, or
+            the slot `variables` has an attention type and no layer reads over variables.
         ValueError: the model refuses a size.
     """
     check_settings(model_class(settings), settings)
     make = instantiate(settings if isinstance(settings, DictConfig) else OmegaConf.create(settings))
-    return make(
+    model = make(
         n_features=n_features, n_targets=n_targets, n_time_features=n_time_features, n_quantiles=n_quantiles
     )
+    check_variables(model, settings)
+    return model
 
 
 def check_settings(model: type[ForecastModel], settings: Mapping[str, Any]) -> None:
@@ -66,6 +69,16 @@ def check_settings(model: type[ForecastModel], settings: Mapping[str, Any]) -> N
         raise ConfigError(
             f"{', '.join(unknown)}: {model.__name__} has no such option: leave it out; if size= or an "
             "experiment sets it, leave that or model= out"
+        )
+
+
+def check_variables(model: ForecastModel, settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError for an attention type of layers over variables if the model has no such layer."""
+    slots = (settings.get("attention") or {}).get("variables")
+    if slots and all(layer.slot != "variables" for layer in model.attention_layers()):
+        raise ConfigError(
+            f"variables={slots['types']['encoder']}: no layer of this model reads over variables: set "
+            "model=patch_encoder model.tokens=axes and at least model.encoder_layers=2, or leave variables= out"
         )
 
 

@@ -55,6 +55,12 @@ REFUSED = [
     settings("attention=[full,linear]", says="attention=['full', 'linear']: give one option; to try several, use -m attention=full,linear"),
     settings("attention=../model/informer", says="attention=../model/informer: there is no such attention. There are …."),
     settings("model=informer", "+model.patch_len=4", "+model.normalize=true", says="model.patch_len, model.normalize: Informer has no such option: leave it out; if size= or an experiment sets it, leave that or model= out"),
+    *(
+        settings("variables=linear", *others, says="variables=linear: no layer of this model reads over variables: set model=patch_encoder model.tokens=axes and at least model.encoder_layers=2, or leave variables= out")
+        for others in (["model=informer"], ["model=residual_informer"], ["model=patch_encoder"], ["model=patch_encoder", "model.tokens=axes", "model.encoder_layers=1"])
+    ),
+    settings("variables=linea", says="variables=linea: there is no such variables; did you mean linear? There are …."),
+    settings("model=patch_encoder", "model.tokens=axes", "variables=linear", "model.attention.variables.encoder.num_features=2.5", says="model.attention.variables.encoder.num_features=2.5 must be a whole number of at least 1, or null"),
     settings("model.d_model=9", says="d_model 9 is not divisible by n_heads 2 into whole heads"),
     settings("model.d_model=0", says="d_model=0 must be a whole number of at least 1"),
     settings("model.d_model=1000000000", says="model.d_model=1000000000, model.d_ff=8, model.encoder_layers=2 need at least 89,406,967,937.9 GiB of memory, and … GiB are free: choose smaller values"),

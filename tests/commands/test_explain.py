@@ -52,7 +52,13 @@ RUNS = {
     "independent": ("attention=probsparse", *PATCHES, "model.tokens=independent"),
     "untrained": ("attention=full", *PATCHES[:2], "optimizer.lr=1e-9"),
     "joint": ("attention=nystrom", *PATCHES, "model.tokens=joint", "num_landmarks=3"),
-    "axes": ("attention=full", "model=patch_encoder", *PATCHES[1:], "model.tokens=axes"),
+    "axes": (
+        "attention=full",
+        "model=patch_encoder",
+        *PATCHES[1:],
+        "model.tokens=axes",
+        "variables=gated_delta",
+    ),
 }
 SOME_RUNS = [
     pytest.param(name, marks=[] if name in ("probsparse", "joint", "axes") else pytest.mark.long)

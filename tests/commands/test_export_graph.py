@@ -40,6 +40,7 @@ VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained r
     ("attention=linear", "cross=linear", "model=residual_informer", "model.tokens=independent"),
     ("attention=probsparse", "model=residual_informer", "model.tokens=joint"),
     ("attention=probsparse", "model=patch_encoder", "model.tokens=axes"),
+    ("attention=linear", "model=patch_encoder", "model.tokens=axes", "variables=full"),
     ("attention=fastformer", "cross=linear", "model=residual_informer", "model.normalize=false"),
 ]
 

@@ -30,7 +30,7 @@ from forecast.runs import sweep
 from forecast.runs.folder import read_config
 from forecast.runs.resume import digest_of, find_finished, find_unfinished, is_finished
 from forecast.training.schedules import cosine
-from tests.support.commands import ROOT, TINY, train_here
+from tests.support.commands import ROOT, TINY, answer, only, train_here
 from tests.support.csv_files import write_csv
 from tests.support.fork_server import run_python
 
@@ -416,6 +416,31 @@ def test_one_target_from_itself_or_from_all(features: str, tmp_path: Path) -> No
     assert train(config) > 0
     variables = pd.read_csv(tmp_path / "run" / "errors_by_variable.csv")
     assert variables["variable"].tolist() == ["load"]
+
+
+@pytest.mark.parametrize("variables", ["full", None])
+def test_layers_over_variables_of_another_type(
+    variables: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a type, the settings in the checkpoint are as in checkpoints from before the option."""
+    write_csv(tmp_path / "load.csv", rows=400)
+    axes = ("model=patch_encoder", "model.tokens=axes", "model.patch_len=4", "model.linear=false")
+    own = [] if variables is None else [f"variables={variables}"]
+    few = ("trainer.max_epochs=1", "logger=[]")
+    assert train_here(monkeypatch, tmp_path, *axes, *few, "attention=linear", *own) == 0
+    folder = only(tmp_path / "runs", "*")
+    kind, name = ("Full", "linear-variables-full") if variables else ("Linear", "linear")
+    layers = f"encoder Linear (self, 5 tokens), variables {kind} (self, 3 tokens)"
+    assert f"attention  {name}: {layers}" in capsys.readouterr().out
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["attention"] == name
+    assert {slot: found["type"] for slot, found in metrics["attention_slots"].items()} == {
+        "encoder": "Linear", "variables": kind,
+    }  # fmt: skip
+    settings = load_checkpoint(folder / "checkpoints" / "best.ckpt")["hyper_parameters"]["model"]
+    assert ("variables" in settings["attention"]) == (variables is not None)
+    assert answer(monkeypatch, "predict", tmp_path, f"checkpoint={folder}", "output=next.csv") == 0
+    assert np.isfinite(pd.read_csv(tmp_path / "next.csv")[["load", "temperature"]]).all(axis=None)
 
 
 def test_bfloat16_with_clipped_gradients_and_the_fused_optimizer(workplace: Path) -> None:

@@ -54,8 +54,23 @@ def test_a_slot_of_another_type(slot, name):
     assert mixed.name == ("fastformer" if is_usual else f"fastformer-{slot}-{name}")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ATTENTION_TYPES)
+def test_layers_over_variables_of_another_type(name):
+    """The option is that of the encoder, and the name says the type unless it is the encoder's."""
+    alone = compose_config(f"attention={name}", "num_landmarks=7").model.attention
+    mixed = compose_config("attention=fastformer", f"variables={name}", "num_landmarks=7").model.attention
+    assert mixed.variables.encoder == alone.encoder
+    assert mixed.encoder == compose_config("attention=fastformer").model.attention.encoder
+    assert mixed.name == ("fastformer" if name == "fastformer" else f"fastformer-variables-{name}")
+    both = compose_config("attention=fastformer", "encoder=full", f"variables={name}").model.attention
+    assert both.name == "fastformer-encoder-full" + ("" if name == "full" else f"-variables-{name}")
+    assert "variables" not in alone
+
+
 def test_every_type_has_its_slots():
     assert {path.stem for path in (CONF / "encoder").glob("*.yaml")} == set(ATTENTION_TYPES)
     assert {path.stem for path in (CONF / "decoder").glob("*.yaml")} == set(ATTENTION_TYPES)
+    assert {path.stem for path in (CONF / "variables").glob("*.yaml")} == set(ATTENTION_TYPES)
     crossing = {name for name, attention_type in ATTENTION_TYPES.items() if "cross" in attention_type.roles}
     assert {path.stem for path in (CONF / "cross").glob("*.yaml")} == crossing

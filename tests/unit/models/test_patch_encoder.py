@@ -17,11 +17,22 @@ TOKENS = pytest.mark.parametrize("tokens", ["mixed", "independent", "joint", "ax
 
 
 def made(
-    kind: str = "full", *, trained: bool = True, targets: tuple[int, ...] = (3, 1), **sizes: Any
+    kind: str = "full",
+    *,
+    variables: str | None = None,
+    trained: bool = True,
+    targets: tuple[int, ...] = (3, 1),
+    **sizes: Any,
 ) -> PatchEncoder:
-    """A model with a random linear model; if `trained`, its head has random weights too."""
+    """A model with a random linear model; if `trained`, its head has random weights too.
+
+    `variables` is the attention type of layers over variables; None: the slots have none, as in older checkpoints.
+    """
     torch.manual_seed(0)
-    model = PatchEncoder(attention=slots(kind), **{**SIZES, "n_targets": len(targets), **sizes})
+    attention = slots(kind)
+    if variables is not None:
+        attention["variables"] = {"encoder": slots(variables)["encoder"]}
+    model = PatchEncoder(attention=attention, **{**SIZES, "n_targets": len(targets), **sizes})
     model.warm_start(FakeWarmStart(torch.randn(38, 17) / 38, targets, model.n_quantiles))
     if trained:
         torch.nn.init.normal_(model.out.weight)
@@ -96,6 +107,7 @@ def test_attention_layers_name_the_steps_of_their_tokens(tokens: str) -> None:
         expected = steps * (variables if tokens == "joint" else 1)
         if over_variables := tokens == "axes" and number == 1:
             expected = steps[-1:] * variables
+        assert layer.slot == ("variables" if over_variables else "encoder")
         np.testing.assert_array_equal(layer.query_steps, expected)
     assert len(model.attention_layers()) == 2
 
@@ -107,9 +119,35 @@ def test_axes_read_over_time_first_and_over_variables_then() -> None:
     changed[..., 2] += torch.randn(BATCH, 38)
     for layers in (1, 2):
         model = made(tokens="axes", encoder_layers=layers)
-        assert layer.slot == ("variables" if over_variables else "encoder")
         alike = torch.equal(model(changed, past_time, future_time), model(past, past_time, future_time))
         assert alike == (layers == 1)
+
+
+@pytest.mark.parametrize("match", [None, "parameters"])
+@pytest.mark.parametrize("variables", [None, *ATTENTION_TYPES])
+def test_layers_over_variables_have_an_attention_type_of_their_own(
+    variables: str | None, match: str | None
+) -> None:
+    """The others are of the encoder's type, as all are where no type is given; all types have equal sizes if asked."""
+    model = made("linear", variables=variables, tokens="axes", encoder_layers=4, match=match)
+    own = ATTENTION_TYPES[variables or "linear"]
+    found = [model.get_submodule(layer.name) for layer in model.attention_layers()]
+    assert [type(layer) for layer in found] == [ATTENTION_TYPES["linear"], own] * 2
+    over_time, over_variables = (
+        sum(parameter.numel() for parameter in layer.parameters()) for layer in model.encoder.layers[:2]
+    )
+    if match is not None:
+        assert abs(over_time - over_variables) <= SIZES["d_model"] + 1
+    past, past_time, future_time = inputs()
+    model.train()(past, past_time, future_time).square().mean().backward()
+    unread = ["time_tokens.weight", "time_tokens.bias"] if variables == "none" else []
+    assert without_gradient(model) == unread
+
+
+@pytest.mark.parametrize("tokens", ["mixed", "independent", "joint"])
+def test_without_axes_every_layer_is_of_the_encoders_type(tokens: str) -> None:
+    model = made("linear", variables="full", tokens=tokens)
+    assert {type(layer.attention) for layer in model.encoder.layers} == {ATTENTION_TYPES["linear"]}
 
 
 @pytest.mark.parametrize("tokens", ["joint", "axes"])
