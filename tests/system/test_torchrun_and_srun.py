@@ -184,7 +184,7 @@ def test_the_processes_that_a_launcher_reports(
 
 
 def test_every_process_takes_the_choices_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distributed, "_store", torch.distributed.HashStore())
+    monkeypatch.setattr(distributed, "_store", torch.distributed.HashStore())  # pyright: ignore
     for name, value in {"TORCHELASTIC_RUN_ID": "1", "RANK": "0", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
     choices = {"run folder": "runs/1", "suggested settings": ["seq_len=48"]}

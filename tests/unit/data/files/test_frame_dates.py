@@ -21,7 +21,10 @@ FRAME = pd.DataFrame({"load": np.arange(40.0)}, DATES)
         (FRAME.reset_index(names="time"), "time"),
         (FRAME.reset_index(names="ds"), "ds"),
         (FRAME.reset_index(names="date").assign(created=DATES), "date"),
-        (FRAME.reset_index(names="when").assign(when=lambda f: f["when"].dt.strftime("%Y/%m/%d %H:%M")), "when"),
+        (
+            FRAME.reset_index(names="when").assign(when=lambda f: f["when"].dt.strftime("%Y/%m/%d %H:%M")),
+            "when",
+        ),
         (FRAME.to_period().reset_index(names="hour"), "hour"),
     ],
 )
