@@ -39,7 +39,7 @@ FRAME = Path("the DataFrame")
 class Cells:
     """Columns of cells by name, of rows from line `first_line` on, without the lines `skipped`, which ascend.
 
-    Melted rows repeat `n_lines` lines for each step.
+    Melted rows repeat `n_lines` lines for each step. `by_index`: ids and dates are the index of a DataFrame.
     """
 
     path: Location
@@ -48,6 +48,7 @@ class Cells:
     unit: str = "line"
     n_lines: int | None = None
     skipped: tuple[int, ...] = ()
+    by_index: bool = False
 
     def number(self, row: int) -> int:
         """Return the number of the line of a row."""

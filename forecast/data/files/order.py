@@ -101,8 +101,10 @@ def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> NoReturn
     if len(mine) and duplicates is None:
         _refuse_duplicate(rows, row, int(mine[0]))
     before = rows.date(row - 1)
-    is_frame = rows.cells.path == FRAME
-    advice = "sort it (frame.sort_index())" if is_frame else "sort the rows by date, or set data.sort=true"
+    advice = "sort the rows by date, or set data.sort=true"
+    if rows.cells.path == FRAME:
+        by = f"sort_values({rows.roles.date!r}, key=pd.to_datetime)"
+        advice = f"sort it (frame.{'sort_index()' if rows.cells.by_index else by})"
     error = rows.error(f"{rows.subject(row)}comes after {before}", row, rows.roles.date)
     raise RowOrderError(str(error), advice, repeats=False)
 
@@ -119,9 +121,7 @@ def _advice_on_duplicate(rows: TableRows, row: int) -> str:
         zone = None if rows.utc_offset.timezone else find_repeating_zone(date)
         clocks = f"; where clocks went back, localize it first (tz_localize({zone!r}, ambiguous=...))"
         keys = (
-            "~frame.index.duplicated()"
-            if rows.roles.id is None
-            else f"~frame.duplicated({[*rows.roles.keys]})"
+            "~frame.index.duplicated()" if rows.cells.by_index else f"~frame.duplicated({[*rows.roles.keys]})"
         )
         return f"remove one (frame[{keys}])" + (clocks if zone else "")
     if advice := describe_repeated_dates(rows.cells, rows.roles):

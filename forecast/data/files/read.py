@@ -128,6 +128,7 @@ def _read_columns_of(
 def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles, options: ReadOptions) -> TableRows:
     """Read a DataFrame. Ids and dates may be its index; periods begin at their dates. Messages count rows from 0."""
     where = str(FRAME)
+    by_index = set(roles.keys) <= set(frame.index.names)
     if set(roles.keys) & set(frame.index.names):
         frame = frame.reset_index()
     frame = frame.rename(columns=str)
@@ -144,7 +145,7 @@ def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles, options: ReadOption
         )
     except pa.ArrowException as error:
         raise DataError(f"{where}: {' '.join(str(error).split())}") from None
-    cells = Cells(FRAME, pd.DataFrame(), first_line=0, unit="row")
+    cells = Cells(FRAME, pd.DataFrame(), first_line=0, unit="row", by_index=by_index)
     return rows_from_arrow(cells, table, roles, options)
 
 
