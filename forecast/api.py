@@ -154,7 +154,7 @@ def fit(
             and date. It may be a frame of Polars or PyArrow.
         target: the column to forecast, from all columns unless `features` says otherwise. None: all columns.
         id_column: the column that names the series, or several columns. None: a table of one series.
-        date_column: the column of the dates; a frame of pandas without `id_column` needs no name.
+        date_column: the column of the dates; in a frame of pandas without `id_column`, `ds` stands for any name.
         past_covariates: columns that are read and not forecast.
         future_covariates: columns that are known over the horizon too; `predict` needs them there.
         as_of: by future covariate, the column of its forecasts: windows read it over the horizon.
@@ -176,17 +176,17 @@ def fit(
     given = write_overrides(settings, overrides, target, id_column is None)
     lists = {"past": past_covariates, "future": future_covariates, "static": static_covariates}
     columns = {f"{role}_covariates": list(names) for role, names in lists.items()}
+    keys: dict[str, Any] = {} if id_column is None else {"id_column": [*list_id_columns(id_column)]}
+    if id_column is not None or date_column != "ds":
+        keys["date_column"] = date_column
     if suggest:
-        keys = {} if id_column is None else {"id_column": id_column, "date_column": date_column}
         given = [*suggest_for(frame, {"target": target, **columns, **keys}, given), *given]
     layout = "data=csv" if id_column is None else "data=long"
     compose_command("train", [layout, *given])
     check_data_overrides(given)
     config = compose_run([layout, *given])
-    config.data.update(columns)
+    config.data.update(columns | keys)
     config.data.as_of = None if as_of is None else dict(as_of)
-    if id_column is not None:
-        config.data.update({"id_column": [*list_id_columns(id_column)], "date_column": date_column})
     data = make_frame_data(frame, config)
     write_config(Path(config.output_dir), config, given)
     train(config, data)

@@ -3,6 +3,8 @@
 import pandas as pd
 
 from forecast.data import DataModule, Panel, frame_data
+from forecast.data.files.find_date_column import DEFAULT_NAMES
+from forecast.data.files.frame_source import as_frame
 from forecast.data.sources import option_names
 from forecast.inference.data_config import FRAME, allow_absent
 from forecast.inference.forecasters import PointForecaster, find_unread_columns
@@ -16,6 +18,8 @@ def frame_module(
     config = model.data_config({"path": FRAME})
     options = {key: config[key] for key in option_names(frame_data) if key in config}
     options["eval_stride"] = options["eval_stride"] or 1  # null: the stride of a store
+    if not model.has_ids and options["date_column"] not in map(str, as_frame(frame).columns):
+        options["date_column"] = DEFAULT_NAMES[0]  # the dates may be an index of another name
     return frame_data(frame, future=future, **options)
 
 

@@ -98,3 +98,20 @@ def test_a_table_has_its_dates_in_a_column(tmp_path: Path, monkeypatch: pytest.M
         model.predict(polars.from_pandas(history.drop(columns="date")))
     with pytest.raises(DataError):
         model.predict(polars.from_pandas(history).lazy())
+
+
+def test_the_dates_of_a_table_of_pandas_are_the_column_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = sales()[:155].drop(columns="shop").rename(columns={"date": "time"})
+    frame = table.assign(date=table["time"] + pd.Timedelta(days=400))
+    settings = SETTINGS | {"date_column": "time", "past_covariates": [], "overrides": [*TINY, "features=S"]}
+    model = fit(frame, **settings)
+    found = model.predict(frame)
+    assert found.index.name == "time"
+    assert found.index[0] == pd.Timestamp("2021-05-31")
+    indexed = model.predict(table.set_index("time").rename_axis("other"))
+    np.testing.assert_array_equal(indexed, found)
+    with pytest.raises(DataError, match="neither the index nor a column named 'tiem'"):
+        fit(frame, **settings | {"date_column": "tiem"})

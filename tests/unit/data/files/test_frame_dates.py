@@ -45,6 +45,84 @@ def test_the_future_is_laid_out_as_the_past() -> None:
     assert panel.future[:, 0].tolist() == list(range(40))
 
 
+TWO = FRAME.assign(date=DATES + pd.Timedelta(days=9), time=DATES).reset_index(drop=True)
+
+
+@pytest.mark.parametrize(
+    ("frame", "wanted"),
+    [
+        (TWO, "time"),
+        (TWO.rename(columns={"date": "made"}), "time"),
+        (TWO.assign(step=TWO["time"]), "step"),
+        (TWO.set_index(DATES + pd.Timedelta(days=5)), "time"),
+        (TWO.set_index(pd.Index(TWO["date"], name="time")), "time"),
+        (TWO.drop(columns="time").set_index(DATES.rename("time")), "time"),
+        (TWO.drop(columns="time").set_index(DATES.astype(str).rename("time")), "time"),
+    ],
+)
+def test_a_named_column_or_index_is_taken(frame: pd.DataFrame, wanted: str) -> None:
+    panel = FrameSource(frame, columns=["load"], date_column=wanted).read()
+    assert panel.grid.name == wanted
+    assert panel.dates(np.arange(40)).equals(DATES)
+
+
+@pytest.mark.parametrize("name", [None, "date"])
+def test_an_index_and_a_column_of_one_name(name: str | None) -> None:
+    frame = FRAME.assign(date=np.arange(40.0)).rename_axis(name)
+    panel = read_frame(frame[:30], future=frame[30:], future_covariates=["date"], columns=["load"])
+    assert panel.dates(np.arange(40)).equals(DATES)
+    assert panel.grid.name == "date_index"
+    assert panel.future is not None
+    assert panel.future[:, 0].tolist() == list(range(40))
+
+
+@pytest.mark.parametrize(
+    ("frame", "there"),
+    [(TWO, "; these columns do: date, time"), (FRAME, ""), (FRAME.assign(Zeit=1.0).rename_axis("time"), "")],
+)
+def test_a_name_of_no_dates_is_refused(frame: pd.DataFrame, there: str) -> None:
+    with pytest.raises(DataError) as refused:
+        read_frame(frame, columns=["load"], date_column="Zeit")
+    assert str(refused.value) == (
+        f"the DataFrame: neither the index nor a column named 'Zeit' (date_column) holds dates{there}"
+    )
+
+
+def read_as_advised(frame: pd.DataFrame, advice: str) -> None:
+    """Refused with advice that helps: a line of Python."""
+    with pytest.raises(DataError) as refused:
+        read_frame(frame, columns=["load"])
+    assert str(refused.value).endswith(f"({advice})")
+    assert (
+        read_frame(eval(advice, {"frame": frame, "pd": pd}), columns=["load"])
+        .dates(np.arange(40))
+        .equals(DATES)
+    )
+
+
+@pytest.mark.parametrize(
+    ("frame", "sort", "remove"),
+    [
+        (FRAME, "frame.sort_index()", "frame[~frame.index.duplicated()]"),
+        (
+            FRAME.reset_index(names="time"),
+            "frame.sort_values('time', key=pd.to_datetime)",
+            "frame[~frame.duplicated(['time'])]",
+        ),
+        (
+            FRAME.set_index(DATES.strftime("%Y/%m/%d %H:%M")).reset_index(names="time"),
+            "frame.sort_values('time', key=pd.to_datetime)",
+            "frame[~frame.duplicated(['time'])]",
+        ),
+    ],
+)
+def test_rows_out_of_order_or_twice_get_advice_that_helps(
+    frame: pd.DataFrame, sort: str, remove: str
+) -> None:
+    read_as_advised(pd.concat([frame[:5], frame[6:8], frame[5:6], frame[8:]]), sort)
+    read_as_advised(pd.concat([frame[:5], frame[4:]]), remove)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
