@@ -18,17 +18,13 @@ from forecast.data.files.series_ids import list_id_columns, split_ids
 from forecast.data.frames import Frame, to_library_of, to_pandas
 from forecast.data.sources import MODULE_OPTIONS, option_names
 from forecast.evaluation.levels import Level
-from forecast.inference.data_config import FRAME, allow_absent, known_columns, name_keys
+from forecast.inference.data_config import FRAME, name_keys
 from forecast.inference.evaluate import evaluate as evaluate_model
-from forecast.inference.forecasters import (
-    PointForecaster,
-    choose_forecaster,
-    find_unread_columns,
-    list_forecasters,
-)
-from forecast.inference.frames import frame_module, panel_of_frame
+from forecast.inference.forecasters import PointForecaster, choose_forecaster
+from forecast.inference.frames import panel_of_frame, scored_module
 from forecast.inference.model import TrainedModel, read_checkpoint
 from forecast.inference.predict import predict as predict_panel
+from forecast.inference.trained_rows import warn_of_seen_windows
 from forecast.runs.folder import write_config
 from forecast.system.arguments import write_value
 from forecast.system.errors import CheckpointError, ConfigError
@@ -94,7 +90,10 @@ class Model(TrainedModel):
         return None if self.has_ids else str(self.data_state.get("date_column") or "date")
 
     def evaluate(self, frame: Frame | None = None, split: str = "test") -> dict[str, Any]:
-        """Score every window of `frame`, or of a split of the training data.
+        """Score every window of `frame`, or of a split of the file of training.
+
+        A model trained on a DataFrame needs a frame. All its windows are scored, with a warning of those that forecast
+        rows of training or validation.
 
         Returns:
             The scores in the layout of metrics.json.
@@ -108,18 +107,14 @@ class Model(TrainedModel):
                 "the run"
             )
         data = self.data() if frame is None else self.data_of_frame(frame)
+        if frame is not None:
+            warn_of_seen_windows(self, data)
         content, _ = evaluate_model(self, data, split, progress=False)
         return content
 
     def data_of_frame(self, frame: Frame) -> DataModule:
         """Set up the data module of a DataFrame with the layout of the training data, with the scaler from training."""
-        given = to_pandas(frame, self._index)
-        data = allow_absent(frame_module(self, given), find_unread_columns(list_forecasters(self)))
-        data.load_state_dict(self.data_state)
-        with known_columns(self.path, self.data_state):
-            data.setup()
-        self.check_freq(FRAME, data.freq)
-        return data
+        return scored_module(self, to_pandas(frame, self._index))
 
 
 def load(path: str | Path) -> Model:

@@ -6,8 +6,8 @@ from forecast.data import DataModule, Panel, frame_data
 from forecast.data.files.find_date_column import DEFAULT_NAMES
 from forecast.data.files.frame_source import as_frame
 from forecast.data.sources import option_names
-from forecast.inference.data_config import FRAME, allow_absent
-from forecast.inference.forecasters import PointForecaster, find_unread_columns
+from forecast.inference.data_config import FRAME, allow_absent, known_columns
+from forecast.inference.forecasters import PointForecaster, find_unread_columns, list_forecasters
 from forecast.inference.model import TrainedModel
 
 
@@ -21,6 +21,21 @@ def frame_module(
     if not model.has_ids and options["date_column"] not in map(str, as_frame(frame).columns):
         options["date_column"] = DEFAULT_NAMES[0]  # the dates may be an index of another name
     return frame_data(frame, future=future, **options)
+
+
+def scored_module(model: TrainedModel, frame: pd.DataFrame | pd.Series) -> DataModule:
+    """Set up the data module of a DataFrame, with the scaler of a trained model; columns may be absent that none reads.
+
+    Raises:
+        CheckpointError: the time between rows is not that of training.
+        DataError: a column is missing, a value or a date cannot be read, or there are too few rows.
+    """
+    data = allow_absent(frame_module(model, frame), find_unread_columns(list_forecasters(model)))
+    data.load_state_dict(model.data_state)
+    with known_columns(model.path, model.data_state):
+        data.setup()
+    model.check_freq(FRAME, data.freq)
+    return data
 
 
 def panel_of_frame(

@@ -1,14 +1,18 @@
 """Notes on forecasts of rows that the model was trained on."""
 
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+import torch
+from jaxtyping import Bool
 
 from forecast.data import DataModule
 from forecast.evaluation.backtest import Origins
 from forecast.inference.forecaster_facts import note_on_dates
 from forecast.inference.model import TrainedModel
+from forecast.system.formatting import plural
 
 
 def count_seen(model: TrainedModel, data: DataModule, origins: Origins) -> dict[str, int]:
@@ -21,12 +25,19 @@ def count_seen(model: TrainedModel, data: DataModule, origins: Origins) -> dict[
             origins.rows < data.rows[split].last[origins.series] for split in ("train", "val")
         )
     else:
-        dates = data.panel.dates(origins.rows)
-        trained, validated = (
-            np.asarray(dates <= pd.Timestamp(last or model.trained_until))
-            for last in (model.trained_until, model.validated_until)
-        )
+        trained, validated = find_seen_dates(model, data.panel.dates(origins.rows))
     return {"training": int(trained.sum()), "validation": int((validated & ~trained).sum())}
+
+
+def find_seen_dates(
+    model: TrainedModel, dates: pd.DatetimeIndex
+) -> tuple[Bool[np.ndarray, " dates"], Bool[np.ndarray, " dates"]]:
+    """Whether each date lies up to the end of training, and whether up to the end of validation."""
+    trained, validated = (
+        np.asarray(dates <= pd.Timestamp(last or model.trained_until))
+        for last in (model.trained_until, model.validated_until)
+    )
+    return trained, validated
 
 
 def note_on_origins(model: TrainedModel, seen: Mapping[str, int], count: int) -> str:
@@ -38,6 +49,35 @@ def note_on_origins(model: TrainedModel, seen: Mapping[str, int], count: int) ->
     return (
         f"of {count:,} origins, {' and '.join(parts)}: their errors say little about the errors of new dates; "
         "give fewer steps to backtest later rows only"
+    )
+
+
+def warn_of_seen_windows(model: TrainedModel, data: DataModule) -> None:
+    """Warn of windows that forecast rows up to the end of training or validation, where all rows are test rows.
+
+    The warning names the date from which on the rows have no such window. As many rows as in these data are history
+    alone.
+    """
+    panel, windows = data.panel, data.windows["test"]
+    rows = windows.origins(torch.arange(len(windows), device=windows.device)).cpu().numpy()
+    trained, validated = find_seen_dates(model, panel.dates(rows))
+    seen = trained | validated
+    if not seen.any():
+        return
+    ends = pd.DatetimeIndex([model.trained_until, model.validated_until or model.trained_until])
+    trained_until, validated_until = panel.utc_offset.shown(ends)
+    told = f"{int(trained.sum()):,} forecast rows of training (to {trained_until})"
+    if beyond := int((validated & ~trained).sum()):
+        told += f" and {beyond:,} rows of validation (to {validated_until})"
+    advice = "give later rows"
+    if not seen.all():
+        history = int((data.rows["test"].first - panel.starts).max())
+        first_new = int(panel.grid.get_indexer(panel.dates(rows[~seen])).min())
+        (first,) = panel.utc_offset.shown(panel.grid[[first_new - history]])
+        advice = f"give the rows from {first} on, which have no such window"
+    warnings.warn(
+        f"of {plural(len(rows), 'window')}, {told}: their errors say little about the errors of new dates; {advice}",
+        stacklevel=3,
     )
 
 

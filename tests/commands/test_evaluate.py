@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +167,34 @@ def test_rows_that_were_trained_on_are_named(run: Path, tmp_path: Path, monkeypa
     shutil.copy(place / "load.csv", tmp_path / "export.csv")
     assert answer(monkeypatch, "evaluate", tmp_path, f"checkpoint={run}", "data.path=export.csv") == 0
     assert "note: dates to 2024-01-09 17:00:00 were trained on" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("stride", [1, 7])
+def test_evaluate_warns_of_windows_of_training_rows(run: Path, stride: int) -> None:
+    frame = pd.read_csv(run.parents[1] / "load.csv", parse_dates=["date"], index_col="date")
+    model = load(run)
+    model.config["data"]["eval_stride"] = stride
+    origins = frame.index[range(168, 296)][::-stride]  # the seasonal naive reads a week
+    trained = (origins <= model.trained_until).sum()
+    validated = (origins <= model.validated_until).sum() - trained
+    with pytest.warns(UserWarning, match="forecast rows of training") as warned:
+        model.evaluate(frame)
+    said = str(warned[0].message)
+    told = re.fullmatch(
+        rf"of {len(origins)} windows, {trained} forecast rows of training \(to {model.trained_until}\) and {validated} "
+        rf"rows of validation \(to {model.validated_until}\): their errors say little about the errors of new dates; "
+        r"give the rows from (.+) on, which have no such window",
+        said,
+    )
+    assert told is not None, said
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "of .* windows?, ")
+        assert model.evaluate(frame[told[1] :])["n_windows"] == len(origins) - trained - validated
+    one_before = pd.Timestamp(told[1]) - pd.Timedelta(hours=stride)
+    with pytest.warns(UserWarning, match="1 rows? of validation"):
+        model.evaluate(frame[one_before:])
+    with pytest.warns(UserWarning, match="give later rows"):
+        model.evaluate(frame[: model.trained_until])
 
 
 def test_a_checkpoint_file_alone_is_enough(run: Path, tmp_path: Path) -> None:
