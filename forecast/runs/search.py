@@ -93,13 +93,19 @@ def open_study(
         search: the overrides of the search, see `identify_search`.
 
     Raises:
-        ConfigError: the direction is neither `minimize` nor `maximize`, or the study is that of another search.
+        ConfigError: the direction is neither `minimize` nor `maximize`, or the study is that of another search or
+            direction.
     """
     if direction not in ("minimize", "maximize"):
         raise ConfigError(f"hydra.sweeper.direction={direction}: give minimize or maximize")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(study_name=name, storage=storage, direction=direction, load_if_exists=True)
     check_same_search(study, search)
+    if (known := study.direction.name.lower()) != direction:
+        raise ConfigError(
+            f"hydra.sweeper.direction={direction}: the study {name} of the storage was begun with {known}: give that, "
+            "or another hydra.sweeper.study_name"
+        )
     study.set_user_attr(SEARCH, list(search))
     return study
 

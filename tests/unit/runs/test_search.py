@@ -279,6 +279,14 @@ def test_a_direction_that_there_is_not_is_refused(tmp_path: Path) -> None:
         search(tmp_path, "hydra.sweeper.direction=up", score=never)
 
 
+def test_another_direction_than_that_of_the_study_is_refused(tmp_path: Path) -> None:
+    search(tmp_path, "hydra.sweeper.n_trials=1")
+    says = "direction=maximize: the study forecast of the storage was begun with minimize: give that, or another "
+    with pytest.raises(ConfigError, match=says):
+        search(tmp_path, "hydra.sweeper.direction=maximize", score=never)
+    assert len(study_in(tmp_path).trials) == 1
+
+
 def test_a_sampler_is_given_the_other_settings_of_its_file() -> None:
     typed = ["search=informer", "hydra.sweeper.sampler.n_startup_trials=3"]
     sampler = instantiate(compose_command("train", typed).hydra.sweeper.sampler)
