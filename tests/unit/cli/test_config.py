@@ -58,6 +58,8 @@ def check_constructors(config: DictConfig) -> int:
             continue  # passed to the service of the logger
         unknown = {key for key in map(str, node) if not key.startswith("_")} - set(known)
         assert not unknown, f"{name}: {node._target_} does not take {unknown}"
+        whole = {key for key, p in known.items() if p.annotation is float and type(node.get(key)) is int}
+        assert not whole, f"{name}: {whole} would take no fraction: write 1.0, not 1"
     return len(seen)
 
 
