@@ -151,7 +151,7 @@ def calibrated_levels(calibration: Calibration, levels: Sequence[Level]) -> tupl
         else:
             warnings.warn(
                 f"levels: {level:g}% needs {needed} validation windows to calibrate on, and there are "
-                f"{calibration.windows}: left out",
+                f"{calibration.windows}: left out; a larger validation part (data.split) has more",
                 stacklevel=2,
             )
     return tuple(kept)
