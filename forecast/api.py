@@ -206,14 +206,13 @@ def suggest_for(frame: pd.DataFrame | pd.Series, names: Mapping[str, Any], given
 
     typed = {key_of_override(text) for text in given}
     config = compose_command("train", given)
-    lengths = {key: config[key] for key in ("seq_len", "label_len") if key in typed}
-    lengths["pred_len"] = config.pred_len
-    return suggest_overrides(frame, {name: value for name, value in names.items() if value}, lengths, typed)
+    chosen = {key: config[key] for key in ("seq_len", "label_len", "pred_len", "features") if key in typed}
+    return suggest_overrides(frame, {name: value for name, value in names.items() if value}, chosen, typed)
 
 
 def check_data_overrides(given: Sequence[str]) -> None:
     """Raise ConfigError for a setting that applies only to data files."""
-    allowed = MODULE_OPTIONS.keys() - {"name"} | {"freq", "stamp", "steps", "calendar"}
+    allowed = MODULE_OPTIONS.keys() - {"name"} | {"drop", "freq", "stamp", "steps", "calendar"}
     for text in given:
         group, _, key = text.split("=")[0].partition(".")
         if text.startswith("suggest="):

@@ -1,6 +1,5 @@
 """`suggest=true`: the settings that `forecast.check` suggests for the data, as overrides of a training command."""
 
-import sys
 from collections.abc import Sequence
 
 from hydra.core.override_parser.types import Override
@@ -11,7 +10,7 @@ from forecast.cli.overrides import options_with_key, parse, values_of
 from forecast.commands.check import examine
 from forecast.system.errors import ConfigError
 from forecast.tools.check.reading import warnings_only_with_errors
-from forecast.tools.check.settings import Setting, format_argument, leave_out_typed
+from forecast.tools.check.settings import Setting, leave_out_typed, print_suggested
 
 CHECKED = ("seq_len", "label_len", "pred_len", "features")
 """Keys beside those of `data` that the suggestions depend on."""
@@ -47,11 +46,7 @@ def suggest_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
         if key in typed and typed[key].is_sweep_override():
             raise ConfigError(f"suggest=true: {key} decides the suggested settings; give it one value")
     settings = _suggest(config, about)
-    chosen = leave_out_typed(settings, _find_settled(config, typed, settings))
-    lines = [format_argument(setting.key, setting.value) for setting in chosen]
-    for line, setting in zip(lines, chosen, strict=True):
-        print(f"suggested: {line}  ({setting.why})", file=sys.stderr)
-    return lines
+    return print_suggested(leave_out_typed(settings, _find_settled(config, typed, settings)))
 
 
 def _suggest(config: DictConfig, about: dict[str, Override]) -> list[Setting]:

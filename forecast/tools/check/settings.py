@@ -1,5 +1,6 @@
 """Settings that the user chose, suggested settings, and the training command with both."""
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,6 +54,14 @@ def leave_out_typed(settings: Sequence[Setting], typed: Collection[str]) -> list
     """Leave out the settings of the keys in `typed`, and with the key `model` all settings of a model."""
     others = [setting for setting in settings if setting.key not in typed]
     return [setting for setting in others if "model" not in typed or not setting.key.startswith("model")]
+
+
+def print_suggested(settings: Sequence[Setting]) -> list[str]:
+    """Print suggested settings with their reasons to standard error, and return them as overrides."""
+    lines = [format_argument(setting.key, setting.value) for setting in settings]
+    for line, setting in zip(lines, settings, strict=True):
+        print(f"suggested: {line}  ({setting.why})", file=sys.stderr)
+    return lines
 
 
 def write_command(typed: Mapping[str, Any], settings: Sequence[Setting], program: str = "train") -> str:

@@ -8,11 +8,11 @@ import pandas as pd
 from forecast.data import frame_data
 from forecast.tools.check.diagnosis import diagnose
 from forecast.tools.check.reading import warnings_only_with_errors
-from forecast.tools.check.settings import Choices, format_argument, leave_out_typed
+from forecast.tools.check.settings import Choices, leave_out_typed, print_suggested
 
 KEYS = {
-    "seq_len", "label_len", "attention", "model", "model.patch_len", "data.batch_size", "data.season", "data.transform",
-    "data.steps", "trainer.max_epochs",
+    "seq_len", "label_len", "pred_len", "attention", "model", "model.patch_len", "data.batch_size", "data.drop",
+    "data.season", "data.transform", "data.steps", "trainer.max_epochs",
 }  # fmt: skip
 SPLIT = (0.7, 0.1, 0.2)
 
@@ -20,15 +20,15 @@ SPLIT = (0.7, 0.1, 0.2)
 def suggest_overrides(
     frame: pd.DataFrame | pd.Series,
     columns: Mapping[str, Any],
-    lengths: Mapping[str, int],
+    chosen: Mapping[str, Any],
     typed: Collection[str],
 ) -> list[str]:
-    """The settings that suit a DataFrame, as overrides of the command line.
+    """Print the settings that suit a DataFrame, and return them as overrides of the command line.
 
     Args:
         frame: as `forecast.fit` takes it.
         columns: the arguments of `fit` that name columns.
-        lengths: pred_len, and seq_len or label_len if the caller sets them.
+        chosen: seq_len, label_len, pred_len and features, if the caller sets them.
         typed: the keys that the caller sets, which are left out.
 
     Returns:
@@ -42,17 +42,14 @@ def suggest_overrides(
         "split": SPLIT,
         "steps": "dates",
         "seq_len": 1,
-        "pred_len": lengths["pred_len"],
+        "pred_len": chosen.get("pred_len", 1),
         **columns,
     }
     names = {
         key: columns[key] for key in ("target", "past_covariates", "future_covariates") if key in columns
     }
-    choices = Choices(steps="dates", must_fit=True, **lengths, **names)
+    choices = Choices(steps="dates", must_fit=True, **chosen, **names)
     with warnings_only_with_errors():
         found = diagnose(lambda **changed: frame_data(frame, **options | changed), choices, lambda _: None)
-    return [
-        format_argument(each.key, each.value)
-        for each in leave_out_typed(found.settings, typed)
-        if each.key in KEYS
-    ]
+    settings = [each for each in leave_out_typed(found.settings, typed) if each.key in KEYS]
+    return print_suggested(settings)

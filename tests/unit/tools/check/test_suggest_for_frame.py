@@ -23,6 +23,14 @@ def test_training_alone_warns_of_the_frame() -> None:
     assert any(line.startswith("seq_len=") for line in found)
 
 
+def test_the_suggestions_are_printed_with_their_reasons(capsys: pytest.CaptureFixture[str]) -> None:
+    found = suggest_overrides(sales(150), {"target": "sold"}, {}, {"label_len"})
+    assert any(line.startswith("pred_len=") for line in found)
+    printed = capsys.readouterr().err
+    assert all(f"suggested: {line}  (" in printed for line in found)
+    assert "label_len" not in printed
+
+
 def test_the_warnings_of_a_frame_that_is_refused_are_said() -> None:
     with pytest.warns(UserWarning, match="left out 2 rows before the first value"), pytest.raises(DataError):
         suggest_overrides(sales(6), {"target": "sold"}, {"pred_len": 4}, ())
