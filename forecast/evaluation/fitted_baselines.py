@@ -123,15 +123,17 @@ class FittedBaselines:
         See `Choice` and `NaiveShrinkage`. The baseline `linear` is not shrunk.
         """
         names = {True: "with_covariates", False: "without_covariates"}
-        return {
-            names[reads]: {
+        described = {}
+        for reads, choice in self.choices.items():
+            about = {
                 "ridge": choice.ridge,
                 "regressions": choice.n_lookbacks,
                 "covariates": list(choice.roles),
-                **({"shrinkage": asdict(self.shrinkages[reads])} if reads in self.shrinkages else {}),
             }
-            for reads, choice in self.choices.items()
-        }
+            if shrinkage := self.shrinkages.get(reads):
+                about["shrinkage"] = asdict(shrinkage)
+            described[names[reads]] = about
+        return described
 
     def baselines(self) -> dict[str, Baseline]:
         """The baselines by name, in the order of `BASELINES`."""

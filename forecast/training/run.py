@@ -174,7 +174,7 @@ def save_results(
     facts = {
         **describe_run(config, trainer, forecaster, data, best, memory),
         "season": baselines.seasonal_naive_season,
-        "linear_models": baselines.describe_choices(),
+        "linear_models": {} if config.checkpoint else baselines.describe_choices(),  # its weights were loaded
     }
     metrics = {**results.content(), "n_windows": data.n_windows, **facts}
     examples, by_series = forecast_examples(forecaster, data, results), tabulate_series(data, results)

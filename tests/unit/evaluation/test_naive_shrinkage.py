@@ -15,6 +15,7 @@ from forecast.evaluation.naive_shrinkage import (
     naive_weights,
     weigh_linear,
 )
+from forecast.evaluation.significance import diebold_mariano
 from forecast.models.linear_model import LinearWeights
 
 SEQ_LEN, PRED_LEN = 30, 6
@@ -70,21 +71,76 @@ def test_the_combination_is_the_weighted_mean_of_both_forecasts(weight: float) -
 
 
 @pytest.mark.parametrize(
-    ("is_better", "p_value", "weight"),
+    ("linear", "naive", "p_value", "weight"),
     [
-        (True, 0.19, 1.0),
-        (True, 0.3, 0.7),
-        (True, 0.8, 0.5),
-        (True, float("nan"), 0.5),
-        (False, 0.8, 0.5),
-        (False, 0.3, 0.3),
-        (False, 0.06, 0.06),
-        (False, 0.04, 0.0),
-        (False, float("nan"), 0.5),
+        (1.0, 1.5, 0.19, 1.0),
+        (1.0, 1.5, 0.3, 0.7),
+        (1.0, 1.5, 0.8, 0.6),
+        (1.0, 1.5, None, 0.6),
+        (1.0, 99.0, None, 0.99),
+        (1.0, 1.0, None, 0.5),
+        (3.0, 2.0, 0.8, 0.4),
+        (3.0, 2.0, 0.3, 0.3),
+        (3.0, 2.0, 0.06, 0.06),
+        (3.0, 2.0, 0.04, 0.0),
+        (3.0, 2.0, None, 0.4),
+        (0.0, 0.0, None, 0.5),
     ],
 )
-def test_the_weight_follows_from_the_test(is_better: bool, p_value: float, weight: float) -> None:
-    assert weigh_linear(is_better, p_value) == pytest.approx(weight)
+def test_the_weight_follows_from_the_errors_and_the_test(
+    linear: float, naive: float, p_value: float | None, weight: float
+) -> None:
+    assert weigh_linear(linear, naive, p_value) == pytest.approx(weight)
+
+
+def test_a_good_linear_model_keeps_nearly_all_weight_without_a_test() -> None:
+    waves = np.sin(np.arange(250) / 5) + 0.01 * np.random.default_rng(0).normal(size=250)
+    dates = pd.date_range("2024-01-01", periods=250, freq="h")
+    data = frame_data(
+        pd.DataFrame({"y": waves}, dates),
+        name="s",
+        target="y",
+        seq_len=30,
+        pred_len=24,
+        split=[0.6, 0.2, 0.2],
+    )
+    data.setup()
+    fitted = FittedBaselines.fit(data)
+    fitted.fit_linear(data, data)
+    shrinkage = fitted.shrinkages[False]
+    assert shrinkage.p_value is None
+    assert 0.99 < shrinkage.weight < 1
+
+
+def test_without_a_measured_validation_value_the_linear_model_is_used_alone() -> None:
+    values = walk(300)
+    values[180:240] = np.nan
+    assert choose_naive_shrinkage(data_of(values), random_weights()) == NaiveShrinkage(1, 1.0)
+
+
+def test_thinned_windows_of_many_series_overlap_as_all_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "forecast.evaluation.naive_shrinkage"
+    frame = pd.concat(
+        [
+            pd.DataFrame(
+                {"id": name, "ds": pd.date_range("2024-01-01", periods=300, freq="h"), "y": walk(300)}
+            )
+            for name in "abcdefg"
+        ]
+    )
+    data = frame_data(
+        frame, name="s", target="y", id_column="id", date_column="ds", seq_len=SEQ_LEN, pred_len=PRED_LEN,
+        split=[0.6, 0.2, 0.2],
+    )  # fmt: skip
+    data.setup()
+    seen: list[int] = []
+    monkeypatch.setattr(f"{module}.MAX_VALUES", 60 * PRED_LEN)
+    monkeypatch.setattr(
+        f"{module}.diebold_mariano",
+        lambda one, two, overlap: seen.append(overlap) or diebold_mariano(one, two, overlap),
+    )
+    choose_naive_shrinkage(data, random_weights())
+    assert seen == [data.windows["val"].overlap]
 
 
 def test_the_losses_are_those_of_each_window() -> None:
@@ -110,7 +166,7 @@ def test_windows_without_a_value_do_not_count() -> None:
 def test_a_random_walk_is_forecast_by_its_last_value() -> None:
     data = data_of(walk(3000))
     shrinkage = choose_naive_shrinkage(data, random_weights())
-    assert shrinkage == NaiveShrinkage(1, 0.0)
+    assert (shrinkage.season, shrinkage.weight) == (1, 0.0)
 
 
 def test_a_linear_model_that_is_clearly_better_is_used_alone() -> None:
@@ -134,18 +190,22 @@ def test_a_warm_start_and_its_refit_are_shrunk_alike(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("season", "weight", "text"),
+    ("shrinkage", "text"),
     [
-        (24, 1.0, ""),
+        (NaiveShrinkage(24, 1.0, 0.01), ""),
         (
-            24,
-            0.6,
-            "60%, and 40% of the naive forecast, which repeats the last 24 rows; validation windows do not",
+            NaiveShrinkage(24, 0.6, 0.4),
+            "60% linear regression, 40% the seasonal naive forecast of 24 rows (p = 0.4)",
         ),
-        (1, 0.0, "replaced by the naive forecast, which repeats the last value, which is more accurate"),
+        (
+            NaiveShrinkage(1, 0.6),
+            "60% linear regression, 40% the naive forecast (too few validation windows for a test)",
+        ),
+        (
+            NaiveShrinkage(1, 0.0, 0.01),
+            "replaced by the naive forecast, which has a lower error on validation windows",
+        ),
     ],
 )
-def test_a_run_says_what_its_linear_model_consists_of(season: int, weight: float, text: str) -> None:
-    described = NaiveShrinkage(season, weight).describe()
-    assert described.startswith(text)
-    assert bool(described) == bool(text)
+def test_a_run_says_what_its_linear_model_consists_of(shrinkage: NaiveShrinkage, text: str) -> None:
+    assert shrinkage.describe() == text
