@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from forecast.checkpoints.find import find_trained
 from forecast.system.errors import ForecastError
+from forecast.tools.serve import worker_process
 from forecast.tools.serve.answer_request import answer_request
 from forecast.tools.serve.export_files import facts_file, graph_file, read_facts
 from forecast.tools.serve.export_model import export_model
@@ -381,6 +382,46 @@ def test_a_worker_that_takes_too_long_is_replaced_and_named_once_in_the_log(
     assert pool.unanswered == 0
     line = "m: a request took longer than timeout=5 s in its worker process, which is replaced"
     assert [record.getMessage() for record in caplog.records] == [line] * 2
+
+
+def test_a_process_that_cannot_be_started_is_tried_again(
+    pool: WorkerPool, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    body, failures = json.dumps(example_of(runs["quantiles"])).encode(), [OSError("no memory")]
+    start = worker_process.WorkerProcess
+
+    def start_once_in_vain(*given: Any) -> worker_process.WorkerProcess:
+        if failures:
+            raise failures.pop()
+        return start(*given)
+
+    monkeypatch.setattr(worker_process, "WorkerProcess", start_once_in_vain)
+    lost = workers_of(pool)
+    for worker in lost:
+        os.kill(worker, signal.SIGKILL)
+    for thread in pool.workers:
+        thread.process.join(10.0)
+
+    async def ask() -> list[Any]:
+        return await asyncio.gather(*(pool.call("answer_forecast", "m", body, MAX_ROWS) for _ in range(4)))
+
+    assert [status for status, _ in asyncio.run(ask())] == [200] * 4
+    wait_until_replaced(lost, pool)
+    assert [record.getMessage() for record in caplog.records] == [
+        "a worker process could not be started: no memory"
+    ]
+
+
+def test_a_large_request_to_a_stuck_worker_ends_in_time(pool: WorkerPool) -> None:
+    """It does not fit into the pipe, so sending it waits too."""
+    for worker in workers_of(pool):
+        os.kill(worker, signal.SIGSTOP)
+
+    async def ask() -> list[Any]:
+        calls = [pool.call("answer_forecast", "m", b" " * 2_000_000, MAX_ROWS) for _ in range(2)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    assert [type(answer) for answer in asyncio.run(ask())] == [TimeoutError] * 2
 
 
 def wait_until_replaced(workers: list[int], pool: WorkerPool) -> None:

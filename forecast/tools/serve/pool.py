@@ -15,6 +15,9 @@ from forecast.tools.serve.worker_process import Call, WorkersLost, WorkerThread
 GRACE = 5
 """Seconds for which `close` waits for the processes."""
 
+WATCH = 0.2
+"""Seconds between two looks at the calls that take too long."""
+
 
 class Overloaded(Exception):
     """The number of unanswered requests has reached `max_waiting`."""
@@ -42,7 +45,7 @@ class WorkerPool:
     ) -> None:
         self.models, self.max_waiting = dict(models), max_waiting
         self.unanswered = 0
-        self._counting = threading.Lock()
+        self._counting, self._is_closed = threading.Lock(), threading.Event()
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self.workers = [WorkerThread(self.models, self._calls, timeout, use_graphs) for _ in range(workers)]
 
@@ -57,6 +60,13 @@ class WorkerPool:
                 raise ForecastError(message)
         for worker in self.workers:
             worker.start()
+        threading.Thread(target=self._watch, daemon=True, name="forecast-watch").start()
+
+    def _watch(self) -> None:
+        """Kill the processes whose calls take too long."""
+        while not self._is_closed.wait(WATCH):
+            for worker in self.workers:
+                worker.process.kill_if_late()
 
     async def call(self, function: str, *arguments: Any) -> Any:
         """Call a function of `WORKER` in one of the processes.
@@ -84,6 +94,7 @@ class WorkerPool:
 
     def close(self) -> None:
         """End the processes. Call it when no client waits for an answer any more."""
+        self._is_closed.set()
         for worker in self.workers:
             worker.close()
         last = time.monotonic() + GRACE

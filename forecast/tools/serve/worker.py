@@ -41,15 +41,15 @@ def run(calls: Connection, models: Mapping[str, Path], use_graphs: bool) -> None
 
 
 def load_models(models: Mapping[str, Path], use_graphs: bool) -> None:
-    """Load the models, with PyTorch those that ONNX Runtime cannot run."""
-    try:
-        for name, path in models.items():
-            _models[name] = ServedModel(name, path, use_graph=use_graphs)
+    """Load the models, with PyTorch those that ONNX Runtime cannot run. One that fails is tried again when asked."""
+    for name, path in models.items():
+        _models[name] = ServedModel(name, path, use_graph=use_graphs)
+        try:
             if _models[name].exported() is None:
                 _models[name].whole()
-    except ForecastError as error:
-        global _failure
-        _failure = str(error)
+        except ForecastError as error:
+            global _failure
+            _failure = _failure or str(error)
 
 
 def check_started() -> str:

@@ -44,23 +44,33 @@ class WorkerProcess:
         self._process.start()
         theirs.close()  # the end of the process is then the end of the connection
         self.id = self._process.pid
+        self._lock, self._is_late = threading.Lock(), False
+        self._deadline: float | None = None  # of the call that it has
 
     def call(self, function: str, *arguments: Any, timeout: int | None = None) -> Any:
         """Call a function and wait for its result.
 
         Raises:
             WorkersLost: the process ended before.
-            TimeoutError: the call took longer than `timeout` seconds. The process is of no use then: `kill` it.
+            TimeoutError: the call took longer than `timeout` seconds, and `kill_if_late` killed the process.
         """
+        with self._lock:
+            self._deadline = None if timeout is None else time.monotonic() + timeout
         try:
             self._connection.send((function, arguments))
-            if not self._connection.poll(timeout):
-                raise TimeoutError
             return self._connection.recv()
-        except TimeoutError:  # which is an OSError
-            raise
         except (EOFError, OSError):
-            raise WorkersLost from None
+            raise (TimeoutError if self._is_late else WorkersLost) from None
+        finally:
+            with self._lock:
+                self._deadline = None
+
+    def kill_if_late(self) -> None:
+        """Kill the process if its call has taken longer than the timeout."""
+        with self._lock:
+            if self._deadline is not None and time.monotonic() > self._deadline:
+                self._is_late = True
+                self._process.kill()
 
     def is_alive(self) -> bool:
         """Whether the process runs."""
@@ -104,7 +114,7 @@ class WorkerThread(threading.Thread):
 
     def run(self) -> None:
         while (call := self._calls.get()) is not None:
-            if not self.process.is_alive():
+            if not self.process.is_alive() and not self._is_closed.is_set():
                 self._calls.put(call)  # another process may be idle
                 self._replace_process()
             elif call.result.set_running_or_notify_cancel():
@@ -130,16 +140,20 @@ class WorkerThread(threading.Thread):
     def _replace_process(self) -> None:
         """Start another process, and wait until it has loaded the models."""
         while not self._is_closed.is_set():
-            self.process = WorkerProcess(self._models, self._use_graphs)
             try:
+                self.process = WorkerProcess(self._models, self._use_graphs)
                 self.process.call("check_started")
-            except WorkersLost:  # while it loaded the models, such as for want of memory
+            except (WorkersLost, OSError) as error:  # such as for want of memory
+                log.warning(
+                    "a worker process could not be started: %s",
+                    error or "it ended while it loaded the models",
+                )
                 self._is_closed.wait(1)
             else:
                 return
 
     def close(self) -> None:
-        """Start no other process, and end this one: at the next None in the queue if the thread runs."""
+        """Start no other process, and end this one once the calls in the queue are answered."""
         self._is_closed.set()
         if self.is_alive():
             self._calls.put(None)
