@@ -28,7 +28,7 @@ ROUND_OFF = 1e-4
 class Copy:
     """A column with `column[t] = source[t − shift]`, up to a factor. With a negative shift it holds later rows.
 
-    If `is_function`, the column is another function of its source, which rises or falls throughout.
+    If `is_function`, the column is another function of its source, which never falls (or never rises).
     """
 
     name: str
@@ -93,8 +93,8 @@ def find_functions(
 ) -> list[Copy]:
     """The columns that are functions of an earlier column of the table, or of `target`, such as its square root.
 
-    The function rises or falls throughout, so both columns have the same order, or the reverse one. Columns that hardly
-    ever rise or fall are left out: all columns that only rise over time have the same order.
+    The function never falls (or never rises), so both columns have the same order, or the reverse one. Columns that
+    hardly ever rise or fall are left out: all columns that only rise over time have the same order.
     """
     values = values[-MAX_ROWS:, :MAX_COLUMNS]
     found: dict[str, Copy] = {}
