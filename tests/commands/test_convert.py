@@ -199,7 +199,7 @@ def test_empty_lines_are_skipped_as_the_reader_does(
     rows = numbers(ROWS).to_csv(index=False).encode().splitlines(keepends=True)
     write(tmp_path, with_empty_lines(rows), "a.csv")
     assert answer(monkeypatch, "convert", tmp_path, "data.path=a.csv", f"chunk={chunk}", *given) == 0
-    skipped = "a.csv: skipped 1,705 empty lines: the first is line 2"
+    skipped = "a.csv: skipped 1,705 lines without a value: the first is line 2"
     assert capsys.readouterr().err == f"warning: {skipped}\n"
     with warnings.catch_warnings(record=True, action="always") as said:
         table = read_table(Path("a.csv"))

@@ -180,7 +180,7 @@ def _drop_empty_lines(cells: Cells, texts: list[int], *, are_missing: bool) -> C
         return replace(cells, frame=cells.frame.iloc[: len(rows)])
     empty = np.setdiff1d(np.arange(rows[-1]), rows)
     if are_missing:
-        raise cells.error("an empty line: delete it", row=int(empty[0]))
+        raise cells.error("a line without a value: delete it", row=int(empty[0]))
     skipped = tuple((empty + cells.first_line).tolist())
     return replace(cells, frame=cells.frame.iloc[rows].reset_index(drop=True), skipped=skipped)
 

@@ -36,4 +36,4 @@ def warn_of_skipped_lines(path: Location, count: int, first: int) -> None:
     """Warn of a number of skipped lines, of which `first` is the first."""
     if count:
         first_of = f"line {first}" if count == 1 else f"the first is line {first}"
-        warnings.warn(f"{path}: skipped {plural(count, 'empty line')}: {first_of}", stacklevel=3)
+        warnings.warn(f"{path}: skipped {plural(count, 'line')} without a value: {first_of}", stacklevel=3)

@@ -27,7 +27,9 @@ def test_empty_lines_are_skipped_with_one_warning(text: str, tmp_path: Path) -> 
     path = write(tmp_path, with_lines({4: text, 5: text, 9: text}) + "\n\n")
     with warnings.catch_warnings(record=True, action="always") as said:
         table = read_table(path)
-    assert [str(each.message) for each in said] == [f"{path}: skipped 3 empty lines: the first is line 4"]
+    assert [str(each.message) for each in said] == [
+        f"{path}: skipped 3 lines without a value: the first is line 4"
+    ]
     plain = read_table(write(tmp_path, with_lines({}), "plain.csv"))
     np.testing.assert_array_equal(table.values, plain.values)
     assert table.grid.equals(plain.grid)
@@ -42,7 +44,7 @@ def test_empty_lines_are_skipped_with_one_warning(text: str, tmp_path: Path) -> 
         ({2: "2021-03-01 00:00,n.a.,1"}, "line 2, column 'load': 'n.a.' is not a number"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:.*skipped 2 empty lines")
+@pytest.mark.filterwarnings("ignore:.*skipped 2 lines without a value")
 def test_messages_name_the_lines_of_the_file(bad: dict[int, str], says: str, tmp_path: Path) -> None:
     path = write(tmp_path, with_lines({3: "", 5: "", **bad}))
     with pytest.raises(DataError, match=f"table.csv, {says}"):
@@ -59,7 +61,7 @@ def test_a_file_with_one_series_a_row_skips_them_too(tmp_path: Path) -> None:
     header, rows = "country,2021-01-28,2021-01-29,2021-01-30,2021-01-31", ["Mali,1,2,5,6", "Chad,3,x,7,8"]
     path = write(tmp_path, with_lines({3: ""}, rows, header))
     with (
-        pytest.warns(UserWarning, match="skipped 1 empty line: line 3"),
+        pytest.warns(UserWarning, match="skipped 1 line without a value: line 3"),
         pytest.raises(DataError, match="line 4, column 'y': 'x' is not a number"),
     ):
         LongSource(path=path, melt=True, id_column="country").read()
@@ -69,5 +71,8 @@ def test_a_file_with_one_series_a_row_skips_them_too(tmp_path: Path) -> None:
 def test_rows_without_dates_are_counted_so_none_is_skipped(header: str, tmp_path: Path) -> None:
     rows = [row.split(",", 1)[1] if "," in header else row.split(",")[1] for row in ROWS]
     path = write(tmp_path, with_lines({4: ""}, rows, header))
-    with warnings.catch_warnings(action="error"), pytest.raises(DataError, match="line 4: an empty line"):
+    with (
+        warnings.catch_warnings(action="error"),
+        pytest.raises(DataError, match="line 4: a line without a value"),
+    ):
         read_table(path, start="2021-03-01", freq="h")

@@ -174,7 +174,7 @@ FILES = [
     bad("decimal comma", changed(3, f'{HOURS[3]},"3,5",1'), "table.csv, line 5, column 'load': '3,5' is not a number: set data.decimal and data.thousands to the signs that the file uses"),
     bad("infinite", changed(4, f"{HOURS[4]},-inf,1"), "table.csv, line 6, column 'load': an infinite number: correct it, or set data.na_values=[inf,-inf]"),
     bad("too large", changed(4, f"{HOURS[4]},1e999,1"), "table.csv, line 6, column 'load': an infinite number: correct it, or set data.na_values=[inf,-inf]"),
-    bad("empty line of a file without dates", "load\n1\n\n2\n3\n4\n", "table.csv, line 3: an empty line: delete it", start="2021-03-01", freq="h"),
+    bad("empty line of a file without dates", "load\n1\n\n2\n3\n4\n", "table.csv, line 3: a line without a value: delete it", start="2021-03-01", freq="h"),
     bad("no date", changed(2, ",2,1"), "table.csv, line 4, column 'date': no date"),
     bad("bad date", changed(2, "soon,2,1"), "table.csv, line 4, column 'date': 'soon' cannot be read as the dates above can: set data.date_format"),
     bad("bad first date", changed(0, "soon,2,1"), "table.csv, line 2, column 'date': 'soon' is not a date that can be read: set data.date_format"),
