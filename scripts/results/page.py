@@ -22,7 +22,8 @@ command. A cell is one run of `python -m forecast.train`. The files in `docs/res
 scores and costs, and for newer cells the commit. In these cells the seasonal naive repeats one day; newer versions
 repeat the better of a day and a week, by validation.
 
-Two other pages rank models of this program among published ones: [fev-bench](benchmarks/fev_bench.md) and
+Three other pages rank models of this program among published ones: tasks of fev-bench
+[with covariates](benchmarks/fev_bench.md) and [of tables](benchmarks/fev_tables.md), and
 [GIFT-Eval](benchmarks/gift_eval.md).
 """
 LINEAR = """\
