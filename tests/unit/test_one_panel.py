@@ -14,6 +14,7 @@ CLASSES = re.compile(
 REASONS = {
     "api.py": "a frame of another library than pandas has the dates of a table in a column",
     "inference/forecast.py": "pictures show the variables of a table, and one variable of many series",
+    "inference/frames.py": "a frame of pandas has the dates of a table in its index, whatever its name",
     "inference/model_data.py": "states whether the series of the training data have ids",
     "inference/store_future.py": "rows cannot be appended to a store",
     "inference/trained_rows.py": "the splits of several series may lie on different dates",
