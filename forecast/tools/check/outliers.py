@@ -35,8 +35,9 @@ def suggest_transform(
 
 
 def _excess_kurtosis(rows: Float64[np.ndarray, "rows columns"]) -> Float64[np.ndarray, " columns"]:
-    """0 for normal values, and for constant ones."""
+    """0 for normal values, and for columns of at most two values, such as the days on which something happened."""
     centered = rows - rows.mean(0)
     variance = (centered**2).mean(0)
+    has_two_values = ((rows == rows.min(0)) | (rows == rows.max(0))).all(0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(variance > 0, (centered**4).mean(0) / variance**2 - 3, 0.0)
+        return np.where(has_two_values, 0.0, (centered**4).mean(0) / variance**2 - 3)

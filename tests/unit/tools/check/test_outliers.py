@@ -39,3 +39,9 @@ def test_nothing_is_suggested_beside_a_choice_or_for_constants(tmp_path: Path) -
     assert suggest_transform([HEAVY[:, None]], ["heavy"], data(tmp_path, transform="asinh")) == []
     assert suggest_transform([np.ones((50, 1))], ["one"], data(tmp_path)) == []
     assert suggest_transform([], ["heavy"], data(tmp_path)) == []
+
+
+def test_rare_days_marked_by_one_are_no_outliers(tmp_path: Path) -> None:
+    marks = (np.arange(400) % 40 == 0).astype(float)[:, None]
+    assert stats.kurtosis(marks[:, 0]) > 10
+    assert suggest_transform([marks], ["holiday"], data(tmp_path)) == []
