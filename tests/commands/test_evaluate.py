@@ -174,7 +174,7 @@ def test_evaluate_warns_of_windows_of_training_rows(run: Path, stride: int) -> N
     frame = pd.read_csv(run.parents[1] / "load.csv", parse_dates=["date"], index_col="date")
     model = load(run)
     model.config["data"]["eval_stride"] = stride
-    origins = frame.index[range(168, 296)][::-stride]  # the seasonal naive reads a week
+    origins = frame.index[168:296][::-stride]  # the seasonal naive reads a week
     trained = (origins <= model.trained_until).sum()
     validated = (origins <= model.validated_until).sum() - trained
     with pytest.warns(UserWarning, match="forecast rows of training") as warned:

@@ -104,9 +104,13 @@ def test_the_dates_of_a_table_of_pandas_are_the_column_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    table = sales()[:155].drop(columns="shop").rename(columns={"date": "time"})
+    table = pd.DataFrame(sales()[:155]).drop(columns="shop").rename(columns={"date": "time"})
     frame = table.assign(date=table["time"] + pd.Timedelta(days=400))
-    settings = SETTINGS | {"date_column": "time", "past_covariates": [], "overrides": [*TINY, "features=S"]}
+    settings: dict[str, Any] = SETTINGS | {
+        "date_column": "time",
+        "past_covariates": [],
+        "overrides": [*TINY, "features=S"],
+    }
     model = fit(frame, **settings)
     found = model.predict(frame)
     assert found.index.name == "time"
@@ -114,4 +118,4 @@ def test_the_dates_of_a_table_of_pandas_are_the_column_given(
     indexed = model.predict(table.set_index("time").rename_axis("other"))
     np.testing.assert_array_equal(indexed, found)
     with pytest.raises(DataError, match="neither the index nor a column named 'tiem'"):
-        fit(frame, **settings | {"date_column": "tiem"})
+        fit(frame, **{**settings, "date_column": "tiem"})

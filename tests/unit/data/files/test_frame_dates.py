@@ -1,6 +1,7 @@
 """Where the dates of a DataFrame are."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -88,8 +89,9 @@ def test_a_name_of_no_dates_is_refused(frame: pd.DataFrame, there: str) -> None:
     )
 
 
-def read_as_advised(frame: pd.DataFrame, advice: str) -> None:
-    """Refused with advice that helps: a line of Python."""
+def read_as_advised(parts: list[Any], advice: str) -> None:
+    """These rows are refused with advice that helps: a line of Python."""
+    frame = pd.DataFrame(pd.concat(parts))
     with pytest.raises(DataError) as refused:
         read_frame(frame, columns=["load"])
     assert str(refused.value).endswith(f"({advice})")
@@ -119,8 +121,8 @@ def read_as_advised(frame: pd.DataFrame, advice: str) -> None:
 def test_rows_out_of_order_or_twice_get_advice_that_helps(
     frame: pd.DataFrame, sort: str, remove: str
 ) -> None:
-    read_as_advised(pd.concat([frame[:5], frame[6:8], frame[5:6], frame[8:]]), sort)
-    read_as_advised(pd.concat([frame[:5], frame[4:]]), remove)
+    read_as_advised([frame[:5], frame[6:8], frame[5:6], frame[8:]], sort)
+    read_as_advised([frame[:5], frame[4:]], remove)
 
 
 @pytest.mark.parametrize(
