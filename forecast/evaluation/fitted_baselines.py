@@ -10,11 +10,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from forecast.data import DataModule
-from forecast.data.window_starts import spread_stride
 from forecast.evaluation.baselines import Baseline, Linear, Naive, SeasonalNaive
 from forecast.evaluation.forecaster_names import BASELINES
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
-from forecast.evaluation.naive_shrinkage import NaiveShrinkage, choose_naive_shrinkage
+from forecast.evaluation.naive_shrinkage import (
+    WINDOWS_AT_ONCE,
+    NaiveShrinkage,
+    choose_naive_shrinkage,
+    thin_validation,
+)
 from forecast.linear.covariate_steps import find_covariate_steps
 from forecast.linear.fit import (
     RIDGES,
@@ -26,12 +30,6 @@ from forecast.linear.fit import (
 )
 from forecast.linear.gram import Gram, window_gram
 from forecast.models.linear_model import LinearWeights
-
-WINDOWS_AT_ONCE = 256
-"""Number of validation windows that are forecast at once."""
-
-MAX_SEASON_VALUES = 1 << 24
-"""Largest number of validation values on which the season of the seasonal naive is chosen."""
 
 MAX_PRODUCTS = 1 << 30
 """Largest product of the squared covariate values and the steps of all targets at which a choice takes few seconds."""
@@ -169,14 +167,13 @@ class FittedBaselines:
 def choose_season(data: DataModule) -> int:
     """Choose the one of `data.candidate_seasons` with the lowest MSE of the seasonal naive on validation windows.
 
-    Of equally good seasons it is the first. More than `MAX_SEASON_VALUES` values are thinned to evenly spaced windows.
+    Of equally good seasons it is the first. Many windows are thinned, see `thin_validation`.
     """
     first, *others = data.candidate_seasons
     if not others:
         return first
     windows = data.windows["val"]
-    most = max(1, MAX_SEASON_VALUES // (data.pred_len * data.n_targets))
-    chosen = torch.arange(0, len(windows), spread_stride(len(windows), most, max(data.candidate_seasons)))
+    chosen = torch.arange(0, len(windows), thin_validation(data, max(data.candidate_seasons)))
     errors = dict.fromkeys(data.candidate_seasons, 0.0)
     for index in chosen.split(WINDOWS_AT_ONCE):
         batch = windows.gather(index.to(windows.device))

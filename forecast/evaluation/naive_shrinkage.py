@@ -17,9 +17,10 @@ LINEAR_ALONE, NAIVE_ALONE = 0.2, 0.05
 """Below these p-values the better one of the two, the linear model or the naive forecast, is used alone."""
 
 MAX_VALUES = 1 << 24
-"""Largest number of validation values on which the two forecasts are compared."""
+"""Largest number of validation values on which forecasts are compared."""
 
 WINDOWS_AT_ONCE = 256
+"""Number of validation windows that are forecast at once."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,7 @@ def choose_naive_shrinkage(data: DataModule, linear: LinearWeights) -> NaiveShri
     windows = data.windows["val"]
     seasons = sorted({1, *(season for season in data.candidate_seasons if season <= data.seq_len)})
     naive = [naive_weights(data.seq_len, data.pred_len, season) for season in seasons]
-    most = max(1, MAX_VALUES // (data.pred_len * data.n_targets))
-    stride = spread_stride(len(windows), most, max(seasons))
+    stride = thin_validation(data, max(seasons))
     losses = compute_losses(data, windows, [linear, *naive], stride)
     if not losses.size:
         return NaiveShrinkage(1, 1.0)
@@ -90,6 +90,12 @@ def choose_naive_shrinkage(data: DataModule, linear: LinearWeights) -> NaiveShri
     tested = None if math.isnan(p_value) else p_value
     weight = weigh_linear(float(losses[0].mean()), float(losses[best].mean()), tested)
     return NaiveShrinkage(seasons[best - 1], weight, tested)
+
+
+def thin_validation(data: DataModule, season: int) -> int:
+    """Return the stride that leaves validation windows of at most `MAX_VALUES` values, at all phases of the season."""
+    most = max(1, MAX_VALUES // (data.pred_len * data.n_targets))
+    return spread_stride(len(data.windows["val"]), most, season)
 
 
 def weigh_linear(linear: float, naive: float, p_value: float | None) -> float:
