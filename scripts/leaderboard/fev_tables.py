@@ -10,7 +10,7 @@ from jaxtyping import Float64
 
 from leaderboard.gift_scores import Forecast
 from leaderboard.gift_settings import LENGTHS, MISSING, STEPS
-from leaderboard.page import check_scores
+from leaderboard.page import bold, check_scores, describe_hardware
 from leaderboard.scores import repeat_season, score_window
 from tables import markdown_table
 
@@ -152,24 +152,19 @@ def write_page(content: dict[str, Any], published: pd.DataFrame) -> str:
     ours = ours.assign(seconds=ours["training_s"] + ours["inference_s"])
     seconds = {str(model): group["seconds"].sum() for model, group in ours.groupby("model")}
     order = [str(model) for model in relative.dropna().index]
+    labels = {*LABELS.values()}
     lines = [
-        [str(place), emphasise(model), f"{relative[model]:.3f}", *(f"{scores.loc[model, name]:.3f}" for name in names),
+        [str(place), bold(model, model in labels), f"{relative[model]:.3f}",
+         *(f"{scores.loc[model, name]:.3f}" for name in names),
          f"{seconds[model]:,.0f}" if model in seconds else ""]
         for place, model in enumerate(order, 1)
     ]  # fmt: skip
-    hardware = "; ".join(
-        f"{each['device']}, torch {each['torch']}, python {each['python']}" for each in content["hardware"]
-    )
     return "\n\n".join(
         [
             HEAD.strip(),
             "Geometric mean of SQL relative to the seasonal naive, and SQL of each task; seconds of the processor:",
             "\n".join(markdown_table(["rank", "model", "relative", *names, "seconds"], lines)),
             check_scores(content, published),
-            f"Our rows: {hardware}.\n",
+            describe_hardware(content),
         ]
     )
-
-
-def emphasise(model: str) -> str:
-    return f"**{model}**" if model in LABELS.values() else model

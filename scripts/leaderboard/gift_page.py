@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from leaderboard.gift_settings import SETTINGS
+from leaderboard.page import bold, describe_hardware
 from tables import markdown_table
 
 METRICS = ("MASE", "CRPS")
@@ -72,10 +73,7 @@ def write_page(content: dict[str, Any], published: pd.DataFrame) -> str:
         "## The seasonal naive",
         list_seasonal_naive(content, published),
     ]
-    hardware = "; ".join(
-        f"{each['device']}, torch {each['torch']}, python {each['python']}" for each in content["hardware"]
-    )
-    return "\n\n".join([*filter(None, parts), f"Our rows: {hardware}.\n"])
+    return "\n\n".join([*filter(None, parts), describe_hardware(content)])
 
 
 def fill(text: str) -> str:
@@ -96,8 +94,9 @@ def compare_models(scores: dict[str, pd.DataFrame]) -> str:
     means = means.sort_values("CRPS")
     others = [model for model in means.index if name_type(model) == "pretrained or combined"]
     shown = [model for model in means.index if model not in others[BEST:]]
+    ours = {*LABELS.values()}
     lines = [
-        [emphasise(model), name_type(model), *(f"{means.loc[model, each]:.3f}" for each in ("CRPS", "MASE")),
+        [bold(model, model in ours), name_type(model), *(f"{means.loc[model, each]:.3f}" for each in ("CRPS", "MASE")),
          *(str(ranks.loc[model, each]) for each in ("CRPS", "MASE"))]
         for model in shown
     ]  # fmt: skip
@@ -165,7 +164,3 @@ def list_seasonal_naive(content: dict[str, Any], published: pd.DataFrame) -> str
     table = markdown_table(["setting", "horizon", "MASE", "published", "CRPS", "published"], lines)
     note = "The data, the origins and the scores are those of the published scores:"
     return "\n".join([note, "", *table])
-
-
-def emphasise(model: str) -> str:
-    return f"**{model}**" if model in LABELS.values() else model

@@ -65,10 +65,7 @@ def write_page(content: dict[str, Any], published: pd.DataFrame) -> str:
         "\n".join(markdown_table(header, lines)),
         check_scores(content, published),
     ]
-    hardware = "; ".join(
-        f"{each['device']}, torch {each['torch']}, python {each['python']}" for each in content["hardware"]
-    )
-    return "\n\n".join([*parts, f"Our rows: {hardware}.\n"])
+    return "\n\n".join([*parts, describe_hardware(content)])
 
 
 def tabulate(rows: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -97,6 +94,14 @@ def check_scores(content: dict[str, Any], published: pd.DataFrame) -> str:
     ]
     table = markdown_table(["task", "MASE of our seasonal naive", "published"], lines)
     return "\n".join(["The data, the origins and the scale are those of the published scores:", "", *table])
+
+
+def describe_hardware(content: dict[str, Any]) -> str:
+    """Return the line on the hardware and the versions of our rows."""
+    machines = [
+        f"{each['device']}, torch {each['torch']}, python {each['python']}" for each in content["hardware"]
+    ]
+    return f"Our rows: {'; '.join(machines)}.\n"
 
 
 def is_ours(model: str) -> bool:
