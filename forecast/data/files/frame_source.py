@@ -104,7 +104,7 @@ def name_dates(frame: pd.DataFrame, wanted: str) -> str:
 
 def has_dates(index: pd.Index) -> bool:
     """Whether an index holds dates, periods or texts of dates."""
-    return isinstance(index, pd.DatetimeIndex | pd.PeriodIndex) or looks_like_dates(index.to_series())
+    return looks_like_dates(index.to_series())
 
 
 def name_index(frame: pd.DataFrame) -> str:
