@@ -10,6 +10,8 @@ from .runner import NoTimeLeft, PartFailed, Runner
 PAPER = ("model.d_model=512", "model.n_heads=8", "model.d_ff=2048", "benchmark.batch_size=32")
 GPU_TESTS = ("tests/system/test_gpu.py", "tests/unit/data/test_windows.py")
 """The files with tests that need a CUDA device."""
+COMPILED = ("full", "probsparse", "linear")
+"""The attention types whose training steps are compiled, which takes half a minute for each."""
 STEPS = ("336/168/168", "96/48/24", "720/336/720")  # the most informative first
 
 
@@ -76,7 +78,7 @@ def compiled_steps(runner: Runner) -> dict[str, Any]:
         try:
             some = runner.benchmark(
                 "benchmark=model", "benchmark.compile=true", "memory=false", f"benchmark.lengths=[{length}]",
-                *model_sizes(runner),
+                f"attention_types=[{','.join(COMPILED)}]", *model_sizes(runner),
             )  # fmt: skip
             found |= {"rows": found["rows"] + some["rows"], "sizes": some["sizes"]}
         except (NoTimeLeft, PartFailed) as error:

@@ -10,9 +10,11 @@ from pathlib import Path
 from results.settings import (
     ABLATION,
     ATTENTION_TYPES,
+    AXIS_TYPES,
     FEWER,
     FLAT_HEAD,
     HORIZONS,
+    LOSSES,
     PAPER_HORIZONS,
     PERCEPTRON,
     RECALL,
@@ -115,6 +117,29 @@ def suggested(table: str, names: tuple[str, ...]) -> Iterator[Cell]:
                 yield changed(cell(table, name, length, "full", seed, YARDSTICK), SUGGESTED_LENGTH[name])
 
 
+def losses() -> Iterator[Cell]:
+    """Yield an encoder with a flat head, and a perceptron, trained with other losses."""
+    for seed in SEEDS[:2]:
+        for name, seq_len in SUGGESTED_LENGTH.items():
+            for length in HORIZONS:
+                for loss in LOSSES:
+                    encoder = f"model=patch_encoder {seq_len} {loss}".strip()
+                    yield cell("losses", name, length, "full", seed, encoder)
+    for name, seq_len in SUGGESTED_LENGTH.items():
+        for length in HORIZONS:
+            for loss in LOSSES[:2]:
+                yield cell("losses", name, length, "full", SEEDS[0], f"{YARDSTICK} {seq_len} {loss}".strip())
+
+
+def axes() -> Iterator[Cell]:
+    """Yield an encoder whose layers over time and over variables have different attention types."""
+    for seed in SEEDS[:2]:
+        for attention in AXIS_TYPES:
+            for variables in AXIS_TYPES:
+                variant = f"model=patch_encoder seq_len=720 model.tokens=axes variables={variables}"
+                yield cell("axes", "weather", 96, attention, seed, variant)
+
+
 def changed(made: Cell, *overrides: str) -> Cell:
     """Return a cell with other overrides and the same name."""
     return replace(made, overrides=merged(*made.overrides, *overrides))
@@ -193,6 +218,8 @@ TABLES: dict[str, tuple[Cell, ...]] = {
     "covariates": tuple(covariates()),
     "flat": tuple(flat_head()),
     "sizes": tuple(sizes()),
+    "losses": tuple(losses()),
+    "axes": tuple(axes()),
     "informer2020": tuple(informer2020()),
     "ettm": tuple(suggested("ettm", ("ettm1", "ettm2"))),
     "electricity": tuple(horizons("electricity", ("electricity",))),

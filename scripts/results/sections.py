@@ -8,7 +8,7 @@ import numpy as np
 from forecast.data.sets.recall import WEEK, WEEKS, lowest_possible_mse
 from results.published import INFORMER, PUBLISHED
 from results.result import Result, emboldened, mean_over, per_cent, score
-from results.setting_sections import LINEAR, by_model, by_setting, whole, with_and_without
+from results.setting_sections import LINEAR, by_axis, by_loss, by_model, by_setting, whole, with_and_without
 from tables import markdown_table
 
 
@@ -188,6 +188,8 @@ LAYOUTS: dict[str, Callable[[Result], list[str]]] = {
     "covariates": with_and_without,
     "flat": by_model,
     "sizes": by_setting,
+    "losses": by_loss,
+    "axes": by_axis,
     "informer2020": beside_published,
     "weather": on_two_scales,
 }

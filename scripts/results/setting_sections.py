@@ -108,6 +108,41 @@ def by_setting(result: Result) -> list[str]:
     return [*markdown_table(["settings", *header], rows), ""]
 
 
+def by_loss(result: Result) -> list[str]:
+    """One table per data set: validation and test errors of each model and loss by horizon."""
+    lines = []
+    for data in result.has("data"):
+        group = result.pick(data=data)
+        rows = []
+        for variant in group.has("variant"):
+            each = [group.pick(variant=variant, horizon=length) for length in group.has("horizon")]
+            shown = [f"{score(cell.mean('validation_mse'))} / {score(cell.mean())}" for cell in each]
+            model, loss = (
+                next((word for word in variant.split() if word.startswith(key)), f"{key}mse")
+                for key in ("model=", "loss=")
+            )
+            rows.append([f"`{model}`", f"`{loss}`", *shown])
+        header = ["validation / test MSE", "loss", *map(str, group.has("horizon"))]
+        lines += [f"### {data}", "", *markdown_table(header, rows), ""]
+    return lines
+
+
+def by_axis(result: Result) -> list[str]:
+    """One table: validation and test errors by the attention type over time and over variables."""
+    kinds = result.has("attention")
+    rows = []
+    for kind in kinds:
+        each = [
+            result.pick(attention=kind, variant=variant)
+            for variant in result.pick(attention=kind).has("variant")
+        ]
+        rows.append(
+            [kind, *(f"{cell.text('validation_mse')} / {cell.text('published_mse')}" for cell in each)]
+        )
+    over = [variant.split("variables=")[1] for variant in result.has("variant")]
+    return [*markdown_table(["over time", *(f"over variables: {name}" for name in over)], rows), ""]
+
+
 def with_epoch(group: Result) -> str:
     """The score, and the number of the tested epoch in parentheses."""
     epochs = [f"{row['best_epoch']:.0f}" for row in group.rows]

@@ -110,4 +110,9 @@ SUGGESTED_LENGTH = {"ettm1": "seq_len=480", "ettm2": "seq_len=480", "weather": "
 YARDSTICK = "model=mlp model.tokens=independent windows_per_epoch=8000"
 """A perceptron that reads the same windows."""
 
+LOSSES = ("", "loss=mae", "loss=huber")
+"""The losses of training that are compared; the default is MSE."""
+AXIS_TYPES = ("full", "linear", "none")
+"""The attention types of each axis of `model.tokens=axes` that are compared."""
+
 PAPER_HORIZONS = (24, 48, 168, 336, 720)
