@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lightning as L
 from lightning.fabric.plugins import CheckpointIO
@@ -71,7 +71,7 @@ class Checkpointing(Checkpoint):
     A state is saved after each epoch, within an epoch every `every_minutes` (0: after every step), and when a signal
     stops the run, which then exits with status 75. Training resumes from each state bit for bit.
 
-    The best epoch has the lowest validation MSE. A model with a warm start is validated before its first step too, and
+    The best epoch has the lowest validation MSE, or the lowest quantile loss with trained quantiles. A model with a warm start is validated before its first step too, and
     stays the best until an epoch improves on it. `best.ckpt` of such an epoch holds the shrinkage weight that the
     validation windows support, and the epoch's score is the upper bound of the error with that weight
     (`training.shrinkage`).
@@ -94,7 +94,7 @@ class Checkpointing(Checkpoint):
         self.folder, self.name, self.keep_best = Path(dirpath), name, keep_best
         self.every_seconds = 60 * every_minutes
         self.best_score = math.inf
-        self.untrained_losses: Tensor | None = None  # validation MSE by date of the warm start
+        self.untrained_losses: Tensor | None = None  # validation losses by date of the warm start
         self._shrinkage = 1.0  # shrinkage weight of the epoch last validated
         self._is_best = self._is_finished = self._is_between_epochs = False
 
@@ -142,7 +142,7 @@ class Checkpointing(Checkpoint):
 
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         if self.keep_best and trainer.state.fn == TrainerFn.FITTING:
-            score = trainer.callback_metrics["val/mse"].item()
+            score = trainer.callback_metrics[cast(str, module.validation_metric)].item()
             data = data_of(trainer)
             if trainer.sanity_checking:
                 self.untrained_losses = losses_by_date(module, data)

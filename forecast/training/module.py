@@ -19,6 +19,7 @@ from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.levels import Level, parse_levels, trained_quantiles
 from forecast.evaluation.measurement import SplitScorer, ValidationErrors, new_sums
+from forecast.evaluation.quantiles import window_pinball
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.norm import sum_over_processes
@@ -47,8 +48,8 @@ class Forecaster(L.LightningModule):
 
     errors: dict[str, Errors]
     """Errors on the split measured last, by name: the model, and after a test every baseline."""
-    validation_window_mse: Tensor
-    """MSE of each validation window (n_windows,), measured in training if the model has a shrinkage weight."""
+    validation_losses: Tensor
+    """Loss of each validation window (n_windows,), measured in training, whose mean is `validation_metric`."""
     baseline_calibrations: dict[str, Calibration]
     """Calibration of each baseline, by name, after `trainer.validate`."""
     results: Results
@@ -100,24 +101,33 @@ class Forecaster(L.LightningModule):
             forecast, target = keep_measured(forecast, target)
         return self.loss(forecast, target)
 
+    @property
+    def validation_metric(self) -> str:
+        """The metric that selects the best epoch: the loss of trained quantiles, or the MSE."""
+        return "val/mse" if self.quantiles is None else "val/quantile_loss"
+
     def on_validation_epoch_start(self) -> None:
         self._sums = new_sums(self.fitted, self.data, self.device)
         if self._is_calibrating:
             self._validation = ValidationErrors(self.data, self.fitted, self.levels, self.device)
-        elif self.model.shrinkage is not None:
-            self.validation_window_mse = torch.zeros(self.data.n_windows["val"])
+        else:
+            self.validation_losses = torch.zeros(self.data.n_windows["val"])
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         inputs = batch.past, batch.past_time, batch.future_time
-        point = self.model.forecast_untrained(*inputs) if self.trainer.sanity_checking else None
-        point = self.point(self(batch)) if point is None else point
-        prediction = self.data.clip_targets(point, batch.series)
-        self._sums.update(prediction, batch.future, batch.series)
+        skips_model = self.trainer.sanity_checking and self.quantiles is None
+        forecast = self.model.forecast_untrained(*inputs) if skips_model else None
+        forecast = self.data.clip_targets(self(batch) if forecast is None else forecast, batch.series)
+        point = self.point(forecast)
+        self._sums.update(point, batch.future, batch.series)
         if self._is_calibrating:
-            self._validation.update(prediction, batch)
-        elif self.model.shrinkage is not None:
-            errors = window_errors(prediction, batch.future, self.data.target_scaler, batch.series)
-            self.validation_window_mse[batch.index.cpu()] = errors[:, 0].float()
+            self._validation.update(point, batch)
+        elif self.quantiles is None:
+            errors = window_errors(point, batch.future, self.data.target_scaler, batch.series)
+            self.validation_losses[batch.index.cpu()] = errors[:, 0].float()
+        else:
+            losses = window_pinball(forecast, batch.future, self.quantiles)
+            self.validation_losses[batch.index.cpu()] = losses.float().cpu()
 
     def on_validation_epoch_end(self) -> None:
         self.errors = {MODEL: self._sums.compute()}
@@ -126,11 +136,12 @@ class Forecaster(L.LightningModule):
             self.calibration, self.baseline_calibrations = found.pop(MODEL), found
             del self._validation
         else:
-            if self.model.shrinkage is not None:
-                windows = sum_over_processes(self.validation_window_mse.to(self.device)).cpu()
-                self.validation_window_mse = windows / self.errors[MODEL].observed_fraction
+            losses = sum_over_processes(self.validation_losses.to(self.device)).cpu()
+            self.validation_losses = losses / self.errors[MODEL].observed_fraction
             scores = self.errors[MODEL].scores()
             self._log_scores("val", {name: scores[name] for name in ("mse", "mae")})
+            if self.quantiles is not None:
+                self._log_scores("val", {"quantile_loss": self.validation_losses.mean().item()})
 
     @property
     def _is_calibrating(self) -> bool:

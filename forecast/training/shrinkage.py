@@ -48,8 +48,8 @@ def describe_untrained(name: str | None) -> str:
 
 
 def losses_by_date(module: L.LightningModule, data: DataModule) -> Float64[Tensor, " n_dates"]:
-    """Average the validation MSE of the last epoch over the windows whose forecasts begin on each date."""
-    losses, windows = cast(Tensor, module.validation_window_mse), data.windows["val"]
+    """Average the validation losses of the last epoch over the windows whose forecasts begin on each date."""
+    losses, windows = cast(Tensor, module.validation_losses), data.windows["val"]
     origins = windows.origins(torch.arange(len(windows), device=windows.device)).cpu().numpy()
     return torch.from_numpy(sum_losses_by_date(losses.numpy(), data.panel.dates(origins).to_numpy()))
 
