@@ -1,13 +1,21 @@
-"""Split conformal intervals from the errors of forecasts on validation windows.
+"""Conformal intervals from the errors of forecasts on validation windows.
 
-The offset of probability τ is a quantile of the errors truth − forecast over the validation windows, one for each step
-of the horizon and each variable; missing true values do not count. Of n sorted errors it is number ⌈(n + 1)τ⌉ for τ ≥ ½
-and number ⌊(n + 1)τ⌋ for τ < ½. This rounding away from the median gives the coverage of split conformal prediction
-(Papadopoulos et al. 2002; Lei et al. 2018). The lower and the upper offset are separate quantiles, so the bounds
-correct a bias of the forecast.
+The offset of probability τ is a weighted mean of two estimates from the errors truth − forecast of the validation
+windows; missing true values do not count:
 
-The coverage is guaranteed for exchangeable windows only. Windows that overlap and data that drift are not
-exchangeable, so every test measures and reports the coverage.
+    offset = w · offset of the step + (1 − w) · pooled offset,   w = n / (n + 30)
+
+n is the number of horizons that the validation rows hold. The offset of the step is a quantile of the errors of one
+step of the horizon and one variable: of m sorted errors number ⌈(m + 1)τ⌉ for τ ≥ ½ and number ⌊(m + 1)τ⌋ for τ < ½.
+This rounding away from the median gives the coverage of split conformal prediction (Papadopoulos et al. 2002). The
+lower and the upper offset are separate quantiles, so the bounds correct a bias of the forecast.
+
+Few windows that overlap do not show a bias, and not the errors of each step. The pooled offset is symmetric and needs
+fewer windows: a quantile of |error| / s over all steps and variables, times s · √(1 + 1/n), where s is the root mean
+square of the errors of the step and the variable (Lei et al. 2018, locally weighted conformal inference).
+
+The coverage of split conformal prediction is guaranteed for exchangeable windows only. Windows that overlap and data
+that drift are not exchangeable, so every test measures and reports the coverage.
 """
 
 import math
@@ -18,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from forecast.data import Batch, Windows
@@ -31,6 +39,15 @@ PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.9
 MAX_ERRORS = 1 << 27
 """Largest number of errors to calibrate on (512 MiB of float32). If there are more, use every n-th window."""
 
+MAX_POOLED = 1 << 20
+"""Largest number of errors that are pooled. If there are more, use every n-th window."""
+
+POOLING = 30
+"""Number of horizons in the validation rows at which the offsets of each step and the pooled ones weigh the same."""
+
+MIN_WINDOWS = 3
+"""Fewest validation windows for an interval."""
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -42,24 +59,37 @@ class Calibration:
 
     @classmethod
     def fit(
-        cls, errors: Float[Tensor, "windows steps n_targets"], levels: Sequence[Level] = ()
+        cls,
+        errors: Float[Tensor, "windows steps n_targets"],
+        levels: Sequence[Level] = (),
+        *,
+        spacing: int | float = 1,
     ) -> "Calibration":
         """Calibrate on the scaled errors, truth − forecast, of validation windows; NaN where the truth is missing.
 
         A step without any error has NaN offsets, and does not count in `windows`.
+
+        Args:
+            errors: of the windows.
+            levels: intervals, in percent, that the calibration must have.
+            spacing: rows from one window to the next.
         """
         at = probabilities(levels, PROBABILITIES)
-        errors = errors.cpu().movedim(0, -1).contiguous()  # (steps, n_targets, windows)
-        # NaN last; NumPy sorts ten times faster than torch.sort
-        ordered = torch.from_numpy(np.sort(errors.numpy(), axis=-1))
-        count = errors.isfinite().sum(-1)  # (steps, n_targets)
-        ranks = torch.stack([
-            (torch.floor if p < 0.5 else torch.ceil)(((count + 1).double() * p).round(decimals=6)) for p in at
-        ])  # fmt: skip
-        index = ranks.long().clamp(min=1).minimum(count.clamp(min=1)) - 1
-        least = count[count > 0].amin() if count.any() else count.amin()
-        offsets = ordered.gather(-1, index.movedim(0, -1)).movedim(-1, 0)
-        return cls(at, offsets.contiguous().float(), int(least))
+        errors = errors.cpu()
+        count = errors.isfinite().sum(0)  # (steps, n_targets)
+        least = int(count[count > 0].amin() if count.any() else count.amin())
+        horizons = 1 + max(0, least - 1) * min(1, spacing / errors.shape[1])
+        offsets = torch.lerp(
+            math.sqrt(1 + 1 / horizons) * pooled_offsets(errors, at),
+            step_offsets(errors, count, at),
+            horizons / (horizons + POOLING),
+        )
+        return cls(at, offsets.contiguous().float(), least)
+
+    def supports(self, level: Level) -> bool:
+        """Whether there are enough windows for the bounds of an interval of this level, in percent."""
+        n_errors = self.windows * self.offsets.shape[1]
+        return self.windows >= MIN_WINDOWS and n_errors >= errors_needed(level)
 
     def has(self, levels: Sequence[Level]) -> bool:
         """Whether the bounds of all these levels are among the quantiles."""
@@ -95,6 +125,35 @@ class Calibration:
         return cls(tuple(state["quantiles"]), state["offsets"], state["windows"])
 
 
+def step_offsets(
+    errors: Float[Tensor, "windows steps n_targets"],
+    count: Int64[Tensor, "steps n_targets"],
+    at: Sequence[float],
+) -> Float[Tensor, "quantiles steps n_targets"]:
+    """The quantiles of the errors of each step and variable, moved outwards by one rank. `count` are those measured."""
+    # NaN last; NumPy sorts ten times faster than torch.sort
+    ordered = torch.from_numpy(np.sort(errors.movedim(0, -1).contiguous().numpy(), axis=-1))
+    ranks = torch.stack([
+        (torch.floor if p < 0.5 else torch.ceil)(((count + 1).double() * p).round(decimals=6)) for p in at
+    ])  # fmt: skip
+    index = ranks.long().clamp(min=1).minimum(count.clamp(min=1)) - 1
+    return ordered.gather(-1, index.movedim(0, -1)).movedim(-1, 0)
+
+
+def pooled_offsets(
+    errors: Float[Tensor, "windows steps n_targets"], at: Sequence[float]
+) -> Float[Tensor, "quantiles steps n_targets"]:
+    """Symmetric offsets: quantiles of the absolute errors, relative to those of their step, over all steps."""
+    errors = errors[:: max(1, errors.numel() // MAX_POOLED)].double()
+    scale = errors.square().nanmean(0).sqrt()
+    relative = (errors / scale.clamp(min=torch.finfo(scale.dtype).tiny)).abs()
+    relative = relative[relative.isfinite()].numpy()
+    if not relative.size:
+        return torch.full((len(at), *scale.shape), torch.nan)
+    factors = np.quantile(relative, np.abs(2 * np.array(at) - 1)) * np.sign(np.array(at) - 0.5)
+    return (torch.from_numpy(factors)[:, None, None] * scale).float()
+
+
 def scale_ratio(old: Scaler, new: Scaler) -> Float[Tensor, "1 n_targets"]:
     """Factors that convert scaled errors from one scale to another; 1 where they stay as they are, see `rescaled`."""
     same = torch.equal(old.location, new.location) and torch.equal(old.shape, new.shape)
@@ -128,7 +187,7 @@ def calibrate(
     for index in progress(chosen.split(batch_size)):
         batch = windows.gather(index)
         errors.append((batch.future - scaler.clip(predict(batch), batch.series)).float())
-    return Calibration.fit(torch.cat(errors), levels)
+    return Calibration.fit(torch.cat(errors), levels, spacing=windows.stride * stride)
 
 
 def window_stride(windows: int, errors_per_window: int) -> int:
@@ -136,8 +195,8 @@ def window_stride(windows: int, errors_per_window: int) -> int:
     return max(1, -(-windows * errors_per_window // MAX_ERRORS))
 
 
-def windows_needed(level: Level) -> int:
-    """The fewest windows on which the bounds of an interval of this level, in percent, can be calibrated."""
+def errors_needed(level: Level) -> int:
+    """The fewest errors on which the bounds of an interval of this level, in percent, can be calibrated."""
     return math.ceil(round(200 / (100 - level), 6)) - 1
 
 
@@ -145,10 +204,10 @@ def calibrated_levels(calibration: Calibration, levels: Sequence[Level]) -> tupl
     """Keep the levels that the calibration has enough windows for; warn of each other level."""
     kept = []
     for level in levels:
-        needed = windows_needed(level)
-        if calibration.windows >= needed:
+        if calibration.supports(level):
             kept.append(level)
         else:
+            needed = max(MIN_WINDOWS, -(-errors_needed(level) // calibration.offsets.shape[1]))
             warnings.warn(
                 f"levels: {level:g}% needs {needed} validation windows to calibrate on, and there are "
                 f"{calibration.windows}: left out; a larger validation part (data.split) has more",

@@ -104,8 +104,11 @@ class ValidationErrors:
 
     def calibrate(self) -> dict[str, Calibration]:
         """The calibration of the model and of each baseline, by name. Every process must call this."""
+        spacing = self.data.windows["val"].stride * self._stride
         return {
-            name: Calibration.fit(sum_over_processes(errors.to(self.device)).cpu(), self.levels)
+            name: Calibration.fit(
+                sum_over_processes(errors.to(self.device)).cpu(), self.levels, spacing=spacing
+            )
             for name, errors in self._errors.items()
         }
 

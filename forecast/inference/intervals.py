@@ -126,4 +126,4 @@ def calibrate_recursive(
         batch = windows.gather(index)
         point = forecaster.points(windows, batch, data.target_scaler)
         errors.append((batch.future - point)[:, :horizon])
-    return Calibration.fit(torch.cat(errors), levels)
+    return Calibration.fit(torch.cat(errors), levels, spacing=windows.stride * len(windows) / len(chosen))

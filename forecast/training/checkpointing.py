@@ -71,10 +71,10 @@ class Checkpointing(Checkpoint):
     A state is saved after each epoch, within an epoch every `every_minutes` (0: after every step), and when a signal
     stops the run, which then exits with status 75. Training resumes from each state bit for bit.
 
-    The best epoch has the lowest validation MSE, or the lowest quantile loss with trained quantiles. A model with a warm start is validated before its first step too, and
-    stays the best until an epoch improves on it. `best.ckpt` of such an epoch holds the shrinkage weight that the
-    validation windows support, and the epoch's score is the upper bound of the error with that weight
-    (`training.shrinkage`).
+    The best epoch has the lowest validation MSE, or with `loss=quantile` the lowest quantile loss. A model with a warm
+    start is validated before its first step too, and stays the best until an epoch improves on it. `best.ckpt` of such
+    an epoch holds the shrinkage weight that the validation windows support, and the epoch's score is the upper bound of
+    the loss with that weight (`training.shrinkage`).
 
     Args:
         dirpath: folder of the checkpoints.

@@ -10,7 +10,6 @@ from torch import Tensor
 from forecast.data import DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import id_columns
-from forecast.evaluation.conformal import windows_needed
 from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.levels import Level, bounds
 from forecast.evaluation.results import Results
@@ -114,9 +113,7 @@ def compute_intervals(forecaster: Forecaster, output: Tensor) -> tuple[Level, Te
     level, calibration = min(forecaster.levels), forecaster.calibration
     if forecaster.quantiles is not None and not forecaster.is_untrained:
         probabilities, quantiles = forecaster.quantiles, output
-    elif (
-        calibration is not None and calibration.has([level]) and calibration.windows >= windows_needed(level)
-    ):
+    elif calibration is not None and calibration.has([level]) and calibration.supports(level):
         probabilities, quantiles = calibration.quantiles, calibration.around(forecaster.point(output))
     else:
         return None

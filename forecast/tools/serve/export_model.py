@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from forecast.evaluation.conformal import windows_needed
 from forecast.evaluation.levels import bounds
 from forecast.inference.forecasters import ModelForecaster
 from forecast.inference.model import TrainedModel, load
@@ -89,11 +88,8 @@ def list_quantiles(model: TrainedModel) -> list[float | None]:
         return list(model.quantiles)
     if model.calibration is None:
         return []
-    windows = model.calibration.windows
-    return [
-        p if windows >= windows_needed(100 - 200 * min(p, 1 - p)) else None
-        for p in model.calibration.quantiles
-    ]
+    supports = model.calibration.supports
+    return [p if supports(100 - 200 * min(p, 1 - p)) else None for p in model.calibration.quantiles]
 
 
 def write_graph(

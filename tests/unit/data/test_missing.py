@@ -14,7 +14,7 @@ from forecast.data import DataModule
 from forecast.data.fill import SEASONS_BACK, Fill
 from forecast.data.missing import FILLS, choose_methods, describe_missing, missing_shares
 from forecast.data.scaling.scaler import Scaler
-from forecast.evaluation.conformal import Calibration
+from forecast.evaluation.conformal import Calibration, pooled_offsets, step_offsets
 from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
@@ -195,13 +195,19 @@ def test_a_forecast_that_is_no_number_is_not_hidden() -> None:
 def test_calibration_counts_measured_values() -> None:
     errors = torch.randn(200, 3, 2, generator=torch.Generator().manual_seed(0))
     errors[torch.rand(errors.shape, generator=torch.Generator().manual_seed(1)) < 0.3] = torch.nan
-    found = Calibration.fit(errors, [80])
+    count = errors.isfinite().sum(0)
+    of_steps, pooled = step_offsets(errors, count, DECILES), pooled_offsets(errors, DECILES)
     for step in range(3):
         for target in range(2):
             measured = errors[:, step, target]
-            one = Calibration.fit(measured[~measured.isnan()][:, None, None], [80])
-            torch.testing.assert_close(found.offsets[:, step, target], one.offsets[:, 0, 0])
-    assert found.windows == int((~errors.isnan()).sum(0).min())
+            alone = measured[~measured.isnan()][:, None, None]
+            one = step_offsets(alone, alone.isfinite().sum(0), DECILES)
+            torch.testing.assert_close(of_steps[:, step, target], one[:, 0, 0])
+    scale = errors.square().nanmean(0).sqrt()
+    relative = (errors / scale).abs()
+    bound = np.quantile(relative[~relative.isnan()].numpy(), 0.8) * scale
+    torch.testing.assert_close(pooled[-1], bound)
+    assert Calibration.fit(errors, [80]).windows == int(count.min())
 
 
 def test_intervals_count_measured_values() -> None:

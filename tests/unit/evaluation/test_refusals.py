@@ -17,7 +17,7 @@ def levels(given: object, says: str) -> Refusal:
 
 
 def few_windows(folder: Path) -> None:
-    calibrated_levels(Calibration.fit(torch.randn(20, 2, 1), [80, 95]), [80, 95])
+    calibrated_levels(Calibration.fit(torch.randn(9, 2, 1), [80, 95]), [80, 95])
 
 
 REFUSED = [
@@ -29,7 +29,7 @@ REFUSED = [
     levels(80, "levels=80: write a list, such as levels=[80,95], or levels=[] for none"),
     levels(None, "levels=None: write a list, such as levels=[80,95], or levels=[] for none"),
     levels("80", "levels=80: write a list, such as levels=[80,95], or levels=[] for none"),
-    Refusal("too few validation windows", "levels: 95% needs 39 validation windows to calibrate on, and there are 20: left out; a larger validation part (data.split) has more", UserWarning, few_windows),
+    Refusal("too few validation windows", "levels: 95% needs 20 validation windows to calibrate on, and there are 9: left out; a larger validation part (data.split) has more", UserWarning, few_windows),
 ]  # fmt: skip
 
 
