@@ -2,7 +2,7 @@
 
 import math
 import time
-from typing import Any
+from typing import Any, cast
 
 import lightning as L
 import numpy as np
@@ -116,7 +116,19 @@ class ProgressBar(LightningProgressBar):
 
 
 class StopEarly(EarlyStopping):
-    """Early stopping that also compares with the model's score before training, which a warm start has."""
+    """Early stopping that also compares with the model's score before training, which a warm start has.
+
+    Args:
+        monitor: the metric; None: the one that selects the best epoch.
+        options: of Lightning's `EarlyStopping`.
+    """
+
+    def __init__(self, monitor: str | None = None, **options: Any) -> None:
+        super().__init__(monitor or "", **options)
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        self.monitor = self.monitor or cast(str, pl_module.validation_metric)
+        super().setup(trainer, pl_module, stage)
 
     def on_sanity_check_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         if self.monitor in trainer.callback_metrics:

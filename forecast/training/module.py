@@ -190,4 +190,6 @@ class Forecaster(L.LightningModule):
         batches = int(batches * limit) if isinstance(limit, float) else min(batches, limit)
         steps = -(-batches // self.trainer.accumulate_grad_batches) * (self.trainer.max_epochs or 1)
         schedule = self.make_schedule(optimizer, steps)
+        if "monitor" in schedule:
+            schedule["monitor"] = schedule["monitor"] or self.validation_metric
         return {"optimizer": optimizer, "lr_scheduler": schedule}  # type: ignore[return-value]

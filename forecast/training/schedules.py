@@ -41,8 +41,11 @@ def plateau(
     *,
     patience: int = 1,
     factor: float = 0.5,
-    monitor: str = "val/mse",
+    monitor: str | None = None,
 ) -> dict[str, Any]:
-    """Multiply the rate by `factor` when `monitor` has not improved for more than `patience` epochs."""
+    """Multiply the rate by `factor` when `monitor` has not improved for more than `patience` epochs.
+
+    Without `monitor`, it is the metric that selects the best epoch (`Forecaster.configure_optimizers`).
+    """
     scheduler = ReduceLROnPlateau(optimizer, factor=factor, patience=patience)
     return {"scheduler": scheduler, "interval": "epoch", "monitor": monitor}

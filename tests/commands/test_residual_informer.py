@@ -60,6 +60,24 @@ def test_linear_model_is_kept_if_training_lowers_no_score(
         np.testing.assert_allclose(model.predict(frame).to_numpy(), by_hand, rtol=1e-4)
 
 
+def test_widths_are_learnt_where_no_epoch_lowers_the_squared_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """White noise that is ten times as wide by day as by night: its mean is the best point forecast."""
+    dates = pd.date_range("2021-01-01", periods=4000, freq="h")
+    width = np.where((dates.hour >= 8) & (dates.hour < 20), 1.0, 0.1)
+    values = 5 + width * np.random.default_rng(0).normal(size=len(dates))
+    pd.DataFrame({"date": dates, "load": values}).to_csv(tmp_path / "noise.csv", index=False)
+    asked = ("data=csv", "data.path=noise.csv", "seq_len=48", "label_len=0", "pred_len=24", "loss=quantile")
+    assert train_here(monkeypatch, tmp_path, "model=residual_informer", "logger=[]", *asked) == 0
+    run = only(tmp_path, "runs/*")
+    assert read_metrics(run)["best_epoch"] > 0
+    frame = read_table(tmp_path / "noise.csv", ["load"])
+    found = load(run).predict(frame, levels=[80])
+    wide = found["load-hi-80"] - found["load-lo-80"]
+    assert wide[wide.index.hour == 12].mean() > 3 * wide[wide.index.hour == 2].mean()
+
+
 @pytest.mark.long
 def test_calendar_effects_are_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every holiday the load is halved: with data.holidays the model forecasts it, and says so before the baselines."""
