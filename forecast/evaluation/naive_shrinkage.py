@@ -58,7 +58,7 @@ class NaiveShrinkage:
         if self.weight == 0:
             return f"replaced by {naive}, which has a lower error on validation windows"
         why = "too few validation windows for a test" if self.p_value is None else f"p = {self.p_value:.2g}"
-        return f"{self.weight:.0%} linear regression, {1 - self.weight:.0%} {naive} ({why})"
+        return f"{self.weight:.0%} linear regression and {1 - self.weight:.0%} {naive} ({why})"
 
 
 def naive_weights(seq_len: int, pred_len: int, season: int) -> LinearWeights:

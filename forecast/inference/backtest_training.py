@@ -138,6 +138,9 @@ def train_from_scratch(config: DictConfig, data: DataModule, cut: int, folder: P
     fitted = FittedBaselines.fit(known)
     L.seed_everything(config.seed, workers=True, verbose=False)
     forecaster = make_forecaster(config, known, fitted)
+    for shrinkage in fitted.shrinkages.values():
+        if line := shrinkage.describe():
+            print(f"linear     {line}")
     forecaster.is_untrained = train_to_best(config, known, forecaster, folder)
     return finish_training(config, known, fitted, forecaster, folder, began)
 

@@ -44,7 +44,7 @@ def shrinkage_and_error(
 
 def describe_untrained(name: str | None) -> str:
     """Say that the tested model is the one before training, and why; `name` is its `warm_start_name`."""
-    return f"tested: the {name} alone, because no epoch was {MARGIN:.0%} better on validation windows"
+    return f"tested: the {name} without a correction, because no epoch was {MARGIN:.0%} better on validation windows"
 
 
 def losses_by_date(module: L.LightningModule, data: DataModule) -> Float64[Tensor, " n_dates"]:

@@ -134,7 +134,9 @@ def test_origins_in_rows_that_the_model_has_seen_are_counted(
 def test_a_linear_model_that_is_tested_alone_is_named_as_in_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = "tested: the linear model alone, because no epoch was 1% better on validation windows"
+    said = (
+        "tested: the linear model without a correction, because no epoch was 1% better on validation windows"
+    )
     given = [*SMALL[1:], "model.patch_len=6", "trainer.max_epochs=1", "optimizer.lr=1e-9", "logger=[]"]
     with pytest.MonkeyPatch.context() as patch:
         assert answer(patch, "train", workplace(tmp_path), PLAIN, *given) == 0

@@ -14,6 +14,7 @@ import torch
 from forecast import Model, load
 from forecast.data import read_frame
 from forecast.data.time_features import time_features
+from forecast.evaluation.conformal import Calibration
 from forecast.inference import intervals, predict
 from forecast.inference.forecasters import ModelForecaster
 from forecast.reports import figures
@@ -123,10 +124,13 @@ def test_intervals_beyond_pred_len_are_from_recursive_forecasts(model: Model, fr
     errors = []
     for origin in range(first, last - horizon + 1):
         recursive = model.predict(frame.iloc[:origin], horizon=horizon)
-        errors.append(frame["load"].to_numpy()[origin : origin + horizon] - recursive["load"].to_numpy())
-    ordered, n = np.sort(np.array(errors), axis=0), len(errors)
-    low = found["load"].to_numpy() + ordered[int((n + 1) * 0.25) - 1]
-    np.testing.assert_allclose(found["load-lo-50"], low, rtol=1e-4)
+        truth = frame[recursive.columns].to_numpy()[origin : origin + horizon]
+        errors.append(truth - recursive.to_numpy())
+    calibration = Calibration.fit(torch.tensor(np.array(errors), dtype=torch.float32), [level])
+    offsets = calibration.offsets[
+        calibration.quantiles.index(0.25), :, list(recursive.columns).index("load")
+    ].numpy()
+    np.testing.assert_allclose(found["load-lo-50"], found["load"].to_numpy() + offsets, rtol=1e-4)
 
 
 def test_trained_quantiles_are_the_bounds(quantile_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +210,7 @@ class TestCommand:
         assert "5 steps, every h, 2024-01-13 12:00:00 to 2024-01-13 16:00:00" in out
         cells = (tmp_path / "forecast.csv").read_text().splitlines()[1].split(",")[1:]
         assert all(cell == format(float(str(np.float32(cell))), ".12g") for cell in cells), cells
-        assert "80%, conformal" in out  # 26 validation windows are too few for 95%
+        assert "80%, 95%, conformal" in out
         found = pd.read_csv(tmp_path / "forecast.csv", parse_dates=["date"], index_col="date")
         pd.testing.assert_frame_equal(
             found, model.predict(frame, levels=[80, 95]), check_freq=False, rtol=1e-6, check_index_type=False

@@ -195,11 +195,11 @@ def test_a_warm_start_and_its_refit_are_shrunk_alike(monkeypatch: pytest.MonkeyP
         (NaiveShrinkage(24, 1.0, 0.01), ""),
         (
             NaiveShrinkage(24, 0.6, 0.4),
-            "60% linear regression, 40% the seasonal naive forecast of 24 rows (p = 0.4)",
+            "60% linear regression and 40% the seasonal naive forecast of 24 rows (p = 0.4)",
         ),
         (
             NaiveShrinkage(1, 0.6),
-            "60% linear regression, 40% the naive forecast (too few validation windows for a test)",
+            "60% linear regression and 40% the naive forecast (too few validation windows for a test)",
         ),
         (
             NaiveShrinkage(1, 0.0, 0.01),
