@@ -76,6 +76,13 @@ class Windows:
         """Number of consecutive dates whose windows share a step; series may be shifted against each other by one."""
         return -(-self.pred_len // (self.stride if len(self.starts) == 1 else 1))
 
+    def count_horizons(self, every: int | float = 1) -> float:
+        """Count the horizons that the rows of every n-th window hold: one in each series, and one for each `pred_len`
+        further rows. Windows that do not overlap count as one horizon each."""
+        spacing = min(1, self.stride * every / self.pred_len)
+        counts = [len(rows) for rows in self.starts if len(rows)]
+        return len(counts) + (sum(counts) - len(counts)) / every * spacing
+
     def series(self, index: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
         """The number of the series that each window lies in."""
         return torch.bucketize(index, self._ends, right=True)

@@ -3,30 +3,33 @@
 The offset of probability τ is a weighted mean of two estimates from the errors truth − forecast of the validation
 windows; missing true values do not count:
 
-    offset = w · offset of the step + (1 − w) · pooled offset,   w = n / (n + 30)
+    offset = w · offset of the step + (1 − w) · √(1 + 1/n) · pooled offset,   w = n / (n + 30)
 
 n is the number of horizons that the validation rows hold. The offset of the step is a quantile of the errors of one
 step of the horizon and one variable: of m sorted errors number ⌈(m + 1)τ⌉ for τ ≥ ½ and number ⌊(m + 1)τ⌋ for τ < ½.
-This rounding away from the median gives the coverage of split conformal prediction (Papadopoulos et al. 2002). The
-lower and the upper offset are separate quantiles, so the bounds correct a bias of the forecast.
+This rounding away from the median is that of split conformal prediction (Papadopoulos et al. 2002). The lower and the
+upper offset are separate quantiles, so the bounds correct a bias of the forecast.
 
-Few windows that overlap do not show a bias, and not the errors of each step. The pooled offset is symmetric and needs
-fewer windows: a quantile of |error| / s over all steps and variables, times s · √(1 + 1/n), where s is the root mean
-square of the errors of the step and the variable (Lei et al. 2018, locally weighted conformal inference).
+A few overlapping windows are too little data to estimate a bias, or a quantile for each step. The pooled offset is
+symmetric, so it corrects no bias, and it uses the errors of all steps and variables: it is a quantile of |error| / s,
+times s, where s is the root mean square of the errors of the step and the variable (Lei et al. 2018, locally weighted
+conformal inference).
 
-The coverage of split conformal prediction is guaranteed for exchangeable windows only. Windows that overlap and data
-that drift are not exchangeable, so every test measures and reports the coverage.
+The weighted mean has no guarantee. With many windows it approaches split conformal prediction, whose coverage is
+guaranteed for exchangeable windows. Windows that overlap and data that drift are not exchangeable, so every test
+measures and reports the coverage. The factor √(1 + 1/n) and the constant 30 were chosen on data
+(docs/forecasting.md).
 """
 
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor
 
 from forecast.data import Batch, Windows
@@ -40,7 +43,7 @@ MAX_ERRORS = 1 << 27
 """Largest number of errors to calibrate on (512 MiB of float32). If there are more, use every n-th window."""
 
 MAX_POOLED = 1 << 20
-"""Largest number of errors that are pooled. If there are more, use every n-th window."""
+"""Largest number of errors that are pooled. If there are more, as many are drawn."""
 
 POOLING = 30
 """Number of horizons in the validation rows at which the offsets of each step and the pooled ones weigh the same."""
@@ -51,11 +54,19 @@ MIN_WINDOWS = 3
 
 @dataclass(frozen=True)
 class Calibration:
-    """Scaled offsets from a point forecast to each quantile, from at least `windows` validation windows each."""
+    """Scaled offsets from a point forecast to each quantile.
+
+    Attributes:
+        quantiles: their probabilities.
+        offsets: NaN for a step without errors.
+        windows: validation windows from which the offsets of each step come, at least.
+        pooled_steps: steps of the horizon whose errors are pooled.
+    """
 
     quantiles: tuple[float, ...]
     offsets: Float[Tensor, "quantiles steps n_targets"]
     windows: int
+    pooled_steps: int = 1
 
     @classmethod
     def fit(
@@ -63,33 +74,30 @@ class Calibration:
         errors: Float[Tensor, "windows steps n_targets"],
         levels: Sequence[Level] = (),
         *,
-        spacing: int | float = 1,
+        horizons: int | float,
     ) -> "Calibration":
-        """Calibrate on the scaled errors, truth − forecast, of validation windows; NaN where the truth is missing.
-
-        A step without any error has NaN offsets, and does not count in `windows`.
+        """Calibrate on the errors of validation windows.
 
         Args:
-            errors: of the windows.
+            errors: scaled truth − forecast; NaN where the truth is missing.
             levels: intervals, in percent, that the calibration must have.
-            spacing: rows from one window to the next.
+            horizons: number of horizons that the rows of the windows hold (`Windows.count_horizons`).
         """
         at = probabilities(levels, PROBABILITIES)
-        errors = errors.cpu()
+        errors = errors.float().cpu()
         count = errors.isfinite().sum(0)  # (steps, n_targets)
-        least = int(count[count > 0].amin() if count.any() else count.amin())
-        horizons = 1 + max(0, least - 1) * min(1, spacing / errors.shape[1])
+        measured = (horizons * count / len(errors)).clamp(min=1)
         offsets = torch.lerp(
-            math.sqrt(1 + 1 / horizons) * pooled_offsets(errors, at),
-            step_offsets(errors, count, at),
-            horizons / (horizons + POOLING),
+            (1 + 1 / measured).sqrt() * pooled_offsets(errors, at),
+            step_offsets(errors, at),
+            measured / (measured + POOLING),
         )
-        return cls(at, offsets.contiguous().float(), least)
+        least = int(count[count > 0].amin()) if count.any() else 0
+        return cls(at, offsets.contiguous(), least, errors.shape[1])
 
     def supports(self, level: Level) -> bool:
         """Whether there are enough windows for the bounds of an interval of this level, in percent."""
-        n_errors = self.windows * self.offsets.shape[1]
-        return self.windows >= MIN_WINDOWS and n_errors >= errors_needed(level)
+        return self.windows >= windows_needed(level, self.pooled_steps)
 
     def has(self, levels: Sequence[Level]) -> bool:
         """Whether the bounds of all these levels are among the quantiles."""
@@ -103,11 +111,13 @@ class Calibration:
 
     def deciles(self) -> "Calibration":
         """The calibration of the deciles alone."""
-        return Calibration(DECILES, self.offsets[[self.quantiles.index(p) for p in DECILES]], self.windows)
+        return replace(
+            self, quantiles=DECILES, offsets=self.offsets[[self.quantiles.index(p) for p in DECILES]]
+        )
 
     def first(self, steps: int) -> "Calibration":
         """The calibration of the first steps of the horizon."""
-        return Calibration(self.quantiles, self.offsets[:, :steps], self.windows)
+        return replace(self, offsets=self.offsets[:, :steps])
 
     def rescaled(self, old: Scaler, new: Scaler) -> "Calibration":
         """Convert the offsets from one scale to another, so that they stay equal in original units.
@@ -115,22 +125,28 @@ class Calibration:
         They stay equal in transformed units where the targets have a transform. Offsets of several series are pooled
         over the scales of the series, so they do not change, and neither do those of transforms of other parameters.
         """
-        return Calibration(self.quantiles, (self.offsets * scale_ratio(old, new)).float(), self.windows)
+        return replace(self, offsets=(self.offsets * scale_ratio(old, new)).float())
 
     def state_dict(self) -> dict[str, Any]:
-        return {"quantiles": list(self.quantiles), "offsets": self.offsets, "windows": self.windows}
+        return {
+            "quantiles": list(self.quantiles),
+            "offsets": self.offsets,
+            "windows": self.windows,
+            "pooled_steps": self.pooled_steps,
+        }
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "Calibration":
-        return cls(tuple(state["quantiles"]), state["offsets"], state["windows"])
+        # calibrations without the entry pooled no steps
+        steps = state.get("pooled_steps", 1)
+        return cls(tuple(state["quantiles"]), state["offsets"], state["windows"], steps)
 
 
 def step_offsets(
-    errors: Float[Tensor, "windows steps n_targets"],
-    count: Int64[Tensor, "steps n_targets"],
-    at: Sequence[float],
+    errors: Float[Tensor, "windows steps n_targets"], at: Sequence[float]
 ) -> Float[Tensor, "quantiles steps n_targets"]:
-    """The quantiles of the errors of each step and variable, moved outwards by one rank. `count` are those measured."""
+    """The quantiles of the errors of each step and variable, moved outwards by one rank."""
+    count = errors.isfinite().sum(0)  # (steps, n_targets)
     # NaN last; NumPy sorts ten times faster than torch.sort
     ordered = torch.from_numpy(np.sort(errors.movedim(0, -1).contiguous().numpy(), axis=-1))
     ranks = torch.stack([
@@ -143,15 +159,21 @@ def step_offsets(
 def pooled_offsets(
     errors: Float[Tensor, "windows steps n_targets"], at: Sequence[float]
 ) -> Float[Tensor, "quantiles steps n_targets"]:
-    """Symmetric offsets: quantiles of the absolute errors, relative to those of their step, over all steps."""
-    errors = errors[:: max(1, errors.numel() // MAX_POOLED)].double()
-    scale = errors.square().nanmean(0).sqrt()
-    relative = (errors / scale.clamp(min=torch.finfo(scale.dtype).tiny)).abs()
-    relative = relative[relative.isfinite()].numpy()
-    if not relative.size:
-        return torch.full((len(at), *scale.shape), torch.nan)
-    factors = np.quantile(relative, np.abs(2 * np.array(at) - 1)) * np.sign(np.array(at) - 0.5)
-    return (torch.from_numpy(factors)[:, None, None] * scale).float()
+    """Symmetric offsets: quantiles of the absolute errors of all steps, each relative to the errors of its step.
+
+    A step whose errors are all zero has offsets of zero, and does not count in the quantiles.
+    """
+    scale = errors.square().nanmean(0).sqrt()  # (steps, n_targets)
+    relative = (errors / scale).abs()
+    relative = relative[relative.isfinite()]
+    if not len(relative):
+        return torch.zeros(len(at), 1, 1) * scale
+    if len(relative) > MAX_POOLED:
+        generator = torch.Generator().manual_seed(0)
+        relative = relative[torch.randint(len(relative), (MAX_POOLED,), generator=generator)]
+    probability = np.array(at)
+    factors = np.quantile(relative.numpy(), np.abs(2 * probability - 1)) * np.sign(probability - 0.5)
+    return torch.from_numpy(factors).float()[:, None, None] * scale
 
 
 def scale_ratio(old: Scaler, new: Scaler) -> Float[Tensor, "1 n_targets"]:
@@ -187,7 +209,7 @@ def calibrate(
     for index in progress(chosen.split(batch_size)):
         batch = windows.gather(index)
         errors.append((batch.future - scaler.clip(predict(batch), batch.series)).float())
-    return Calibration.fit(torch.cat(errors), levels, spacing=windows.stride * stride)
+    return Calibration.fit(torch.cat(errors), levels, horizons=windows.count_horizons(stride))
 
 
 def window_stride(windows: int, errors_per_window: int) -> int:
@@ -195,9 +217,13 @@ def window_stride(windows: int, errors_per_window: int) -> int:
     return max(1, -(-windows * errors_per_window // MAX_ERRORS))
 
 
-def errors_needed(level: Level) -> int:
-    """The fewest errors on which the bounds of an interval of this level, in percent, can be calibrated."""
-    return math.ceil(round(200 / (100 - level), 6)) - 1
+def windows_needed(level: Level, pooled_steps: int) -> int:
+    """The fewest windows on which the bounds of an interval of this level, in percent, can be calibrated.
+
+    The tails of the errors of `pooled_steps` steps must hold one error each.
+    """
+    n_errors = math.ceil(round(200 / (100 - level), 6)) - 1
+    return max(MIN_WINDOWS, -(-n_errors // pooled_steps))
 
 
 def calibrated_levels(calibration: Calibration, levels: Sequence[Level]) -> tuple[Level, ...]:
@@ -207,7 +233,7 @@ def calibrated_levels(calibration: Calibration, levels: Sequence[Level]) -> tupl
         if calibration.supports(level):
             kept.append(level)
         else:
-            needed = max(MIN_WINDOWS, -(-errors_needed(level) // calibration.offsets.shape[1]))
+            needed = windows_needed(level, calibration.pooled_steps)
             warnings.warn(
                 f"levels: {level:g}% needs {needed} validation windows to calibrate on, and there are "
                 f"{calibration.windows}: left out; a larger validation part (data.split) has more",

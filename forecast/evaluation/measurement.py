@@ -104,11 +104,9 @@ class ValidationErrors:
 
     def calibrate(self) -> dict[str, Calibration]:
         """The calibration of the model and of each baseline, by name. Every process must call this."""
-        spacing = self.data.windows["val"].stride * self._stride
+        horizons = self.data.windows["val"].count_horizons(self._stride)
         return {
-            name: Calibration.fit(
-                sum_over_processes(errors.to(self.device)).cpu(), self.levels, spacing=spacing
-            )
+            name: Calibration.fit(sum_over_processes(errors.to(self.device)), self.levels, horizons=horizons)
             for name, errors in self._errors.items()
         }
 

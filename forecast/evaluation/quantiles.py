@@ -29,16 +29,6 @@ def pinball(
     return torch.maximum(tau * error, (tau - 1) * error)
 
 
-def window_pinball(
-    quantiles: Float[Tensor, "batch steps n_targets quantiles"],
-    target: Float[Tensor, "batch steps n_targets"],
-    at: Sequence[float],
-) -> Float[Tensor, " batch"]:
-    """Mean pinball loss of each window, with a loss of 0 where the target is missing."""
-    losses = pinball(quantiles, target, at).mean(-1)
-    return torch.where(target.isnan(), 0.0, losses).flatten(1).mean(1)
-
-
 def crps(losses: Float[Tensor, "*shape quantiles"], at: Sequence[float]) -> Float64[Tensor, "*shape"]:
     """Approximate the CRPS (see `crps_weights`) from the pinball losses of the deciles among quantiles."""
     of_deciles = losses[..., [at.index(p) for p in DECILES]]

@@ -19,7 +19,6 @@ from forecast.data import Batch, DataModule
 from forecast.evaluation.backtest import Backtest, Origins
 from forecast.evaluation.conformal import calibrate
 from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.measurement import score_validation
 from forecast.inference.backtest import Trained, forecast_origins, new_backtest
 from forecast.inference.backtest_origins import check_rows, choose_backtest_origins
 from forecast.inference.model import BATCH_SIZE
@@ -29,8 +28,9 @@ from forecast.training.checkpointing import Checkpointing
 from forecast.training.choose_transform import resolve_transform
 from forecast.training.compile import compile_where_possible
 from forecast.training.lightning_data import LightningData
+from forecast.training.losses import window_losses
 from forecast.training.module import Forecaster
-from forecast.training.point_forecast import predict
+from forecast.training.point_forecast import compute_output, predict
 from forecast.training.shrinkage import describe_untrained, set_shrinkage
 
 VALIDATION_DIVISOR = 8
@@ -148,8 +148,8 @@ def train_from_scratch(config: DictConfig, data: DataModule, cut: int, folder: P
 def fine_tune(config: DictConfig, data: DataModule, cut: int, folder: Path, *, before: Training) -> Training:
     """Train the model of the training before for `fine_tune_epochs` more, on the rows before a position of the grid.
 
-    The scaler is kept. The schedule of the learning rate begins again. If the model had a lower validation MSE without
-    these epochs, it is kept as it was.
+    The scaler is kept. The schedule of the learning rate begins again. If the model had a lower validation loss
+    without these epochs, it is kept as it was.
     """
     began = time.perf_counter()
     known = data.resplit(split_before(data, cut))
@@ -164,10 +164,10 @@ def fine_tune(config: DictConfig, data: DataModule, cut: int, folder: Path, *, b
     set_shrinkage(forecaster, 1.0)
     is_unchanged = train_to_best(settings, known, forecaster, folder)
     forecaster.is_untrained = is_unchanged and before.forecaster.is_untrained
-    if validation_mse(before.forecaster, known, fitted) <= validation_mse(forecaster, known, fitted):
+    if validation_loss(before.forecaster, known) <= validation_loss(forecaster, known):
         forecaster = before.forecaster
         shutil.copyfile(before.folder / "best.ckpt", folder / "best.ckpt")
-        print("           not used: the validation MSE was lower before")
+        print("           not used: the validation loss was lower before")
     return finish_training(config, known, fitted, forecaster, folder, began)
 
 
@@ -229,7 +229,11 @@ def train_to_best(config: DictConfig, data: DataModule, forecaster: Forecaster, 
     return is_untrained(best)
 
 
-def validation_mse(forecaster: Forecaster, data: DataModule, fitted: FittedBaselines) -> float:
-    """Scaled MSE over the validation windows."""
-    with torch.inference_mode():
-        return score_validation(partial(predict, forecaster), data, fitted)["mse"]
+def validation_loss(forecaster: Forecaster, data: DataModule) -> float:
+    """Compute the loss over the validation windows that selects the best epoch."""
+    windows, losses = data.windows["val"], []
+    for index in torch.arange(len(windows)).split(BATCH_SIZE):
+        batch = windows.gather(index)
+        forecast = data.clip_targets(compute_output(forecaster, batch), batch.series)
+        losses.append(window_losses(forecast, batch, data.target_scaler, forecaster.quantiles))
+    return float(torch.cat(losses).mean())

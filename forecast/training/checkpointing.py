@@ -16,6 +16,7 @@ from torch import Tensor
 
 from forecast.checkpoints.file import load_checkpoint, save_checkpoint
 from forecast.system import signals
+from forecast.system.errors import CheckpointError
 from forecast.system.files import atomic_file
 from forecast.training.lightning_data import data_of
 from forecast.training.shrinkage import losses_by_date, set_shrinkage, shrinkage_and_error
@@ -74,7 +75,8 @@ class Checkpointing(Checkpoint):
     The best epoch has the lowest validation MSE, or with `loss=quantile` the lowest quantile loss. A model with a warm
     start is validated before its first step too, and stays the best until an epoch improves on it. `best.ckpt` of such
     an epoch holds the shrinkage weight that the validation windows support, and the epoch's score is the upper bound of
-    the loss with that weight (`training.shrinkage`).
+    the error with that weight (`training.shrinkage`). With quantiles it is an estimate, because only the median is
+    shrunk.
 
     Args:
         dirpath: folder of the checkpoints.
@@ -94,12 +96,14 @@ class Checkpointing(Checkpoint):
         self.folder, self.name, self.keep_best = Path(dirpath), name, keep_best
         self.every_seconds = 60 * every_minutes
         self.best_score = math.inf
+        self.metric = "val/mse"  # what `best_score` is
         self.untrained_losses: Tensor | None = None  # validation losses by date of the warm start
         self._shrinkage = 1.0  # shrinkage weight of the epoch last validated
         self._is_best = self._is_finished = self._is_between_epochs = False
 
     def state_dict(self) -> dict[str, Any]:
         return {
+            "metric": self.metric,
             "best_score": self.best_score,
             "untrained_losses": self.untrained_losses,
             "is_finished": self._is_finished,
@@ -108,6 +112,7 @@ class Checkpointing(Checkpoint):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         if (self.folder / "best.ckpt").exists():  # not in the folder of a new run
             self.best_score, self.untrained_losses = state_dict["best_score"], state_dict["untrained_losses"]
+            self.metric = state_dict.get("metric", self.metric)
 
     def on_save_checkpoint(
         self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict[str, Any]
@@ -119,6 +124,12 @@ class Checkpointing(Checkpoint):
                 counts["ready"] = counts["completed"]
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        metric = cast(str, module.validation_metric)
+        if self.metric != metric and math.isfinite(self.best_score) and not self._is_best:
+            raise CheckpointError(
+                f"an older version began this run and selected its epochs by {self.metric}, now {metric}: train again"
+            )
+        self.metric = metric
         set_shrinkage(module, 1.0)  # a restored state may be the best epoch's, with its own shrinkage weight
         self._saved_at, self._first_epoch = time.monotonic(), trainer.current_epoch
         if trainer.is_global_zero and self.folder.exists():

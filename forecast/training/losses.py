@@ -1,4 +1,4 @@
-"""The training losses, on scaled values."""
+"""The training losses, on scaled values, and the losses of windows that select the best epoch."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,6 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from forecast.data import Batch
+from forecast.data.scaling.scaler import Scaler
+from forecast.evaluation.errors import window_errors
 from forecast.evaluation.levels import QUANTILE
 from forecast.evaluation.quantiles import pinball
 from forecast.system.errors import ConfigError
@@ -43,3 +46,21 @@ def keep_measured(
     if not measured.any():
         return 0 * forecast.flatten(0, 2)[:1], torch.zeros_like(target.flatten()[:1])
     return forecast[measured], target[measured]
+
+
+def window_losses(
+    forecast: Float[Tensor, "batch pred_len n_targets ..."],
+    batch: Batch,
+    scaler: Scaler,
+    quantiles: tuple[float, ...] | None,
+) -> Float[Tensor, " batch"]:
+    """Compute the loss of each window that selects the best epoch: the MSE, or the mean pinball loss of quantiles.
+
+    Missing true values have a loss of 0. Those of a target with a transform are losses on the scale that it has without
+    it, as the scores are.
+    """
+    if quantiles is None:
+        return window_errors(forecast, batch.future, scaler, batch.series)[:, 0].float()
+    values, truth = (scaler.error_values(each, batch.series).float() for each in (forecast, batch.future))
+    losses = pinball(values, truth, quantiles).mean(-1)
+    return torch.where(truth.isnan(), 0.0, losses).flatten(1).mean(1).cpu()

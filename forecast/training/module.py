@@ -14,19 +14,18 @@ from torch.optim.lr_scheduler import LambdaLR
 from forecast import __version__
 from forecast.data import Batch, DataModule
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.errors import Errors, window_errors
+from forecast.evaluation.errors import Errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.levels import Level, parse_levels, trained_quantiles
 from forecast.evaluation.measurement import SplitScorer, ValidationErrors, new_sums
-from forecast.evaluation.quantiles import window_pinball
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.norm import sum_over_processes
 from forecast.models.quantile_head import arrange_quantiles, take_median
 from forecast.training.fsdp import shard
 from forecast.training.lightning_data import data_of
-from forecast.training.losses import keep_measured, make_loss
+from forecast.training.losses import keep_measured, make_loss, window_losses
 
 
 class Forecaster(L.LightningModule):
@@ -49,7 +48,8 @@ class Forecaster(L.LightningModule):
     errors: dict[str, Errors]
     """Errors on the split measured last, by name: the model, and after a test every baseline."""
     validation_losses: Tensor
-    """Loss of each validation window (n_windows,), measured in training, whose mean is `validation_metric`."""
+    """Loss of each validation window (n_windows,), whose mean is `validation_metric`; measured in training of quantiles
+    and of models with a shrinkage weight."""
     baseline_calibrations: dict[str, Calibration]
     """Calibration of each baseline, by name, after `trainer.validate`."""
     results: Results
@@ -110,24 +110,30 @@ class Forecaster(L.LightningModule):
         self._sums = new_sums(self.fitted, self.data, self.device)
         if self._is_calibrating:
             self._validation = ValidationErrors(self.data, self.fitted, self.levels, self.device)
-        else:
+        elif self._measures_windows:
             self.validation_losses = torch.zeros(self.data.n_windows["val"])
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        inputs = batch.past, batch.past_time, batch.future_time
-        skips_model = self.trainer.sanity_checking and self.quantiles is None
-        forecast = self.model.forecast_untrained(*inputs) if skips_model else None
+        forecast = self._forecast_untrained(batch) if self.trainer.sanity_checking else None
         forecast = self.data.clip_targets(self(batch) if forecast is None else forecast, batch.series)
         point = self.point(forecast)
         self._sums.update(point, batch.future, batch.series)
         if self._is_calibrating:
             self._validation.update(point, batch)
-        elif self.quantiles is None:
-            errors = window_errors(point, batch.future, self.data.target_scaler, batch.series)
-            self.validation_losses[batch.index.cpu()] = errors[:, 0].float()
-        else:
-            losses = window_pinball(forecast, batch.future, self.quantiles)
-            self.validation_losses[batch.index.cpu()] = losses.float().cpu()
+        elif self._measures_windows:
+            losses = window_losses(forecast, batch, self.data.target_scaler, self.quantiles)
+            self.validation_losses[batch.index.cpu()] = losses
+
+    def _forecast_untrained(self, batch: Batch) -> Tensor | None:
+        """Forecast without the correction of the point forecast; None for a model without a warm start.
+
+        Quantiles keep their distances, which shrinkage does not change.
+        """
+        point = self.model.forecast_untrained(batch.past, batch.past_time, batch.future_time)
+        if point is None or self.quantiles is None:
+            return point
+        trained = self(batch)
+        return trained + (point - self.point(trained))[..., None]
 
     def on_validation_epoch_end(self) -> None:
         self.errors = {MODEL: self._sums.compute()}
@@ -135,13 +141,18 @@ class Forecaster(L.LightningModule):
             found = self._validation.calibrate()
             self.calibration, self.baseline_calibrations = found.pop(MODEL), found
             del self._validation
-        else:
+            return
+        scores = self.errors[MODEL].scores()
+        self._log_scores("val", {name: scores[name] for name in ("mse", "mae")})
+        if self._measures_windows:
             losses = sum_over_processes(self.validation_losses.to(self.device)).cpu()
             self.validation_losses = losses / self.errors[MODEL].observed_fraction
-            scores = self.errors[MODEL].scores()
-            self._log_scores("val", {name: scores[name] for name in ("mse", "mae")})
-            if self.quantiles is not None:
-                self._log_scores("val", {"quantile_loss": self.validation_losses.mean().item()})
+        if self.quantiles is not None:
+            self._log_scores("val", {"quantile_loss": self.validation_losses.mean().item()})
+
+    @property
+    def _measures_windows(self) -> bool:
+        return self.quantiles is not None or self.model.shrinkage is not None
 
     @property
     def _is_calibrating(self) -> bool:

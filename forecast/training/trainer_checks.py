@@ -7,6 +7,7 @@ from lightning.pytorch.accelerators import CPUAccelerator
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.data import DataModule
+from forecast.evaluation.levels import QUANTILE
 from forecast.system import distributed
 from forecast.system.checks import check_choice, check_count
 from forecast.system.errors import ConfigError
@@ -22,6 +23,7 @@ PATHS = {"checkpoint.dirpath": "checkpoints", "epochs.path": "metrics.csv"}
 """Paths of callbacks below the run folder, where tests and resumed runs look for them."""
 
 MONITORED = ("val/mse", "val/mae")
+MONITORED_QUANTILES = (*MONITORED, "val/quantile_loss")
 
 
 def check_trainer(config: DictConfig, trainer: L.Trainer, data: DataModule) -> None:
@@ -64,7 +66,7 @@ def check_monitors(config: DictConfig) -> None:
     for key in ("callbacks.early_stopping.monitor", "schedule.monitor"):
         monitor = OmegaConf.select(config, key)
         if monitor is not None:
-            check_choice(key, monitor, MONITORED)
+            check_choice(key, monitor, MONITORED_QUANTILES if config.loss == QUANTILE else MONITORED)
 
 
 def check_epochs(config: DictConfig) -> None:

@@ -187,7 +187,7 @@ def test_a_monotone_transform_keeps_the_coverage() -> None:
 
 
 def test_offsets_of_a_refit_are_equal_in_transformed_units() -> None:
-    calibration = Calibration.fit(torch.randn(60, 3, 1), [80])
+    calibration = Calibration.fit(torch.randn(60, 3, 1), horizons=20)
     old, new = scaler_of("log1p", COUNTS), scaler_of("log1p", COUNTS)
     new.scale *= 4
     torch.testing.assert_close(calibration.rescaled(old, new).offsets, calibration.offsets / 4)

@@ -219,3 +219,17 @@ def test_windows_of_each_series_with_a_stride() -> None:
     rows = torch.tensor([6, 9, 12, 15, 18, 25, 28, 31])
     for mine, theirs in zip(every.gather(index)[:4], whole.gather(rows - 4)[:4], strict=True):
         assert torch.equal(mine, theirs)
+
+
+def test_horizons_are_those_that_the_rows_of_the_windows_hold() -> None:
+    values = torch.arange(200.0)[:, None]
+
+    def windows(*starts: range) -> Windows:
+        return windows_over(values, values, starts=starts, seq_len=4, pred_len=5, target_index=[0])
+
+    assert windows(range(1)).count_horizons() == 1
+    assert windows(range(26)).count_horizons() == 6  # 30 rows
+    assert windows(range(26)).count_horizons(5) == 6
+    assert windows(range(0, 26, 5)).count_horizons() == 6
+    assert windows(range(0, 60, 10)).count_horizons() == 6  # not one overlaps
+    assert windows(range(26), range(40, 40), range(60, 61)).count_horizons() == 7

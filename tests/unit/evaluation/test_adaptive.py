@@ -19,7 +19,7 @@ def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def calibration() -> Calibration:
-    return Calibration.fit(drawn(60, STEPS, TARGETS))
+    return Calibration.fit(drawn(60, STEPS, TARGETS), horizons=60)
 
 
 def by_hand(calibration: Calibration, errors: np.ndarray, stride: int) -> np.ndarray:
@@ -74,7 +74,7 @@ def test_an_error_moves_no_offset_before_it_is_known(calibration: Calibration, s
 
 
 def test_coverage_under_drift_is_nearer_to_the_level() -> None:
-    calibration = Calibration.fit(drawn(500, STEPS, 1))
+    calibration = Calibration.fit(drawn(500, STEPS, 1), horizons=500)
     scale = torch.linspace(1.0, 2.0, 3_000)[:, None, None]
     errors = (scale * drawn(3_000, STEPS, 1, seed=4) + scale - 1)[None]  # wider, and of growing bias
     low, high = (calibration.quantiles.index(p) for p in (0.1, 0.9))
@@ -91,7 +91,7 @@ def test_coverage_under_drift_is_nearer_to_the_level() -> None:
 
 def test_the_share_below_an_offset_differs_from_its_probability_by_the_distance_moved() -> None:
     """The identity of the module's docstring, of a single step: the error of an origin is known at the next one."""
-    calibration = Calibration.fit(drawn(99, 1, 1))
+    calibration = Calibration.fit(drawn(99, 1, 1), horizons=99)
     errors = 3 * drawn(1, 400, 1, 1, seed=5) + 1
     *offsets, last = adapt(calibration, errors, 1)
     i = calibration.quantiles.index(0.9)

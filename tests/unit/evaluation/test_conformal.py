@@ -14,7 +14,7 @@ from forecast.evaluation.conformal import (
     pooled_offsets,
     step_offsets,
 )
-from forecast.evaluation.levels import bounds
+from forecast.evaluation.levels import DECILES, bounds
 
 
 def draw_errors(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -23,9 +23,8 @@ def draw_errors(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def test_offsets_of_steps_are_the_ranks_that_split_conformal_prediction_takes() -> None:
     errors = draw_errors(57, 3, 2)
-    at = PROBABILITIES
-    found = step_offsets(errors, errors.isfinite().sum(0), at)
-    for i, p in enumerate(at):
+    found = step_offsets(errors, PROBABILITIES)
+    for i, p in enumerate(PROBABILITIES):
         for step in range(3):
             for target in range(2):
                 ordered = sorted(errors[:, step, target].tolist())
@@ -34,48 +33,73 @@ def test_offsets_of_steps_are_the_ranks_that_split_conformal_prediction_takes() 
                 assert found[i, step, target].item() == ordered[min(max(rank, 1), 57) - 1]
 
 
-def test_pooled_offsets_are_symmetric_quantiles_of_relative_errors_over_all_steps() -> None:
-    errors = draw_errors(9, 4, 2) * torch.tensor([1.0, 2.0, 3.0, 4.0])[:, None] + 0.5
-    found = pooled_offsets(errors, (0.1, 0.5, 0.9)).numpy()
-    values = errors.double().numpy()
-    scale = np.sqrt((values**2).mean(0))
-    bound = np.quantile(np.abs(values) / scale, 0.8) * scale
-    np.testing.assert_allclose(found[2], bound, rtol=1e-6)
-    np.testing.assert_allclose(found[0], -bound, rtol=1e-6)
+def test_pooled_offsets_are_symmetric_and_in_proportion_to_the_errors_of_each_step() -> None:
+    errors = draw_errors(9, 4, 2) + 0.5
+    found = pooled_offsets(errors, (0.1, 0.5, 0.9))
+    assert torch.equal(found[0], -found[2])
     assert (found[1] == 0).all()
+    scale = torch.tensor([1.0, 10.0, 3.0, 1.0])[:, None]
+    torch.testing.assert_close(pooled_offsets(scale * errors, (0.1, 0.5, 0.9)), scale * found)
+    share = (errors.abs() <= found[2]).float().mean().item()
+    assert share == pytest.approx(0.8, abs=1 / errors.numel())
 
 
-@pytest.mark.parametrize(("windows", "spacing", "horizons"), [(21, 1, 6), (21, 2, 11), (21, 9, 21)])
-def test_pooled_offsets_count_less_the_more_horizons_the_windows_cover(
-    windows: int, spacing: int, horizons: int
-) -> None:
-    errors = draw_errors(windows, 4, 1)
-    found = Calibration.fit(errors, spacing=spacing)
-    assert found.windows == windows
-    of_steps = step_offsets(errors, errors.isfinite().sum(0), PROBABILITIES)
-    pooled = pooled_offsets(errors, PROBABILITIES) * math.sqrt(1 + 1 / horizons)
-    weight = horizons / (horizons + 30)
-    torch.testing.assert_close(found.offsets, weight * of_steps + (1 - weight) * pooled)
-    assert (found.offsets.diff(dim=0) >= 0).all()
+def test_steps_without_errors_do_not_change_the_pooled_offsets_of_others() -> None:
+    errors = draw_errors(9, 4, 1)
+    exact, missing = torch.zeros(9, 3, 1), torch.full((9, 1, 1), torch.nan)
+    found = pooled_offsets(torch.cat([errors, exact, missing], dim=1), DECILES)
+    torch.testing.assert_close(found[:, :4], pooled_offsets(errors, DECILES))
+    assert (found[:, 4:7] == 0).all()
+    assert found[:, 7].isnan().all()
+
+
+def test_many_errors_are_drawn_for_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = draw_errors(400, 24, 2)
+    exact = pooled_offsets(errors, DECILES)
+    monkeypatch.setattr(conformal, "MAX_POOLED", 5000)
+    drawn = pooled_offsets(errors, DECILES)
+    torch.testing.assert_close(drawn, exact, rtol=0.1, atol=0.02)
+    assert not torch.equal(drawn, exact)
+
+
+def test_few_horizons_give_pooled_offsets_and_many_give_those_of_steps() -> None:
+    errors = draw_errors(21, 4, 1).exp()  # a biased forecast
+    few, some, many = (Calibration.fit(errors, horizons=horizons) for horizons in (1, 30, 1e6))
+    torch.testing.assert_close(many.offsets, step_offsets(errors, PROBABILITIES), rtol=1e-3, atol=1e-3)
+    low, high = (few.quantiles.index(p) for p in bounds(80))
+    pooled = pooled_offsets(errors, few.quantiles)
+    assert (few.offsets[high] > 1.3 * pooled[high]).all()  # widened
+    lows = torch.stack([found.offsets[low] for found in (few, some, many)])
+    assert (lows[0] < 0).all()
+    assert (lows[2] > 0).all()
+    assert (lows.diff(dim=0) > 0).all()
+    for found in (few, some, many):
+        assert (found.offsets.diff(dim=0) >= 0).all()
 
 
 def test_a_calibration_has_the_usual_levels_and_those_asked_for() -> None:
-    found = Calibration.fit(draw_errors(57, 3, 2), levels=[80, 90, 66])
+    found = Calibration.fit(draw_errors(57, 3, 2), [80, 90, 66], horizons=20)
     assert found.has([80, 90, 66, 95, 98, 99])
     assert not found.has([85.5])
 
 
-def test_few_windows_with_a_common_error_do_not_move_the_interval_to_one_side() -> None:
+def test_a_common_error_of_few_windows_is_no_bias() -> None:
     """Neighbouring windows share their error, as after a change of level that does not last."""
     inside = []
     for seed in range(200):
         level = draw_errors(2, seed=seed)  # of the validation rows, and of the test
         steps = 0.3 * draw_errors(8, 12, 1, seed=1000 + seed)
-        found = Calibration.fit(level[0] + steps[:7], [80])
-        low, high = (found.offsets[found.quantiles.index(p)] for p in bounds(80))
-        error = level[1] + steps[7]
-        inside.append(((low <= error) & (error <= high)).float().mean())
-    assert 0.6 < torch.stack(inside).mean().item() < 0.9
+        errors, truth = level[0] + steps[:7], level[1] + steps[7]
+        found = Calibration.fit(errors, [80], horizons=1.5)
+        of_steps = step_offsets(errors, found.quantiles)
+        low, high = (found.quantiles.index(p) for p in bounds(80))
+        inside.append([
+            ((offsets[low] <= truth) & (truth <= offsets[high])).float().mean().item()
+            for offsets in (found.offsets, of_steps)
+        ])  # fmt: skip
+    combined, of_steps = np.mean(inside, axis=0)
+    assert of_steps < 0.4
+    assert 0.6 < combined < 0.9
 
 
 @pytest.mark.slow
@@ -83,13 +107,13 @@ def test_few_windows_with_a_common_error_do_not_move_the_interval_to_one_side() 
 def test_coverage_is_at_least_the_level_on_exchangeable_errors(level: int) -> None:
     generator = torch.Generator().manual_seed(level)
     inside = []
-    for _ in range(400):  # calibrate on 60 skewed errors with median 0, look at one new one each
+    for _ in range(400):  # calibrate on 60 skewed errors, look at one new one each
         errors = torch.randn(61, 8, 1, generator=generator).exp() - 1
-        found = Calibration.fit(errors[:60], [level], spacing=8)
+        found = Calibration.fit(errors[:60], [level], horizons=60)
         low, high = (found.offsets[found.quantiles.index(p)] for p in bounds(level))
         inside.append(((low <= errors[60]) & (errors[60] <= high)).float().mean())
     # symmetric pooled intervals cover more than the level where errors are skewed
-    assert level / 100 - 0.01 < torch.stack(inside).mean().item() < level / 100 + 0.09
+    assert level / 100 - 0.01 < torch.stack(inside).mean().item() < min(0.99, level / 100 + 0.09)
 
 
 def test_every_validation_window_counts(etth1) -> None:
@@ -99,7 +123,8 @@ def test_every_validation_window_counts(etth1) -> None:
     first = windows.starts[0].start + windows.seq_len
     origins = np.arange(first, first + len(windows))
     future = values[origins[:, None] + np.arange(windows.pred_len)]
-    expected = Calibration.fit(torch.from_numpy(future - values[origins - 1][:, None]))
+    errors = torch.from_numpy(future - values[origins - 1][:, None])
+    expected = Calibration.fit(errors, horizons=1 + (len(windows) - 1) / windows.pred_len)
     torch.testing.assert_close(found.offsets, expected.offsets)
     assert found.windows == len(windows)
 
@@ -114,8 +139,10 @@ def test_more_errors_than_the_limit_use_every_nth_window(etth1, monkeypatch) -> 
 
 
 def test_a_calibration_survives_a_checkpoint() -> None:
-    found = Calibration.fit(torch.randn(40, 3, 2))
+    found = Calibration.fit(torch.randn(40, 3, 2), horizons=14)
     again = Calibration.from_state_dict(found.state_dict())
+    assert again.supports(95)
+    assert not again.supports(99)
     assert (again.quantiles, again.windows) == (found.quantiles, found.windows)
     assert torch.equal(again.offsets, found.offsets)
     forecast = torch.randn(5, 3, 2)
@@ -126,7 +153,15 @@ def test_a_calibration_survives_a_checkpoint() -> None:
 
 @pytest.mark.filterwarnings("ignore:levels.*left out:UserWarning")
 def test_levels_that_too_few_windows_cannot_give_are_left_out() -> None:
-    found = Calibration.fit(draw_errors(9, 2, 1), [80, 95])  # 18 errors, of the 39 that 95% needs
+    found = Calibration.fit(draw_errors(9, 2, 1), [80, 95], horizons=5)  # 18 errors, of the 39 that 95% needs
     assert calibrated_levels(found, [80, 95]) == (80,)
-    assert calibrated_levels(Calibration.fit(draw_errors(20, 2, 1), [95]), [95]) == (95,)
-    assert calibrated_levels(Calibration.fit(draw_errors(2, 24, 1), [80]), [80]) == ()
+    assert calibrated_levels(Calibration.fit(draw_errors(2, 24, 1), horizons=1), [80]) == ()
+    enough = Calibration.fit(draw_errors(20, 2, 1), horizons=10)
+    assert calibrated_levels(enough, [95]) == calibrated_levels(enough.first(1), [95]) == (95,)
+
+
+def test_a_calibration_without_pooled_steps_supports_what_its_windows_do() -> None:
+    state = Calibration.fit(draw_errors(9, 24, 1), horizons=2).state_dict()
+    del state["pooled_steps"]  # as written before errors were pooled
+    assert Calibration.from_state_dict(state).supports(80)
+    assert not Calibration.from_state_dict(state).supports(95)

@@ -17,7 +17,7 @@ def levels(given: object, says: str) -> Refusal:
 
 
 def few_windows(folder: Path) -> None:
-    calibrated_levels(Calibration.fit(torch.randn(9, 2, 1), [80, 95]), [80, 95])
+    calibrated_levels(Calibration.fit(torch.randn(9, 2, 1), horizons=5), [80, 95])
 
 
 REFUSED = [
