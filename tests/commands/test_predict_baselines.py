@@ -13,6 +13,7 @@ from forecast.data import Batch, Windows
 from forecast.evaluation import forecaster_names
 from forecast.evaluation.adaptive import adapt
 from forecast.evaluation.baselines import Baseline
+from forecast.evaluation.conformal import Calibration
 from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.intervals import calibration_for
 from tests.support.commands import answer
@@ -34,12 +35,6 @@ def model(run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
 def season_of(model: Model) -> int:
     assert model.baselines is not None
     return model.baselines.seasonal_naive_season
-
-
-def conformal(errors: np.ndarray, probability: float) -> np.ndarray:
-    """The quantile of split conformal prediction of errors (windows, steps)."""
-    rank = round((len(errors) + 1) * probability, 6)
-    return np.sort(errors, axis=0)[int(np.floor(rank) if probability < 0.5 else np.ceil(rank)) - 1]
 
 
 @pytest.mark.parametrize("horizon", [PRED, 3, 30])
@@ -75,23 +70,25 @@ def test_the_linear_baseline_reads_its_own_forecasts_beyond_pred_len(
     np.testing.assert_allclose(found[["load", "temperature"]], expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("horizon", [PRED, 11])
+@pytest.mark.parametrize(("horizon", "steps_forecast"), [(PRED, PRED), (11, 15)])
 def test_the_bounds_of_a_baseline_are_from_its_own_errors(
-    model: Model, frame: pd.DataFrame, horizon: int
+    model: Model, frame: pd.DataFrame, horizon: int, steps_forecast: int
 ) -> None:
     found = model.predict(horizon=horizon, levels=[50], baseline="seasonal_naive")
     (first,), (last,) = model.data().rows["val"]
-    values, season, steps = frame["load"].to_numpy(), season_of(model), np.arange(horizon)
+    values, season, steps = frame[model.target_columns].to_numpy(), season_of(model), np.arange(horizon)
     errors = np.array([
         values[origin + steps] - values[origin - season + steps % season]
         for origin in range(first, last - horizon + 1)
     ])  # fmt: skip
-    np.testing.assert_allclose(
-        found["load-lo-50"] - found["load"], conformal(errors, 0.25), rtol=1e-3, atol=1e-3
-    )
-    np.testing.assert_allclose(
-        found["load-hi-50"] - found["load"], conformal(errors, 0.75), rtol=1e-3, atol=1e-3
-    )
+    horizons = 1 + (len(errors) - 1) / steps_forecast
+    calibration = Calibration.fit(torch.from_numpy(errors), [50], horizons=horizons)
+    for side, probability in (("lo", 0.25), ("hi", 0.75)):
+        offsets = calibration.offsets[calibration.quantiles.index(probability)].numpy()
+        for place, name in enumerate(model.target_columns):
+            np.testing.assert_allclose(
+                found[f"{name}-{side}-50"] - found[name], offsets[:, place], rtol=1e-3, atol=1e-3
+            )
 
 
 def test_a_moved_checkpoint_has_the_bounds_of_the_baselines(
