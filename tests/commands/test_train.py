@@ -192,7 +192,7 @@ def test_the_pictured_forecasts_are_kept_in_original_units(run: tuple[Path, str]
     [
         ("mse", [95, 80], 400, True),
         ("quantile", [80], 400, True),
-        ("mse", [], 400, False),
+        pytest.param("mse", [], 400, False, marks=pytest.mark.long),
         ("mse", [99], 300, False),
     ],
     ids=["conformal", "trained", "no levels", "too few windows"],

@@ -8,6 +8,7 @@ from hydra.utils import instantiate
 
 from forecast.attention import FullAttention
 from forecast.cli.compose import compose_config
+from tests.support.long_variants import every_nth
 from tests.support.models import ATTENTION_TYPES
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -39,7 +40,8 @@ def test_three_slots(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("slot", "name"), [(slot, path.stem) for slot in SLOTS for path in sorted((CONF / slot).glob("*.yaml"))]
+    ("slot", "name"),
+    every_nth([(slot, path.stem) for slot in SLOTS for path in sorted((CONF / slot).glob("*.yaml"))], 3),
 )
 def test_a_slot_of_another_type(slot, name):
     """The other slots stay, no option of the replaced type is left, and the name says which slot differs."""
@@ -55,7 +57,7 @@ def test_a_slot_of_another_type(slot, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ATTENTION_TYPES)
+@pytest.mark.parametrize("name", every_nth(ATTENTION_TYPES, 3))
 def test_layers_over_variables_of_another_type(name):
     """The option is that of the encoder, and the name says the type unless it is the encoder's."""
     alone = compose_config(f"attention={name}", "num_landmarks=7").model.attention
