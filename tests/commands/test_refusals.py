@@ -147,7 +147,7 @@ REFUSED = {
         frame("a column left out", "the DataFrame: no column 'load'; there are 'temperature'", lambda f: f.drop(columns="load")),
         frame("every third row", "the data: one row every 3h, but …/best.ckpt was trained on one every h: give such data", lambda f: f[::3], CheckpointError),
         frame("too few rows", "this model reads 12 rows (seq_len) before a forecast, and there are 11: give more history", lambda f: f[:11]),
-        frame("no dates", "the DataFrame needs a DatetimeIndex: frame.set_index(pd.to_datetime(frame.pop('date')))", lambda f: f.reset_index(drop=True)),
+        frame("no dates", "the DataFrame has no DatetimeIndex and no column of dates: give rows without dates an index, such as frame.index = pd.date_range('2024-01-01', periods=len(frame), freq='h')", lambda f: f.reset_index(drop=True)),
         option("start=2024-01-03 00:30 is not a date of the data, or has too little history: with seq_len=12 a forecast may begin from 2024-01-01 12:00:00 to 2024-01-13 12:00:00, every h", start="2024-01-03 00:30"),
         option("start=2024-01-01 03:00 is not a date of the data, or has too little history: with seq_len=12 a forecast may begin from 2024-01-01 12:00:00 to 2024-01-13 12:00:00, every h", start="2024-01-01 03:00"),
         option("start=soon is not a date: write it as 2018-01-31 or 2018-01-31T06:00", start="soon"),

@@ -95,9 +95,14 @@ def name_dates(frame: pd.DataFrame, wanted: str) -> str:
         return name_index(frame)
     named = [name for name in DEFAULT_NAMES if name in dates]
     if not named and len(dates) != 1:
-        several = f" has several columns of dates ({', '.join(dates)}), and" if dates else ""
+        if dates:
+            raise DataError(
+                f"the DataFrame has several columns of dates ({', '.join(dates)}): give one, such as "
+                f"date_column={dates[0]!r}"
+            )
         raise DataError(
-            f"the DataFrame{several} needs a DatetimeIndex: frame.set_index(pd.to_datetime(frame.pop('date')))"
+            "the DataFrame has no DatetimeIndex and no column of dates: give rows without dates an index, such as "
+            "frame.index = pd.date_range('2024-01-01', periods=len(frame), freq='h')"
         )
     return [*named, *dates][0]
 

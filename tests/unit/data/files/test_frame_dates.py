@@ -128,10 +128,13 @@ def test_rows_out_of_order_or_twice_get_advice_that_helps(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f: f.reset_index(drop=True), "the DataFrame needs a DatetimeIndex: frame.set_index("),
+        (
+            lambda f: f.reset_index(drop=True),
+            "the DataFrame has no DatetimeIndex and no column of dates: give rows without dates an index",
+        ),
         (
             lambda f: f.reset_index(names="sent").assign(received=DATES),
-            "the DataFrame has several columns of dates (sent, received), and needs a DatetimeIndex: frame.set_index(",
+            "the DataFrame has several columns of dates (sent, received): give one, such as date_column='sent'",
         ),
     ],
 )
