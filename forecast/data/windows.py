@@ -1,5 +1,6 @@
 """Windows of a panel, gathered a batch at a time."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -76,12 +77,13 @@ class Windows:
         """Number of consecutive dates whose windows share a step; series may be shifted against each other by one."""
         return -(-self.pred_len // (self.stride if len(self.starts) == 1 else 1))
 
-    def count_horizons(self, every: int | float = 1) -> float:
+    def count_horizons(self, every: int | float = 1, pred_len: int | None = None) -> float:
         """Count the horizons that the rows of every n-th window hold: one in each series, and one for each `pred_len`
-        further rows. Windows that do not overlap count as one horizon each."""
-        spacing = min(1, self.stride * every / self.pred_len)
+        further rows, but at most one for each of these windows."""
+        spacing = min(1, self.stride * every / (pred_len or self.pred_len))
         counts = [len(rows) for rows in self.starts if len(rows)]
-        return len(counts) + (sum(counts) - len(counts)) / every * spacing
+        further = (sum(counts) - len(counts)) / every
+        return min(len(counts) + further * spacing, math.ceil(sum(counts) / every))
 
     def series(self, index: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
         """The number of the series that each window lies in."""

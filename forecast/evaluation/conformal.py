@@ -5,19 +5,22 @@ windows; missing true values do not count:
 
     offset = w · offset of the step + (1 − w) · √(1 + 1/n) · pooled offset,   w = n / (n + 30)
 
-n is the number of horizons that the validation rows hold. The offset of the step is a quantile of the errors of one
-step of the horizon and one variable: of m sorted errors number ⌈(m + 1)τ⌉ for τ ≥ ½ and number ⌊(m + 1)τ⌋ for τ < ½.
-This rounding away from the median is that of split conformal prediction (Papadopoulos et al. 2002). The lower and the
-upper offset are separate quantiles, so the bounds correct a bias of the forecast.
+n is the number of horizons that the validation rows hold, at least 1. The offset of the step is a quantile of the
+errors of one step of the horizon and one variable: of m sorted errors number ⌈(m + 1)τ⌉ for τ ≥ ½ and number ⌊(m + 1)τ⌋
+for τ < ½. This rounding away from the median is that of split conformal prediction (Papadopoulos et al. 2002).
 
-A few overlapping windows are too little data to estimate a bias, or a quantile for each step. The pooled offset is
-symmetric, so it corrects no bias, and it uses the errors of all steps and variables: it is a quantile of |error| / s,
-times s, where s is the root mean square of the errors of the step and the variable (Lei et al. 2018, locally weighted
-conformal inference).
+A few overlapping windows are too little data to estimate a quantile for each step. The pooled offset uses the errors of
+all steps of a variable: it is a factor times s, where s is the root mean square of the errors of the step (Lei et al.
+2018, locally weighted conformal inference). The factor is
+
+    √p · (quantile of |error| / s, with both signs) + (1 − √p) · quantile of error / s
+
+p is the p-value of the hypothesis that errors are as often positive as negative, in a Diebold-Mariano test of the mean
+sign of each window. A bias or a skew that a few windows do not prove is thus not part of the interval.
 
 The weighted mean has no guarantee. With many windows it approaches split conformal prediction, whose coverage is
 guaranteed for exchangeable windows. Windows that overlap and data that drift are not exchangeable, so every test
-measures and reports the coverage. The factor √(1 + 1/n) and the constant 30 were chosen on data
+measures and reports the coverage. The factor √(1 + 1/n), the constant 30 and √p were chosen on data
 (docs/forecasting.md).
 """
 
@@ -35,6 +38,7 @@ from torch import Tensor
 from forecast.data import Batch, Windows
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.levels import DECILES, Level, bounds, probabilities
+from forecast.evaluation.significance import diebold_mariano
 
 PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)
 """Probabilities of every calibration, which give the levels 10, 20, ... 90, 95, 98 and 99."""
@@ -43,7 +47,7 @@ MAX_ERRORS = 1 << 27
 """Largest number of errors to calibrate on (512 MiB of float32). If there are more, use every n-th window."""
 
 MAX_POOLED = 1 << 20
-"""Largest number of errors that are pooled. If there are more, as many are drawn."""
+"""Largest number of errors that are pooled. If there are more, windows are drawn."""
 
 POOLING = 30
 """Number of horizons in the validation rows at which the offsets of each step and the pooled ones weigh the same."""
@@ -88,7 +92,7 @@ class Calibration:
         count = errors.isfinite().sum(0)  # (steps, n_targets)
         measured = (horizons * count / len(errors)).clamp(min=1)
         offsets = torch.lerp(
-            (1 + 1 / measured).sqrt() * pooled_offsets(errors, at),
+            (1 + 1 / measured).sqrt() * pooled_offsets(errors, at, horizons),
             step_offsets(errors, at),
             measured / (measured + POOLING),
         )
@@ -157,23 +161,41 @@ def step_offsets(
 
 
 def pooled_offsets(
-    errors: Float[Tensor, "windows steps n_targets"], at: Sequence[float]
+    errors: Float[Tensor, "windows steps n_targets"], at: Sequence[float], horizons: int | float
 ) -> Float[Tensor, "quantiles steps n_targets"]:
-    """Symmetric offsets: quantiles of the absolute errors of all steps, each relative to the errors of its step.
+    """Offsets from the errors of all steps of a variable, each relative to the errors of its step.
 
     A step whose errors are all zero has offsets of zero, and does not count in the quantiles.
     """
     scale = errors.square().nanmean(0).sqrt()  # (steps, n_targets)
-    relative = (errors / scale).abs()
-    relative = relative[relative.isfinite()]
-    if not len(relative):
-        return torch.zeros(len(at), 1, 1) * scale
-    if len(relative) > MAX_POOLED:
-        generator = torch.Generator().manual_seed(0)
-        relative = relative[torch.randint(len(relative), (MAX_POOLED,), generator=generator)]
-    probability = np.array(at)
-    factors = np.quantile(relative.numpy(), np.abs(2 * probability - 1)) * np.sign(probability - 0.5)
-    return torch.from_numpy(factors).float()[:, None, None] * scale
+    relative, probability = errors / scale, np.array(at)
+    overlap = len(errors) if horizons <= 1 else math.ceil((len(errors) - 1) / (horizons - 1))
+    drawn = torch.randperm(len(errors), generator=torch.Generator().manual_seed(0))
+    drawn = drawn[: max(MIN_WINDOWS, MAX_POOLED // scale.numel())]
+    factors = np.zeros((len(at), scale.shape[1]))
+    for target, each in enumerate(relative.unbind(2)):
+        share = math.sqrt(p_of_equal_signs(each, overlap))
+        pool = each[drawn] if len(drawn) < len(each) else each
+        values = pool[pool.isfinite()].numpy()
+        if len(values):
+            symmetric = np.quantile(np.abs(values), np.abs(2 * probability - 1)) * np.sign(probability - 0.5)
+            factors[:, target] = share * symmetric + (1 - share) * np.quantile(values, probability)
+    return torch.from_numpy(factors).float()[:, None] * scale
+
+
+def p_of_equal_signs(errors: Float[Tensor, "windows steps"], overlap: int) -> float:
+    """The p-value of the hypothesis that errors are as often positive as negative; 1 where there is no test.
+
+    Args:
+        errors: of windows in the order of time.
+        overlap: number of windows after which two have no step in common.
+    """
+    signs = errors.sign().nanmean(1)
+    signs = signs[signs.isfinite()].double().numpy()
+    if not len(signs):
+        return 1.0
+    p_value = diebold_mariano(signs, np.zeros_like(signs), max(1, min(overlap, len(signs)))).p_value
+    return 1.0 if math.isnan(p_value) else p_value
 
 
 def scale_ratio(old: Scaler, new: Scaler) -> Float[Tensor, "1 n_targets"]:

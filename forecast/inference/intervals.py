@@ -126,5 +126,5 @@ def calibrate_recursive(
         batch = windows.gather(index)
         point = forecaster.points(windows, batch, data.target_scaler)
         errors.append((batch.future - point)[:, :horizon])
-    horizons = windows.count_horizons(len(windows) / len(chosen))
+    horizons = windows.count_horizons(len(windows) / len(chosen), horizon)
     return Calibration.fit(torch.cat(errors), levels, horizons=horizons)

@@ -111,7 +111,9 @@ class Checkpointing(Checkpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         if (self.folder / "best.ckpt").exists():  # not in the folder of a new run
-            self.best_score, self.untrained_losses = state_dict["best_score"], state_dict["untrained_losses"]
+            self.best_score, losses = state_dict["best_score"], state_dict["untrained_losses"]
+            # a run that was begun by an older version has one loss
+            self.untrained_losses = losses[:, None] if losses is not None and losses.ndim == 1 else losses
             self.metric = state_dict.get("metric", self.metric)
 
     def on_save_checkpoint(

@@ -13,6 +13,7 @@ from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.levels import QUANTILE
 from forecast.evaluation.quantiles import pinball
+from forecast.models.quantile_head import take_median
 from forecast.system.errors import ConfigError
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -53,14 +54,17 @@ def window_losses(
     batch: Batch,
     scaler: Scaler,
     quantiles: tuple[float, ...] | None,
-) -> Float[Tensor, " batch"]:
-    """Compute the loss of each window that selects the best epoch: the MSE, or the mean pinball loss of quantiles.
+) -> Float[Tensor, "batch losses"]:
+    """Compute the losses of each window: the MSE, or the MAE of the median and the mean pinball loss of quantiles.
 
-    Missing true values have a loss of 0. Those of a target with a transform are losses on the scale that it has without
-    it, as the scores are.
+    The last one selects the best epoch, the first one the shrinkage weight. Missing true values have a loss of 0. Those
+    of a target with a transform are losses on the scale that it has without it, as the scores are.
     """
     if quantiles is None:
-        return window_errors(forecast, batch.future, scaler, batch.series)[:, 0].float()
+        return window_errors(forecast, batch.future, scaler, batch.series)[:, :1].float()
+    median = take_median(forecast, quantiles)
+    absolute = window_errors(median, batch.future, scaler, batch.series)[:, 1].float()
     values, truth = (scaler.error_values(each, batch.series).float() for each in (forecast, batch.future))
     losses = pinball(values, truth, quantiles).mean(-1)
-    return torch.where(truth.isnan(), 0.0, losses).flatten(1).mean(1).cpu()
+    losses = torch.where(truth.isnan(), 0.0, losses).flatten(1).mean(1)
+    return torch.stack([absolute, losses.cpu()], dim=1)

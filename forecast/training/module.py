@@ -48,8 +48,8 @@ class Forecaster(L.LightningModule):
     errors: dict[str, Errors]
     """Errors on the split measured last, by name: the model, and after a test every baseline."""
     validation_losses: Tensor
-    """Loss of each validation window (n_windows,), whose mean is `validation_metric`; measured in training of quantiles
-    and of models with a shrinkage weight."""
+    """Losses of each validation window (n_windows, losses), see `losses.window_losses`; the mean of the last one is
+    `validation_metric`. Measured in training, of quantiles and of models with a shrinkage weight."""
     baseline_calibrations: dict[str, Calibration]
     """Calibration of each baseline, by name, after `trainer.validate`."""
     results: Results
@@ -111,7 +111,8 @@ class Forecaster(L.LightningModule):
         if self._is_calibrating:
             self._validation = ValidationErrors(self.data, self.fitted, self.levels, self.device)
         elif self._measures_windows:
-            self.validation_losses = torch.zeros(self.data.n_windows["val"])
+            n_losses = 1 if self.quantiles is None else 2
+            self.validation_losses = torch.zeros(self.data.n_windows["val"], n_losses)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         forecast = self._forecast_untrained(batch) if self.trainer.sanity_checking else None
@@ -148,7 +149,7 @@ class Forecaster(L.LightningModule):
             losses = sum_over_processes(self.validation_losses.to(self.device)).cpu()
             self.validation_losses = losses / self.errors[MODEL].observed_fraction
         if self.quantiles is not None:
-            self._log_scores("val", {"quantile_loss": self.validation_losses.mean().item()})
+            self._log_scores("val", {"quantile_loss": self.validation_losses[:, -1].mean().item()})
 
     @property
     def _measures_windows(self) -> bool:

@@ -18,26 +18,30 @@ MARGIN = 0.01
 
 
 def shrinkage_and_error(
-    losses: Float64[Tensor, " n_dates"], untrained: Float64[Tensor, " other_dates"], overlap: int
+    losses: Float64[Tensor, "n_dates losses"], untrained: Float64[Tensor, "other_dates losses"], overlap: int
 ) -> tuple[float, float]:
     """Compute the shrinkage weight of an epoch, and an upper bound of the mean loss with that weight.
 
     The weight is 1 − p, p the p-value of the Diebold-Mariano test of the two models for windows that overlap. It is at
     least ½, because the mean of two forecasts of equal accuracy is more accurate than either (Bates and Granger 1969,
-    The Combination of Forecasts); it is ½ where the test cannot be computed. Squared errors are convex, so the mean
-    loss of the combination is at most the weighted mean of the two losses. The bound is infinite where the epoch does
-    not improve on `untrained` by `MARGIN`.
+    The Combination of Forecasts); it is ½ where the test cannot be computed, and where the epoch has the larger loss.
+    Squared errors are convex, so the mean loss of the combination is at most the weighted mean of the two losses. The
+    bound is infinite where the epoch does not improve on `untrained` by `MARGIN`.
+
+    With quantiles, the weight comes from the losses of the median, which alone is shrunk, and the bound, then an
+    estimate, from those of all quantiles.
 
     Args:
-        losses: mean loss of the epoch's windows that begin on each date.
+        losses: mean losses of the epoch's windows that begin on each date: the first one for the weight, the last one
+            for the bound.
         untrained: losses of the model before training. With another number of dates there is no test.
         overlap: number of dates after which two windows have no step in common.
     """
-    weight = 0.5
-    if len(losses) == len(untrained):
-        p_value = diebold_mariano(losses.numpy(), untrained.numpy(), overlap).p_value
+    weight, point, untrained_point = 0.5, losses[:, 0], untrained[:, 0]
+    if len(losses) == len(untrained) and point.mean() < untrained_point.mean():
+        p_value = diebold_mariano(point.numpy(), untrained_point.numpy(), overlap).p_value
         weight = weight if math.isnan(p_value) else max(weight, 1 - p_value)
-    before, after = float(untrained.mean()), float(losses.mean())
+    before, after = float(untrained[:, -1].mean()), float(losses[:, -1].mean())
     is_better = after < (1 - MARGIN) * before
     return weight, before - weight * (before - after) if is_better else math.inf
 
@@ -47,11 +51,13 @@ def describe_untrained(name: str | None) -> str:
     return f"tested: the {name} without a correction, because no epoch was {MARGIN:.0%} better on validation windows"
 
 
-def losses_by_date(module: L.LightningModule, data: DataModule) -> Float64[Tensor, " n_dates"]:
+def losses_by_date(module: L.LightningModule, data: DataModule) -> Float64[Tensor, "n_dates losses"]:
     """Average the validation losses of the last epoch over the windows whose forecasts begin on each date."""
     losses, windows = cast(Tensor, module.validation_losses), data.windows["val"]
     origins = windows.origins(torch.arange(len(windows), device=windows.device)).cpu().numpy()
-    return torch.from_numpy(sum_losses_by_date(losses.numpy(), data.panel.dates(origins).to_numpy()))
+    dates = data.panel.dates(origins).to_numpy()
+    by_date = [torch.from_numpy(sum_losses_by_date(each.numpy(), dates)) for each in losses.unbind(1)]
+    return torch.stack(by_date, dim=1)
 
 
 def set_shrinkage(module: L.LightningModule, weight: float) -> None:

@@ -154,9 +154,9 @@ def test_what_is_learnt_enters_by_how_sure_validation_windows_are(
 
 def test_the_shrinkage_weight_is_half_if_the_test_is_inconclusive() -> None:
     """Losses that swing slowly, by a season or two in all, say less than as many that come and go."""
-    start = torch.ones(2000, dtype=torch.float64)
-    swing = torch.sin(torch.linspace(0, 3 * torch.pi, 2000, dtype=torch.float64))  # up, down, up
-    noise = torch.randn(2000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    start = torch.ones(2000, 1, dtype=torch.float64)
+    swing = torch.sin(torch.linspace(0, 3 * torch.pi, 2000, dtype=torch.float64))[:, None]  # up, down, up
+    noise = torch.randn(2000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert shrinkage_and_error(start - 0.05 + 0.5 * noise, start, overlap=96)[0] > 0.99
     slowly = start + 0.05 - 0.5 * swing  # lower by 0.056 in the mean
     assert shrinkage_and_error(slowly, start, overlap=96)[0] == 0.5
@@ -165,9 +165,24 @@ def test_the_shrinkage_weight_is_half_if_the_test_is_inconclusive() -> None:
     assert shrinkage_and_error(few, start[:95], overlap=48)[0] == 0.5
 
 
-def test_of_two_epochs_the_one_that_is_surely_better_is_kept() -> None:
-    start, swing = torch.ones(2000).double(), torch.sin(torch.linspace(0, 3 * torch.pi, 2000)).double()
+def test_the_median_decides_on_the_weight_and_all_quantiles_on_the_epoch() -> None:
+    start = torch.ones(2000, 2, dtype=torch.float64)
     noise = torch.randn(2000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    widths = torch.stack(
+        [1.02 + 0.5 * noise, 0.8 + 0.5 * noise], dim=1
+    )  # a worse median between better bounds
+    weight, estimate = shrinkage_and_error(widths, start, overlap=96)
+    assert weight == 0.5
+    assert estimate == pytest.approx((1 + widths[:, 1].mean().item()) / 2)
+    weight, estimate = shrinkage_and_error(widths.flip(1), start, overlap=96)
+    assert weight > 0.99
+    assert estimate == math.inf
+
+
+def test_of_two_epochs_the_one_that_is_surely_better_is_kept() -> None:
+    start = torch.ones(2000, 1).double()
+    swing = torch.sin(torch.linspace(0, 3 * torch.pi, 2000)).double()[:, None]
+    noise = torch.randn(2000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     surely, perhaps = start - 0.04 + 0.5 * noise, start + 0.04 - 0.5 * swing
     slightly = perhaps + 0.06
     assert perhaps.mean() < surely.mean() < 1 - MARGIN < slightly.mean() < 1

@@ -195,7 +195,7 @@ def test_a_forecast_that_is_no_number_is_not_hidden() -> None:
 def test_calibration_counts_measured_values() -> None:
     errors = torch.randn(200, 3, 2, generator=torch.Generator().manual_seed(0))
     errors[torch.rand(errors.shape, generator=torch.Generator().manual_seed(1)) < 0.3] = torch.nan
-    of_steps, pooled = step_offsets(errors, DECILES), pooled_offsets(errors, DECILES)
+    of_steps, pooled = step_offsets(errors, DECILES), pooled_offsets(errors, DECILES, horizons=1)
     for step in range(3):
         for target in range(2):
             measured = errors[:, step, target]

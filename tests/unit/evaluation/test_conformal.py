@@ -33,48 +33,62 @@ def test_offsets_of_steps_are_the_ranks_that_split_conformal_prediction_takes() 
                 assert found[i, step, target].item() == ordered[min(max(rank, 1), 57) - 1]
 
 
-def test_pooled_offsets_are_symmetric_and_in_proportion_to_the_errors_of_each_step() -> None:
-    errors = draw_errors(9, 4, 2) + 0.5
-    found = pooled_offsets(errors, (0.1, 0.5, 0.9))
-    assert torch.equal(found[0], -found[2])
-    assert (found[1] == 0).all()
+def test_pooled_offsets_are_in_proportion_to_the_errors_of_each_step() -> None:
+    errors = draw_errors(9, 4, 2)
+    found = pooled_offsets(errors, (0.1, 0.5, 0.9), horizons=1)
     scale = torch.tensor([1.0, 10.0, 3.0, 1.0])[:, None]
-    torch.testing.assert_close(pooled_offsets(scale * errors, (0.1, 0.5, 0.9)), scale * found)
-    share = (errors.abs() <= found[2]).float().mean().item()
+    torch.testing.assert_close(pooled_offsets(scale * errors, (0.1, 0.5, 0.9), horizons=1), scale * found)
+
+
+def test_a_bias_that_few_windows_do_not_prove_does_not_move_the_pooled_offsets() -> None:
+    errors = draw_errors(9, 4, 1) + 1
+    at = (0.1, 0.5, 0.9)
+    unproven = pooled_offsets(errors, at, horizons=1)  # two windows less than all overlap
+    assert torch.equal(unproven[0], -unproven[2])
+    assert (unproven[1] == 0).all()
+    share = (errors.abs() <= unproven[2]).float().mean().item()
     assert share == pytest.approx(0.8, abs=1 / errors.numel())
+    many = draw_errors(400, 4, 1) + 1
+    proven = pooled_offsets(many, at, horizons=100)
+    for place, p in enumerate(at):
+        assert (many <= proven[place]).float().mean().item() == pytest.approx(p, abs=0.02)
+
+
+def test_targets_with_other_tails_do_not_change_the_pooled_offsets() -> None:
+    errors = draw_errors(40, 6, 1)
+    spikes = torch.where(draw_errors(40, 6, 1, seed=1) > 2, 20.0, 0.1) * draw_errors(40, 6, 1, seed=2)
+    found = pooled_offsets(torch.cat([errors, spikes], dim=2), DECILES, horizons=8)
+    torch.testing.assert_close(found[..., :1], pooled_offsets(errors, DECILES, horizons=8))
 
 
 def test_steps_without_errors_do_not_change_the_pooled_offsets_of_others() -> None:
     errors = draw_errors(9, 4, 1)
     exact, missing = torch.zeros(9, 3, 1), torch.full((9, 1, 1), torch.nan)
-    found = pooled_offsets(torch.cat([errors, exact, missing], dim=1), DECILES)
-    torch.testing.assert_close(found[:, :4], pooled_offsets(errors, DECILES))
+    found = pooled_offsets(torch.cat([errors, exact, missing], dim=1), DECILES, horizons=1)
+    torch.testing.assert_close(found[:, :4], pooled_offsets(errors, DECILES, horizons=1))
     assert (found[:, 4:7] == 0).all()
     assert found[:, 7].isnan().all()
 
 
-def test_many_errors_are_drawn_for_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_windows_some_are_drawn_for_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     errors = draw_errors(400, 24, 2)
-    exact = pooled_offsets(errors, DECILES)
+    exact = pooled_offsets(errors, DECILES, horizons=17)
     monkeypatch.setattr(conformal, "MAX_POOLED", 5000)
-    drawn = pooled_offsets(errors, DECILES)
-    torch.testing.assert_close(drawn, exact, rtol=0.1, atol=0.02)
+    drawn = pooled_offsets(errors, DECILES, horizons=17)
+    torch.testing.assert_close(drawn, exact, rtol=0.1, atol=0.05)
     assert not torch.equal(drawn, exact)
 
 
 def test_few_horizons_give_pooled_offsets_and_many_give_those_of_steps() -> None:
-    errors = draw_errors(21, 4, 1).exp()  # a biased forecast
-    few, some, many = (Calibration.fit(errors, horizons=horizons) for horizons in (1, 30, 1e6))
+    errors = draw_errors(21, 4, 1).exp() - 0.5
+    few, many = (Calibration.fit(errors, horizons=horizons) for horizons in (1, 1e6))
     torch.testing.assert_close(many.offsets, step_offsets(errors, PROBABILITIES), rtol=1e-3, atol=1e-3)
-    low, high = (few.quantiles.index(p) for p in bounds(80))
-    pooled = pooled_offsets(errors, few.quantiles)
-    assert (few.offsets[high] > 1.3 * pooled[high]).all()  # widened
-    lows = torch.stack([found.offsets[low] for found in (few, some, many)])
-    assert (lows[0] < 0).all()
-    assert (lows[2] > 0).all()
-    assert (lows.diff(dim=0) > 0).all()
-    for found in (few, some, many):
-        assert (found.offsets.diff(dim=0) >= 0).all()
+    high = few.quantiles.index(bounds(80)[1])
+    assert (
+        few.offsets[high] > 1.3 * pooled_offsets(errors, few.quantiles, horizons=1)[high]
+    ).all()  # widened
+    for horizons in (1, 5, 30, 1e6):
+        assert (Calibration.fit(errors, horizons=horizons).offsets.diff(dim=0) >= 0).all()
 
 
 def test_a_calibration_has_the_usual_levels_and_those_asked_for() -> None:

@@ -28,7 +28,7 @@ def test_the_loss_of_a_window_is_the_mean_over_its_values(quantiles: tuple[float
         forecast, batch_of(future), Scaler(torch.zeros(1, 2), torch.ones(1, 2)), quantiles
     ).numpy()
     for window in range(5):
-        total = 0.0
+        total = absolute = 0.0
         for place in np.ndindex(4, 2):
             truth, predicted = future[window][place].item(), forecast[window][place].numpy()
             if np.isnan(truth):
@@ -38,4 +38,7 @@ def test_the_loss_of_a_window_is_the_mean_over_its_values(quantiles: tuple[float
             else:
                 pairs = zip(quantiles, predicted, strict=True)
                 total += sum((p - (truth < q)) * (truth - q) for p, q in pairs) / len(quantiles)
-        assert found[window] == pytest.approx(total / 8, rel=1e-5)
+                absolute += abs(truth - predicted[1])
+        assert found[window, -1] == pytest.approx(total / 8, rel=1e-5)
+        if quantiles is not None:
+            assert found[window, 0] == pytest.approx(absolute / 8, rel=1e-5)
