@@ -16,7 +16,8 @@ all steps of a variable: it is a factor times s, where s is the root mean square
     √p · (quantile of |error| / s, with both signs) + (1 − √p) · quantile of error / s
 
 p is the p-value of the hypothesis that errors are as often positive as negative, in a Diebold-Mariano test of the mean
-sign of each window. A bias or a skew that a few windows do not prove is thus not part of the interval.
+sign of each window, and at least 2¹⁻ⁿ, the p-value of n equal signs. A bias or a skew that a few windows do not prove is
+thus only a part of the interval.
 
 The weighted mean has no guarantee. With many windows it approaches split conformal prediction, whose coverage is
 guaranteed for exchangeable windows. Windows that overlap and data that drift are not exchangeable, so every test
@@ -169,12 +170,11 @@ def pooled_offsets(
     """
     scale = errors.square().nanmean(0).sqrt()  # (steps, n_targets)
     relative, probability = errors / scale, np.array(at)
-    overlap = len(errors) if horizons <= 1 else math.ceil((len(errors) - 1) / (horizons - 1))
     drawn = torch.randperm(len(errors), generator=torch.Generator().manual_seed(0))
     drawn = drawn[: max(MIN_WINDOWS, MAX_POOLED // scale.numel())]
     factors = np.zeros((len(at), scale.shape[1]))
     for target, each in enumerate(relative.unbind(2)):
-        share = math.sqrt(p_of_equal_signs(each, overlap))
+        share = math.sqrt(p_of_equal_signs(each, horizons))
         pool = each[drawn] if len(drawn) < len(each) else each
         values = pool[pool.isfinite()].numpy()
         if len(values):
@@ -183,19 +183,20 @@ def pooled_offsets(
     return torch.from_numpy(factors).float()[:, None] * scale
 
 
-def p_of_equal_signs(errors: Float[Tensor, "windows steps"], overlap: int) -> float:
+def p_of_equal_signs(errors: Float[Tensor, "windows steps"], horizons: int | float) -> float:
     """The p-value of the hypothesis that errors are as often positive as negative; 1 where there is no test.
 
     Args:
         errors: of windows in the order of time.
-        overlap: number of windows after which two have no step in common.
+        horizons: number of horizons that the rows of the windows hold.
     """
     signs = errors.sign().nanmean(1)
     signs = signs[signs.isfinite()].double().numpy()
-    if not len(signs):
+    if horizons <= 1 or not len(signs):
         return 1.0
-    p_value = diebold_mariano(signs, np.zeros_like(signs), max(1, min(overlap, len(signs)))).p_value
-    return 1.0 if math.isnan(p_value) else p_value
+    overlap = math.ceil((len(errors) - 1) / (horizons - 1))  # windows after which two have no step in common
+    p_value = diebold_mariano(signs, np.zeros_like(signs), max(1, overlap)).p_value
+    return 1.0 if math.isnan(p_value) else max(p_value, 2 ** (1 - horizons))
 
 
 def scale_ratio(old: Scaler, new: Scaler) -> Float[Tensor, "1 n_targets"]:

@@ -66,7 +66,9 @@ def check_monitors(config: DictConfig) -> None:
     for key in ("callbacks.early_stopping.monitor", "schedule.monitor"):
         monitor = OmegaConf.select(config, key)
         if monitor is not None:
-            check_choice(key, monitor, MONITORED_QUANTILES if config.loss == QUANTILE else MONITORED)
+            choices = MONITORED_QUANTILES if config.loss == QUANTILE else MONITORED
+            advice = f"; with loss={QUANTILE}, it is" if monitor in MONITORED_QUANTILES else ""
+            check_choice(key, monitor, choices, advice=advice)
 
 
 def check_epochs(config: DictConfig) -> None:
