@@ -16,8 +16,8 @@ all steps of a variable: it is a factor times s, where s is the root mean square
     √p · (quantile of |error| / s, with both signs) + (1 − √p) · quantile of error / s
 
 p is the p-value of the hypothesis that errors are as often positive as negative, in a Diebold-Mariano test of the mean
-sign of each window, and at least 2¹⁻ⁿ, the p-value of n equal signs. A bias or a skew that a few windows do not prove is
-thus only a part of the interval.
+sign of each window, and at least 2¹⁻ⁿ, the p-value of n equal signs. A bias or a skew that a few windows do not prove
+is thus only a part of the interval.
 
 The weighted mean has no guarantee. With many windows it approaches split conformal prediction, whose coverage is
 guaranteed for exchangeable windows. Windows that overlap and data that drift are not exchangeable, so every test

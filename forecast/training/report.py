@@ -39,6 +39,9 @@ MAX_PLOTTED = 3
 MAX_TABLED = 12
 """Largest number of variables in forecasts.parquet, which must stay small with hundreds of columns."""
 
+ROUGH_HORIZONS = 5
+"""Conformal intervals from fewer horizons of validation rows are called rough."""
+
 
 @dataclass(frozen=True)
 class RunReport:
@@ -182,6 +185,13 @@ def print_results(run: RunReport) -> None:
     data, results, content = run.data, run.results, run.metrics
     print_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], results)
     console = Console(markup=False)
+    horizons = data.windows["val"].count_horizons()
+    if horizons < ROUGH_HORIZONS and data.n_windows["val"]:
+        console.print(
+            f"intervals are rough: the validation rows hold {horizons:.1f} horizons; a larger validation part "
+            "(data.split) has more",
+            soft_wrap=True,
+        )
     for line in [] if run.by_series is None else describe_series(run.by_series, results.best_baseline):
         console.print(line, soft_wrap=True)
     epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["shrinkage_weight"]

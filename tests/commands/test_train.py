@@ -222,6 +222,21 @@ def test_the_pictured_intervals_are_those_of_a_prediction(
             np.testing.assert_allclose(values[1, :, v], found[f"{name}-{side}-80"], rtol=1e-4)
 
 
+@pytest.mark.parametrize(("rows", "horizons"), [(150, "3.0"), (300, None)])
+def test_few_horizons_of_validation_are_said(
+    rows: int,
+    horizons: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=rows)
+    assert train_here(monkeypatch, tmp_path, "trainer.max_epochs=1", "logger=[]", "levels=[80]") == 0
+    out = capsys.readouterr().out
+    said = f"intervals are rough: the validation rows hold {horizons} horizons"
+    assert (said in out) if horizons else ("intervals are rough" not in out)
+
+
 def test_the_pictured_windows_do_not_depend_on_the_history(run: tuple[Path, str], workplace: Path) -> None:
     longer, _ = finished(workplace, "seq_len=20", "trainer.max_epochs=1")
     keys = ["window", "forecast_start", "date", "variable", "truth"]
