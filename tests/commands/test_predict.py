@@ -126,7 +126,7 @@ def test_intervals_beyond_pred_len_are_from_recursive_forecasts(model: Model, fr
         recursive = model.predict(frame.iloc[:origin], horizon=horizon)
         truth = frame[recursive.columns].to_numpy()[origin : origin + horizon]
         errors.append(truth - recursive.to_numpy())
-    horizons = 1 + (len(errors) - 1) / 15  # three passes of 5 steps
+    horizons = 1 + (len(errors) - 1) / horizon
     calibration = Calibration.fit(torch.tensor(np.array(errors)), [level], horizons=horizons)
     offsets = calibration.offsets[
         calibration.quantiles.index(0.25), :, list(recursive.columns).index("load")
