@@ -230,10 +230,11 @@ def train_to_best(config: DictConfig, data: DataModule, forecaster: Forecaster, 
 
 
 def validation_loss(forecaster: Forecaster, data: DataModule) -> float:
-    """Compute the loss over the validation windows that selects the best epoch."""
-    windows, losses = data.windows["val"], []
+    """Compute the loss of the measured values of the validation windows that selects the best epoch."""
+    windows, losses, measured = data.windows["val"], [], []
     for index in torch.arange(len(windows)).split(BATCH_SIZE):
         batch = windows.gather(index)
         forecast = data.clip_targets(compute_output(forecaster, batch), batch.series)
-        losses.append(window_losses(forecast, batch, data.target_scaler, forecaster.quantiles))
-    return float(torch.cat(losses)[:, -1].mean())
+        losses.append(window_losses(forecast, batch, data.target_scaler, forecaster.quantiles)[:, -1])
+        measured.append(batch.future.isfinite().double().mean((1, 2)))
+    return float(torch.cat(losses).double().sum() / torch.cat(measured).sum())

@@ -11,7 +11,6 @@ import torch
 
 from forecast import load
 from forecast.data import DataModule
-from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.significance import diebold_mariano
 from forecast.inference import backtest_training
 from forecast.training.module import Forecaster
@@ -103,11 +102,11 @@ def test_fine_tuning_that_does_not_lower_the_validation_error_is_not_used(
     write_csv(tmp_path / "load.csv", rows=300)
     seen = []
 
-    def equal_errors(forecaster: torch.nn.Module, data: DataModule, fitted: FittedBaselines) -> float:
+    def equal_errors(forecaster: torch.nn.Module, data: DataModule) -> float:
         seen.append((forecaster, data.last_date("val")))
         return 1.0
 
-    monkeypatch.setattr(backtest_training, "validation_mse", equal_errors)
+    monkeypatch.setattr(backtest_training, "validation_loss", equal_errors)
     assert answer(monkeypatch, "backtest", tmp_path, *GIVEN, "retrain=[never,fine_tune]") == 0
     found = only(tmp_path, "runs/*_backtest_*")
     never, tuned = (forecasts(found / name) for name in ("never", "fine_tune"))
@@ -125,6 +124,10 @@ def test_the_validation_error_counts_measured_values(run: Path, monkeypatch: pyt
     truth = torch.cat(
         [data.windows["val"].gather(torch.tensor([i])).future for i in range(data.n_windows["val"])]
     )
-    monkeypatch.setattr(backtest_training, "predict", lambda _, batch: torch.full_like(batch.future, 0.5))
-    found = backtest_training.validation_mse(Forecaster.__new__(Forecaster), data, FittedBaselines.fit(data))
+    monkeypatch.setattr(
+        backtest_training, "compute_output", lambda _, batch: torch.full_like(batch.future, 0.5)
+    )
+    forecaster = Forecaster.__new__(Forecaster)
+    forecaster.quantiles = None
+    found = backtest_training.validation_loss(forecaster, data)
     assert found == pytest.approx(float(((truth - 0.5) ** 2).mean()))
