@@ -46,4 +46,7 @@ FORECASTERS = {
     "NHITS": Forecaster("neuralforecast", "NHITS", ROBUST),
     "TSMixerx": Forecaster("neuralforecast", "TSMixerx"),
     "BiTCN": Forecaster("neuralforecast", "BiTCN", ROBUST),
+    "TFT": Forecaster("neuralforecast", "TFT"),
+    "TimeXer": Forecaster("neuralforecast", "TimeXer"),
+    "PatchTST": Forecaster("neuralforecast", "PatchTST"),
 }

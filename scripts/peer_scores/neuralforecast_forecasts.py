@@ -26,11 +26,11 @@ def forecast(
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     table = tabulate(rows, split)
-    known = [column for column in table if column not in ("unique_id", "ds", "y")]
-    size = {"n_series": 1} if name == "TSMixerx" else {}
-    model = getattr(models, name)(
-        h=split.horizon, input_size=split.seq_len, futr_exog_list=known, loss=MSE(), alias="forecast",
-        **size, **NEURALFORECAST, **settings, **QUIET,
+    kind = getattr(models, name)
+    size = {"n_series": 1} if kind.MULTIVARIATE else {}
+    model = kind(
+        h=split.horizon, input_size=split.seq_len, loss=MSE(), alias="forecast",
+        **covariates(kind, list(table.columns[3:])), **size, **NEURALFORECAST, **settings, **QUIET,
     )  # fmt: skip
     trained = NeuralForecast([model], freq="h")
     found = trained.cross_validation(
@@ -45,8 +45,16 @@ def forecast(
     return forecasts, {"validation_mse_by_step": trained.models[0].valid_trajectories}
 
 
+def covariates(kind: Any, known: list[str]) -> dict[str, list[str]]:
+    """Return the covariates that a class of models reads: over the horizon too, in the past only, or none."""
+    if kind.EXOGENOUS_FUTR:
+        return {"futr_exog_list": known}
+    return {"hist_exog_list": known} if kind.EXOGENOUS_HIST else {}
+
+
 def tabulate(rows: Rows, split: Split) -> pd.DataFrame:
-    """Return the rows in the layout of neuralforecast, with standardised values and the calendar as cycles."""
+    """Return the rows in the layout of neuralforecast: id, date, target, then the known columns and the calendar as
+    cycles. Values are standardised."""
     angles = {name: 2 * np.pi * part / CALENDAR[name] for name, part in rows.calendar().items()}
     return pd.DataFrame(
         {

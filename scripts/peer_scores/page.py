@@ -49,10 +49,12 @@ or the step at which training ends. No setting was selected by test errors of th
   {neuralforecast}.
   Training ends after three validations without a lower error, and the last weights are used, as the library does. The
   known columns and the calendar (sine and cosine of hour, weekday and day of the year) are `futr_exog_list`, whose past
-  the models read too. All columns are standardised by the training rows. NHITS and BiTCN also scale each window
-  (`scaler_type=robust`), as in the library's tutorials on prices; TSMixerx has RevIN. The default of `loss` is MAE, and
-  that of `windows_batch_size` is 1,024 (NHITS, BiTCN) or 32 (TSMixerx). 128 is the batch size of this project; with it,
-  a model takes seconds of the same order.
+  the models read too. PatchTST reads the target alone, and TimeXer the past of the columns, as in the library. All
+  columns are standardised by the training rows. NHITS and BiTCN also scale each window (`scaler_type=robust`), as in
+  the library's tutorials on prices; TSMixerx and PatchTST have RevIN. The default of `loss` is MAE, and that of
+  `windows_batch_size` is 1,024 (NHITS, BiTCN, PatchTST) or 32 (TSMixerx). 128 is the batch size of this project; with
+  it, most models take seconds of the same order. TimeXer, at its default width of 512, did not end within 20 minutes
+  of one core.
 
 CPU seconds (user and system) and peak memory are those of the whole process: imports, reading, training and the
 forecasts of the test windows. Those of this project include the fit and the scores of three baselines, intervals and
