@@ -14,7 +14,8 @@ from forecast.data import DataModule
 from forecast.data.fill import SEASONS_BACK, Fill
 from forecast.data.missing import FILLS, choose_methods, describe_missing, missing_shares
 from forecast.data.scaling.scaler import Scaler
-from forecast.evaluation.conformal import Calibration, pooled_offsets, step_offsets
+from forecast.evaluation.conformal import Calibration
+from forecast.evaluation.conformal_offsets import pooled_offsets, step_offsets
 from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
