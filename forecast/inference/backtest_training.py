@@ -232,7 +232,7 @@ def train_to_best(config: DictConfig, data: DataModule, forecaster: Forecaster, 
 def validation_loss(forecaster: Forecaster, data: DataModule) -> float:
     """Compute the loss of the measured values of the validation windows that selects the best epoch."""
     windows, losses, measured = data.windows["val"], [], []
-    for index in torch.arange(len(windows)).split(BATCH_SIZE):
+    for index in torch.arange(len(windows), device=windows.device).split(BATCH_SIZE):
         batch = windows.gather(index)
         forecast = data.clip_targets(compute_output(forecaster, batch), batch.series)
         losses.append(window_losses(forecast, batch, data.target_scaler, forecaster.quantiles)[:, -1])
