@@ -83,7 +83,7 @@ class Windows:
         spacing = min(1, self.stride * every / (pred_len or self.pred_len))
         counts = [len(rows) for rows in self.starts if len(rows)]
         further = (sum(counts) - len(counts)) / every
-        return min(len(counts) + further * spacing, math.ceil(sum(counts) / every))
+        return float(min(len(counts) + further * spacing, math.ceil(sum(counts) / every)))
 
     def series(self, index: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
         """The number of the series that each window lies in."""
