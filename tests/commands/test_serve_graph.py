@@ -40,15 +40,6 @@ LONG = (
 RUNS: dict[str, tuple[str, ...]] = {
     "covariates": ("data=csv", "data.path=table.csv", *COVARIATES),
     "long": (*LONG, "refit=full"),
-    "quantiles": (
-        "data=csv",
-        "data.path=table.csv",
-        "data.columns=[load]",
-        "loss=quantile",
-        "levels=[50,80]",
-        "model=residual_informer",
-        "model.patch_len=3",
-    ),
     "zone": (
         "data=csv",
         "data.path=zone.csv",
@@ -56,6 +47,8 @@ RUNS: dict[str, tuple[str, ...]] = {
         "data.holidays=DE",
         "data.transform=log1p",
         "data.lower=0",
+        "loss=quantile",
+        "levels=[50,80]",
     ),
 }
 
@@ -73,6 +66,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found = {}
     small = (
         *TINY,
+        "attention=full",
+        "model.encoder_layers=1",
         "logger=[]",
         "pictures=false",
         "trainer.max_epochs=1",
@@ -152,7 +147,7 @@ def test_pytorch_answers_what_the_graph_does_not(
     runs: dict[str, Path], change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(runs["long"].parents[1])  # other levels are calibrated on the training data
-    run = runs["long" if change == {"rows": "a new series"} else "quantiles"]
+    run = runs["long" if change == {"rows": "a new series"} else "zone"]
     request = example_of(run)
     rows = request["rows"]
     if change.get("rows") == "a missing value":
@@ -187,7 +182,7 @@ def test_both_refuse_a_value_outside_the_domain(runs: dict[str, Path]) -> None:
 def test_a_damaged_graph_is_named_in_the_log_and_pytorch_answers(
     runs: dict[str, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = runs["quantiles"]
+    run = runs["zone"]
     file, request = graph_file(find_trained(run)), example_of(run)
     content, times = file.read_bytes(), file.stat()
     try:
@@ -205,14 +200,14 @@ def test_a_damaged_graph_is_named_in_the_log_and_pytorch_answers(
 
 
 def test_damaged_facts_are_those_of_no_checkpoint(runs: dict[str, Path]) -> None:
-    checkpoint = find_trained(runs["quantiles"])
+    checkpoint = find_trained(runs["zone"])
     file = facts_file(checkpoint)
     content = file.read_bytes()
     try:
         for damaged in (content[:100], b"", b"[]", b'{"checkpoint": null}'):
             file.write_bytes(damaged)
             assert read_facts(checkpoint) is None
-            assert ServedModel("m", runs["quantiles"], use_graph=True).exported() is None
+            assert ServedModel("m", runs["zone"], use_graph=True).exported() is None
     finally:
         file.write_bytes(content)
 
@@ -241,7 +236,7 @@ def test_a_model_that_cannot_be_exported_has_a_reason(
         "data=csv", "data.path=table.csv", "data.columns=[load]", "data.as_of={temperature:outlook}",
         "data.future_covariates=[temperature]",
     )  # fmt: skip
-    small = (*TINY, "logger=[]", "pictures=false", "trainer.max_epochs=1")
+    small = (*TINY, "logger=[]", "pictures=false", "trainer.max_epochs=1", "callbacks.progress.refresh_rate=0")
     assert answer(monkeypatch, "train", tmp_path, *small, *options) == 0
     run = only(tmp_path, "runs/*")
     export_model("m", find_trained(run))
@@ -331,7 +326,7 @@ def wait_for_no_children() -> None:
 
 @pytest.fixture
 def pool(runs: dict[str, Path]) -> Iterator[WorkerPool]:
-    pool = WorkerPool({"m": runs["quantiles"]}, workers=2, max_waiting=9, timeout=5)
+    pool = WorkerPool({"m": runs["zone"]}, workers=2, max_waiting=9, timeout=5)
     pool.wait_until_loaded()
     yield pool
     pool.close()
@@ -339,7 +334,7 @@ def pool(runs: dict[str, Path]) -> Iterator[WorkerPool]:
 
 
 def test_a_lost_worker_is_replaced_and_the_other_one_stays(pool: WorkerPool, runs: dict[str, Path]) -> None:
-    body = json.dumps(example_of(runs["quantiles"])).encode()
+    body = json.dumps(example_of(runs["zone"])).encode()
     lost, other = workers_of(pool)
 
     async def ask_after_a_loss() -> list[Any]:
@@ -363,7 +358,7 @@ def test_a_lost_worker_is_replaced_and_the_other_one_stays(pool: WorkerPool, run
 def test_a_worker_that_takes_too_long_is_replaced_and_named_once_in_the_log(
     pool: WorkerPool, runs: dict[str, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    body = json.dumps(example_of(runs["quantiles"])).encode()
+    body = json.dumps(example_of(runs["zone"])).encode()
     stuck = workers_of(pool)
     for worker in stuck:
         os.kill(worker, signal.SIGSTOP)  # it is busy for ever, and ends only by SIGKILL
@@ -387,7 +382,7 @@ def test_a_worker_that_takes_too_long_is_replaced_and_named_once_in_the_log(
 def test_a_process_that_cannot_be_started_is_tried_again(
     pool: WorkerPool, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    body, failures = json.dumps(example_of(runs["quantiles"])).encode(), [OSError("no memory")]
+    body, failures = json.dumps(example_of(runs["zone"])).encode(), [OSError("no memory")]
     start = worker_process.WorkerProcess
 
     def start_once_in_vain(*given: Any) -> worker_process.WorkerProcess:
