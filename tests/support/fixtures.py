@@ -24,7 +24,8 @@ from jaxtyping import install_import_hook
 # Modules that the hook's modules import are compiled from source, without the cache: libraries are imported before it.
 install_import_hook("forecast", "beartype.beartype")
 
-from tests.support.commands import trained  # noqa: E402  (after the hook)
+import tests.support.composed_once  # noqa: E402, F401  (after the hook)
+from tests.support.commands import trained  # noqa: E402
 from tests.support.csv_files import real_file  # noqa: E402
 from tests.support.synthetic_runs import pair as pair  # noqa: E402
 
