@@ -236,7 +236,13 @@ def test_a_model_that_cannot_be_exported_has_a_reason(
         "data=csv", "data.path=table.csv", "data.columns=[load]", "data.as_of={temperature:outlook}",
         "data.future_covariates=[temperature]",
     )  # fmt: skip
-    small = (*TINY, "logger=[]", "pictures=false", "trainer.max_epochs=1", "callbacks.progress.refresh_rate=0")
+    small = (
+        *TINY,
+        "logger=[]",
+        "pictures=false",
+        "trainer.max_epochs=1",
+        "callbacks.progress.refresh_rate=0",
+    )
     assert answer(monkeypatch, "train", tmp_path, *small, *options) == 0
     run = only(tmp_path, "runs/*")
     export_model("m", find_trained(run))
