@@ -132,7 +132,9 @@ def test_every_schedule_drives_every_optimizer(optimizer: str, schedule: str) ->
     assert 0 < made.param_groups[0]["lr"] <= 0.5
 
 
-@pytest.mark.parametrize("option", [o for o in options("experiment") if o.startswith("informer2020/ett")])
+@pytest.mark.parametrize(
+    "option", every_nth([o for o in options("experiment") if o.startswith("informer2020/ett")], 6)
+)
 def test_the_papers_settings(option: str) -> None:
     config = compose_config(f"experiment={option}")
     assert check_constructors(config) >= 8
