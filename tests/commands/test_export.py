@@ -25,6 +25,7 @@ from tests.support.long_files import long_frame
 from tests.support.long_variants import every_nth
 
 EPOCH = ("trainer.max_epochs=1", "logger=[]", "num_landmarks=3")
+FULL = ("attention=full", "model.encoder_layers=1")
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +155,7 @@ def test_the_printed_program_forecasts_without_this_package(
 ) -> None:
     folder, run, _, said = exported
     if format == "torch_export":
-        folder, run = runs("attention=full")
+        folder, run = runs(*FULL)
         monkeypatch.setenv("COLUMNS", "100")
         capsys.readouterr()
         asked = (f"checkpoint={run}", f"format={format}", f"output={tmp_path / 'm.pt2'}", "check_windows=9")
@@ -198,7 +199,7 @@ def test_the_printed_program_reads_a_file_as_predict_does(
     table.set_axis(pd.Index(table.index if dates is None else dates, name="date")).to_csv(
         tmp_path / "load.csv", **written
     )
-    assert train_here(monkeypatch, tmp_path, *EPOCH, "attention=full", *options) == 0
+    assert train_here(monkeypatch, tmp_path, *EPOCH, *FULL, *options) == 0
     checkpoint = f"checkpoint={only(tmp_path, 'runs/*')}"
     assert answer(monkeypatch, "predict", tmp_path, checkpoint, "levels=[]") == 0
     monkeypatch.setenv("COLUMNS", "100")
@@ -246,7 +247,7 @@ def test_quantiles_that_were_trained_are_exported_in_order(runs, tmp_path: Path,
 
 
 def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, capsys) -> None:
-    folder, run = runs("attention=full")
+    folder, run = runs(*FULL)
     load_file = torch_file.load_program
 
     def load_other(path: Path):
@@ -261,7 +262,7 @@ def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, c
 
 
 def test_without_its_data_the_file_cannot_be_compared(runs, tmp_path: Path, monkeypatch, capsys) -> None:
-    folder, run = runs("attention=full")
+    folder, run = runs(*FULL)
     asked = (f"checkpoint={run}", f"output={tmp_path / 'm.pt2'}", "format=torch_export", "check_windows=2")
     moved = (folder / "load.csv").rename(folder / "moved.csv")
     capsys.readouterr()  # what the training said
@@ -359,12 +360,13 @@ def test_the_scale_of_a_series_is_an_input(series_run, tmp_path: Path, monkeypat
 
 
 def test_the_file_of_a_table_serves_many_series(runs, tmp_path: Path, monkeypatch) -> None:
-    folder, run = runs("attention=probsparse")
+    folder, run = runs(*FULL)
     table = read(folder).rename_axis("ds").reset_index()
     pd.concat([table.assign(unique_id=name) for name in "ab"]).to_csv(folder / "two.csv", index=False)
-    asked = (f"checkpoint={run}", f"output={tmp_path}/m.onnx", "data=long", "data.path=two.csv")
-    assert answer(monkeypatch, "export", folder, *asked, "data.columns=[load,temperature]") == 0
-    checked = json.loads(metadata_path(tmp_path / "m.onnx").read_text())["checked"]
+    asked = (f"checkpoint={run}", f"output={tmp_path}/m.pt2", "data=long", "data.path=two.csv")
+    more = ("data.columns=[load,temperature]", "format=torch_export")
+    assert answer(monkeypatch, "export", folder, *asked, *more) == 0
+    checked = json.loads(metadata_path(tmp_path / "m.pt2").read_text())["checked"]
     assert checked["series"] == 2
     assert checked["scaled"]["largest_difference"] < 1e-5
 
@@ -373,7 +375,7 @@ def test_the_file_of_a_table_serves_many_series(runs, tmp_path: Path, monkeypatc
 def test_a_store(format: str, file: str, tmp_path: Path, monkeypatch) -> None:
     folder = workplace(tmp_path)
     assert answer(monkeypatch, "convert", folder, "data.path=load.csv") == 0
-    given = ("data=store", "data.path=load.store", "attention=full", "features=S", "data.target=temperature")
+    given = ("data=store", "data.path=load.store", *FULL, "features=S", "data.target=temperature")
     assert train_here(monkeypatch, folder, *EPOCH, *given) == 0
     run = only(folder, "runs/*")
     asked = (f"checkpoint={run}", f"format={format}", f"output={file}", "check_windows=9")
