@@ -10,10 +10,17 @@ import pytest
 from forecast import load
 from tests.support.commands import TINY, answer, only, train_here
 from tests.support.long_files import long_frame
+from tests.support.long_variants import every_nth
 
 DATA, AHEAD = ("long", "store"), 10
 KEYS = ("data.id_column=shop", "data.date_column=day")
 ROLES = ("data.columns=[y]", "data.past_covariates=[sky]", "data.future_covariates=[price]")
+MORE = [
+    ("data.path=sales.{}",),
+    ("data.path=history.{}", "future=ahead.csv"),
+    ("data.path=sales.{}", "start=2024-02-10", "levels=[80]"),
+    ("data.path=sales.{}", "baseline=seasonal_naive"),
+]
 
 
 def table() -> pd.DataFrame:
@@ -41,7 +48,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             given = (f"data={data}", f"data.path=sales.{data}", "data.name=sales", *ROLES, "logger=[]")
             more = (
                 "data.split=[0.5,0.3,0.2]",
-                "trainer.max_epochs=2",
+                "trainer.max_epochs=1",
                 "pictures=false",
                 f"output_root={data}",
             )
@@ -68,7 +75,7 @@ def test_training_gives_the_same_windows_and_scores(place: Path) -> None:
     assert len(other) == 4
 
 
-@pytest.mark.parametrize("run", DATA)
+@pytest.mark.parametrize("run", every_nth(DATA, 2))
 def test_evaluation_takes_either(place: Path, monkeypatch: pytest.MonkeyPatch, run: str) -> None:
     found = []
     for data in DATA:
@@ -79,16 +86,13 @@ def test_evaluation_takes_either(place: Path, monkeypatch: pytest.MonkeyPatch, r
     assert scores(found[1]) == pytest.approx(scores(found[0]), rel=1e-3, abs=1e-4)
 
 
-@pytest.mark.parametrize("run", DATA)
 @pytest.mark.parametrize(
-    "more",
+    ("run", "more"),
     [
-        ("data.path=sales.{}",),
-        ("data.path=history.{}", "future=ahead.csv"),
-        ("data.path=sales.{}", "start=2024-02-10", "levels=[80]"),
-        ("data.path=sales.{}", "baseline=seasonal_naive"),
+        pytest.param(run, more, id=f"{more[-1]}-{run}", marks=[pytest.mark.long] if (i + j) % 2 == 0 else [])
+        for i, more in enumerate(MORE)
+        for j, run in enumerate(DATA)
     ],
-    ids=lambda more: more[-1],
 )
 def test_forecasts_from_either(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str, more: tuple[str, ...]
