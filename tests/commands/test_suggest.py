@@ -129,7 +129,7 @@ def test_settings_that_other_keys_decide_are_not_suggested(
 def test_variants_of_a_sweep_share_the_suggested_settings(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    overrides = ("-m", "attention=full,linear", "pred_len=4", "output_root=sweep")
+    overrides = ("-m", "attention=full,linear", "pred_len=4", "output_root=sweep", "model.d_model=8")
     assert train(monkeypatch, folder, *overrides) in (0, None)
     configs = [OmegaConf.load(path) for path in (folder / "sweep").glob("*/*/config.yaml")]
     assert sorted(config.model.attention.name for config in configs) == ["full", "linear"]
@@ -192,14 +192,13 @@ def test_a_size_sets_the_width_of_every_model_with_attention() -> None:
 def test_fit_takes_suggested_settings_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     frame = pd.read_csv("load.csv", index_col="date", parse_dates=True)
-    brief = ("logger=[]", "trainer.max_epochs=1", PLAIN, "output_root=fitted")
-    model = fit(frame, pred_len=8, windows_per_epoch=16, suggest=True, overrides=brief)
+    brief = (*BRIEF, "output_root=fitted", "model.d_model=8")
+    model = fit(frame, pred_len=8, suggest=True, overrides=brief)
     config = model.config["model"]
     assert config["_target_"] == "forecast.models.PatchEncoder"
     assert config["attention"]["name"] == "full"
-    typed = fit(
-        frame, pred_len=8, attention="linear", suggest=True, overrides=[*brief, "model=mlp", "seq_len=24"]
-    )
+    brief = (*BRIEF, "output_root=fitted", "model=mlp", "seq_len=24")
+    typed = fit(frame, pred_len=8, attention="linear", suggest=True, overrides=brief)
     assert typed.config["model"]["_target_"] == "forecast.models.ResidualMLP"
     assert typed.config["seq_len"] == 24
 
