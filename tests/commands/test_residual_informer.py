@@ -69,7 +69,7 @@ def test_widths_are_learnt_where_no_epoch_lowers_the_squared_error(
     values = 5 + width * np.random.default_rng(0).normal(size=len(dates))
     pd.DataFrame({"date": dates, "load": values}).to_csv(tmp_path / "noise.csv", index=False)
     asked = ("data=csv", "data.path=noise.csv", "seq_len=24", "label_len=0", "pred_len=24", "loss=quantile")
-    tiny = ("model=residual_informer", "model.encoder_layers=1", "trainer.max_epochs=3", "optimizer.lr=5e-3")
+    tiny = ("model=residual_informer", "model.encoder_layers=1", "trainer.max_epochs=2", "optimizer.lr=5e-3")
     assert train_here(monkeypatch, tmp_path, *tiny, "logger=[]", *asked) == 0
     run = only(tmp_path, "runs/*")
     assert read_metrics(run)["best_epoch"] > 0

@@ -127,7 +127,7 @@ def test_a_value_outside_the_bounds_ends_in_one_line(
 def test_auto_is_saved_as_the_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Heavy tails get asinh: all commands then read the run as one with that setting."""
     write_heavy_tails(tmp_path)
-    given = ("trainer.max_epochs=2", "logger=[]", "data.columns=[price]")
+    given = ("trainer.max_epochs=1", "logger=[]", "data.columns=[price]")
     metrics, forecasts = {}, {}
     for name, transform in (("auto", "auto"), ("asinh", "{price:asinh}")):
         folder = tmp_path / name
