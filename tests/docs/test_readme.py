@@ -34,6 +34,8 @@ SMALL = (
     "seq_len=24", "label_len=12", "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.batch_size=256",
     "trainer.max_epochs=1", "+trainer.limit_train_batches=2", "callbacks.progress.refresh_rate=0",
 )  # fmt: skip
+PLAIN = ("pictures=false", "logger=[]")
+"""Overrides of all training commands but the first one: drawing and logging take longer than two batches."""
 FEWER = {
     "experiment=compare_attention ": "experiment=compare_attention attention=linear,none seed=1 ",
     "seed=1,2,3": "seed=1,2",
@@ -86,7 +88,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a CSV file and a run trained on it."""
     folder = tmp_path_factory.mktemp("readme")
     write_csv(folder / "my.csv", rows=700)
-    run("forecast.train", ["data=csv", "data.path=my.csv", "logger=[]", *SMALL], folder)
+    run("forecast.train", ["data=csv", "data.path=my.csv", *SMALL, *PLAIN], folder)
     (made,) = folder.glob("runs/*")
     made.rename(folder / "runs" / "MY_RUN")
     shutil.copy(folder / "my.csv", folder / "big.csv")
@@ -125,7 +127,9 @@ def test_command(command: str, tmp_path: Path, request: pytest.FixtureRequest) -
     if re.search(r"etth[12]", command):
         arguments += [f"data.root={request.getfixturevalue('data_root')}", "data.split=[2,1,1]"]
     write_csv(tmp_path / "my.csv", rows=700)
-    result = run(module, [*arguments, *SMALL], tmp_path)
+    result = run(
+        module, [*arguments, *SMALL, *(PLAIN if name == "train" and command != OURS[0] else ())], tmp_path
+    )
     runs = list(tmp_path.rglob("backtest.json" if name == "backtest" else "metrics.json"))
     assert runs
     if "-m " in command.removeprefix("python -m"):
