@@ -59,7 +59,10 @@ def train_models(folder: Path) -> None:
     """Train a model with covariates of every type, and one of many series with static covariates."""
     table().iloc[:-8].to_csv(folder / "table.csv")
     long_frame().to_csv(folder / "long.csv", index=False)
-    small = (*TINY, "logger=[]", "pictures=false", "trainer.max_epochs=1", "hydra.run.dir=runs/${data.name}")
+    small = (
+        *TINY, "attention=full", "model.encoder_layers=1", "logger=[]", "pictures=false", "trainer.max_epochs=1",
+        "hydra.run.dir=runs/${data.name}",
+    )  # fmt: skip
     long = (
         "data.id_column=unique_id",
         "data.date_column=ds",
