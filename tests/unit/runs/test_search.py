@@ -131,7 +131,7 @@ def test_of_several_overrides_of_a_key_the_last_one_counts() -> None:
 
 @pytest.mark.parametrize("sampler", every_nth(["tpe", "random"], 2))
 def test_equal_seeds_draw_equal_trials(sampler: str, tmp_path: Path) -> None:
-    chosen = (f"hydra/sweeper/sampler={sampler}", "hydra.sweeper.n_trials=13")
+    chosen = (f"hydra/sweeper/sampler={sampler}", "hydra.sweeper.n_trials=13", "hydra.sweeper.storage=null")
     folders = [tmp_path / name for name in ("a", "b", "c", "d")]
     for folder in folders:
         folder.mkdir()
@@ -152,7 +152,7 @@ def test_a_search_in_two_parts_draws_the_trials_of_one(tmp_path: Path) -> None:
 
 
 def test_the_estimator_prefers_values_near_good_ones(tmp_path: Path) -> None:
-    found = jobs(search(tmp_path, "hydra.sweeper.n_trials=40"))
+    found = jobs(search(tmp_path, "hydra.sweeper.n_trials=40", "hydra.sweeper.storage=null"))
     early, late = ([distance(job) for job in part] for part in (found[:10], found[-10:]))
     assert sum(late) < sum(early)
 
@@ -185,7 +185,9 @@ def test_overrides_of_the_command_replace_the_search_space(tmp_path: Path) -> No
 
 
 def test_trials_are_given_to_the_launcher_n_jobs_at_a_time(tmp_path: Path) -> None:
-    batches = search(tmp_path, "hydra.sweeper.n_trials=5", "hydra.sweeper.n_jobs=2")
+    batches = search(
+        tmp_path, "hydra.sweeper.n_trials=5", "hydra.sweeper.n_jobs=2", "hydra.sweeper.storage=null"
+    )
     assert list(map(len, batches)) == [2, 2, 1]
     assert len({job["lr"] for job in jobs(batches)}) == 5
 
