@@ -17,6 +17,7 @@ from forecast.reports.compare.factors import find_factor
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.page import render_page
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from tests.support.long_variants import every_nth
 from tests.support.synthetic_runs import configuration, make_run
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -130,7 +131,7 @@ def test_the_effect_of_attention_and_the_cost_by_tokens(browser: Browser, tmp_pa
                 for seed in (1, 2):
                     make_run(
                         tmp_path / "runs" / f"{kind}-{seq_len}-{horizon}-{seed}", {**config, "seed": seed},
-                        mse=0.4 + 0.02 * number + 0.001 * seed, ms_per_window=(seq_len / 96) ** power,
+                        mse=0.4 + 0.02 * number + 0.001 * seed, windows=100, ms_per_window=(seq_len / 96) ** power,
                         attention_slots={"encoder": {"role": "self", "queries": seq_len, "keys": seq_len}},
                     )  # fmt: skip
     browser.open(written(tmp_path / "runs", tmp_path / "page.html"))
@@ -296,7 +297,7 @@ def test_the_browser_refuses_other_scripts(browser: Browser, path: Path) -> None
     assert "Content Security Policy" in refused["message"]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", every_nth(["light", "dark"], 2))
 def test_the_page_fits_a_narrow_screen(browser: Browser, path: Path, scheme: str) -> None:
     browser.open(path, width=390, scheme=scheme)
     assert browser.run("return document.documentElement.scrollWidth") == 390
