@@ -60,15 +60,17 @@ def probsparse_attention(
     if causal:
         check_causal_lengths(q, k)
     query_len = q.shape[2]
+    position = torch.arange(k.shape[2], device=k.device)
     if top_queries is None:
+        top = sample_size(factor, query_len)
+        if top == query_len:  # all queries are exact, and need no ranking
+            return short_softmax_attention(q, k, v, position <= position[:, None] if causal else None)
         measure = sparsity_measure(
             q, k, causal=causal, factor=factor, sampling=sampling, sample_index=sample_index, random=random
         )
-        top_queries = measure.topk(sample_size(factor, query_len), dim=-1, sorted=False).indices
+        top_queries = measure.topk(top, dim=-1, sorted=False).indices
     rows = top_queries[..., None].expand(-1, -1, -1, q.shape[3])  # (batch, heads, top, head_dim)
-    seen = None
-    if causal:  # (batch, heads, top, memory_len)
-        seen = torch.arange(k.shape[2], device=k.device) <= top_queries[..., None]
+    seen = position <= top_queries[..., None] if causal else None  # (batch, heads, top, memory_len)
     active = short_softmax_attention(q.gather(2, rows), k, v, seen)
     if causal:
         return running_mean(v).scatter(2, rows, active)
