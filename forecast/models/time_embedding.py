@@ -53,21 +53,14 @@ class TimeEmbedding(nn.Module):
             for feature, width in self.jitter.items():
                 shift[..., feature].normal_(std=width)
             f = f + shift
-        return self.out(self.dropout(F.gelu(self.hidden(torch.cat([f, *self._waves(f)], dim=-1)))))
+        return self.out(self.dropout(F.gelu(self.hidden(torch.cat([f, self._waves(f)], dim=-1)))))
 
-    def _waves(
-        self, f: Float[Tensor, "batch length n_time_features"]
-    ) -> list[Float[Tensor, "batch length waves"]]:
-        """Compute sin(πkf) and cos(πkf) of each feature for k ≤ 4 by the addition theorems; zero for covariates."""
-        sine, cosine = (wave(math.pi * f) for wave in (torch.sin, torch.cos))
-        sines, cosines = [sine], [cosine]
-        for _ in range(1, HARMONICS):
-            s, c = sines[-1], cosines[-1]
-            sines.append(s * cosine + c * sine)
-            cosines.append(c * cosine - s * sine)
-        return [
-            (self.is_calendar[:, None] * torch.stack(waves, dim=-1)).flatten(-2) for waves in (sines, cosines)
-        ]
+    def _waves(self, f: Float[Tensor, "batch length n_time_features"]) -> Float[Tensor, "batch length waves"]:
+        """Compute sin(πkf), then cos(πkf), of each feature for k ≤ 4; zero for covariates."""
+        multiples = math.pi * torch.arange(1, HARMONICS + 1, device=f.device, dtype=f.dtype)
+        angles = (f[..., None] * multiples).flatten(-2)
+        is_calendar = self.is_calendar.repeat_interleave(HARMONICS).repeat(2)
+        return torch.cat([angles.sin(), angles.cos()], dim=-1) * is_calendar
 
     def relative_covariates(
         self,
