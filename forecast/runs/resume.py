@@ -87,10 +87,14 @@ def is_finished(folder: Path, config: DictConfig) -> bool:
 
 
 def score_if_finished(folder: Path, config: DictConfig) -> float | None:
-    """Return the tested model's validation MSE, which a sweeper needs, if the folder's run is finished."""
+    """Return the validation score of the tested model, which a sweeper needs, if the folder's run is finished.
+
+    It is the quantile loss of a run with loss=quantile, otherwise the MSE.
+    """
     if not is_finished(folder, config):
         return None
-    return json.loads((folder / "metrics.json").read_text("utf-8")).get("validation_mse")
+    metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
+    return metrics.get("validation_quantile_loss", metrics.get("validation_mse"))
 
 
 # ---- digests

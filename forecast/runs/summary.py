@@ -187,8 +187,8 @@ def save_summary(folder: Path, runs: Sequence[Run], expected: int, *, can_resume
         assert isinstance(best, dict)
         settings = " ".join(f"{key}={value}" for key, value in best["best_params"].items())
         others = best.get("equal_trials")  # of an earlier version: None
-        equal = f" (the first of {others + 1} trials with this MSE)" if others else ""
-        print(f"best validation MSE {best['best_value']:.4f}: {settings}{equal}")
+        equal = f" (the first of {others + 1} trials with this score)" if others else ""
+        print(f"best validation score {best['best_value']:.4f}: {settings}{equal}")
 
 
 def shorten_number(value: str) -> str:

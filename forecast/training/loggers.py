@@ -88,9 +88,8 @@ def collect_scores(content: dict[str, Any]) -> dict[str, Any]:
     parts = {"test": "test", "baseline": "baselines", "intervals": "intervals"}
     scores = dict(flatten({name: content[part] for name, part in parts.items()}, sign="/"))
     costs = ("seconds", "windows_per_second", "ms_per_window", "peak_memory_mb", "n_parameters")
-    scores |= {
-        key: content[key] for key in ("skill", "validation_mse", "best_epoch", "shrinkage_weight", *costs)
-    }
+    scores |= {key: score for key, score in content.items() if key.startswith("validation_")}
+    scores |= {key: content[key] for key in ("skill", "best_epoch", "shrinkage_weight", *costs)}
     for slot, summary in content["attention_slots"].items():
         scores |= {f"tokens/{slot}/{side}": summary[side] for side in ("queries", "keys")}
     return scores

@@ -49,7 +49,7 @@ class Forecaster(L.LightningModule):
     """Errors on the split measured last, by name: the model, and after a test every baseline."""
     validation_losses: Tensor
     """Losses of each validation window (n_windows, losses), see `losses.window_losses`; the mean of the last one is
-    `validation_metric`. Measured in training, of quantiles and of models with a shrinkage weight."""
+    `validation_metric`."""
     baseline_calibrations: dict[str, Calibration]
     """Calibration of each baseline, by name, after `trainer.validate`."""
     results: Results
@@ -108,22 +108,20 @@ class Forecaster(L.LightningModule):
 
     def on_validation_epoch_start(self) -> None:
         self._sums = new_sums(self.fitted, self.data, self.device)
+        n_losses = 1 if self.quantiles is None else 2
+        self.validation_losses = torch.zeros(self.data.n_windows["val"], n_losses)
         if self._is_calibrating:
             self._validation = ValidationErrors(self.data, self.fitted, self.levels, self.device)
-        elif self._measures_windows:
-            n_losses = 1 if self.quantiles is None else 2
-            self.validation_losses = torch.zeros(self.data.n_windows["val"], n_losses)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         forecast = self._forecast_untrained(batch) if self.trainer.sanity_checking else None
         forecast = self.data.clip_targets(self(batch) if forecast is None else forecast, batch.series)
         point = self.point(forecast)
         self._sums.update(point, batch.future, batch.series)
+        losses = window_losses(forecast, batch, self.data.target_scaler, self.quantiles)
+        self.validation_losses[batch.index.cpu()] = losses
         if self._is_calibrating:
             self._validation.update(point, batch)
-        elif self._measures_windows:
-            losses = window_losses(forecast, batch, self.data.target_scaler, self.quantiles)
-            self.validation_losses[batch.index.cpu()] = losses
 
     def _forecast_untrained(self, batch: Batch) -> Tensor | None:
         """Forecast without the correction of the point forecast; None for a model without a warm start.
@@ -138,22 +136,22 @@ class Forecaster(L.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         self.errors = {MODEL: self._sums.compute()}
+        losses = sum_over_processes(self.validation_losses.to(self.device)).cpu()
+        self.validation_losses = losses / self.errors[MODEL].observed_fraction
         if self._is_calibrating:
             found = self._validation.calibrate()
             self.calibration, self.baseline_calibrations = found.pop(MODEL), found
             del self._validation
             return
-        scores = self.errors[MODEL].scores()
-        self._log_scores("val", {name: scores[name] for name in ("mse", "mae")})
-        if self._measures_windows:
-            losses = sum_over_processes(self.validation_losses.to(self.device)).cpu()
-            self.validation_losses = losses / self.errors[MODEL].observed_fraction
-        if self.quantiles is not None:
-            self._log_scores("val", {"quantile_loss": self.validation_losses[:, -1].mean().item()})
+        self._log_scores("val", self.validation_scores())
 
-    @property
-    def _measures_windows(self) -> bool:
-        return self.quantiles is not None or self.model.shrinkage is not None
+    def validation_scores(self) -> dict[str, float]:
+        """Return the scores on the validation windows, if they are the split measured last."""
+        scores = self.errors[MODEL].scores()
+        kept = {name: scores[name] for name in ("mse", "mae")}
+        if self.quantiles is None:
+            return kept
+        return {**kept, "quantile_loss": self.validation_losses[:, -1].mean().item()}
 
     @property
     def _is_calibrating(self) -> bool:

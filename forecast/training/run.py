@@ -14,7 +14,6 @@ from forecast.checkpoints.find import find_checkpoint
 from forecast.data import DataModule
 from forecast.data.missing import missing_shares
 from forecast.evaluation.fitted_baselines import FittedBaselines, describe_season
-from forecast.evaluation.forecaster_names import MODEL
 from forecast.reports.series import tabulate_series
 from forecast.system import signals
 from forecast.system.memory import PeakMemory
@@ -54,6 +53,9 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
         data: a data module whose rows are read.
         memory: its peak since the run began.
         seconds: seconds since the run began.
+
+    Returns:
+        The validation score that selects the best epoch, of the tested model, which a search minimises.
     """
     lightning_warnings.filter_messages()
     check_refit(config)
@@ -92,7 +94,7 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
     if saved is not None:
         saved.write_metrics(refitted)
         report.print_results(saved)
-    return best.validation_mse
+    return best.validation_scores[forecaster.validation_metric.removeprefix("val/")]
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class TestedCheckpoint:
 
     path: Path
     content: dict[str, Any]
-    validation_mse: float
+    validation_scores: dict[str, float]
 
 
 def fit_baselines(data: DataModule) -> FittedBaselines:
@@ -142,7 +144,7 @@ def calibrate_and_test(
     preload_checkpoint(trainer, path, to_restore)
     datamodule = LightningData(data)
     trainer.validate(forecaster, datamodule=datamodule, ckpt_path=path, weights_only=True, verbose=False)
-    validation_mse = forecaster.errors[MODEL].scores()["mse"]
+    validation_scores = forecaster.validation_scores()
     trainer.test(forecaster, datamodule=datamodule, verbose=False)
     assert forecaster.calibration is not None
     content["calibration"] = forecaster.calibration.state_dict()
@@ -153,7 +155,7 @@ def calibrate_and_test(
     content["test"] = forecaster.results.content()
     # the checkpoint may be a copy of that of the run that is continued, with the settings of that run
     content["hyper_parameters"] = resolved_settings(config)
-    return TestedCheckpoint(path, content, validation_mse)
+    return TestedCheckpoint(path, content, validation_scores)
 
 
 def save_results(
@@ -211,7 +213,7 @@ def describe_run(
         "data": config.data.name,
         "eval_stride": data.eval_stride,
         "missing": missing_shares(data.panel, data.feature_columns, data.target_columns),
-        "validation_mse": best.validation_mse,
+        **{f"validation_{name}": score for name, score in best.validation_scores.items()},
         **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
         "epochs": trainer.current_epoch,
         "best_epoch": completed_epochs(best.content),

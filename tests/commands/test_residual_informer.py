@@ -72,7 +72,9 @@ def test_widths_are_learnt_where_no_epoch_lowers_the_squared_error(
     tiny = ("model=residual_informer", "model.encoder_layers=1", "trainer.max_epochs=2", "optimizer.lr=5e-3")
     assert train_here(monkeypatch, tmp_path, *tiny, "logger=[]", *asked) == 0
     run = only(tmp_path, "runs/*")
-    assert read_metrics(run)["best_epoch"] > 0
+    metrics = read_metrics(run)
+    assert metrics["best_epoch"] > 0
+    assert metrics["validation_quantile_loss"] <= pd.read_csv(run / "metrics.csv")["val/quantile_loss"].max()
     frame = read_table(tmp_path / "noise.csv", ["load"])
     found = load(run).predict(frame, levels=[80])
     wide = found["load-hi-80"] - found["load-lo-80"]

@@ -114,26 +114,26 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedP
     folder = workplace(tmp_path_factory.mktemp("search"))
     result = train(
         folder, "-m", "search=informer", "hydra.sweeper.n_trials=3", "hydra.sweeper.sampler.seed=1", "logger=[]",
-        "trainer.max_epochs=1",
+        "trainer.max_epochs=1", "loss=quantile",
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     return only(folder, "runs/*"), result
 
 
 def trials(sweep: Path) -> dict[int, float | None]:
-    """Validation MSE by trial, from the study's own file."""
+    """Validation score by trial, from the study's own file."""
     with sqlite3.connect(sweep / "study.db") as study:
         rows = study.execute("select number, value from trials left join trial_values using (trial_id)")
         return dict(rows.fetchall())
 
 
-def test_optuna_minimises_the_validation_error(searched) -> None:
+def test_optuna_minimises_the_score_that_selects_epochs(searched) -> None:
     folder, result = searched
     found = yaml.safe_load((folder / "optimization_results.yaml").read_text())
-    values = [pd.read_csv(p)["val/mse"].min() for p in sorted(folder.glob("*/metrics.csv"))]
+    values = [pd.read_csv(p)["val/quantile_loss"].min() for p in sorted(folder.glob("*/metrics.csv"))]
     assert list(trials(folder).values()) == pytest.approx(values, rel=1e-6)
     assert found["best_value"] == pytest.approx(min(values), rel=1e-6)
-    assert f"best validation MSE {min(values):.4f}: " in result.stdout
+    assert f"best validation score {min(values):.4f}: " in result.stdout
     rates = pd.read_csv(folder / "summary.csv")["lr"].tolist()
     assert len(set(rates)) == 3
     assert all(1e-4 <= rate <= 1e-2 for rate in rates)
@@ -144,6 +144,7 @@ def test_a_search_goes_on_in_its_folder(searched, monkeypatch: pytest.MonkeyPatc
     before, place = trials(folder), folder.parent.parent
     (place / "load.csv").rename(place / "elsewhere.csv")  # so that its trials fail
     overrides = ("-m", "search=informer", "hydra.sweeper.n_trials=2", "logger=[]", "trainer.max_epochs=1")
+    overrides += ("loss=quantile",)
     assert train_here(monkeypatch, place, *overrides, f"hydra.sweep.dir={folder}") == 2
     assert trials(folder) == {**before, 3: None, 4: None}
     assert len(list(folder.glob("*/config.yaml"))) == 5
@@ -158,7 +159,7 @@ def test_another_search_in_its_folder_is_refused(
     assert train_here(monkeypatch, folder.parent.parent, *overrides) == 2
     assert capsys.readouterr().err == (
         "error: hydra.sweeper.study_name=forecast: the storage has a study of this name for another search, which "
-        "differs in pred_len, trainer.max_epochs: give this search another name\n"
+        "differs in loss, pred_len, trainer.max_epochs: give this search another name\n"
     )
     assert trials(folder) == before
 

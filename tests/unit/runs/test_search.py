@@ -173,8 +173,8 @@ def test_of_equal_trials_the_first_one_is_the_best(
     assert (found["best_value"], found["equal_trials"]) == (0.25, 2)
     save_summary(tmp_path, [], 0, can_resume=False)
     said = capsys.readouterr().out
-    assert said.startswith("best validation MSE 0.2500: lr=")
-    assert said.endswith(" (the first of 3 trials with this MSE)\n")
+    assert said.startswith("best validation score 0.2500: lr=")
+    assert said.endswith(" (the first of 3 trials with this score)\n")
 
 
 def test_overrides_of_the_command_replace_the_search_space(tmp_path: Path) -> None:
