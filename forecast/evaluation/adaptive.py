@@ -10,17 +10,15 @@ The error of step h (0: the first) is known h + 1 rows after the origin of its f
 use the errors of forecasts that began at least h + 1 rows earlier.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.evaluation.backtest import Origins
+from forecast.evaluation.backtest import Origins, PerOrigin
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.quantiles import map_quantiles
 
 RATE, MAX_RATE = 0.002, 0.1
 """Step size for each row between two forecasts, as a share of the width of the calibrated 80% interval; largest step.
@@ -28,7 +26,7 @@ RATE, MAX_RATE = 0.002, 0.1
 Chosen on validation rows, see docs/forecasting.md."""
 
 SERIES_AT_ONCE = 256
-"""Number of series whose intervals are scored at once."""
+"""Number of series whose intervals are adapted at once."""
 
 
 def adapt(
@@ -58,22 +56,21 @@ def adapt(
         yield offsets.sort(dim=1).values  # updates can cross
 
 
-def score_adaptive(
-    sums: IntervalSums,
+def adapt_backtest(
     calibration: Calibration,
     origins: Origins,
     point: Float[Tensor, "origins pred_len n_targets"],
     truth: Float[Tensor, "origins pred_len n_targets"],
-    rescale: Callable[[Tensor, Tensor], Tensor],
-) -> None:
-    """Add the scores of adaptive intervals, whose offsets follow the errors of each series.
+) -> Iterator[tuple[PerOrigin, Float[Tensor, "chosen pred_len n_targets quantiles"]]]:
+    """Yield adaptive quantiles of past forecasts, whose offsets follow the errors of each series.
 
     Args:
-        sums: receives the scores.
         calibration: the offsets at the first origin.
         origins: of one series after the other, in the order of time.
         point, truth: scaled forecasts of these origins, and true values.
-        rescale: converts scaled values (batch, steps, n_targets) of these series to the scale of `sums`.
+
+    Yields:
+        Numbers of some of the origins, and their scaled quantiles.
     """
     n_series = int(origins.series.max()) + 1
     first, counts = origins.first_rows(n_series)
@@ -84,14 +81,8 @@ def score_adaptive(
         mine = np.flatnonzero(place[origins.series] >= 0)
         errors = torch.full((len(part), int(counts[part].max()), *point.shape[1:]), torch.nan)
         errors[place[origins.series[mine]], number[mine]] = (truth - point)[mine]
-        for origin, offsets in zip(
-            range(errors.shape[1]), adapt(calibration, errors, origins.stride), strict=False
-        ):
+        adapted = adapt(calibration, errors, origins.stride)
+        for origin, offsets in zip(range(errors.shape[1]), adapted, strict=False):
             here = mine[number[mine] == origin]
-            series = torch.from_numpy(origins.series[here])
-            quantiles = point[here][..., None] + offsets[place[origins.series[here]]].permute(0, 2, 3, 1)
-
-            def to_scale(values: Tensor, series: Tensor = series) -> Tensor:
-                return rescale(values, series)
-
-            sums.update(map_quantiles(to_scale, quantiles), to_scale(truth[here]), series)
+            own = offsets[place[origins.series[here]]]
+            yield here, point[here][..., None] + own.permute(0, 2, 3, 1)

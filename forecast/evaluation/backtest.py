@@ -1,12 +1,12 @@
 """Results of a backtest: forecasts from many origins of each series, and their errors."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data import Panel
@@ -15,6 +15,8 @@ from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import Errors
 from forecast.evaluation.intervals import IntervalSums
+from forecast.evaluation.levels import bounds
+from forecast.evaluation.quantiles import map_quantiles
 
 ORIGINS_AT_ONCE = 4096
 """Number of forecasts whose errors are computed at once."""
@@ -80,6 +82,7 @@ class Backtest:
         truth: true values of the forecast steps.
         forecasts: forecasts of the model and of each baseline, by name.
         intervals: running scores of the intervals by method, conformal and perhaps adaptive.
+        bounds: bounds of the intervals, by names such as `conformal-lo-80`.
         scaler: of the scaled errors: that of the first model that forecast the series, NaN until then.
         naive_mae: denominator of MASE (series, n_targets), from the training rows of that model; NaN for a series
             without training rows.
@@ -100,6 +103,7 @@ class Backtest:
     intervals: dict[str, IntervalSums]
     scaler: Scaler
     naive_mae: Float64[Tensor, "series n_targets"]
+    bounds: dict[str, Values] = field(default_factory=dict)
     trainings: list[int] = field(default_factory=list)
     training_seconds: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -148,6 +152,21 @@ class Backtest:
             for values in (self.forecasts[name], self.truth)
         )
         return (forecast - truth).numpy()
+
+    def add_intervals(
+        self, method: str, chosen: PerOrigin, quantiles: Float[Tensor, "origins pred_len n_targets quantiles"]
+    ) -> None:
+        """Keep the bounds of the intervals of some origins, and add their scores; quantiles in original units."""
+        sums, series = self.intervals[method], torch.from_numpy(self.origins.series[chosen])
+        for level in sums.levels:
+            for side, probability in zip(("lo", "hi"), bounds(level), strict=True):
+                name = f"{method}-{side}-{level:g}"
+                values = self.bounds.setdefault(name, np.full(self.truth.shape, np.nan))
+                values[chosen] = quantiles[..., sums.at.index(probability)].numpy()
+        to_scale = partial(self.scaler.transform, series=series)
+        sums.update(
+            map_quantiles(to_scale, quantiles), to_scale(torch.from_numpy(self.truth[chosen])), series
+        )
 
     def _sum_errors(self, forecasts: Values) -> Errors:
         sums = ErrorSums(self.truth.shape[1], self.scaler, self.naive_mae)

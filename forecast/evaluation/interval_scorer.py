@@ -48,7 +48,7 @@ class IntervalScorer:
         methods = {"conformal": self.calibration.quantiles, QUANTILE: quantile_levels}
         usable, scaler = calibrated_levels(self.calibration, levels), data.target_scaler
         self.sums = {
-            method: IntervalSums(quantiles, usable, scaler).to(device)
+            method: IntervalSums(quantiles, usable, scaler, data.pred_len).to(device)
             for method, quantiles in methods.items()
             if quantiles
         }
@@ -82,6 +82,10 @@ class IntervalScorer:
     def compute(self) -> dict[str, Any]:
         """The scores of the intervals by method, see `IntervalSums.compute`."""
         return {method: sums.compute() for method, sums in self.sums.items()}
+
+    def coverage_by_step(self) -> dict[str, dict[str, Float64[Tensor, " pred_len"]]]:
+        """The coverage of each step by method and level, see `IntervalSums.coverage_by_step`."""
+        return {method: sums.coverage_by_step() for method, sums in self.sums.items()}
 
 
 def split(tensors: Sequence[Tensor], n_quantiles: int) -> zip:

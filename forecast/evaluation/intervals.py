@@ -12,8 +12,9 @@ Pinball loss and CRPS use only the deciles, which every method has, so that meth
 forecast the approximation is 5% too large.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
@@ -31,17 +32,19 @@ class IntervalSums(RunningSums):
         at: probabilities of the quantiles, which include the deciles.
         levels: the intervals to score, in percent; `at` includes the bounds of each.
         scaler: of the targets.
+        pred_len: number of steps of a forecast.
     """
 
-    def __init__(self, at: Sequence[float], levels: Sequence[Level], scaler: Scaler) -> None:
+    def __init__(self, at: Sequence[float], levels: Sequence[Level], scaler: Scaler, pred_len: int) -> None:
         self.at, self.levels, self.scaler = tuple(at), tuple(levels), scaler
         n_targets = scaler.center.shape[1]
-        by_level = {name: (len(levels), n_targets) for name in ("inside", "width", "width_raw")}
         shapes = {
-            **by_level,
+            "inside": (len(levels), pred_len, n_targets),
+            "width": (len(levels), n_targets),
+            "width_raw": (len(levels), n_targets),
             "losses": (len(at),),
-            "count": (n_targets,),
-        }  # count: true values of each target
+            "count": (pred_len, n_targets),  # true values
+        }
         super().__init__(**{name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()})
 
     def update(
@@ -64,12 +67,12 @@ class IntervalSums(RunningSums):
         for i, level in enumerate(self.levels):
             sides = [self.at.index(p) for p in bounds(level)]
             low, high = (quantiles[..., side] for side in sides)
-            sums["inside"][i] += ((low <= target) & (target <= high)).double().sum((0, 1))
+            sums["inside"][i] += ((low <= target) & (target <= high)).sum(0)
             width = values[..., sides[1]] - values[..., sides[0]]
             sums["width"][i] += torch.where(measured, width.double(), 0.0).sum((0, 1))
             in_units = self.scaler.inverse(high, series) - self.scaler.inverse(low, series)
             sums["width_raw"][i] += torch.where(measured, in_units, 0.0).sum((0, 1))
-        sums["count"] += measured.sum((0, 1))
+        sums["count"] += measured.sum(0)
         return crps(losses, self.at)
 
     def compute(self) -> dict[str, dict[str, float] | float]:
@@ -78,7 +81,7 @@ class IntervalSums(RunningSums):
         Such as `{"80": {"coverage", "width", "width_raw", "score"}, ..., "pinball", "crps"}`.
         """
         sums = self.totals()
-        count = sums["count"]
+        sums["inside"], count = sums["inside"].sum(1), sums["count"].sum(0)
         losses = sums["losses"] / count.sum()
         scores: dict[str, dict[str, float] | float] = {}
         for i, level in enumerate(self.levels):
@@ -93,3 +96,18 @@ class IntervalSums(RunningSums):
             }
         pinball_of_deciles = losses[[self.at.index(p) for p in DECILES]].mean()
         return scores | {"pinball": pinball_of_deciles.item(), "crps": crps(losses, self.at).item()}
+
+    def coverage_by_step(self) -> dict[str, Float64[Tensor, " pred_len"]]:
+        """Coverage of each step, averaged over the variables, by level. Every process must call this."""
+        sums = self.totals()
+        by_level = (sums["inside"] / sums["count"]).nanmean(-1)
+        return {f"{level:g}": coverage for level, coverage in zip(self.levels, by_level, strict=True)}
+
+
+def name_coverage(coverage: Mapping[str, Mapping[str, Tensor]]) -> dict[str, np.ndarray]:
+    """The columns of `errors_by_step.csv`, such as `conformal_coverage_80`, of coverages by method and level."""
+    return {
+        f"{method}_coverage_{level}": by_step.numpy()
+        for method, by_level in coverage.items()
+        for level, by_step in by_level.items()
+    }

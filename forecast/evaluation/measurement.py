@@ -71,7 +71,8 @@ class SplitScorer:
             name: sum_over_processes(each.to(self.device)).cpu() / observed
             for name, each in self._windows.items()
         }
-        return Results(errors, windows, self._intervals.compute(), self.baselines)
+        intervals = self._intervals
+        return Results(errors, windows, intervals.compute(), intervals.coverage_by_step(), self.baselines)
 
 
 class ValidationErrors:

@@ -5,6 +5,7 @@ import math
 from functools import cached_property
 from typing import Any
 
+from jaxtyping import Float64
 from torch import Tensor
 
 from forecast.evaluation.baselines import Baseline
@@ -22,12 +23,14 @@ class Results:
             baseline, by name; sums of errors divided by the mean number of measured values of a window, see
             `errors.window_errors`.
         intervals: scores of the intervals by method, from `IntervalSums.compute`.
+        coverage: fraction of true values within an interval at each step of the horizon, by method and level.
         baselines: the baselines that were measured.
     """
 
     errors: dict[str, Errors]
     windows: dict[str, Tensor]
     intervals: dict[str, dict[str, Any]]
+    coverage: dict[str, dict[str, Float64[Tensor, " pred_len"]]]
     baselines: dict[str, Baseline]
 
     @cached_property

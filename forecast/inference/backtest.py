@@ -14,7 +14,7 @@ from forecast.data.row_ranges import RowRanges
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling.scaler import Scaler
 from forecast.data.scaling.scales import Scales
-from forecast.evaluation.adaptive import score_adaptive
+from forecast.evaluation.adaptive import adapt_backtest
 from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
 from forecast.evaluation.conformal import Calibration, calibrate, calibrated_levels
 from forecast.evaluation.fitted_baselines import FittedBaselines
@@ -89,7 +89,8 @@ def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins
         truth=truth,
         forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *trained.fitted.baselines())},
         intervals={
-            method: IntervalSums(calibration.quantiles, levels, scaler) for method in interval_methods(config)
+            method: IntervalSums(calibration.quantiles, levels, scaler, data.pred_len)
+            for method in interval_methods(config)
         },
         scaler=scaler,
         naive_mae=unknown.clone(),
@@ -127,9 +128,10 @@ def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, cho
     backtest.naive_mae[new] = fitted.naive_mae_of(data.panel.ids)[new].double()
     baselines, numbers = fitted.baselines(), torch.arange(len(windows))
 
-    def rescale(values: Tensor, series: Tensor) -> Tensor:
-        """From the scale of this model to the scale of the errors."""
-        return backtest.scaler.transform(scaler.inverse(values, series), series)
+    def add_intervals(method: str, place: PerOrigin, quantiles: Tensor, series: Tensor) -> None:
+        backtest.add_intervals(
+            method, place, map_quantiles(partial(scaler.inverse, series=series), quantiles)
+        )
 
     points, truths = [], []
     batches = list(zip(numbers.split(BATCH_SIZE), torch.from_numpy(chosen).split(BATCH_SIZE), strict=True))
@@ -142,13 +144,11 @@ def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, cho
                 backtest.forecasts[name][place.numpy()] = scaler.inverse(forecast, batch.series).numpy()
             points.append(scaler.clip(forecasts[MODEL].float(), batch.series))
             truths.append(batch.future)
-            quantiles = map_quantiles(partial(rescale, series=batch.series), calibration.around(points[-1]))
-            backtest.intervals["conformal"].update(
-                quantiles, rescale(batch.future, batch.series), batch.series
-            )
+            add_intervals("conformal", place.numpy(), calibration.around(points[-1]), batch.series)
     if "adaptive" in backtest.intervals:
-        sums = backtest.intervals["adaptive"]
-        score_adaptive(sums, calibration, origins, torch.cat(points), torch.cat(truths), rescale)
+        adapted = adapt_backtest(calibration, origins, torch.cat(points), torch.cat(truths))
+        for numbers, quantiles in adapted:
+            add_intervals("adaptive", chosen[numbers], quantiles, torch.from_numpy(origins.series[numbers]))
 
 
 def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> tuple[Windows, Scaler]:

@@ -38,35 +38,33 @@ def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Lev
         raise ConfigError(
             f"intervals=quantile are the model's, not those of baseline={forecaster.name}: use conformal or adaptive"
         )
-    if method == "quantile" and levels:
-        check_trained_quantiles(forecaster, levels, horizon)
+    missing = explain_missing_quantiles(forecaster, levels, horizon)
+    if method == "quantile" and levels and missing:
+        raise ConfigError(f"intervals=quantile: {missing}: use intervals=conformal")
     if method != "auto":
         return method
-    wanted = {p for level in levels for p in bounds(level)}
-    is_within = horizon <= forecaster.model.pred_len
-    return "quantile" if is_within and wanted <= set(forecaster.quantiles or ()) else "conformal"
+    if missing and levels and forecaster.quantiles is not None:
+        warnings.warn(f"intervals are conformal: {missing}", stacklevel=2)
+    return "conformal" if missing else "quantile"
 
 
-def check_trained_quantiles(forecaster: PointForecaster, levels: Sequence[Level], horizon: int) -> None:
-    """Raise ConfigError if the quantiles of the network lack a level or a step."""
+def explain_missing_quantiles(
+    forecaster: PointForecaster, levels: Sequence[Level], horizon: int
+) -> str | None:
+    """Explain which levels or steps the trained quantiles of the network lack; None if they lack none."""
     quantiles, pred_len = forecaster.quantiles, forecaster.model.pred_len
     if quantiles is None:
-        raise ConfigError(
-            "intervals=quantile needs trained quantiles, and the model was trained with another loss than quantile, or "
-            "no epoch of its training was kept: use intervals=conformal"
+        return (
+            "the model has no trained quantiles, because it was trained with another loss than quantile, or no epoch "
+            "of its training was kept"
         )
     if horizon > pred_len:
-        raise ConfigError(
-            f"intervals=quantile reaches pred_len={pred_len} steps, not horizon={horizon}: use "
-            "intervals=conformal"
-        )
-    known = [f"{100 - 200 * p:g}" for p in quantiles if p < 0.5]
-    for level in levels:
-        if not set(bounds(level)) <= set(quantiles):
-            raise ConfigError(
-                f"levels: this model was trained for {', '.join(known)}%, not {level:g}%: give one of those, or "
-                "intervals=conformal"
-            )
+        return f"the trained quantiles reach pred_len={pred_len} steps, not horizon={horizon}"
+    untrained = [f"{level:g}" for level in levels if not set(bounds(level)) <= set(quantiles)]
+    if untrained:
+        trained = [f"{100 - 200 * p:g}" for p in sorted(quantiles, reverse=True) if p < 0.5]
+        return f"levels=[{','.join(untrained)}] were not trained, but levels=[{','.join(trained)}]"
+    return None
 
 
 def calibration_for(forecaster: PointForecaster, levels: Sequence[Level], horizon: int) -> Calibration:

@@ -11,6 +11,7 @@ from rich.table import Table
 from forecast.data.panel_labels import id_columns, of_series
 from forecast.evaluation.backtest import Backtest
 from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR, labels
+from forecast.evaluation.intervals import name_coverage
 from forecast.reports import figures
 from forecast.reports.backtest_verdict import compare_with_baseline
 from forecast.reports.terminal import describe_interval
@@ -51,12 +52,13 @@ def tabulate_origins(backtest: Backtest) -> pd.DataFrame:
 
 
 def tabulate_steps(backtest: Backtest) -> pd.DataFrame:
-    """One row for each step of the horizon: scaled MSE and MAE of all forecasts."""
+    """One row for each step of the horizon: scaled MSE and MAE of all forecasts, coverage of the intervals."""
     columns: dict[str, Any] = {"step": np.arange(1, backtest.truth.shape[1] + 1)}
     for name, errors in backtest.errors.items():
         by_step = errors.by_step()
         columns |= {f"{name}_{score}": by_step[score].numpy() for score in ("mse", "mae")}
-    return pd.DataFrame(columns)
+    coverage = {method: sums.coverage_by_step() for method, sums in backtest.intervals.items()}
+    return pd.DataFrame(columns | name_coverage(coverage))
 
 
 def tabulate_forecasts(backtest: Backtest) -> pd.DataFrame:
@@ -70,7 +72,7 @@ def tabulate_forecasts(backtest: Backtest) -> pd.DataFrame:
             "date": backtest.panel.utc_offset.zoned(backtest.panel.dates(rows)).repeat(targets),
             "variable": pd.Categorical.from_codes(np.tile(np.arange(targets), n * steps), backtest.columns),
             "truth": backtest.truth.ravel(),
-            **{name: values.ravel() for name, values in backtest.forecasts.items()},
+            **{name: values.ravel() for name, values in (backtest.forecasts | backtest.bounds).items()},
         }
     )
 

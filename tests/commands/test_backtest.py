@@ -185,7 +185,9 @@ def test_a_checkpoint_forecasts_many_series_from_every_origin(long_run: Path, tm
         for first in starts if name != "é" else starts[:1]:
             known = one.assign(y=one["y"].where(one["ds"] < first))
             mine = forecasts[(forecasts["unique_id"] == name) & (forecasts["forecast_start"] == first)]
-            np.testing.assert_allclose(mine["model"], model.predict(known)["y"], rtol=1e-5)
+            expected = model.predict(known, levels=[80])
+            names = {"model": "y", "conformal-lo-80": "y-lo-80", "conformal-hi-80": "y-hi-80"}
+            np.testing.assert_allclose(mine[[*names]], expected[[*names.values()]], rtol=1e-5)
             true = one.set_index("ds")["y"][mine["date"]]
             np.testing.assert_allclose(mine["truth"], true, rtol=1e-12)
 
@@ -195,6 +197,12 @@ def test_scores_of_many_series_are_averaged_as_those_of_a_test(long_run: Path) -
     folder = backtest_here(long_run.parents[1], f"checkpoint={long_run}", "steps=12", "stride=3")
     content, errors, forecasts = read(folder)
     steps = pd.read_csv(folder / "errors_by_step.csv")
+    inside = forecasts["truth"].between(forecasts["conformal-lo-80"], forecasts["conformal-hi-80"])
+    assert content["intervals"]["conformal"]["80"]["coverage"] == pytest.approx(inside.mean())
+    by_step: Any = inside.groupby(
+        forecasts.groupby(["unique_id", "forecast_start"], observed=True).cumcount()
+    ).mean()
+    np.testing.assert_allclose(steps["conformal_coverage_80"], by_step)
     saved = load(long_run)
     assert saved.baselines is not None
     names = list(saved.data_state["ids"])

@@ -79,6 +79,9 @@ def test_widths_are_learnt_where_no_epoch_lowers_the_squared_error(
     found = load(run).predict(frame, levels=[80])
     wide = found["load-hi-80"] - found["load-lo-80"]
     assert wide[wide.index.hour == 12].mean() > 3 * wide[wide.index.hour == 2].mean()
+    with pytest.warns(UserWarning, match=r"conformal: levels=\[90,99\] were not trained, but levels=\[20,"):
+        mixed = load(run).predict(frame, levels=[80, 90, 99])
+    assert (mixed["load-hi-80"] != found["load-hi-80"]).all()
 
 
 @pytest.mark.long

@@ -215,7 +215,7 @@ def test_intervals_count_measured_values() -> None:
     target[torch.rand(target.shape, generator=generator) < 0.3] = torch.nan
 
     def scores(quantiles: Tensor, target: Tensor) -> dict[str, Any]:
-        sums = IntervalSums(DECILES, [80], Scaler(torch.zeros(1, 1), torch.ones(1, 1)))
+        sums = IntervalSums(DECILES, [80], Scaler(torch.zeros(1, 1), torch.ones(1, 1)), target.shape[1])
         sums.update(quantiles, target, torch.zeros(len(target), dtype=torch.int64))
         return sums.compute()
 

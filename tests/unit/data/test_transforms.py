@@ -171,7 +171,7 @@ def test_a_monotone_transform_keeps_the_coverage() -> None:
     generator = torch.Generator().manual_seed(1)
     quantiles = scaler.clip(3 * torch.randn(50, 4, 1, len(at), generator=generator).sort(-1).values, None)
     target = scaler.transform(torch.from_numpy(COUNTS[:200].reshape(50, 4, 1)), None).float()
-    sums = IntervalSums(at, [80], scaler)
+    sums = IntervalSums(at, [80], scaler, 4)
     sums.update(quantiles, target, torch.zeros(50, dtype=torch.int64))
     found = sums.compute()["80"]
     assert isinstance(found, dict)

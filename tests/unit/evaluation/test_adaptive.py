@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from forecast.data.scaling.scaler import Scaler
-from forecast.evaluation.adaptive import MAX_RATE, RATE, adapt, score_adaptive
+from forecast.evaluation.adaptive import MAX_RATE, RATE, adapt, adapt_backtest
 from forecast.evaluation.backtest import Origins
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.intervals import IntervalSums
 
 STEPS, TARGETS = 5, 2
 
@@ -102,27 +100,18 @@ def test_the_share_below_an_offset_differs_from_its_probability_by_the_distance_
     assert share - 0.9 == pytest.approx(-moved / (rate * 400), abs=1e-3)
 
 
-def test_scores_are_of_each_series_own_offsets(calibration: Calibration) -> None:
+def test_past_forecasts_follow_the_errors_of_their_own_series(calibration: Calibration) -> None:
     counts, stride = [4, 0, 6], 2
     errors = drawn(10, STEPS, TARGETS, seed=6) * 3
     rows = np.concatenate([100 * s + stride * np.arange(n) for s, n in enumerate(counts)])
     series = np.repeat(np.arange(3), counts)
-    ratio = torch.tensor([[2.0, 1.0], [torch.nan, 1.0], [0.5, 3.0]])
-    point, unit = drawn(10, STEPS, TARGETS, seed=7), Scaler(torch.zeros(3, TARGETS), torch.ones(3, TARGETS))
-    found = IntervalSums(calibration.quantiles, [80], unit)
-    score_adaptive(
-        found,
-        calibration,
-        Origins(rows, series, rows, stride),
-        point,
-        point + errors,
-        lambda values, series: values * ratio[series][:, None] + 4.0,
-    )
-    expected = IntervalSums(calibration.quantiles, [80], unit)
-    for s, own in ((0, errors[:4]), (2, errors[4:])):
-        for k, offsets in zip(range(len(own)), adapt(calibration, own[None], stride), strict=False):
-            quantiles = offsets[0].permute(1, 2, 0)[None] * ratio[s][:, None]
-            expected.update(quantiles, own[k][None] * ratio[s], torch.tensor([s]))
-    one, other = found.compute(), expected.compute()
-    assert one["80"] == pytest.approx(other["80"], rel=1e-4)
-    assert one["crps"] == pytest.approx(other["crps"], rel=1e-4)
+    point = drawn(10, STEPS, TARGETS, seed=7)
+    found = torch.full((10, STEPS, TARGETS, len(calibration.quantiles)), torch.nan)
+    for numbers, quantiles in adapt_backtest(
+        calibration, Origins(rows, series, rows, stride), point, point + errors
+    ):
+        found[numbers] = quantiles
+    for own in (slice(0, 4), slice(4, 10)):
+        *expected, _ = adapt(calibration, errors[own][None], stride)
+        offsets = torch.cat(expected).permute(0, 2, 3, 1)
+        torch.testing.assert_close(found[own], point[own][..., None] + offsets)

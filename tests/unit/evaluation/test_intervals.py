@@ -16,7 +16,7 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
     target = torch.randn(7, 4, 3, generator=generator)
     scale = torch.tensor([[1.0, 10.0, 0.5], [2.0, 1.0, 3.0]])
     series = torch.tensor([0, 1, 1, 0, 0, 1, 0])
-    sums = IntervalSums(at, [80, 95], Scaler(torch.zeros_like(scale), scale))
+    sums = IntervalSums(at, [80, 95], Scaler(torch.zeros_like(scale), scale), 4)
     for part in (slice(0, 5), slice(5, 7)):
         sums.update(quantiles[part], target[part], series[part])
     scores = sums.compute()
@@ -24,9 +24,10 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
     q, y = quantiles.numpy(), target.numpy()
     for level, (low, high) in {80: (0.1, 0.9), 95: (0.025, 0.975)}.items():
         lower, upper = q[..., at.index(low)], q[..., at.index(high)]
-        found = scores[str(level)]
+        found, inside = scores[str(level)], (lower <= y) & (y <= upper)
         assert isinstance(found, dict)
-        assert found["coverage"] == pytest.approx(((lower <= y) & (y <= upper)).mean())
+        assert found["coverage"] == pytest.approx(inside.mean())
+        np.testing.assert_allclose(sums.coverage_by_step()[str(level)], inside.mean((0, 2)))
         assert found["width"] == pytest.approx((upper - lower).mean(), rel=1e-5)
         assert found["width_raw"] == pytest.approx(
             ((upper - lower) * scale[series][:, None].numpy()).mean(), rel=1e-5
@@ -42,7 +43,7 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
 def test_crps_of_a_forecast_without_spread_is_its_mae() -> None:
     at = probabilities([80, 95])
     point, target = torch.randn(6, 4, 2), torch.randn(6, 4, 2)
-    sums = IntervalSums(at, [80], Scaler(torch.zeros(1, 2), torch.ones(1, 2)))
+    sums = IntervalSums(at, [80], Scaler(torch.zeros(1, 2), torch.ones(1, 2)), 4)
     series = torch.zeros(6, dtype=torch.int64)
     sums.update(point[..., None].expand(-1, -1, -1, len(at)), target, series)
     scores = sums.compute()
@@ -64,7 +65,7 @@ def test_one_forecast_has_one_score_however_many_quantiles_are_known_of_it(at: t
     normal = torch.distributions.Normal(0.0, 1.0)
     quantiles = normal.icdf(torch.tensor(at)).expand(4_000, 1, 1, -1)
     target = normal.icdf((torch.arange(4_000) + 0.5) / 4_000)[:, None, None]
-    sums = IntervalSums(at, [80], Scaler(torch.zeros(1, 1), torch.ones(1, 1)))
+    sums = IntervalSums(at, [80], Scaler(torch.zeros(1, 1), torch.ones(1, 1)), 1)
     sums.update(quantiles, target, torch.zeros(4_000, dtype=torch.int64))
     assert sums.compute()["crps"] == pytest.approx(0.5907, abs=1e-3)
     assert sums.compute()["crps"] == pytest.approx(torch.pi**-0.5, rel=0.05)
