@@ -13,6 +13,8 @@ from forecast.tools.check.seasons import CYCLES, Season, calendar_periods
 
 MAX_COPIES = 5
 """Largest number of columns that are named as copies."""
+ENOUGH_WINDOWS = 3
+"""Fewest validation windows that intervals are calibrated on, see `evaluation.conformal`, which imports torch."""
 
 
 def describe_data(diagnosis: Diagnosis) -> str:
@@ -170,7 +172,7 @@ def describe_split(diagnosis: Diagnosis) -> list[str]:
     for part in diagnosis.parts:
         count = int(part.windows(seq_len, pred_len).sum())
         windows = (
-            f"{count:,} windows of {seq_len} → {pred_len}"
+            f"{plural(count, 'window')} of {seq_len} → {pred_len}"
             if count
             else f"TOO SHORT for {seq_len} → {pred_len}"
         )
@@ -179,13 +181,19 @@ def describe_split(diagnosis: Diagnosis) -> list[str]:
             named = abbreviate(", ".join(names), short, len(names))
             windows += f"; too short for one: {short:,} of {diagnosis.series.count:,} series ({named})"
         dates = f"{format_date(part.begins)} to {format_date(part.ends)}"
-        lines.append(f"{part.name:<5} {dates}: {part.n_rows:,} rows, {windows}")
+        lines.append(f"{part.name:<5} {dates}: {plural(part.n_rows, 'row')}, {windows}")
     train, *others = diagnosis.parts
     horizon = min(part.longest for part in others)
     of_series = " in the longest series" if diagnosis.series.count > 1 else ""
     lines.append(
         f"at most pred_len={horizon:,}, and seq_len + pred_len={train.longest:,}, fit into this split{of_series}"
     )
+    validation = int(others[0].windows(seq_len, pred_len).sum())
+    if 0 < validation < ENOUGH_WINDOWS:
+        lines.append(
+            f"{plural(validation, 'validation window')} cannot tell which epoch is the best, and intervals need "
+            f"{ENOUGH_WINDOWS}: data.split=[0.6,0.2,0.2] has more"
+        )
     unused = int((diagnosis.file.ends - diagnosis.parts[-1].last).sum())
     return lines + ([f"the {unused:,} rows after it are not used"] if unused else [])
 
