@@ -13,6 +13,7 @@ from forecast.data.store.convert import convert as convert_chunks
 from forecast.data.store.csv_chunks import CsvChunks
 from forecast.data.store.format import PARTS
 from forecast.data.store.parquet_chunks import ParquetChunks
+from forecast.data.time_features import describe_frequency
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_output_folder
 from forecast.system.formatting import plural
@@ -62,7 +63,7 @@ def report(file: Path, output: Path, note: Note, id_column: IdColumn) -> None:
     shape = f"{note.ranges.rows:,} rows × {plural(len(note.columns), 'column')}"
     many = f" of {plural(len(note.series.ids), 'series')}" if id_column else ""
     print(
-        f"data       {file}: {shape}{many}, every {note.freq}, "
+        f"data       {file}: {shape}{many}, every {describe_frequency(note.freq)}, "
         f"{min(note.series.first_dates)} to {note.series.last_date}"
     )
     if missing := sum(note.ranges.missing):

@@ -10,7 +10,7 @@ import pandas as pd
 from jaxtyping import Int64
 
 from forecast.data.holidays import closed_days
-from forecast.data.time_features import name_step, parse_frequency, season_length
+from forecast.data.time_features import describe_frequency, name_step, parse_frequency, season_length
 from forecast.system.errors import ConfigError, DataError
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -80,12 +80,12 @@ class Calendar:
         """The calendar in words."""
         without = f" without the holidays of {self.closed}" if self.closed else ""
         if self.step is not None:
-            return f"one row every {self.step}"
+            return f"one row every {describe_frequency(self.step)}"
         days = [WEEKDAYS[day] for day in self._weekdays]
         named = "business days" if self._weekdays == (0, 1, 2, 3, 4) else ", ".join(days)
         if len(self.slots) == len(days):
             return named + without
-        return f"sessions of {self.season} rows every {self.freq} on {named}{without}"
+        return f"sessions of {self.season} rows every {describe_frequency(self.freq)} on {named}{without}"
 
     def after(self, last: pd.Timestamp, steps: int) -> pd.DatetimeIndex:
         """The `steps` dates that follow `last`."""

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int64
 from forecast.data.calendars import Calendar
 from forecast.data.row_ranges import PerSeries, ranges, select_rows, series_slices
 from forecast.data.stored_values import StoredValues, Values, select_columns
-from forecast.data.time_features import future_dates, season_length
+from forecast.data.time_features import describe_frequency, future_dates, season_length
 from forecast.data.utc_offset import UtcOffset
 
 TABLE_ID = ""
@@ -194,8 +194,8 @@ class Panel:
         return replace(self, grid=pd.DatetimeIndex(grid, name=self.grid.name))
 
     def describe_step(self) -> str:
-        """Describe the step between rows: `every h`, or the calendar of the rows."""
-        return f"every {self.freq}" if self.calendar is None else self.calendar.describe()
+        """Describe the step between rows: `every hour`, or the calendar of the rows."""
+        return f"every {describe_frequency(self.freq)}" if self.calendar is None else self.calendar.describe()
 
     def describe_covariates(self, names: Sequence[str]) -> str:
         """These columns in words, with one entry for all indicators of a column, such as `weather (3 categories)`."""

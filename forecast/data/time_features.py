@@ -22,6 +22,7 @@ from pandas.tseries.frequencies import to_offset
 from forecast.data.holidays import NAMES as HOLIDAYS
 from forecast.data.holidays import holiday_features
 from forecast.system.errors import ConfigError, DataError
+from forecast.system.formatting import plural
 
 _FEATURES = {  # name: (what to read from the dates, its smallest value, its range)
     "second": (lambda dates: dates.second, 0, 59),
@@ -47,6 +48,20 @@ _SEASONS = {
     "W": 52,
     **dict.fromkeys(["MS", "ME", "BMS", "BME"], 12),
     **dict.fromkeys(["QS", "QE", "BQS", "BQE"], 4),
+}
+_UNITS = {
+    "ns": "nanosecond",
+    "us": "microsecond",
+    "ms": "millisecond",
+    "s": "second",
+    "min": "minute",
+    "h": "hour",
+    "D": "day",
+    "B": "business day",
+    "W": "week",
+    **dict.fromkeys(["MS", "ME", "BMS", "BME"], "month"),
+    **dict.fromkeys(["QS", "QE", "BQS", "BQE"], "quarter"),
+    **dict.fromkeys(["YS", "YE", "BYS", "BYE"], "year"),
 }
 _NANOSECONDS_A_DAY = 86_400 * 10**9
 
@@ -87,6 +102,15 @@ def name_step(step: np.timedelta64) -> str:
     offset = to_offset(pd.Timedelta(step))  # type: ignore[call-overload]  # never NaT
     assert offset is not None
     return offset.freqstr
+
+
+def describe_frequency(freq: str) -> str:
+    """Describe a pandas offset in words, such as `hour` or `15 minutes`; without words, return the offset."""
+    offset = parse_frequency(freq)
+    unit = _UNITS.get(offset.rule_code.split("-")[0])
+    if unit is None:
+        return freq
+    return unit if offset.n == 1 else plural(offset.n, unit)
 
 
 def time_feature_names(freq: str, holidays: str | None = None) -> list[str]:

@@ -87,7 +87,7 @@ def test_from_a_shell(tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     result = run_python(arguments, cwd=tmp_path, env=environment)
     assert result.returncode == 0, result.stderr
-    assert "my.csv: 400 rows × 2 columns, every h, 2024-01-01 to 2024-01-17 15:00" in result.stdout
+    assert "my.csv: 400 rows × 2 columns, every hour, 2024-01-01 to 2024-01-17 15:00" in result.stdout
     assert "24 rows (a day): strong" in result.stdout
     assert "nothing is saved: output=check.png" in result.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["my.csv"]
@@ -235,7 +235,7 @@ def test_many_series(monkeypatch, tmp_path: Path, capsys) -> None:
         "y": False,
         "price": False,
     }
-    assert "5 series, 1,702 rows × 2 columns, every h" in out
+    assert "5 series, 1,702 rows × 2 columns, every hour" in out
     assert "1 of 5 have gaps; most missing rows and numbers: b (15)" in out
     assert "too short for one: 2 of 5 series (c, e)" in out
     assert Image.open(tmp_path / "check.png").width > 1_000
@@ -350,7 +350,9 @@ def test_a_failure_leaves_neither_file(monkeypatch, tmp_path: Path) -> None:
 def test_steps_of_seconds(monkeypatch, tmp_path: Path, capsys) -> None:
     table(500, "10s", 36).to_csv(tmp_path / "my.csv", index=False)
     assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
-    assert "500 rows × 2 columns, every 10s, 2021-03-01 to 2021-03-01 01:23:10" in capsys.readouterr().out
+    assert (
+        "500 rows × 2 columns, every 10 seconds, 2021-03-01 to 2021-03-01 01:23:10" in capsys.readouterr().out
+    )
 
 
 def write_german(path: Path) -> None:

@@ -59,7 +59,7 @@ def run(place: Path) -> Path:
     known = ("data.future_covariates=[price]", "data.static_covariates=[region]", "trainer.max_epochs=10")
     printed = train(place, *known)
     assert "covariates future covariates price; static region" in printed
-    assert "8 series, 800 rows (100 each), every D" in printed
+    assert "8 series, 800 rows (100 each), every day" in printed
     return only(place, "runs/*")
 
 

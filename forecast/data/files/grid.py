@@ -14,7 +14,7 @@ from forecast.data.files.order import SeriesRows
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import find_skipping_zone
 from forecast.data.row_ranges import PerSeries
-from forecast.data.time_features import infer_frequency, name_step, parse_frequency
+from forecast.data.time_features import describe_frequency, infer_frequency, name_step, parse_frequency
 from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError, DataError
 
@@ -145,8 +145,8 @@ def _even_dates(series: SeriesRows, freq: str | None, *, is_part: bool) -> Grid:
     if others.any():
         row = int(starts[int(others.argmax())])
         raise rows.error(
-            f"not on the other series' grid of dates, every {step.freqstr} from {grid[0]}: correct it, or set "
-            "data.freq", row, rows.roles.date,
+            f"not on the other series' grid of dates, every {describe_frequency(step.freqstr)} from {grid[0]}: "
+            "correct it, or set data.freq", row, rows.roles.date,
         )  # fmt: skip
     return Grid(grid, step.freqstr)
 

@@ -142,7 +142,7 @@ def test_the_times_of_training_are_kept_on_other_days() -> None:
     [
         (Calendar((0, 86_400, 172_800, 259_200, 345_600)), "business days"),
         (Calendar((0, 86_400)), "Mon, Tue"),
-        (Calendar(step="QE"), "one row every QE"),
+        (Calendar(step="QE"), "one row every quarter"),
     ],
 )
 def test_calendars_in_words(calendar: Calendar, words: str) -> None:

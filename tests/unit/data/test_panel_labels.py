@@ -39,7 +39,7 @@ def panel(table: Panel) -> Panel:
 
 
 def test_labels_of_many_series(panel: Panel) -> None:
-    assert describe_panel(panel).startswith("2 series, 6 rows (2 to 4 each), every h, 2024-01-01")
+    assert describe_panel(panel).startswith("2 series, 6 rows (2 to 4 each), every hour, 2024-01-01")
     assert describe_size(panel, "24 steps", of_each=" of each") == "2 series, 24 steps of each"
     assert of_series(panel, 1_234) == " of 1,234 series"
     assert name_series(panel, 1) == "series 'y': "
@@ -49,7 +49,7 @@ def test_labels_of_many_series(panel: Panel) -> None:
 
 
 def test_labels_of_a_table(table: Panel) -> None:
-    assert describe_panel(table).startswith("6 rows × 2 columns, every h, 2024-01-01")
+    assert describe_panel(table).startswith("6 rows × 2 columns, every hour, 2024-01-01")
     assert describe_size(table, "24 steps", of_each=" of each") == "24 steps"
     assert of_series(table, 1) == name_series(table, 0) == ""
     assert describe_longest(table) == "there are 6"

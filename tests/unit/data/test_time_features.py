@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 
 from forecast.data.time_features import (
+    describe_frequency,
     future_dates,
     infer_frequency,
     season_candidates,
@@ -71,3 +72,18 @@ def test_future_dates_go_on_where_the_table_ends(freq: str):
     dates = pd.date_range("2020-02-01", periods=40, freq=freq)
     assert infer_frequency(dates) == pd.tseries.frequencies.to_offset(freq).freqstr
     assert future_dates(dates[:30], freq, 10).equals(dates[30:])
+
+
+@pytest.mark.parametrize(
+    ("freq", "words"),
+    [
+        ("h", "hour"),
+        ("15min", "15 minutes"),
+        ("W-SUN", "week"),
+        ("ME", "month"),
+        ("2QS-OCT", "2 quarters"),
+        ("SMS", "SMS"),
+    ],
+)
+def test_a_step_is_described_in_words(freq: str, words: str) -> None:
+    assert describe_frequency(freq) == words

@@ -23,9 +23,9 @@ EVENTS = EVENTS[np.sort(np.random.default_rng(0).permutation(2_000)[:900])]
     ("dates", "described"),
     [
         (BUSINESS.delete([14, 60]), "business days"),
-        (HOURS[HOURS.day_of_week < 5], "sessions of 24 rows every h on business days"),
+        (HOURS[HOURS.day_of_week < 5], "sessions of 24 rows every hour on business days"),
         (HOURS[(HOURS.hour >= 8) & (HOURS.hour < 18) & (HOURS.day_of_week < 6)].delete(77),
-         "sessions of 10 rows every h on Mon, Tue, Wed, Thu, Fri, Sat"),
+         "sessions of 10 rows every hour on Mon, Tue, Wed, Thu, Fri, Sat"),
         (BUSINESS, None),  # no gap
         (HOURS.delete([100, 101, 900]), None),  # missing values
         (BUSINESS.delete(range(40, 50)), None),  # two weeks without rows  # type: ignore
