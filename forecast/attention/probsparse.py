@@ -57,10 +57,10 @@ def probsparse_attention(
     Raises:
         ValueError: causal attention of two lengths, or an unknown sampling.
     """
+    check_choice("probsparse sampling", sampling, SAMPLINGS)
     if causal:
         check_causal_lengths(q, k)
-    query_len = q.shape[2]
-    position = torch.arange(k.shape[2], device=k.device)
+    query_len, position = q.shape[2], torch.arange(k.shape[2], device=k.device)
     if top_queries is None:
         top = sample_size(factor, query_len)
         if top == query_len:  # all queries are exact, and need no ranking
@@ -106,7 +106,6 @@ def sparsity_measure(
     random: bool = False,
 ) -> Float[Tensor, "batch heads query_len"]:
     """Compute M of every query without the factor 1/√E, which does not change the order."""
-    check_choice("probsparse sampling", sampling, SAMPLINGS)
     query_len, memory_len = q.shape[2], k.shape[2]
     if sample_index is None:
         sample_index = _draw(query_len, memory_len, factor, sampling, causal, random, k.device)

@@ -135,7 +135,9 @@ def show_sweep(folder: Path) -> None:
             f"forecast with {baseline.name}:  {command}{baseline.runs[0].folder} baseline={baseline.column}"
         )
     else:
-        best = min(runs, key=lambda run: run.metrics["validation_mse"])
+        has_quantiles = all("validation_quantile_loss" in run.metrics for run in runs)
+        score = "validation_quantile_loss" if has_quantiles else "validation_mse"
+        best = min(runs, key=lambda run: run.metrics[score])
         print(
             "forecast with the run of the lowest validation error, because a choice on test windows flatters the model:"
             f"  {command}{best.folder}"

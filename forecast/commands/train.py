@@ -20,7 +20,8 @@ def train(config: DictConfig, data: "DataModule | None" = None) -> float:
         data: a data module that is set up. None: create the one that `config.data` describes.
 
     Returns:
-        The MSE of the tested model on scaled validation windows, which a sweep minimises.
+        The score of the tested model on the validation windows: the quantile loss with loss=quantile, otherwise the
+        MSE, of scaled values. A search minimises it.
     """
     keep_freed_memory()
     memory, began = PeakMemory(), time.perf_counter()

@@ -105,7 +105,7 @@ def name_step(step: np.timedelta64) -> str:
 
 
 def describe_frequency(freq: str) -> str:
-    """Describe a pandas offset in words, such as `hour` or `15 minutes`; without words, return the offset."""
+    """Describe a pandas offset in words, such as `hour` or `15 minutes`. Return one that has no words unchanged."""
     offset = parse_frequency(freq)
     unit = _UNITS.get(offset.rule_code.split("-")[0])
     if unit is None:

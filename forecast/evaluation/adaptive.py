@@ -56,7 +56,7 @@ def adapt(
         yield offsets.sort(dim=1).values  # updates can cross
 
 
-def adapt_backtest(
+def adaptive_quantiles(
     calibration: Calibration,
     origins: Origins,
     point: Float[Tensor, "origins pred_len n_targets"],

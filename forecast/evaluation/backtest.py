@@ -1,12 +1,13 @@
 """Results of a backtest: forecasts from many origins of each series, and their errors."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
 
 from forecast.data import Panel
@@ -15,7 +16,7 @@ from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import Errors
 from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.levels import bounds
+from forecast.evaluation.levels import Level, bounds
 from forecast.evaluation.quantiles import map_quantiles
 
 ORIGINS_AT_ONCE = 4096
@@ -23,6 +24,7 @@ ORIGINS_AT_ONCE = 4096
 
 PerOrigin = Int64[np.ndarray, " origins"]
 Values = Float64[np.ndarray, "origins pred_len n_targets"]
+Bounds = Float32[np.ndarray, "origins pred_len n_targets"]
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ class Backtest:
         truth: true values of the forecast steps.
         forecasts: forecasts of the model and of each baseline, by name.
         intervals: running scores of the intervals by method, conformal and perhaps adaptive.
-        bounds: bounds of the intervals, by names such as `conformal-lo-80`.
+        bounds: bounds of the model's intervals in original units, by names such as `conformal-lo-80`, see
+            `name_bounds`; NaN where there is no forecast.
         scaler: of the scaled errors: that of the first model that forecast the series, NaN until then.
         naive_mae: denominator of MASE (series, n_targets), from the training rows of that model; NaN for a series
             without training rows.
@@ -103,7 +106,7 @@ class Backtest:
     intervals: dict[str, IntervalSums]
     scaler: Scaler
     naive_mae: Float64[Tensor, "series n_targets"]
-    bounds: dict[str, Values] = field(default_factory=dict)
+    bounds: dict[str, Bounds]
     trainings: list[int] = field(default_factory=list)
     training_seconds: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -158,11 +161,8 @@ class Backtest:
     ) -> None:
         """Keep the bounds of the intervals of some origins, and add their scores; quantiles in original units."""
         sums, series = self.intervals[method], torch.from_numpy(self.origins.series[chosen])
-        for level in sums.levels:
-            for side, probability in zip(("lo", "hi"), bounds(level), strict=True):
-                name = f"{method}-{side}-{level:g}"
-                values = self.bounds.setdefault(name, np.full(self.truth.shape, np.nan))
-                values[chosen] = quantiles[..., sums.at.index(probability)].numpy()
+        for name, probability in name_bounds(method, sums.levels).items():
+            self.bounds[name][chosen] = quantiles[..., sums.at.index(probability)].numpy()
         to_scale = partial(self.scaler.transform, series=series)
         sums.update(
             map_quantiles(to_scale, quantiles), to_scale(torch.from_numpy(self.truth[chosen])), series
@@ -178,3 +178,12 @@ class Backtest:
             )
             sums.update(forecast, truth, series)
         return sums.compute()
+
+
+def name_bounds(method: str, levels: Sequence[Level]) -> dict[str, float]:
+    """The probability of each bound of the intervals of a method, by its name, such as `conformal-lo-80`."""
+    return {
+        f"{method}-{side}-{level:g}": probability
+        for level in levels
+        for side, probability in zip(("lo", "hi"), bounds(level), strict=True)
+    }

@@ -13,7 +13,6 @@ measures and reports the coverage. The factor √(1 + 1/n), the constant 30 and 
 on data (docs/forecasting.md).
 """
 
-import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from torch import Tensor
 from forecast.data import Batch, Windows
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal_offsets import pooled_offsets, step_offsets
-from forecast.evaluation.levels import DECILES, Level, bounds, probabilities
+from forecast.evaluation.levels import DECILES, Level, bounds, probabilities, windows_needed
 
 PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)
 """Probabilities of every calibration, which give the levels 10, 20, ... 90, 95, 98 and 99."""
@@ -36,9 +35,6 @@ MAX_ERRORS = 1 << 27
 
 POOLING = 30
 """Number of horizons in the validation rows at which the offsets of each step and the pooled ones weigh the same."""
-
-MIN_WINDOWS = 3
-"""Fewest validation windows for an interval."""
 
 
 @dataclass(frozen=True)
@@ -170,15 +166,6 @@ def calibrate(
 def window_stride(windows: int, errors_per_window: int) -> int:
     """The smallest n for which every n-th window has at most `MAX_ERRORS` errors in total."""
     return max(1, -(-windows * errors_per_window // MAX_ERRORS))
-
-
-def windows_needed(level: Level, pooled_steps: int) -> int:
-    """The fewest windows on which the bounds of an interval of this level, in percent, can be calibrated.
-
-    The tails of the errors of `pooled_steps` steps must hold one error each.
-    """
-    n_errors = math.ceil(round(200 / (100 - level), 6)) - 1
-    return max(MIN_WINDOWS, -(-n_errors // pooled_steps))
 
 
 def calibrated_levels(calibration: Calibration, levels: Sequence[Level]) -> tuple[Level, ...]:

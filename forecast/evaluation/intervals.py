@@ -104,7 +104,7 @@ class IntervalSums(RunningSums):
         return {f"{level:g}": coverage for level, coverage in zip(self.levels, by_level, strict=True)}
 
 
-def name_coverage(coverage: Mapping[str, Mapping[str, Tensor]]) -> dict[str, np.ndarray]:
+def coverage_columns(coverage: Mapping[str, Mapping[str, Tensor]]) -> dict[str, np.ndarray]:
     """The columns of `errors_by_step.csv`, such as `conformal_coverage_80`, of coverages by method and level."""
     return {
         f"{method}_coverage_{level}": by_step.numpy()

@@ -1,5 +1,6 @@
 """Levels of intervals, in percent, and the probabilities of their bounds. Imports no torch."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +9,8 @@ from forecast.system.errors import ConfigError
 Level = int | float  # nominal coverage of an interval, in percent
 QUANTILE = "quantile"  # the loss
 DECILES = tuple(n / 10 for n in range(1, 10))
+MIN_WINDOWS = 3
+"""Fewest validation windows on which an interval is calibrated."""
 
 
 def parse_levels(levels: Any) -> tuple[Level, ...]:
@@ -33,3 +36,12 @@ def probabilities(levels: Sequence[Level], others: Sequence[float] = DECILES) ->
 def trained_quantiles(loss: str, levels: Sequence[Level]) -> tuple[float, ...] | None:
     """Return the probabilities of loss=quantile: deciles and the bounds of the levels; None for other losses."""
     return probabilities(levels) if loss == QUANTILE else None
+
+
+def windows_needed(level: Level, pooled_steps: int) -> int:
+    """The fewest windows on which the bounds of an interval of this level, in percent, can be calibrated.
+
+    The tails of the errors of `pooled_steps` steps must hold one error each.
+    """
+    n_errors = math.ceil(round(200 / (100 - level), 6)) - 1
+    return max(MIN_WINDOWS, -(-n_errors // pooled_steps))

@@ -14,8 +14,8 @@ from forecast.data.row_ranges import RowRanges
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling.scaler import Scaler
 from forecast.data.scaling.scales import Scales
-from forecast.evaluation.adaptive import adapt_backtest
-from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
+from forecast.evaluation.adaptive import adaptive_quantiles
+from forecast.evaluation.backtest import Backtest, Origins, PerOrigin, name_bounds
 from forecast.evaluation.conformal import Calibration, calibrate, calibrated_levels
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.forecaster_names import MODEL
@@ -79,7 +79,7 @@ def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins
     truth = panel.values[origins.rows[:, None] + np.arange(data.pred_len)][..., targets].astype(np.float64)
     unknown = torch.full((len(panel), data.n_targets), torch.nan, dtype=torch.float64)
     scaler = Scaler(unknown, unknown.clone(), data.target_scaler.domain)
-    levels = calibrated_levels(calibration, config.levels)
+    levels, methods = calibrated_levels(calibration, config.levels), interval_methods(config)
     found = Backtest(
         title=data.title,
         attention=config.model.attention.name,
@@ -89,8 +89,12 @@ def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins
         truth=truth,
         forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *trained.fitted.baselines())},
         intervals={
-            method: IntervalSums(calibration.quantiles, levels, scaler, data.pred_len)
-            for method in interval_methods(config)
+            method: IntervalSums(calibration.quantiles, levels, scaler, data.pred_len) for method in methods
+        },
+        bounds={
+            name: np.full(truth.shape, np.nan, dtype=np.float32)
+            for method in methods
+            for name in name_bounds(method, levels)
         },
         scaler=scaler,
         naive_mae=unknown.clone(),
@@ -111,10 +115,10 @@ def interval_methods(config: DictConfig) -> tuple[str, ...]:
 
 
 def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, chosen: PerOrigin) -> None:
-    """Forecast from some of the origins, and add the scores of the intervals.
+    """Forecast from some of the origins, and add the intervals and their scores.
 
     Args:
-        found: receives the forecasts and the scores.
+        backtest: receives the forecasts, the bounds and the scores.
         data: holds all rows.
         trained: the model and the baselines.
         chosen: numbers of the origins, ascending.
@@ -128,10 +132,9 @@ def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, cho
     backtest.naive_mae[new] = fitted.naive_mae_of(data.panel.ids)[new].double()
     baselines, numbers = fitted.baselines(), torch.arange(len(windows))
 
-    def add_intervals(method: str, place: PerOrigin, quantiles: Tensor, series: Tensor) -> None:
-        backtest.add_intervals(
-            method, place, map_quantiles(partial(scaler.inverse, series=series), quantiles)
-        )
+    def keep_intervals(method: str, place: PerOrigin, quantiles: Tensor) -> None:
+        unscale = partial(scaler.inverse, series=torch.from_numpy(backtest.origins.series[place]))
+        backtest.add_intervals(method, place, map_quantiles(unscale, quantiles))
 
     points, truths = [], []
     batches = list(zip(numbers.split(BATCH_SIZE), torch.from_numpy(chosen).split(BATCH_SIZE), strict=True))
@@ -144,11 +147,11 @@ def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, cho
                 backtest.forecasts[name][place.numpy()] = scaler.inverse(forecast, batch.series).numpy()
             points.append(scaler.clip(forecasts[MODEL].float(), batch.series))
             truths.append(batch.future)
-            add_intervals("conformal", place.numpy(), calibration.around(points[-1]), batch.series)
+            keep_intervals("conformal", place.numpy(), calibration.around(points[-1]))
     if "adaptive" in backtest.intervals:
-        adapted = adapt_backtest(calibration, origins, torch.cat(points), torch.cat(truths))
-        for numbers, quantiles in adapted:
-            add_intervals("adaptive", chosen[numbers], quantiles, torch.from_numpy(origins.series[numbers]))
+        parts = adaptive_quantiles(calibration, origins, torch.cat(points), torch.cat(truths))
+        for part, quantiles in parts:
+            keep_intervals("adaptive", chosen[part], quantiles)
 
 
 def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> tuple[Windows, Scaler]:

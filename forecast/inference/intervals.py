@@ -40,11 +40,11 @@ def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Lev
         )
     missing = explain_missing_quantiles(forecaster, levels, horizon)
     if method == "quantile" and levels and missing:
-        raise ConfigError(f"intervals=quantile: {missing}: use intervals=conformal")
+        raise ConfigError(f"intervals=quantile is not possible, because {missing}: use intervals=conformal")
     if method != "auto":
         return method
     if missing and levels and forecaster.quantiles is not None:
-        warnings.warn(f"intervals are conformal: {missing}", stacklevel=2)
+        warnings.warn(f"intervals are conformal, because {missing}", stacklevel=2)
     return "conformal" if missing else "quantile"
 
 
@@ -55,15 +55,15 @@ def explain_missing_quantiles(
     quantiles, pred_len = forecaster.quantiles, forecaster.model.pred_len
     if quantiles is None:
         return (
-            "the model has no trained quantiles, because it was trained with another loss than quantile, or no epoch "
-            "of its training was kept"
+            "the model has no trained quantiles (it was trained with another loss than quantile, or no epoch of its "
+            "training was kept)"
         )
     if horizon > pred_len:
         return f"the trained quantiles reach pred_len={pred_len} steps, not horizon={horizon}"
     untrained = [f"{level:g}" for level in levels if not set(bounds(level)) <= set(quantiles)]
     if untrained:
         trained = [f"{100 - 200 * p:g}" for p in sorted(quantiles, reverse=True) if p < 0.5]
-        return f"levels=[{','.join(untrained)}] were not trained, but levels=[{','.join(trained)}]"
+        return f"the model was trained for levels=[{','.join(trained)}], not for {', '.join(untrained)}"
     return None
 
 

@@ -16,7 +16,6 @@ from forecast.data.panel_labels import describe_longest
 from forecast.data.row_ranges import RowRanges, ranges
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling.scales import Scales
-from forecast.data.time_features import describe_frequency
 from forecast.inference.forecast import Values
 from forecast.inference.model import TrainedModel
 from forecast.inference.store_future import take_future_from
@@ -57,7 +56,7 @@ def choose_origins(model: TrainedModel, panel: Panel, start: str | pd.Timestamp 
         span = f"from {begin} to {end}"
         raise ConfigError(
             f"start={start} is not a date of the data, or has too little history: with seq_len={model.seq_len} a "
-            f"forecast may begin {span}, every {describe_frequency(model.freq)}"
+            f"forecast may begin {span}, {panel.describe_step()}"
         )
     if not possible.all():
         warnings.warn(

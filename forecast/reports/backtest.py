@@ -11,7 +11,7 @@ from rich.table import Table
 from forecast.data.panel_labels import id_columns, of_series
 from forecast.evaluation.backtest import Backtest
 from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR, labels
-from forecast.evaluation.intervals import name_coverage
+from forecast.evaluation.intervals import coverage_columns
 from forecast.reports import figures
 from forecast.reports.backtest_verdict import compare_with_baseline
 from forecast.reports.terminal import describe_interval
@@ -58,7 +58,7 @@ def tabulate_steps(backtest: Backtest) -> pd.DataFrame:
         by_step = errors.by_step()
         columns |= {f"{name}_{score}": by_step[score].numpy() for score in ("mse", "mae")}
     coverage = {method: sums.coverage_by_step() for method, sums in backtest.intervals.items()}
-    return pd.DataFrame(columns | name_coverage(coverage))
+    return pd.DataFrame(columns | coverage_columns(coverage))
 
 
 def tabulate_forecasts(backtest: Backtest) -> pd.DataFrame:

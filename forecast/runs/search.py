@@ -32,8 +32,10 @@ Draw = Callable[[Trial], Any]
 RESULTS = "optimization_results.yaml"
 """The file in a sweep's folder that holds the parameters and the value of the best trial."""
 
-SEARCH = "search"
-"""The attribute of a study that holds the overrides of its search."""
+SEARCH, SCORE = "search", "score"
+"""The attributes of a study that hold the overrides of its search, and what it minimises."""
+VALIDATION_SCORE = "quantile loss with loss=quantile, otherwise MSE"
+"""The value of `SCORE`. Studies of 0.1.0 lack it: they minimise the MSE with each loss."""
 
 
 # ---- the search space
@@ -52,12 +54,25 @@ def read_search_space(
         config_loader: Hydra's, which knows the options that `glob` selects.
 
     Raises:
-        ConfigError: a range has no values.
+        ConfigError: a range has no values, or trials would have validation scores that cannot be compared.
     """
     parsed = OverridesParser.create(config_loader).parse_overrides(list(arguments))
     last = {override.get_key_element().lstrip("+~"): override for override in parsed}
-    draws = {o.get_key_element(): draw_of(o) for o in last.values() if o.is_sweep_override()}
+    drawn = [o for o in last.values() if o.is_sweep_override()]
+    check_comparable(drawn)
+    draws = {o.get_key_element(): draw_of(o) for o in drawn}
     return draws, [o.input_line or "" for o in last.values() if not o.is_sweep_override()]
+
+
+def check_comparable(drawn: Sequence[Override]) -> None:
+    """Raise ConfigError if the search would draw what the validation score measures: quantiles or their levels."""
+    for override in drawn:
+        key = override.get_key_element()
+        if key == "levels" or (key == "loss" and "quantile" in (override.input_line or "")):
+            line = override.input_line
+            raise ConfigError(
+                f"{line}: trials of other quantiles have scores that cannot be compared: give one {key}"
+            )
 
 
 def draw_of(override: Override) -> Draw:
@@ -107,6 +122,7 @@ def open_study(
             "or another hydra.sweeper.study_name"
         )
     study.set_user_attr(SEARCH, list(search))
+    study.set_user_attr(SCORE, VALIDATION_SCORE)
     return study
 
 
@@ -123,13 +139,18 @@ def identify_search(space: Mapping[str, Any], arguments: Sequence[str]) -> list[
 
 
 def check_same_search(study: optuna.Study, search: Sequence[str]) -> None:
-    """Raise ConfigError if the study has trials of another search. A study of an earlier version does not say."""
+    """Raise ConfigError if the study has trials of another search, or of a version that minimised another score."""
     known = study.user_attrs.get(SEARCH, search)
     if differences := {*known} ^ {*search}:
         keys = shorten(sorted({key_of_override(each) for each in differences}))
         raise ConfigError(
             f"hydra.sweeper.study_name={study.study_name}: the storage has a study of this name for another search, "
             f"which differs in {keys}: give this search another name"
+        )
+    if "loss=quantile" in search and study.get_trials(deepcopy=False) and SCORE not in study.user_attrs:
+        raise ConfigError(
+            f"hydra.sweeper.study_name={study.study_name}: an older version began this study, and minimised the MSE in "
+            "place of the quantile loss: give this search another name"
         )
 
 

@@ -48,8 +48,10 @@ class Forecaster(L.LightningModule):
     errors: dict[str, Errors]
     """Errors on the split measured last, by name: the model, and after a test every baseline."""
     validation_losses: Tensor
-    """Losses of each validation window (n_windows, losses), see `losses.window_losses`; the mean of the last one is
-    `validation_metric`."""
+    """Losses of each validation window (n_windows, losses), see `losses.window_losses`; the mean of the last column is
+    the value of `validation_metric`. Measured of quantiles, and in training of models with a shrinkage weight."""
+    validation_scores: dict[str, float]
+    """Scores on the validation windows when they were last measured: `mse`, `mae` and that of `selecting_score`."""
     baseline_calibrations: dict[str, Calibration]
     """Calibration of each baseline, by name, after `trainer.validate`."""
     results: Results
@@ -102,14 +104,20 @@ class Forecaster(L.LightningModule):
         return self.loss(forecast, target)
 
     @property
+    def selecting_score(self) -> str:
+        """The validation score that selects the best epoch: the loss of trained quantiles, or the MSE."""
+        return "mse" if self.quantiles is None else "quantile_loss"
+
+    @property
     def validation_metric(self) -> str:
-        """The metric that selects the best epoch: the loss of trained quantiles, or the MSE."""
-        return "val/mse" if self.quantiles is None else "val/quantile_loss"
+        """The name under which `selecting_score` is logged."""
+        return f"val/{self.selecting_score}"
 
     def on_validation_epoch_start(self) -> None:
         self._sums = new_sums(self.fitted, self.data, self.device)
-        n_losses = 1 if self.quantiles is None else 2
-        self.validation_losses = torch.zeros(self.data.n_windows["val"], n_losses)
+        if self._measures_windows:
+            n_losses = 1 if self.quantiles is None else 2
+            self.validation_losses = torch.zeros(self.data.n_windows["val"], n_losses)
         if self._is_calibrating:
             self._validation = ValidationErrors(self.data, self.fitted, self.levels, self.device)
 
@@ -118,8 +126,9 @@ class Forecaster(L.LightningModule):
         forecast = self.data.clip_targets(self(batch) if forecast is None else forecast, batch.series)
         point = self.point(forecast)
         self._sums.update(point, batch.future, batch.series)
-        losses = window_losses(forecast, batch, self.data.target_scaler, self.quantiles)
-        self.validation_losses[batch.index.cpu()] = losses
+        if self._measures_windows:
+            losses = window_losses(forecast, batch, self.data.target_scaler, self.quantiles)
+            self.validation_losses[batch.index.cpu()] = losses
         if self._is_calibrating:
             self._validation.update(point, batch)
 
@@ -136,22 +145,24 @@ class Forecaster(L.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         self.errors = {MODEL: self._sums.compute()}
-        losses = sum_over_processes(self.validation_losses.to(self.device)).cpu()
-        self.validation_losses = losses / self.errors[MODEL].observed_fraction
+        scores = self.errors[MODEL].scores()
+        self.validation_scores = {name: scores[name] for name in ("mse", "mae")}
+        if self._measures_windows:
+            losses = sum_over_processes(self.validation_losses.to(self.device)).cpu()
+            self.validation_losses = losses / self.errors[MODEL].observed_fraction
+        if self.quantiles is not None:
+            self.validation_scores["quantile_loss"] = self.validation_losses[:, -1].mean().item()
         if self._is_calibrating:
             found = self._validation.calibrate()
             self.calibration, self.baseline_calibrations = found.pop(MODEL), found
             del self._validation
             return
-        self._log_scores("val", self.validation_scores())
+        self._log_scores("val", self.validation_scores)
 
-    def validation_scores(self) -> dict[str, float]:
-        """Return the scores on the validation windows, if they are the split measured last."""
-        scores = self.errors[MODEL].scores()
-        kept = {name: scores[name] for name in ("mse", "mae")}
-        if self.quantiles is None:
-            return kept
-        return {**kept, "quantile_loss": self.validation_losses[:, -1].mean().item()}
+    @property
+    def _measures_windows(self) -> bool:
+        has_weight = self.model.shrinkage is not None and not self._is_calibrating
+        return self.quantiles is not None or has_weight
 
     @property
     def _is_calibrating(self) -> bool:

@@ -55,7 +55,8 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
         seconds: seconds since the run began.
 
     Returns:
-        The validation score that selects the best epoch, of the tested model, which a search minimises.
+        The validation score of the tested model: the quantile loss with loss=quantile, otherwise the MSE. A search
+        minimises it.
     """
     lightning_warnings.filter_messages()
     check_refit(config)
@@ -94,7 +95,7 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
     if saved is not None:
         saved.write_metrics(refitted)
         report.print_results(saved)
-    return best.validation_scores[forecaster.validation_metric.removeprefix("val/")]
+    return best.validation_scores[forecaster.selecting_score]
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def calibrate_and_test(
     preload_checkpoint(trainer, path, to_restore)
     datamodule = LightningData(data)
     trainer.validate(forecaster, datamodule=datamodule, ckpt_path=path, weights_only=True, verbose=False)
-    validation_scores = forecaster.validation_scores()
+    validation_scores = forecaster.validation_scores
     trainer.test(forecaster, datamodule=datamodule, verbose=False)
     assert forecaster.calibration is not None
     content["calibration"] = forecaster.calibration.state_dict()

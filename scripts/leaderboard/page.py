@@ -30,9 +30,9 @@ The row *{selected}* takes, for each task, the model with the lowest validation 
 training and inference for all price tasks, on different hardware; those of the linear baseline include the training of
 a model in the same run. Foundation models were pretrained on other data. The temperature of gfc14 is the measured one.
 
-The row of the default model, and that *selected by validation* on gfc14, were measured when the MSE selected the epoch of
-a quantile run. Now the quantile loss does ([details](../residual.md#quantiles)). With the MSE, `model=mlp` had 0.508 on
-the mean of prices and 0.571 on gfc14, with the transform 0.538.
+The scores of the default model, one of which is the one *selected by validation* on gfc14, were measured when the MSE
+selected the epoch of a quantile run. Now the quantile loss does ([details](../residual.md#quantiles)). With the MSE,
+`model=mlp` had 0.508 on the mean of prices and 0.571 on gfc14, and with the transform 0.538 on prices.
 """
 
 

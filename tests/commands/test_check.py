@@ -18,7 +18,6 @@ from forecast.cli.main import main_with_run_folder, main_without_run_folder
 from forecast.commands.check import check
 from forecast.commands.convert import convert
 from forecast.commands.train import train
-from forecast.evaluation.conformal import MIN_WINDOWS
 from forecast.evaluation.error_sums import new_error_sums
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from tests.support.commands import ROOT
@@ -406,11 +405,12 @@ def test_settings_that_fit_are_suggested(monkeypatch, tmp_path: Path, capsys) ->
 def test_too_few_validation_windows_are_named(monkeypatch, tmp_path: Path, capsys) -> None:
     table(108, "MS", 12).to_csv(tmp_path / "my.csv", index=False)
     assert run(monkeypatch, tmp_path, "data.path=my.csv", "pred_len=12") == 0
-    said = f"1 validation window cannot tell which epoch is the best, and intervals need {MIN_WINDOWS}: "
-    output = " ".join(capsys.readouterr().out.split())
-    assert said in output
-    advice = output.split(said)[1].split()[0]
-    assert run(monkeypatch, tmp_path, "data.path=my.csv", "pred_len=12", advice, "output=other.png") == 0
+    assert (
+        "1 validation window: too few to select an epoch, and 80% intervals need 3; a"
+        in capsys.readouterr().out
+    )
+    larger = ("data.split=[0.6,0.2,0.2]", "output=larger.png")
+    assert run(monkeypatch, tmp_path, "data.path=my.csv", "pred_len=12", *larger) == 0
     assert "validation window" not in capsys.readouterr().out
 
 

@@ -154,7 +154,7 @@ REFUSED = {
         option("start=2024-01-10T06:00Z: leave the UTC offset out: the dates of the data have no UTC offset", start="2024-01-10T06:00Z"),
         option("horizon=0 must be a whole number of at least 1", horizon=0),
         option("intervals=bayes is not one of auto, conformal, quantile, adaptive", levels=[80], intervals="bayes"),
-        option("intervals=quantile: the model has no trained quantiles, because it was trained with another loss than quantile, or no epoch of its training was kept: use intervals=conformal", levels=[80], intervals="quantile"),
+        option("intervals=quantile is not possible, because the model has no trained quantiles (it was trained with another loss than quantile, or no epoch of its training was kept): use intervals=conformal", levels=[80], intervals="quantile"),
         Refusal("future rows without a DataFrame", "future holds the rows that follow a DataFrame: give the DataFrame too", ConfigError, lambda model: model.predict(future=hourly())),
         Refusal("another root", "data.root=other: …/best.ckpt was trained on a file of its own: give another by data.path", ConfigError, lambda model: model.data({"root": "other"})),
         Refusal("two columns of one name", "the forecast would have two columns 'load-lo-80', for the data have one of that name: rename it", ConfigError, two_names),
@@ -163,8 +163,8 @@ REFUSED = {
         Refusal("a checkpoint that downloads", "precious: no such file: put it there by hand: the file itself, or its folder as data.root=FOLDER", DataError, hostile(lambda c: c["data"].update(DOWNLOAD))),
     ],
     "quantile_model": [
-        option("intervals=quantile: levels=[50] were not trained, but levels=[20,40,60,80,95]: use intervals=conformal", levels=[50], intervals="quantile"),
-        option("intervals=quantile: the trained quantiles reach pred_len=5 steps, not horizon=9: use intervals=conformal", levels=[60], horizon=9, intervals="quantile"),
+        option("intervals=quantile is not possible, because the model was trained for levels=[20,40,60,80,95], not for 50: use intervals=conformal", levels=[50], intervals="quantile"),
+        option("intervals=quantile is not possible, because the trained quantiles reach pred_len=5 steps, not horizon=9: use intervals=conformal", levels=[60], horizon=9, intervals="quantile"),
         Refusal("no rows left to score on", "…/refit.ckpt: refitted on all rows, so none are left to score it on: load checkpoints/best.ckpt of the run", CheckpointError, lambda model: model.evaluate()),
     ],
     "covariate_model": [

@@ -74,12 +74,16 @@ def test_widths_are_learnt_where_no_epoch_lowers_the_squared_error(
     run = only(tmp_path, "runs/*")
     metrics = read_metrics(run)
     assert metrics["best_epoch"] > 0
-    assert metrics["validation_quantile_loss"] <= pd.read_csv(run / "metrics.csv")["val/quantile_loss"].max()
+    by_epoch = pd.read_csv(run / "metrics.csv")["val/quantile_loss"]
+    # the median is shrunk towards the mean, which the quantiles around it hardly notice here
+    assert metrics["validation_quantile_loss"] == pytest.approx(by_epoch[metrics["best_epoch"] - 1], rel=0.01)
     frame = read_table(tmp_path / "noise.csv", ["load"])
     found = load(run).predict(frame, levels=[80])
     wide = found["load-hi-80"] - found["load-lo-80"]
     assert wide[wide.index.hour == 12].mean() > 3 * wide[wide.index.hour == 2].mean()
-    with pytest.warns(UserWarning, match=r"conformal: levels=\[90,99\] were not trained, but levels=\[20,"):
+    with pytest.warns(
+        UserWarning, match=r"conformal, because .* for levels=\[20,40,60,80,95\], not for 90, 99"
+    ):
         mixed = load(run).predict(frame, levels=[80, 90, 99])
     assert (mixed["load-hi-80"] != found["load-hi-80"]).all()
 

@@ -5,6 +5,7 @@ import numpy as np
 from forecast.data.missing import FILLS
 from forecast.data.panel_labels import describe_size
 from forecast.evaluation.forecaster_names import LABELS
+from forecast.evaluation.levels import windows_needed
 from forecast.system.formatting import plural, shorten
 from forecast.tools.check.columns import format_date
 from forecast.tools.check.diagnosis import Diagnosis
@@ -13,8 +14,8 @@ from forecast.tools.check.seasons import CYCLES, Season, calendar_periods
 
 MAX_COPIES = 5
 """Largest number of columns that are named as copies."""
-ENOUGH_WINDOWS = 3
-"""Fewest validation windows that intervals are calibrated on, see `evaluation.conformal`, which imports torch."""
+LEVEL = 80
+"""Level of the intervals, in percent, for which validation should have enough windows."""
 
 
 def describe_data(diagnosis: Diagnosis) -> str:
@@ -188,11 +189,11 @@ def describe_split(diagnosis: Diagnosis) -> list[str]:
     lines.append(
         f"at most pred_len={horizon:,}, and seq_len + pred_len={train.longest:,}, fit into this split{of_series}"
     )
-    validation = int(others[0].windows(seq_len, pred_len).sum())
-    if 0 < validation < ENOUGH_WINDOWS:
+    validation, needed = int(others[0].windows(seq_len, pred_len).sum()), windows_needed(LEVEL, pred_len)
+    if 0 < validation < needed:
         lines.append(
-            f"{plural(validation, 'validation window')} cannot tell which epoch is the best, and intervals need "
-            f"{ENOUGH_WINDOWS}: data.split=[0.6,0.2,0.2] has more"
+            f"{plural(validation, 'validation window')}: too few to select an epoch, and {LEVEL}% intervals need "
+            f"{needed}; a larger validation part (data.split) has more"
         )
     unused = int((diagnosis.file.ends - diagnosis.parts[-1].last).sum())
     return lines + ([f"the {unused:,} rows after it are not used"] if unused else [])
@@ -202,7 +203,7 @@ def describe_baselines(diagnosis: Diagnosis) -> list[str]:
     if diagnosis.baselines is None:
         return ["nothing to measure: no window fits"]
     baselines = diagnosis.baselines
-    which = f"{baselines.windows:,} test windows" + (
+    which = plural(baselines.windows, "test window") + (
         f" (one in {baselines.every})" if baselines.every > 1 else ""
     )
     scores = "; ".join(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from forecast.evaluation.adaptive import MAX_RATE, RATE, adapt, adapt_backtest
+from forecast.evaluation.adaptive import MAX_RATE, RATE, adapt, adaptive_quantiles
 from forecast.evaluation.backtest import Origins
 from forecast.evaluation.conformal import Calibration
 
@@ -107,7 +107,7 @@ def test_past_forecasts_follow_the_errors_of_their_own_series(calibration: Calib
     series = np.repeat(np.arange(3), counts)
     point = drawn(10, STEPS, TARGETS, seed=7)
     found = torch.full((10, STEPS, TARGETS, len(calibration.quantiles)), torch.nan)
-    for numbers, quantiles in adapt_backtest(
+    for numbers, quantiles in adaptive_quantiles(
         calibration, Origins(rows, series, rows, stride), point, point + errors
     ):
         found[numbers] = quantiles

@@ -277,6 +277,24 @@ def test_choices_that_a_study_of_an_earlier_version_has_not_are_refused(tmp_path
         search(tmp_path, score=never, arguments=["width=8,16"])
 
 
+def test_a_study_that_minimised_the_mse_of_quantile_runs_is_refused(tmp_path: Path) -> None:
+    """Of a version before the quantile loss became their score."""
+    study = optuna.create_study(study_name="forecast", storage=f"sqlite:///{tmp_path}/study.db")
+    study.set_user_attr(SEARCH, identify_search(SPACE, ["loss=quantile"]))
+    study.tell(study.ask(), 0.3)
+    with pytest.raises(ConfigError, match="an older version began this study, and minimised the MSE"):
+        search(tmp_path, score=never, arguments=["loss=quantile"])
+
+
+@pytest.mark.parametrize("override", ["loss=mse,quantile", "levels=[80],[90]"])
+def test_scores_that_cannot_be_compared_are_refused(override: str) -> None:
+    with pytest.raises(
+        ConfigError, match="trials of other quantiles have scores that cannot be compared: give one l"
+    ):
+        read_search_space([override])
+    assert [*read_search_space(["loss=mse,mae"])[0]] == ["loss"]
+
+
 def test_a_direction_that_there_is_not_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="direction=up: give minimize or maximize"):
         search(tmp_path, "hydra.sweeper.direction=up", score=never)
