@@ -107,10 +107,11 @@ def test_a_large_level_keeps_its_digits(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("attention", "dropout", "is_random"),
     [("full", 0.5, True), ("probsparse", 0.0, True), ("full", 0.0, False)],
-)
+)  # factor=1: a larger one would keep all queries, of which ProbSparse draws no sample
 def test_nothing_random_is_exported(attention: str, dropout: float, is_random: bool) -> None:
     """A network in training draws its dropout, and ProbSparse its sample."""
-    tiny = (f"attention={attention}", "seq_len=12", "label_len=6", "pred_len=5", f"model.dropout={dropout}")
+    lengths = ("seq_len=12", "label_len=6", "pred_len=5")
+    tiny = (*lengths, f"attention={attention}", "factor=1", f"model.dropout={dropout}")
     graph, shapes = untrained_graph(*tiny)
     graph.train()
     if not is_random:

@@ -108,7 +108,7 @@ REFUSED = [
     without_library("forecast.adapters.fev_model", "fev"),
     without_library("forecast.adapters.sktime_forecaster", "sktime"),
     random_graph("dropout in an exported graph", "the exported graph would draw random numbers: aten.dropout.default", "attention=full", "model.dropout=0.5"),
-    random_graph("a sample in an exported graph", "the exported graph would draw random numbers: aten.rand.default", "attention=probsparse", "model.dropout=0.0"),
+    random_graph("a sample in an exported graph", "the exported graph would draw random numbers: aten.rand.default", "attention=probsparse", "factor=1", "model.dropout=0.0"),
     Refusal("random numbers in an ONNX graph", "the ONNX graph would draw random numbers: RandomUniformLike", ConfigError, random_onnx),
     difference("a difference in one window", "the exported file differs from PyTorch by up to 0.5 in scaled units (column load), in 1 of 20 windows by more than tolerance=0.0001: nothing is written", 0.5, 1),
     difference("forecasts that are no numbers", "the exported file differs from PyTorch by up to nan in scaled units (column load), in 20 of 20 windows by more than tolerance=0.0001: nothing is written", torch.nan, 20),
