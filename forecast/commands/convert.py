@@ -59,6 +59,7 @@ def convert(config: DictConfig) -> None:
 
 def report(file: Path, output: Path, note: Note, id_column: IdColumn) -> None:
     """Print a summary of the store, and the command that trains on it."""
+    assert note.freq is not None, "known after the last chunk"
     size, texts = sum(path.stat().st_size for path in output.iterdir()), note.kinds.texts
     shape = f"{note.ranges.rows:,} rows × {plural(len(note.columns), 'column')}"
     many = f" of {plural(len(note.series.ids), 'series')}" if id_column else ""

@@ -37,6 +37,7 @@ def predict(config: DictConfig) -> None:
     from forecast.inference.describe_test import describe_test
     from forecast.inference.forecast import describe_forecast
 
+    console.print(f"checkpoint {model.path}")
     for line in [*describe_forecast(found), *describe_test(found)]:
         console.print(line)
     keys = {key: config.data[key] or model.config["data"].get(key) for key in ("id_column", "date_column")}

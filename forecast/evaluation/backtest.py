@@ -7,7 +7,7 @@ from functools import cached_property, partial
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Float32, Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data import Panel
@@ -24,7 +24,6 @@ ORIGINS_AT_ONCE = 4096
 
 PerOrigin = Int64[np.ndarray, " origins"]
 Values = Float64[np.ndarray, "origins pred_len n_targets"]
-Bounds = Float32[np.ndarray, "origins pred_len n_targets"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Backtest:
         origins: where the forecasts begin.
         truth: true values of the forecast steps.
         forecasts: forecasts of the model and of each baseline, by name.
-        intervals: running scores of the intervals by method, conformal and perhaps adaptive.
+        intervals: running scores of the intervals by method, conformal, and perhaps adaptive and quantile.
         bounds: bounds of the model's intervals in original units, by names such as `conformal-lo-80`, see
             `name_bounds`; NaN where there is no forecast.
         scaler: of the scaled errors: that of the first model that forecast the series, NaN until then.
@@ -106,7 +105,7 @@ class Backtest:
     intervals: dict[str, IntervalSums]
     scaler: Scaler
     naive_mae: Float64[Tensor, "series n_targets"]
-    bounds: dict[str, Bounds]
+    bounds: dict[str, Values]
     trainings: list[int] = field(default_factory=list)
     training_seconds: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

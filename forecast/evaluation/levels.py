@@ -18,8 +18,10 @@ def parse_levels(levels: Any) -> tuple[Level, ...]:
     if isinstance(levels, str) or not isinstance(levels, Sequence):
         raise ConfigError(f"levels={levels}: write a list, such as levels=[80,95], or levels=[] for none")
     for level in levels:
-        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 100:
-            raise ConfigError(f"levels={list(levels)}: {level} is not a percentage between 0 and 100")
+        if isinstance(level, bool) or not isinstance(level, int | float) or not 1 <= level < 100:
+            raise ConfigError(
+                f"levels={list(levels)}: {level} is not a percentage from 1 to below 100, such as 90"
+            )
     return tuple(sorted(set(levels)))
 
 
@@ -36,6 +38,11 @@ def probabilities(levels: Sequence[Level], others: Sequence[float] = DECILES) ->
 def trained_quantiles(loss: str, levels: Sequence[Level]) -> tuple[float, ...] | None:
     """Return the probabilities of loss=quantile: deciles and the bounds of the levels; None for other losses."""
     return probabilities(levels) if loss == QUANTILE else None
+
+
+def trained_levels(quantiles: Sequence[float], levels: Sequence[Level]) -> tuple[Level, ...]:
+    """Return the levels whose bounds are among trained quantiles."""
+    return tuple(level for level in levels if set(bounds(level)) <= set(quantiles))
 
 
 def windows_needed(level: Level, pooled_steps: int) -> int:

@@ -20,6 +20,7 @@ from forecast.evaluation.conformal import Calibration, calibrate, calibrated_lev
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.intervals import IntervalSums
+from forecast.evaluation.levels import QUANTILE, trained_levels
 from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.backtest_origins import choose_backtest_origins
 from forecast.inference.evaluate import baselines_for
@@ -29,24 +30,27 @@ from forecast.system.checks import check_choice
 from forecast.system.progress import track
 from forecast.training.shrinkage import describe_untrained
 
-Point = Callable[[Batch], Tensor]
-"""Function of a batch. Returns scaled point forecasts (batch, pred_len, n_targets)."""
+Forecast = Callable[[Batch], tuple[Tensor, Tensor | None]]
+"""Function of a batch. Returns scaled point forecasts (batch, pred_len, n_targets), and along one more axis the trained
+quantiles, if there are any."""
 
 
 class Trained(NamedTuple):
     """The forecasters of the origins of a backtest after one training.
 
     Attributes:
-        point: the forecast of the model.
+        forecast: the forecast of the model.
         fitted: the baselines.
-        calibration: the intervals.
+        calibration: the conformal intervals.
         state: state of the training data, with the scale of each of its series.
+        quantiles: probabilities of the trained quantiles; None without any.
     """
 
-    point: Point
+    forecast: Forecast
     fitted: FittedBaselines
     calibration: Calibration
     state: dict[str, Any]
+    quantiles: tuple[float, ...] | None = None
 
 
 def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) -> Backtest:
@@ -61,7 +65,12 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
         calibration = calibrate(
             model.forecast_batch, own.windows["val"], own.target_scaler, BATCH_SIZE, [*config.levels]
         )
-    trained = Trained(model.forecast_batch, fitted, calibration, model.data_state)
+
+    def forecast(batch: Batch) -> tuple[Tensor, Tensor | None]:
+        output = model.forecast(batch.past, batch.past_time, batch.future_time)
+        return model.point(output), None if model.quantiles is None else output
+
+    trained = Trained(forecast, fitted, calibration, model.data_state, model.quantiles)
     found = new_backtest(config, data, trained, origins)
     forecast_origins(found, data, trained, np.arange(len(origins)))
     found.seen = count_seen(model, data, origins)
@@ -74,12 +83,12 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
 
 def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins: Origins) -> Backtest:
     """Create a backtest that holds the truth, and NaN for every forecast of the model and of the baselines."""
-    panel, calibration = data.panel, trained.calibration
+    panel = data.panel
     targets = [panel.columns.index(name) for name in data.target_columns]
     truth = panel.values[origins.rows[:, None] + np.arange(data.pred_len)][..., targets].astype(np.float64)
     unknown = torch.full((len(panel), data.n_targets), torch.nan, dtype=torch.float64)
     scaler = Scaler(unknown, unknown.clone(), data.target_scaler.domain)
-    levels, methods = calibrated_levels(calibration, config.levels), interval_methods(config)
+    intervals = new_interval_sums(config, trained, scaler, data.pred_len)
     found = Backtest(
         title=data.title,
         attention=config.model.attention.name,
@@ -88,13 +97,11 @@ def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins
         origins=origins,
         truth=truth,
         forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *trained.fitted.baselines())},
-        intervals={
-            method: IntervalSums(calibration.quantiles, levels, scaler, data.pred_len) for method in methods
-        },
+        intervals=intervals,
         bounds={
-            name: np.full(truth.shape, np.nan, dtype=np.float32)
-            for method in methods
-            for name in name_bounds(method, levels)
+            name: np.full(truth.shape, np.nan)
+            for method, sums in intervals.items()
+            for name in name_bounds(method, sums.levels)
         },
         scaler=scaler,
         naive_mae=unknown.clone(),
@@ -105,6 +112,22 @@ def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins
             f"the forecasts read future covariates ({panel.describe_covariates(as_measured)}) as the data have them; "
             "where these are forecasts themselves, errors will be larger: data.as_of names a column of such forecasts"
         )
+    return found
+
+
+def new_interval_sums(
+    config: DictConfig, trained: Trained, scaler: Scaler, pred_len: int
+) -> dict[str, IntervalSums]:
+    """Create the sums of the interval scores, by method."""
+    calibration = trained.calibration
+    levels = calibrated_levels(calibration, config.levels)
+    found = {
+        method: IntervalSums(calibration.quantiles, levels, scaler, pred_len)
+        for method in interval_methods(config)
+    }
+    if trained.quantiles is not None:
+        levels = trained_levels(trained.quantiles, config.levels)
+        found[QUANTILE] = IntervalSums(trained.quantiles, levels, scaler, pred_len)
     return found
 
 
@@ -123,9 +146,9 @@ def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, cho
         trained: the model and the baselines.
         chosen: numbers of the origins, ascending.
     """
-    point, fitted, calibration, state = trained
+    fitted, calibration = trained.fitted, trained.calibration
     origins = backtest.origins.take(chosen)
-    windows, scaler = scale_before(data, state, origins)
+    windows, scaler = scale_before(data, trained.state, origins)
     series = np.unique(origins.series)
     new = torch.from_numpy(series[backtest.scaler.scale[series].isnan().any(1).numpy()])
     backtest.scaler.copy_scales(scaler, series=new, source=new)
@@ -141,13 +164,16 @@ def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, cho
     with torch.inference_mode():
         for index, place in track(batches, "Forecasting"):
             batch = windows.gather(index)
-            forecasts = {MODEL: point(batch)}
+            point, quantiles = trained.forecast(batch)
+            forecasts = {MODEL: point}
             forecasts |= {name: baseline(windows, batch) for name, baseline in baselines.items()}
             for name, forecast in forecasts.items():
                 backtest.forecasts[name][place.numpy()] = scaler.inverse(forecast, batch.series).numpy()
-            points.append(scaler.clip(forecasts[MODEL].float(), batch.series))
+            points.append(scaler.clip(point.float(), batch.series))
             truths.append(batch.future)
             keep_intervals("conformal", place.numpy(), calibration.around(points[-1]))
+            if quantiles is not None:
+                keep_intervals(QUANTILE, place.numpy(), quantiles.float())
     if "adaptive" in backtest.intervals:
         parts = adaptive_quantiles(calibration, origins, torch.cat(points), torch.cat(truths))
         for part, quantiles in parts:

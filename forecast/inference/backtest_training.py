@@ -182,11 +182,12 @@ def finish_training(
     """Calibrate intervals on the validation windows; `began` is the time at which the training began."""
     seconds = time.perf_counter() - began
 
-    def point(batch: Batch) -> Tensor:
-        return predict(forecaster, batch)
+    def forecast(batch: Batch) -> tuple[Tensor, None]:
+        return predict(forecaster, batch), None
 
-    calibration = calibrate(point, known.windows["val"], known.target_scaler, BATCH_SIZE, [*config.levels])
-    trained = Trained(point, fitted, calibration, known.scaled.state_dict())
+    point, windows = partial(predict, forecaster), known.windows["val"]
+    calibration = calibrate(point, windows, known.target_scaler, BATCH_SIZE, [*config.levels])
+    trained = Trained(forecast, fitted, calibration, known.scaled.state_dict())
     return Training(known, forecaster, trained, folder, seconds)
 
 

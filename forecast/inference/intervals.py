@@ -10,7 +10,7 @@ from forecast.data import DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.evaluation.conformal import Calibration, calibrate
 from forecast.evaluation.forecaster_names import MODEL
-from forecast.evaluation.levels import Level, bounds
+from forecast.evaluation.levels import Level, trained_levels
 from forecast.inference.forecasters import PointForecaster
 from forecast.inference.model import BATCH_SIZE
 from forecast.inference.recursive import round_up_horizon
@@ -44,7 +44,7 @@ def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Lev
     if method != "auto":
         return method
     if missing and levels and forecaster.quantiles is not None:
-        warnings.warn(f"intervals are conformal, because {missing}", stacklevel=2)
+        warnings.warn(f"the intervals of all levels are conformal, because {missing}", stacklevel=2)
     return "conformal" if missing else "quantile"
 
 
@@ -60,7 +60,8 @@ def explain_missing_quantiles(
         )
     if horizon > pred_len:
         return f"the trained quantiles reach pred_len={pred_len} steps, not horizon={horizon}"
-    untrained = [f"{level:g}" for level in levels if not set(bounds(level)) <= set(quantiles)]
+    known = trained_levels(quantiles, levels)
+    untrained = [f"{level:g}" for level in levels if level not in known]
     if untrained:
         trained = [f"{100 - 200 * p:g}" for p in sorted(quantiles, reverse=True) if p < 0.5]
         return f"the model was trained for levels=[{','.join(trained)}], not for {', '.join(untrained)}"

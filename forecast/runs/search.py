@@ -137,6 +137,7 @@ def save_best(study: optuna.Study, folder: Path) -> None:
             "name": "optuna",
             "best_params": first.params,
             "best_value": value,
+            "score": "quantile loss" if "loss=quantile" in study.user_attrs.get(SEARCH, ()) else "MSE",
             "equal_trials": len(others),
         }
         with atomic_file(folder / RESULTS) as temporary:

@@ -45,10 +45,14 @@ def check_comparable(drawn: Sequence[Override]) -> None:
     """Raise ConfigError if the search would draw what the validation score measures: quantiles or their levels."""
     for override in drawn:
         key = override.get_key_element()
-        if key == "levels" or (key == "loss" and "quantile" in (override.input_line or "")):
-            line = override.input_line
+        if key == "levels":
             raise ConfigError(
-                f"{line}: trials of other quantiles have scores that cannot be compared: give one {key}"
+                f"{override.input_line}: the quantile loss, which a search compares, depends on levels"
+            )
+        if key == "loss" and "quantile" in (override.input_line or ""):
+            raise ConfigError(
+                f"{override.input_line}: a search compares the quantile loss of trials with loss=quantile and the MSE "
+                "of others, so it cannot draw both"
             )
 
 

@@ -200,6 +200,8 @@ def print_results(run: RunReport) -> None:
     tested = f"tested: {epoch}, the best epoch on validation windows"
     if content["best_epoch"] == 0:
         tested = describe_untrained(run.untrained)
+        if "validation_quantile_loss" in content:
+            tested += "; no quantiles were trained, so intervals are conformal"
     elif shrinkage < FULL_WEIGHT:
         tested = (
             f"tested: the {run.untrained} plus {shrinkage:.0%} of the correction of {epoch}, the best epoch on "

@@ -188,6 +188,7 @@ def test_a_checkpoint_forecasts_many_series_from_every_origin(long_run: Path, tm
             expected = model.predict(known, levels=[80])
             names = {"model": "y", "conformal-lo-80": "y-lo-80", "conformal-hi-80": "y-hi-80"}
             np.testing.assert_allclose(mine[[*names]], expected[[*names.values()]], rtol=1e-5)
+            assert (mine[[*names]].dtypes == np.float64).all()  # a truth at a bound lies inside
             true = one.set_index("ds")["y"][mine["date"]]
             np.testing.assert_allclose(mine["truth"], true, rtol=1e-12)
 

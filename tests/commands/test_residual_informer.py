@@ -22,7 +22,7 @@ from forecast.inference.model import load_tested
 from forecast.system.errors import ForecastError
 from forecast.training.build import make_data, make_forecaster
 from forecast.training.shrinkage import MARGIN, shrinkage_and_error
-from tests.support.commands import only, train_here, workplace
+from tests.support.commands import answer, only, train_here, workplace
 from tests.support.long_variants import every_nth
 from tests.support.run_differences import unequal, unmeasured
 
@@ -86,6 +86,10 @@ def test_widths_are_learnt_where_no_epoch_lowers_the_squared_error(
     ):
         mixed = load(run).predict(frame, levels=[80, 90, 99])
     assert (mixed["load-hi-80"] != found["load-hi-80"]).all()
+    assert answer(monkeypatch, "backtest", tmp_path, f"checkpoint={run}", "steps=24") == 0  # one origin
+    saved = pd.read_parquet(only(tmp_path, "runs/*_backtest_*") / "forecasts.parquet")
+    quantiles = load(run).predict(frame.iloc[:-24], levels=[80])[["load-lo-80", "load-hi-80"]]
+    np.testing.assert_allclose(saved[["quantile-lo-80", "quantile-hi-80"]], quantiles, rtol=1e-5)
 
 
 @pytest.mark.long

@@ -133,7 +133,7 @@ def test_optuna_minimises_the_score_that_selects_epochs(searched) -> None:
     values = [pd.read_csv(p)["val/quantile_loss"].min() for p in sorted(folder.glob("*/metrics.csv"))]
     assert list(trials(folder).values()) == pytest.approx(values, rel=1e-6)
     assert found["best_value"] == pytest.approx(min(values), rel=1e-6)
-    assert f"best validation score {min(values):.4f}: " in result.stdout
+    assert f"best validation quantile loss {min(values):.4f}: " in result.stdout
     rates = pd.read_csv(folder / "summary.csv")["lr"].tolist()
     assert len(set(rates)) == 3
     assert all(1e-4 <= rate <= 1e-2 for rate in rates)

@@ -131,7 +131,7 @@ def test_an_interrupted_search_draws_what_it_lacks_and_finishes_what_it_began(tm
     assert again.returncode == 0, again.stderr
     assert "test: load.csv" not in again.stdout
     assert len(trials(sweep)) == 3
-    assert f"best validation score {min(values):.4f}: " in again.stdout
+    assert f"best validation MSE {min(values):.4f}: " in again.stdout
 
 
 def study_of(sweeper: DictConfig, states: list[TrialState]) -> optuna.Study:

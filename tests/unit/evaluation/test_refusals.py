@@ -21,11 +21,12 @@ def few_windows(folder: Path) -> None:
 
 
 REFUSED = [
-    levels([0], "levels=[0]: 0 is not a percentage between 0 and 100"),
-    levels([100], "levels=[100]: 100 is not a percentage between 0 and 100"),
-    levels([-5], "levels=[-5]: -5 is not a percentage between 0 and 100"),
-    levels([True], "levels=[True]: True is not a percentage between 0 and 100"),
-    levels([math.nan], "levels=[nan]: nan is not a percentage between 0 and 100"),
+    levels([0.9], "levels=[0.9]: 0.9 is not a percentage from 1 to below 100, such as 90"),
+    levels([0], "levels=[0]: 0 is not a percentage from 1 to below 100, such as 90"),
+    levels([100], "levels=[100]: 100 is not a percentage from 1 to below 100, such as 90"),
+    levels([-5], "levels=[-5]: -5 is not a percentage from 1 to below 100, such as 90"),
+    levels([True], "levels=[True]: True is not a percentage from 1 to below 100, such as 90"),
+    levels([math.nan], "levels=[nan]: nan is not a percentage from 1 to below 100, such as 90"),
     levels(80, "levels=80: write a list, such as levels=[80,95], or levels=[] for none"),
     levels(None, "levels=None: write a list, such as levels=[80,95], or levels=[] for none"),
     levels("80", "levels=80: write a list, such as levels=[80,95], or levels=[] for none"),
