@@ -53,8 +53,8 @@ or the step at which training ends. No setting was selected by test errors of th
   columns are standardised by the training rows. NHITS and BiTCN also scale each window (`scaler_type=robust`), as in
   the library's tutorials on prices; TSMixerx and PatchTST have RevIN. The default of `loss` is MAE, and that of
   `windows_batch_size` is 1,024 (NHITS, BiTCN, PatchTST) or 32 (TSMixerx). 128 is the batch size of this project; with
-  it, most models take seconds of the same order. TimeXer, at its default width of 512, did not end within 20 minutes
-  of one core.
+  it, most models take seconds of the same order. TFT did not end within 50 CPU minutes of one core on the prices of NP,
+  and TimeXer, at its default width of 512, not within 20.
 
 CPU seconds (user and system) and peak memory are those of the whole process: imports, reading, training and the
 forecasts of the test windows. Those of this project include the fit and the scores of three baselines, intervals and
