@@ -77,6 +77,11 @@ def parse_frequency(freq: str) -> pd.offsets.BaseOffset:
     return offset
 
 
+def _code_of(offset: pd.offsets.BaseOffset) -> str:
+    """Return pandas' name of a step without its anchor: `W` for `W-SUN`."""
+    return offset.rule_code.split("-")[0]
+
+
 def infer_frequency(dates: pd.DatetimeIndex) -> str:
     """Infer the step between evenly spaced, increasing dates, as a pandas offset alias.
 
@@ -107,7 +112,7 @@ def name_step(step: np.timedelta64) -> str:
 def describe_frequency(freq: str) -> str:
     """Describe a pandas offset in words, such as `hour` or `15 minutes`. Return one that has no words unchanged."""
     offset = parse_frequency(freq)
-    unit = _UNITS.get(offset.rule_code.split("-")[0])
+    unit = _UNITS.get(_code_of(offset))
     if unit is None:
         return freq
     return unit if offset.n == 1 else plural(offset.n, unit)
@@ -115,7 +120,7 @@ def describe_frequency(freq: str) -> str:
 
 def time_feature_names(freq: str, holidays: str | None = None) -> list[str]:
     """Return the names of the columns of `time_features` for this step."""
-    names = _BY_STEP.get(parse_frequency(freq).rule_code.split("-")[0], ["month of year"])
+    names = _BY_STEP.get(_code_of(parse_frequency(freq)), ["month of year"])
     return [*names, *(HOLIDAYS if holidays else ())]
 
 
@@ -149,7 +154,7 @@ def season_length(freq: str) -> int:
         return rows_in(days=1, freq=freq) or 1
     if offset.n > 1:
         return 1
-    return _SEASONS.get(offset.rule_code.split("-")[0], 1)
+    return _SEASONS.get(_code_of(offset), 1)
 
 
 def season_candidates(freq: str) -> tuple[int, ...]:

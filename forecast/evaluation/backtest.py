@@ -105,11 +105,15 @@ class Backtest:
     intervals: dict[str, IntervalSums]
     scaler: Scaler
     naive_mae: Float64[Tensor, "series n_targets"]
-    bounds: dict[str, Values]
+    bounds: dict[str, Values] = field(init=False)
     trainings: list[int] = field(default_factory=list)
     training_seconds: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [name for method, sums in self.intervals.items() for name in name_bounds(method, sums.levels)]
+        self.bounds = {name: np.full(self.truth.shape, np.nan) for name in names}
 
     @property
     def n_series(self) -> int:

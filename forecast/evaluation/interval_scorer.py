@@ -83,10 +83,6 @@ class IntervalScorer:
         """The scores of the intervals by method, see `IntervalSums.compute`."""
         return {method: sums.compute() for method, sums in self.sums.items()}
 
-    def coverage_by_step(self) -> dict[str, dict[str, Float64[Tensor, " pred_len"]]]:
-        """The coverage of each step by method and level, see `IntervalSums.coverage_by_step`."""
-        return {method: sums.coverage_by_step() for method, sums in self.sums.items()}
-
 
 def split(tensors: Sequence[Tensor], n_quantiles: int) -> zip:
     """Split tensors of a batch, the first of point forecasts, so that `MAX_SCORED` quantiles are scored at once."""

@@ -104,10 +104,14 @@ class IntervalSums(RunningSums):
         return {f"{level:g}": coverage for level, coverage in zip(self.levels, by_level, strict=True)}
 
 
-def coverage_columns(coverage: Mapping[str, Mapping[str, Tensor]]) -> dict[str, np.ndarray]:
-    """The columns of `errors_by_step.csv`, such as `conformal_coverage_80`, of coverages by method and level."""
+def coverage_columns(sums: Mapping[str, IntervalSums]) -> dict[str, Float64[np.ndarray, " pred_len"]]:
+    """The coverage of each step as columns of `errors_by_step.csv`, such as `conformal_coverage_80`.
+
+    Args:
+        sums: by method. Every process must call this.
+    """
     return {
         f"{method}_coverage_{level}": by_step.numpy()
-        for method, by_level in coverage.items()
-        for level, by_step in by_level.items()
+        for method, each in sums.items()
+        for level, by_step in each.coverage_by_step().items()
     }

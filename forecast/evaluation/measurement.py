@@ -14,6 +14,7 @@ from forecast.evaluation.errors import window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.forecaster_names import MODEL, SCALED_SCORES
 from forecast.evaluation.interval_scorer import IntervalScorer
+from forecast.evaluation.intervals import coverage_columns
 from forecast.evaluation.levels import Level
 from forecast.evaluation.results import Results
 from forecast.models.norm import sum_over_processes
@@ -71,8 +72,8 @@ class SplitScorer:
             name: sum_over_processes(each.to(self.device)).cpu() / observed
             for name, each in self._windows.items()
         }
-        intervals = self._intervals
-        return Results(errors, windows, intervals.compute(), intervals.coverage_by_step(), self.baselines)
+        intervals, coverage = self._intervals.compute(), coverage_columns(self._intervals.sums)
+        return Results(errors, windows, intervals, coverage, self.baselines)
 
 
 class ValidationErrors:

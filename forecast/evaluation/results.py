@@ -5,6 +5,7 @@ import math
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from jaxtyping import Float64
 from torch import Tensor
 
@@ -23,14 +24,14 @@ class Results:
             baseline, by name; sums of errors divided by the mean number of measured values of a window, see
             `errors.window_errors`.
         intervals: scores of the intervals by method, from `IntervalSums.compute`.
-        coverage: fraction of true values within an interval at each step of the horizon, by method and level.
+        coverage: fraction of true values within an interval at each step, from `intervals.coverage_columns`.
         baselines: the baselines that were measured.
     """
 
     errors: dict[str, Errors]
     windows: dict[str, Tensor]
     intervals: dict[str, dict[str, Any]]
-    coverage: dict[str, dict[str, Float64[Tensor, " pred_len"]]]
+    coverage: dict[str, Float64[np.ndarray, " pred_len"]]
     baselines: dict[str, Baseline]
 
     @cached_property

@@ -15,7 +15,7 @@ from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling.scaler import Scaler
 from forecast.data.scaling.scales import Scales
 from forecast.evaluation.adaptive import adaptive_quantiles
-from forecast.evaluation.backtest import Backtest, Origins, PerOrigin, name_bounds
+from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
 from forecast.evaluation.conformal import Calibration, calibrate, calibrated_levels
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.forecaster_names import MODEL
@@ -26,27 +26,28 @@ from forecast.inference.backtest_origins import choose_backtest_origins
 from forecast.inference.evaluate import baselines_for
 from forecast.inference.model import BATCH_SIZE, TrainedModel
 from forecast.inference.trained_rows import count_seen, note_on_origins
+from forecast.models.quantile_head import take_median
 from forecast.system.checks import check_choice
 from forecast.system.progress import track
 from forecast.training.shrinkage import describe_untrained
 
-Forecast = Callable[[Batch], tuple[Tensor, Tensor | None]]
-"""Function of a batch. Returns scaled point forecasts (batch, pred_len, n_targets), and along one more axis the trained
-quantiles, if there are any."""
+Output = Callable[[Batch], Tensor]
+"""Function of a batch. Returns scaled point forecasts (batch, pred_len, n_targets), or along one more axis trained
+quantiles."""
 
 
 class Trained(NamedTuple):
     """The forecasters of the origins of a backtest after one training.
 
     Attributes:
-        forecast: the forecast of the model.
+        output: the forecast of the model.
         fitted: the baselines.
         calibration: the conformal intervals.
         state: state of the training data, with the scale of each of its series.
-        quantiles: probabilities of the trained quantiles; None without any.
+        quantiles: probabilities of the quantiles in the output; None: it is a point forecast.
     """
 
-    forecast: Forecast
+    output: Output
     fitted: FittedBaselines
     calibration: Calibration
     state: dict[str, Any]
@@ -66,11 +67,10 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
             model.forecast_batch, own.windows["val"], own.target_scaler, BATCH_SIZE, [*config.levels]
         )
 
-    def forecast(batch: Batch) -> tuple[Tensor, Tensor | None]:
-        output = model.forecast(batch.past, batch.past_time, batch.future_time)
-        return model.point(output), None if model.quantiles is None else output
+    def output(batch: Batch) -> Tensor:
+        return model.forecast(batch.past, batch.past_time, batch.future_time)
 
-    trained = Trained(forecast, fitted, calibration, model.data_state, model.quantiles)
+    trained = Trained(output, fitted, calibration, model.data_state, model.quantiles)
     found = new_backtest(config, data, trained, origins)
     forecast_origins(found, data, trained, np.arange(len(origins)))
     found.seen = count_seen(model, data, origins)
@@ -88,7 +88,6 @@ def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins
     truth = panel.values[origins.rows[:, None] + np.arange(data.pred_len)][..., targets].astype(np.float64)
     unknown = torch.full((len(panel), data.n_targets), torch.nan, dtype=torch.float64)
     scaler = Scaler(unknown, unknown.clone(), data.target_scaler.domain)
-    intervals = new_interval_sums(config, trained, scaler, data.pred_len)
     found = Backtest(
         title=data.title,
         attention=config.model.attention.name,
@@ -97,12 +96,7 @@ def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins
         origins=origins,
         truth=truth,
         forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *trained.fitted.baselines())},
-        intervals=intervals,
-        bounds={
-            name: np.full(truth.shape, np.nan)
-            for method, sums in intervals.items()
-            for name in name_bounds(method, sums.levels)
-        },
+        intervals=new_interval_sums(config, trained, scaler, data.pred_len),
         scaler=scaler,
         naive_mae=unknown.clone(),
     )
@@ -164,7 +158,8 @@ def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, cho
     with torch.inference_mode():
         for index, place in track(batches, "Forecasting"):
             batch = windows.gather(index)
-            point, quantiles = trained.forecast(batch)
+            output = trained.output(batch)
+            point = take_median(output, trained.quantiles)
             forecasts = {MODEL: point}
             forecasts |= {name: baseline(windows, batch) for name, baseline in baselines.items()}
             for name, forecast in forecasts.items():
@@ -172,8 +167,8 @@ def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, cho
             points.append(scaler.clip(point.float(), batch.series))
             truths.append(batch.future)
             keep_intervals("conformal", place.numpy(), calibration.around(points[-1]))
-            if quantiles is not None:
-                keep_intervals(QUANTILE, place.numpy(), quantiles.float())
+            if trained.quantiles is not None:
+                keep_intervals(QUANTILE, place.numpy(), output.float())
     if "adaptive" in backtest.intervals:
         parts = adaptive_quantiles(calibration, origins, torch.cat(points), torch.cat(truths))
         for part, quantiles in parts:

@@ -11,11 +11,10 @@ import lightning as L
 import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf
-from torch import Tensor
 
 from forecast.checkpoints.contents import is_untrained
 from forecast.checkpoints.file import load_checkpoint
-from forecast.data import Batch, DataModule
+from forecast.data import DataModule
 from forecast.evaluation.backtest import Backtest, Origins
 from forecast.evaluation.conformal import calibrate
 from forecast.evaluation.fitted_baselines import FittedBaselines
@@ -182,12 +181,9 @@ def finish_training(
     """Calibrate intervals on the validation windows; `began` is the time at which the training began."""
     seconds = time.perf_counter() - began
 
-    def forecast(batch: Batch) -> tuple[Tensor, None]:
-        return predict(forecaster, batch), None
-
     point, windows = partial(predict, forecaster), known.windows["val"]
     calibration = calibrate(point, windows, known.target_scaler, BATCH_SIZE, [*config.levels])
-    trained = Trained(forecast, fitted, calibration, known.scaled.state_dict())
+    trained = Trained(point, fitted, calibration, known.scaled.state_dict())
     return Training(known, forecaster, trained, folder, seconds)
 
 

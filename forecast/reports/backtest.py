@@ -57,8 +57,7 @@ def tabulate_steps(backtest: Backtest) -> pd.DataFrame:
     for name, errors in backtest.errors.items():
         by_step = errors.by_step()
         columns |= {f"{name}_{score}": by_step[score].numpy() for score in ("mse", "mae")}
-    coverage = {method: sums.coverage_by_step() for method, sums in backtest.intervals.items()}
-    return pd.DataFrame(columns | coverage_columns(coverage))
+    return pd.DataFrame(columns | coverage_columns(backtest.intervals))
 
 
 def tabulate_forecasts(backtest: Backtest) -> pd.DataFrame:

@@ -16,7 +16,6 @@ from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import ID_COLUMN, describe_panel
 from forecast.evaluation.errors import SCORES
 from forecast.evaluation.forecaster_names import BASELINES, LABELS, MODEL, SCALED_SCORES, labels
-from forecast.evaluation.intervals import coverage_columns
 from forecast.evaluation.naive_shrinkage import NaiveShrinkage
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
@@ -114,7 +113,7 @@ def save_tables(run: RunReport) -> Path:
         by_step, by_variable = errors.by_step(), errors.by_variable()
         steps |= {f"{name}_{score}": by_step[score].numpy() for score in SCALED_SCORES}
         variables |= {f"{name}_{score}": by_variable[score].numpy() for score in SCORES}
-    steps |= coverage_columns(results.coverage)
+    steps |= results.coverage
     with atomic_file(folder / "errors_by_step.csv") as temporary:
         pd.DataFrame({"step": np.arange(1, data.pred_len + 1), **steps}).to_csv(temporary, index=False)
     with atomic_file(folder / "errors_by_variable.csv") as temporary:
@@ -187,8 +186,8 @@ def print_results(run: RunReport) -> None:
     data, results, content = run.data, run.results, run.metrics
     print_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], results)
     console = Console(markup=False)
-    horizons, has_intervals = data.windows["val"].count_horizons(), bool(results.coverage["conformal"])
-    if horizons < ROUGH_HORIZONS and data.n_windows["val"] and has_intervals:
+    horizons = data.windows["val"].count_horizons()
+    if horizons < ROUGH_HORIZONS and data.n_windows["val"] and results.coverage:  # empty without intervals
         console.print(
             f"intervals are rough: the validation rows hold {horizons:.1f} horizons; a larger validation part "
             "(data.split) has more",
