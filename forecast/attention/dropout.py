@@ -1,15 +1,19 @@
-"""Dropout with 16 random bits for each element.
+"""Dropout with 8 or 16 random bits for each element.
 
 On CPU, PyTorch's dropout draws a random double for each element, which is the most expensive part of a small training
-step after the matrix products. Here one draw of 64 bits serves four elements, so that probabilities are multiples of
-2⁻¹⁶. On other devices, and under `torch.compile`, PyTorch's own dropout is one fused kernel and is used instead.
+step after the matrix products. Here one draw of 64 bits serves eight elements, or four where the probability is low.
+On other devices, and under `torch.compile`, PyTorch's own dropout is one fused kernel and is used instead.
 """
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-VALUES = 2**16  # of 16 bits
+RARE = 1 / 16
+"""Events with a lower probability are drawn from 16 bits, others from 8."""
+ZERO_OF_GELU = -1e4
+"""GELU and its derivative are zero there."""
 
 
 def check_dropout(p: float) -> None:
@@ -24,17 +28,36 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, p)
-    return x * draw_factors(x.shape, p, x.dtype)
+    bits, threshold, scale = draw_bits(x.shape, p)
+    return x * torch.ge(bits, threshold, out=torch.empty_like(x)).mul_(scale)
 
 
-def draw_factors(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
-    """Draw independent factors: 0 with probability p, else 1 / (1 − p), with p rounded to a multiple of 2⁻¹⁶."""
-    dropped = min(round(p * VALUES), VALUES - 1)
-    count = shape.numel()
-    draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
-    bits = draws.view(torch.int16)[:count].view(shape)
-    factors = torch.ge(bits, dropped - VALUES // 2, out=torch.empty(shape, dtype=dtype))
-    return factors.mul_(VALUES / (VALUES - dropped))
+def draw_bits(shape: torch.Size, p: float) -> tuple[Int[Tensor, "..."], int, float]:
+    """Draw independent integers, and return the threshold below which an element is dropped, and 1 / (1 − p).
+
+    p is rounded to a multiple of 2⁻⁸, or of 2⁻¹⁶ where p or 1 − p is below `RARE`.
+    """
+    integer = torch.int16 if min(p, 1 - p) < RARE else torch.int8
+    info, count = torch.iinfo(integer), shape.numel()
+    values, per_draw = 2**info.bits, 64 // info.bits
+    dropped = min(round(p * values), values - 1)
+    draws = torch.empty(-(-count // per_draw), dtype=torch.int64).random_(-(2**63), None)
+    return draws.view(integer)[:count].view(shape), info.min + dropped, values / (values - dropped)
+
+
+def apply_after_dropped_gelu(
+    linear: nn.Linear, x: Float[Tensor, "*rows width"], p: float, training: bool
+) -> Float[Tensor, "*rows outputs"]:
+    """Compute linear(dropout(gelu(x))); x is overwritten.
+
+    In training on CPU, dropped elements are shifted to where GELU and its derivative are zero, and 1 / (1 − p) scales
+    the weight. The backward pass then has no factors to multiply by.
+    """
+    if not training or p == 0 or x.device.type != "cpu" or torch.compiler.is_compiling():
+        return linear(dropout(F.gelu(x), p, training))
+    bits, threshold, scale = draw_bits(x.shape, p)
+    dropped = torch.lt(bits, threshold, out=torch.empty_like(x))
+    return F.linear(F.gelu(x.add_(dropped, alpha=ZERO_OF_GELU)), linear.weight * scale, linear.bias)
 
 
 class Dropout(nn.Module):

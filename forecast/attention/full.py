@@ -2,8 +2,8 @@
 
     out = softmax(Q Kᵀ / √E) V        (row i over keys j <= i when causal)
 
-Cost: n²·E time and n·E memory, because the fused kernel never stores the n×n weights. Training on short windows in
-bfloat16 on CPU forms the scores, which is faster there.
+Cost: n²·E time and n·E memory, because the fused kernel never stores the n×n weights. Training on short sequences on
+CPU forms the scores, which is faster there.
 
 Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1.
 """
@@ -18,8 +18,8 @@ from torch import Tensor
 from forecast.attention.base import Attention, Role, check_causal_lengths
 from forecast.attention.softmax import short_softmax_attention
 
-SHORT = 256 * 256
-"""Largest number of pairs of positions for which training in bfloat16 on CPU forms the scores."""
+SHORT = {torch.float32: 96 * 96, torch.bfloat16: 256 * 256}
+"""Largest number of pairs of positions for which training on CPU forms the scores."""
 
 
 def full_attention(
@@ -33,8 +33,8 @@ def full_attention(
     if causal:
         check_causal_lengths(q, k)
     length, memory_len = q.shape[2], k.shape[2]
-    trains_in_bfloat16 = q.device.type == "cpu" and q.dtype == torch.bfloat16 and torch.is_grad_enabled()
-    if trains_in_bfloat16 and length * memory_len <= SHORT:
+    trains_on_cpu = q.device.type == "cpu" and torch.is_grad_enabled()
+    if trains_on_cpu and length * memory_len <= SHORT.get(q.dtype, 0):
         seen = torch.ones(length, length, dtype=torch.bool, device=q.device).tril() if causal else None
         return short_softmax_attention(q, k, v, seen)
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal)

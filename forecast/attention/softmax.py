@@ -14,6 +14,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+REGISTER = 16
+"""Float32 numbers in a vector register of AVX-512, the largest."""
+
 
 def short_softmax_attention(
     q: Float[Tensor, "batch heads query_len head_dim"],
@@ -28,5 +31,15 @@ def short_softmax_attention(
     scores = (q * scale) @ k.mT if q.shape[-2] < k.shape[-2] else q @ (k * scale).mT
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)
-    weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-    return weights.to(v.dtype) @ v
+    return softmax_on_cpu(scores).to(v.dtype) @ v
+
+
+def softmax_on_cpu(scores: Float[Tensor, "*rows memory_len"]) -> Float[Tensor, "*rows memory_len"]:
+    """Compute the softmax over the last axis in float32 or wider.
+
+    PyTorch's kernel treats rows that do not fill a vector register entry by entry. Filled up with −∞, which does not
+    change the result, forward and backward of 14 keys take a sixth of the time.
+    """
+    missing = max(REGISTER - scores.shape[-1], 0)
+    dtype = torch.promote_types(scores.dtype, torch.float32)
+    return F.pad(scores, (0, missing), value=-math.inf).softmax(-1, dtype=dtype)[..., : scores.shape[-1]]

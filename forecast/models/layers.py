@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from forecast.attention import Attention
 from forecast.attention.base import check_choice
-from forecast.attention.dropout import Dropout
+from forecast.attention.dropout import Dropout, apply_after_dropped_gelu
 from forecast.models.embedding import CircularConv
 from forecast.models.norm import BatchNorm
 
@@ -42,7 +42,8 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
-        return self.dropout(self.contract(self.dropout(F.gelu(self.expand(x)))))
+        hidden = self.expand(x)
+        return self.dropout(apply_after_dropped_gelu(self.contract, hidden, self.dropout.p, self.training))
 
 
 class EncoderLayer(nn.Module):

@@ -10,7 +10,8 @@ def pad_to_patches(
     steps: Float[Tensor, "batch channels length width"], patch_len: int
 ) -> Float[Tensor, "batch channels padded width"]:
     """Pad steps with zeros at the end to whole patches."""
-    return F.pad(steps, (0, 0, 0, -steps.shape[2] % patch_len))
+    missing = -steps.shape[2] % patch_len
+    return F.pad(steps, (0, 0, 0, missing)) if missing else steps
 
 
 def patch_centres(

@@ -124,7 +124,8 @@ class ResidualInformer(ResidualModel):
     ) -> Float[Tensor, "batch pred_len outputs"]:
         read = self.past_tokens * self.patch_len
         time = self.time_embedding(torch.cat([past_time[:, -read:], future_time], dim=1))[:, None]
-        time_past, time_future = time[:, :, :read], pad_to_patches(time[:, :, read:], self.patch_len)
+        time_past, time_future = time.split([read, self.pred_len], dim=2)
+        time_future = pad_to_patches(time_future, self.patch_len)
         if not self.future_calendar:
             time_future = torch.zeros_like(time_future)
         channels, targets = self.channels, self.target_index

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from forecast.attention.dropout import Dropout
+from forecast.attention.dropout import apply_after_dropped_gelu
 
 HARMONICS = 4
 HIDDEN = 64
@@ -35,7 +35,7 @@ class TimeEmbedding(nn.Module):
         super().__init__()
         self.hidden = nn.Linear(n_time_features * (1 + 2 * HARMONICS), HIDDEN)
         self.out = nn.Linear(HIDDEN, d_time)
-        self.dropout = Dropout(dropout)
+        self.dropout = dropout
         self.jitter: dict[int, float] = {}
         self.register_buffer("is_calendar", torch.ones(n_time_features))
 
@@ -53,14 +53,23 @@ class TimeEmbedding(nn.Module):
             for feature, width in self.jitter.items():
                 shift[..., feature].normal_(std=width)
             f = f + shift
-        return self.out(self.dropout(F.gelu(self.hidden(torch.cat([f, self._waves(f)], dim=-1)))))
+        return apply_after_dropped_gelu(self.out, self._apply_hidden(f), self.dropout, self.training)
 
-    def _waves(self, f: Float[Tensor, "batch length n_time_features"]) -> Float[Tensor, "batch length waves"]:
-        """Compute sin(πkf), then cos(πkf), of each feature for k ≤ 4; zero for covariates."""
+    def _apply_hidden(
+        self, f: Float[Tensor, "batch length n_time_features"]
+    ) -> Float[Tensor, "batch length hidden"]:
+        """Apply the hidden layer to f and to sin(πkf) and cos(πkf) for k ≤ 4; covariates have no waves.
+
+        A feature that is 1 everywhere takes the bias into the matrix product, and zero weights leave out the waves of
+        covariates: neither needs a pass over all steps.
+        """
         multiples = math.pi * torch.arange(1, HARMONICS + 1, device=f.device, dtype=f.dtype)
         angles = (f[..., None] * multiples).flatten(-2)
-        is_calendar = self.is_calendar.repeat_interleave(HARMONICS).repeat(2)
-        return torch.cat([angles.sin(), angles.cos()], dim=-1) * is_calendar
+        inputs = torch.cat([f, angles.sin(), angles.cos(), f.new_ones(*f.shape[:-1], 1)], dim=-1)
+        has_waves = self.is_calendar.repeat_interleave(HARMONICS)
+        used = torch.cat([torch.ones_like(self.is_calendar), has_waves, has_waves])
+        weight = torch.cat([self.hidden.weight * used, self.hidden.bias[:, None]], dim=1)
+        return F.linear(inputs, weight)
 
     def relative_covariates(
         self,

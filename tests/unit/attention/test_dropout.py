@@ -4,22 +4,30 @@ import math
 
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional as F
 
-from forecast.attention.dropout import Dropout, draw_factors, dropout
+from forecast.attention.dropout import RARE, Dropout, apply_after_dropped_gelu, dropout
 
 pytestmark = pytest.mark.slow
 
 TRIALS = 200_000
 
 
-def n_dropped(count: int, p: float) -> int:
-    return int((draw_factors(torch.Size((count,)), p, torch.float32) == 0).sum())
+def is_dropped(*shape: int, p: float) -> torch.Tensor:
+    return dropout(torch.ones(shape), p, True) == 0
+
+
+def rounded(p: float) -> float:
+    return round(p * 256) / 256 if min(p, 1 - p) >= RARE else p
 
 
 @pytest.mark.parametrize("p", [0.001, 0.05, 0.3, 0.5, 0.9])
 def test_as_many_are_dropped_as_in_independent_trials(p):
     torch.manual_seed(3)
-    counts = torch.tensor([n_dropped(TRIALS, p) for _ in range(30)], dtype=torch.float64)
+    counts = torch.tensor([int(is_dropped(TRIALS, p=p).sum()) for _ in range(30)], dtype=torch.float64)
+    assert abs(rounded(p) / p - 1) < 0.005
+    p = rounded(p)
     deviation = math.sqrt(TRIALS * p * (1 - p))
     assert abs(counts.mean() - TRIALS * p) < 4 * deviation / math.sqrt(30)
     assert 0.5 * deviation < counts.std() < 1.6 * deviation
@@ -29,7 +37,7 @@ def test_as_many_are_dropped_as_in_independent_trials(p):
 def test_every_position_alike_and_neighbours_independent(p):
     torch.manual_seed(4)
     length, rounds = 40, 8_000
-    dropped = (draw_factors(torch.Size((rounds, length)), p, torch.float32) == 0).float()
+    dropped = is_dropped(rounds, length, p=p).float()
     error = 5 * math.sqrt(p * (1 - p) / rounds)
     assert (dropped.mean(0) - p).abs().max() < error
     both = (dropped[:, :-1] * dropped[:, 1:]).mean(0)
@@ -40,10 +48,10 @@ def test_every_position_alike_and_neighbours_independent(p):
 def test_probabilities_beyond_16_bits_keep_the_mean_finite(p):
     torch.manual_seed(5)
     for count in (0, 1, 7):
-        factors = draw_factors(torch.Size((count,)), p, torch.float64)
+        factors = dropout(torch.ones(count), p, True)
         assert factors.shape == (count,)
         assert factors.isfinite().all()
-    assert set(draw_factors(torch.Size((TRIALS,)), p, torch.float64).unique().tolist()) <= {0.0, 1.0, 65536.0}
+    assert set(dropout(torch.ones(TRIALS), p, True).unique().tolist()) <= {0.0, 1.0, 65536.0}
 
 
 def test_the_last_elements_are_dropped_too():
@@ -57,7 +65,9 @@ def test_gradients_see_the_same_elements():
     x = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
     y = dropout(x.transpose(0, 2), 0.375, True)  # not one block of memory
     kept = y != 0
-    torch.testing.assert_close(y, torch.where(kept, x.transpose(0, 2) / 0.625, 0))
+    torch.testing.assert_close(
+        y, torch.where(kept, x.transpose(0, 2) / 0.625, 0)
+    )  # 0.375 is a multiple of 1/256
     (gradient,) = torch.autograd.grad(y.sum(), x)
     torch.testing.assert_close(gradient, kept.transpose(0, 2).double() / 0.625)
 
@@ -87,3 +97,25 @@ def test_off_outside_training_and_repeatable_inside():
     torch.manual_seed(1)
     assert torch.equal(layer(x), first)
     assert not torch.equal(layer(x), first)
+
+
+@pytest.mark.parametrize(
+    ("p", "dtype"), [(0.3, torch.float32), (0.05, torch.float64), (0.25, torch.bfloat16)]
+)
+def test_a_linear_layer_after_dropout_of_gelu(p, dtype):
+    linear = nn.Linear(6, 3).to(dtype)
+    x = torch.randn(5, 4, 6).to(dtype).requires_grad_()
+    outputs, gradients = [], []
+    for compute in (
+        lambda x: apply_after_dropped_gelu(linear, 3 * x, p, True),
+        lambda x: linear(dropout(F.gelu(3 * x), p, True)),
+    ):
+        torch.manual_seed(10)
+        outputs.append(compute(x))
+        gradients.append(torch.autograd.grad(outputs[-1].float().square().sum(), (x, *linear.parameters())))
+    tolerance = 0.05 if dtype == torch.bfloat16 else 1e-5
+    for found, expected in zip((outputs[0], *gradients[0]), (outputs[1], *gradients[1]), strict=True):
+        assert (found - expected).float().norm() <= tolerance * expected.float().norm()
+    assert (gradients[0][0] == 0).any()
+    plain = apply_after_dropped_gelu(linear, x.detach().clone(), p, False)
+    torch.testing.assert_close(plain, linear(F.gelu(x.detach())))
