@@ -23,6 +23,7 @@ from malformed.case import Case
 from malformed.run import run
 from tests.support.commands import ROOT, TINY, finish, start
 from tests.support.csv_files import write_csv
+from tests.support.long_variants import every_nth
 
 QUICK = (*TINY, "data=csv", "logger=[]", "callbacks.progress.refresh_rate=0")
 HOURS = [f"2024-01-{1 + h // 24:02d} {h % 24:02d}:00:00" for h in range(300)]
@@ -80,7 +81,7 @@ def types_unchecked() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-@pytest.mark.parametrize("case", files.REFUSED, ids=lambda case: case.what)
+@pytest.mark.parametrize("case", every_nth(files.REFUSED, 2), ids=lambda case: case.what)
 def test_a_malformed_file_is_refused_with_its_reason(case: Case, tmp_path: Path) -> None:
     line = refused(case, tmp_path)
     assert case.is_said(line, tmp_path / case.name), line
@@ -94,7 +95,7 @@ def read(case: Case, folder: Path) -> Panel:
     ).source.read()
 
 
-@pytest.mark.parametrize("case", files.READ, ids=lambda case: case.what)
+@pytest.mark.parametrize("case", every_nth(files.READ, 2), ids=lambda case: case.what)
 @pytest.mark.filterwarnings("ignore:.*offset from UTC changes:UserWarning")
 def test_an_unusual_file_is_read_as_the_good_one(case: Case, tmp_path: Path) -> None:
     table = read(case, tmp_path)

@@ -23,7 +23,7 @@ from tests.support.run_differences import differences, logged_differently
 
 EVERY_STEP = "callbacks.checkpoint.every_minutes=0"
 SETTINGS = (
-    *TINY, "data=csv", "data.path=load.csv", "callbacks.progress.refresh_rate=0", "trainer.max_epochs=3", EVERY_STEP,
+    *TINY, "data=csv", "data.path=load.csv", "callbacks.progress.refresh_rate=0", "trainer.max_epochs=2", EVERY_STEP,
 )  # fmt: skip
 LOGGERS = "logger=[csv,tensorboard,wandb]"
 VARIANTS = {
@@ -56,7 +56,7 @@ class Unbroken:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        write_csv(folder / "load.csv", rows=200)
+        write_csv(folder / "load.csv", rows=120)
         (folder / "said.txt").touch()
         self.runs: dict[str, Path] = {}
         self.points: dict[str, int] = {}
@@ -180,7 +180,7 @@ def test_a_run_that_is_told_to_stop_exits_with_its_status_and_is_queued_again(
 @pytest.mark.long
 def test_two_processes_stopped_and_killed_end_as_the_unbroken_ones(tmp_path: Path) -> None:
     write_csv(tmp_path / "load.csv", rows=300)
-    settings = ("trainer=ddp_cpu", "trainer.max_epochs=3", EVERY_STEP, "logger=csv")
+    settings = ("trainer=ddp_cpu", "trainer.max_epochs=2", EVERY_STEP, "logger=csv")
     whole = finish(start(tmp_path, *settings, "output_root=unbroken"))
     assert whole.returncode == 0, whole.stderr
     again = (*settings, "output_root=broken", "resume=auto")

@@ -17,25 +17,21 @@ SHARED = (
     "attention=full", "logger=[]", "data.split=[0.5,0.1,0.4]", "model.encoder_layers=1", "data.batch_size=64",
     "optimizer.lr=1e-2",
 )  # fmt: skip
+TRAINED = ("trainer.max_epochs=3", "output_root=trained")
+
+
+def train(place: Path, seeds: Sequence[int], *overrides: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for seed in seeds:
+            assert train_here(patch, place, *SHARED, f"seed={seed}", *overrides) == 0
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of one variant with six seeds in `trained`, and of three seeds with a tiny learning rate in `still`."""
+    """Runs of one variant with three seeds in `trained`, and of three seeds with a tiny learning rate in `still`."""
     place = workplace(tmp_path_factory.mktemp("verdicts"), rows=600)
-    with pytest.MonkeyPatch.context() as patch:
-        for seed in SEEDS:
-            given = (*SHARED, f"seed={seed}", "trainer.max_epochs=3", "output_root=trained")
-            assert train_here(patch, place, *given) == 0
-        for seed in SEEDS[:3]:
-            given = (
-                *SHARED,
-                f"seed={seed}",
-                "trainer.max_epochs=1",
-                "optimizer.lr=1e-9",
-                "output_root=still",
-            )
-            assert train_here(patch, place, *given) == 0
+    train(place, SEEDS[:3], *TRAINED)
+    train(place, SEEDS[:3], "trainer.max_epochs=1", "optimizer.lr=1e-9", "output_root=still")
     return place
 
 
@@ -57,8 +53,10 @@ def verdict(one: Sequence[FinishedRun], other: Sequence[FinishedRun], score: str
     return get_verdict(task, task.variants[-1])
 
 
+@pytest.mark.long
 def test_equal_variants_are_rarely_called_different(folder: Path) -> None:
     """Ten ways to split six seeds of one variant in two: at a level of 5%, more than one rejection is unlikely."""
+    train(folder, SEEDS[3:], *TRAINED)
     runs = read(folder / "trained")
     splits = [
         (list(one), [run for run in runs if run not in one])
