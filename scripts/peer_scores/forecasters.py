@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from peer_scores.tasks import Task
+
 
 @dataclass(frozen=True)
 class Forecaster:
@@ -11,12 +13,14 @@ class Forecaster:
     Attributes:
         library: `forecast`, `lightgbm` or `neuralforecast`.
         model: option of `model` of this project, or a class of neuralforecast.
-        settings: for the library, besides those of all its models.
+        settings: for the library and tasks of one column, besides those of all its models.
+        multivariate: a window of the model holds all columns.
     """
 
     library: str
     model: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
+    multivariate: bool = False
 
 
 LIGHTGBM = {
@@ -29,14 +33,20 @@ LIGHTGBM = {
 }
 """Defaults of LightGBM for the objective, the rate and the leaves."""
 MAX_TREES, PATIENCE_TREES = 1000, 50
+MAX_ROWS = 4_000_000
+"""Rows of features in training and validation; a window has one for each step of the horizon and column."""
 
 NEURALFORECAST: dict[str, Any] = {
     "max_steps": 1000, "val_check_steps": 100, "early_stop_patience_steps": 3, "windows_batch_size": 128,
     "inference_windows_batch_size": 1024, "random_seed": 1,
 }  # fmt: skip
 """The first two are defaults of neuralforecast."""
+WINDOWS, STEP = 32, 11
+"""With several columns, a batch holds that many windows of each, and training windows begin every `STEP` rows: the
+models of one column copy all training windows at every step."""
 ROBUST = {"scaler_type": "robust"}
-"""Each window is scaled by its own median, as in neuralforecast's tutorials on electricity prices with covariates."""
+"""Each window is scaled by its own median, as in neuralforecast's tutorials on electricity prices with covariates. It
+fails on weather, where windows without rain have no deviation."""
 
 FORECASTERS = {
     "default model": Forecaster("forecast", "residual_informer"),
@@ -44,9 +54,19 @@ FORECASTERS = {
     "`model=patch_encoder`": Forecaster("forecast", "patch_encoder"),
     "LightGBM": Forecaster("lightgbm"),
     "NHITS": Forecaster("neuralforecast", "NHITS", ROBUST),
-    "TSMixerx": Forecaster("neuralforecast", "TSMixerx"),
+    "TSMixerx": Forecaster("neuralforecast", "TSMixerx", multivariate=True),
     "BiTCN": Forecaster("neuralforecast", "BiTCN", ROBUST),
     "TFT": Forecaster("neuralforecast", "TFT"),
-    "TimeXer": Forecaster("neuralforecast", "TimeXer"),
+    "TimeXer": Forecaster("neuralforecast", "TimeXer", multivariate=True),
     "PatchTST": Forecaster("neuralforecast", "PatchTST"),
 }
+
+
+def list_settings(task: Task, forecaster: Forecaster) -> dict[str, Any]:
+    """Return the settings of a peer on a task."""
+    if forecaster.library == "lightgbm":
+        return LIGHTGBM | forecaster.settings
+    if task.columns == 1:
+        return NEURALFORECAST | forecaster.settings
+    size = WINDOWS if forecaster.multivariate else WINDOWS * task.columns
+    return NEURALFORECAST | {"windows_batch_size": size, "step_size": STEP}

@@ -11,37 +11,36 @@ import torch
 from neuralforecast import NeuralForecast, models
 from neuralforecast.losses.pytorch import MSE
 
-from peer_scores.forecasters import NEURALFORECAST
-from peer_scores.tasks import CALENDAR, Rows
+from peer_scores.rows import CALENDAR, Rows, interpolate
+from peer_scores.tasks import Task
 from peer_scores.windows import Forecasts, Split
 
 QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
 
 
 def forecast(
-    rows: Rows, split: Split, name: str, settings: dict[str, Any]
+    rows: Rows, task: Task, split: Split, name: str, settings: dict[str, Any]
 ) -> tuple[Forecasts, dict[str, Any]]:
-    """Train a model, and return the forecasts of the test windows and the validation MSE at some steps."""
+    """Train a model, and return the standardised forecasts of the test windows and the validation MSE at some steps."""
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     table = tabulate(rows, split)
     kind = getattr(models, name)
-    size = {"n_series": 1} if kind.MULTIVARIATE else {}
+    size = {"n_series": task.columns} if kind.MULTIVARIATE else {}
     model = kind(
         h=split.horizon, input_size=split.seq_len, loss=MSE(), alias="forecast",
-        **covariates(kind, list(table.columns[3:])), **size, **NEURALFORECAST, **settings, **QUIET,
+        **covariates(kind, list(table.columns[3:])), **size, **settings, **QUIET,
     )  # fmt: skip
-    trained = NeuralForecast([model], freq="h")
+    trained = NeuralForecast([model], freq=f"{task.minutes}min")
     found = trained.cross_validation(
         table,
         val_size=split.test_start - split.train_end,
         test_size=split.rows - split.test_start,
         n_windows=None,
     )
-    ordered = found.sort_values(["cutoff", "ds"])["forecast"].to_numpy(np.float64)
-    known_rows = rows.target[: split.train_end]
-    forecasts = ordered.reshape(-1, split.horizon) * known_rows.std() + known_rows.mean()
+    found = found.sort_values(["unique_id", "cutoff", "ds"])
+    forecasts = found["forecast"].to_numpy(np.float64).reshape(task.columns, -1, split.horizon)
     return forecasts, {"validation_mse_by_step": trained.models[0].valid_trajectories}
 
 
@@ -54,15 +53,21 @@ def covariates(kind: Any, known: list[str]) -> dict[str, list[str]]:
 
 def tabulate(rows: Rows, split: Split) -> pd.DataFrame:
     """Return the rows in the layout of neuralforecast: id, date, target, then the known columns and the calendar as
-    cycles. Values are standardised."""
+    cycles. Values are standardised, and missing ones interpolated."""
     angles = {name: 2 * np.pi * part / CALENDAR[name] for name, part in rows.calendar().items()}
-    return pd.DataFrame(
+    targets = interpolate(split.standardise(rows.targets))
+    shared = pd.DataFrame(
         {
-            "unique_id": "series",
             "ds": rows.dates,
-            "y": split.standardise(rows.target),
             **{name: split.standardise(values) for name, values in rows.known.items()},
             **{f"sine of {name}": np.sin(angle) for name, angle in angles.items()},
             **{f"cosine of {name}": np.cos(angle) for name, angle in angles.items()},
         }
-    )
+    ).iloc[: split.rows]
+    tables = []
+    for column in range(targets.shape[1]):
+        table = shared.copy()
+        table.insert(0, "unique_id", f"{column:03}")
+        table.insert(2, "y", targets[: split.rows, column])
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)

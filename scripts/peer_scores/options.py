@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from arguments import add_environment, folder
 from peer_scores.forecasters import FORECASTERS
-from results.settings import ROOT, WITH_COVARIATES
+from peer_scores.tasks import TASKS
+from results.settings import ROOT
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -17,9 +18,12 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "same command runs those that are missing. The packages are installed in an environment of their own.",
     )
     parser.add_argument(
-        "--root", type=folder, required=True, help="folder with epf/NP.csv, ..., GEFCom2014-E.csv"
+        "--root",
+        type=folder,
+        required=True,
+        help="folder with epf/NP.csv, ..., GEFCom2014-E.csv, ETTm1.csv, weather.csv",
     )
-    parser.add_argument("--tasks", nargs="+", choices=WITH_COVARIATES, default=list(WITH_COVARIATES))
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--forecasters", nargs="+", choices=FORECASTERS, default=list(FORECASTERS))
     add_environment(parser)
     parser.add_argument(

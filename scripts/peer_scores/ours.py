@@ -11,10 +11,11 @@ import pandas as pd
 
 from peer_scores.forecasters import Forecaster
 from peer_scores.processes import measure
-from peer_scores.tasks import HORIZON, SEQ_LEN, read_rows
+from peer_scores.rows import read_rows
+from peer_scores.tasks import TASKS
 from peer_scores.windows import Split, repeat_last_value
 from results.cells import cell
-from results.settings import TRANSFORM
+from results.settings import ALONE, TRANSFORM, WITH_COVARIATES
 
 TOLERANCE = 1e-4
 SCORES = ("mse", "mae")
@@ -22,10 +23,22 @@ QUIET = ("logger=[]", "callbacks.progress=null")
 BASELINES = ("naive", "seasonal_naive", "linear")
 
 
+WITHOUT_COVARIATES = {
+    "residual_informer": "seq_len=336",
+    "mlp": f"model=mlp {ALONE} windows_per_epoch=8000",
+    "patch_encoder": f"model=patch_encoder {ALONE}",
+}
+"""Variants of docs/results.md#a-flat-head."""
+
+
 def list_overrides(task: str, forecaster: Forecaster) -> tuple[str, ...]:
     """Return the overrides of a cell of docs/results.md."""
-    changes = [f"model={forecaster.model}", *([TRANSFORM] if task.startswith("epf") else [])]
-    return cell("covariates", task, HORIZON, "full", 1, " ".join(changes)).overrides
+    if task in WITH_COVARIATES:
+        transform = f" {TRANSFORM}" if task.startswith("epf") else ""
+        table, variant = "covariates", f"model={forecaster.model}{transform}"
+    else:
+        table, variant = "flat", WITHOUT_COVARIATES[forecaster.model]
+    return cell(table, task, TASKS[task].horizon, "full", 1, variant).overrides
 
 
 def train(overrides: tuple[str, ...], root: Path, folder: Path) -> dict[str, Any]:
@@ -60,18 +73,21 @@ def check_scores(task: str, root: Path, folder: Path) -> dict[str, Any]:
         ]
     )  # fmt: skip
     (file,) = folder.glob("backtest/*/forecasts.parquet")
-    table = pd.read_parquet(file)
-    rows = read_rows(task, root)
-    split = Split(len(rows.target), SEQ_LEN, HORIZON)
+    table = pd.read_parquet(file, columns=["model", *BASELINES])  # of each window, each step, each column
+    targets = read_rows(TASKS[task], root).targets
+    split = Split.of(TASKS[task], len(targets))
+    mean, deviation = split.scale(targets)
+    standardised = (targets - mean) / deviation
     forecasts = {
-        name: table[name].to_numpy(np.float64).reshape(-1, HORIZON) for name in ("model", *BASELINES)
+        name: np.moveaxis((values.to_numpy().reshape(-1, split.horizon, len(mean)) - mean) / deviation, 2, 0)
+        for name, values in table.items()
     }
-    forecasts["naive, from the rows"] = repeat_last_value(split, rows.target)
+    forecasts["naive, from the rows"] = repeat_last_value(split, standardised)
     checked = {}
     for name, values in forecasts.items():
-        key = name.partition(",")[0]
+        key = str(name).partition(",")[0]
         told = pick(metrics["test"] if key == "model" else metrics["baselines"][key])
-        checked[name] = {"run": told, "scored_here": split.score(values, rows.target)}
+        checked[name] = {"run": told, "scored_here": split.score(values, standardised)}
         for score in SCORES:
             if abs(checked[name]["scored_here"][score] / told[score] - 1) > TOLERANCE:
                 raise ValueError(f"{task}, {name}: {score} is {checked[name]}")

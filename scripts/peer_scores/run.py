@@ -13,10 +13,11 @@ from typing import Any
 from forecast.system.files import atomic_file, write_json
 from forecast.tools.benchmark.measurement import describe_hardware
 from peer_scores import ours
-from peer_scores.forecasters import FORECASTERS, LIGHTGBM, NEURALFORECAST
+from peer_scores.forecasters import FORECASTERS, list_settings
 from peer_scores.options import parse
 from peer_scores.page import CHECKED, write_page
 from peer_scores.processes import ProcessFailed, measure
+from peer_scores.tasks import TASKS
 from results.runner import described_commit
 
 LIBRARIES = ("lightgbm", "neuralforecast", "torch", "numpy")
@@ -29,7 +30,7 @@ def main() -> None:
     failed = 0
     for task in options.tasks:
         for name in options.forecasters:
-            key, settings = f"{task}/{name}", list_settings(task, name)
+            key, settings = f"{task}/{name}", identify(task, name)
             if content["cells"].get(key, {}).get("settings") == settings:
                 continue
             print(key, file=sys.stderr)
@@ -48,13 +49,12 @@ def main() -> None:
         sys.exit(f"error: {failed} results are missing: the same command tries them again")
 
 
-def list_settings(task: str, name: str) -> list[str]:
+def identify(task: str, name: str) -> list[str]:
     """Return the settings that identify a result."""
     forecaster = FORECASTERS[name]
     if forecaster.library == "forecast":
         return list(ours.list_overrides(task, forecaster))
-    common = LIGHTGBM if forecaster.library == "lightgbm" else NEURALFORECAST
-    return [f"{key}={value}" for key, value in {**common, **forecaster.settings}.items()]
+    return [f"{key}={value}" for key, value in list_settings(TASKS[task], forecaster).items()]
 
 
 def run(task: str, name: str, root: Path, content: dict[str, Any]) -> dict[str, Any]:

@@ -1,51 +1,48 @@
-"""The rows of a task, read without this project: dates, the target, and the columns that are known ahead."""
+"""The compared tasks: files, columns, windows and splits. Standard library only."""
 
 from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
-import pandas as pd
-from jaxtyping import Float64
 
 from results.settings import WITH_COVARIATES
 
-SEQ_LEN, HORIZON = 168, 24
-CALENDAR = {"hour": 24, "weekday": 7, "day of the year": 365.25}
-"""Parts of a date, and how many make a cycle."""
+DAYS_OF_ETT = (360, 120, 120)
+"""Days of training, validation and test in ETT data (Zhou et al. 2021)."""
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The rows of a task.
+class Task:
+    """A file, and the windows of it that are forecast.
 
     Attributes:
-        dates: of the rows, one hour apart.
-        target: the values to forecast.
-        known: values that are known over the horizon, by name.
+        path: of the file, below --root.
+        target: the column to forecast; empty: every column.
+        known: columns whose values are known over the horizon.
+        minutes: from a row to the next.
+        seq_len, horizon: steps that are read and forecast.
+        columns: number of forecast columns.
+        missing: number that stands for a missing value.
+        days: of training, validation and test; empty: the rows are split 7:1:2.
     """
 
-    dates: pd.DatetimeIndex
-    target: Float64[np.ndarray, " rows"]
-    known: dict[str, Float64[np.ndarray, " rows"]]
+    path: str
+    target: str = ""
+    known: tuple[str, ...] = ()
+    minutes: int = 60
+    seq_len: int = 168
+    horizon: int = 24
+    columns: int = 1
+    missing: float | None = None
+    days: tuple[int, int, int] | None = None
 
-    def calendar(self) -> dict[str, Float64[np.ndarray, " rows"]]:
-        """Return parts of the dates."""
-        parts = (self.dates.hour, self.dates.day_of_week, self.dates.day_of_year)
-        return {name: part.to_numpy(np.float64) for name, part in zip(CALENDAR, parts, strict=True)}
+    @property
+    def steps_per_day(self) -> int:
+        return 24 * 60 // self.minutes
 
 
-def read_rows(name: str, root: Path) -> Rows:
-    """Read the rows of a task, from the first value of the target on."""
-    path, target, known = WITH_COVARIATES[name]
-    table = pd.read_csv(root / path, skipinitialspace=True)
-    if "Hour" in table:  # 1 to 24
-        hours = pd.to_timedelta(table["Hour"].to_numpy() - 1, unit="h")
-        dates = pd.DatetimeIndex(pd.to_datetime(table["Date"])) + hours
-    else:
-        dates = pd.DatetimeIndex(pd.to_datetime(table["date"]))
-    first = int(table[target].notna().to_numpy().argmax())
-    values = {column: table[column].to_numpy(np.float64)[first:] for column in (target, *known.split(","))}
-    rows = Rows(dates[first:], values.pop(target), values)
-    if not (np.diff(rows.dates.to_numpy()) == np.timedelta64(1, "h")).all():
-        raise ValueError(f"{path}: the rows are not one hour apart")
-    return rows
+TASKS = {
+    **{
+        name: Task(path, target, tuple(known.split(",")))
+        for name, (path, target, known) in WITH_COVARIATES.items()
+    },
+    "ettm1": Task("ETTm1.csv", minutes=15, seq_len=336, horizon=96, columns=7, days=DAYS_OF_ETT),
+    "weather": Task("weather.csv", minutes=10, seq_len=336, horizon=96, columns=21, missing=-9999),
+}

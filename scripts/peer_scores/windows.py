@@ -1,12 +1,15 @@
-"""Windows of a split 7:1:2 of the rows, and scores on values that are standardised by the training rows."""
+"""Windows of training, validation and test, and scores on values that are standardised by the training rows."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from peer_scores.tasks import Task
+
 Starts = Int64[np.ndarray, " windows"]
-Forecasts = Float64[np.ndarray, "windows horizon"]
+Targets = Float64[np.ndarray, "rows columns"]
+Forecasts = Float64[np.ndarray, "columns windows horizon"]
 
 
 @dataclass(frozen=True)
@@ -14,22 +17,26 @@ class Split:
     """The windows of a split: the input may begin in the rows before, the horizon lies within the rows.
 
     Attributes:
-        rows: number of rows.
+        train_end, test_start: rows where validation and test begin.
+        rows: number of rows; later ones are in no part.
         seq_len: input steps.
         horizon: steps of a forecast.
     """
 
+    train_end: int
+    test_start: int
     rows: int
     seq_len: int
     horizon: int
 
-    @property
-    def train_end(self) -> int:
-        return int(self.rows * 0.7)
-
-    @property
-    def test_start(self) -> int:
-        return self.rows - int(self.rows * 0.2)
+    @classmethod
+    def of(cls, task: Task, rows: int) -> "Split":
+        """Return the split of the rows of a task."""
+        if task.days is None:
+            train_end, test_start = int(rows * 0.7), rows - int(rows * 0.2)
+        else:
+            train_end, test_start, rows = (np.cumsum(task.days) * task.steps_per_day).tolist()
+        return cls(train_end, test_start, rows, task.seq_len, task.horizon)
 
     def starts(self, part: str) -> Starts:
         """Return the row of the first step of each horizon in `train`, `val` or `test`."""
@@ -40,22 +47,40 @@ class Split:
         }[part]
         return np.arange(first, last - self.horizon + 1, dtype=np.int64)
 
-    def steps(self, part: str) -> Int64[np.ndarray, "windows horizon"]:
-        """Return the rows of each horizon."""
-        return self.starts(part)[:, None] + np.arange(self.horizon)
+    def steps(self, starts: Starts) -> Int64[np.ndarray, "windows horizon"]:
+        """Return the rows of the horizons that begin at these rows."""
+        return starts[:, None] + np.arange(self.horizon)
 
-    def standardise(self, values: Float64[np.ndarray, " rows"]) -> Float64[np.ndarray, " rows"]:
-        """Return values with mean 0 and standard deviation 1 in the training rows."""
+    def standardise(self, values: Float64[np.ndarray, "..."]) -> Float64[np.ndarray, "..."]:
+        """Return values with mean 0 and standard deviation 1 in the training rows, column by column."""
+        mean, deviation = self.scale(values)
+        return (values - mean) / deviation
+
+    def scale(
+        self, values: Float64[np.ndarray, "..."]
+    ) -> tuple[Float64[np.ndarray, "..."], Float64[np.ndarray, "..."]]:
+        """Return mean and standard deviation of the values that are not missing in the training rows."""
         known = values[: self.train_end]
-        return (values - known.mean()) / known.std()
+        return np.nanmean(known, axis=0), np.nanstd(known, axis=0)
 
-    def score(self, forecasts: Forecasts, target: Float64[np.ndarray, " rows"]) -> dict[str, float]:
-        """Return MSE and MAE of the forecasts of all test windows, in units of the standard deviation of the training
-        rows."""
-        error = (forecasts - target[self.steps("test")]) / target[: self.train_end].std()
-        return {"mse": float(np.mean(error**2)), "mae": float(np.mean(np.abs(error)))}
+    def score(self, forecasts: Forecasts, targets: Targets) -> dict[str, float]:
+        """Return MSE and MAE over all columns and test windows; both arguments are standardised.
+
+        Raises:
+            ValueError: values to forecast are missing.
+        """
+        steps = self.steps(self.starts("test"))
+        if np.isnan(targets[self.test_start : self.rows]).any():
+            raise ValueError("the test rows have missing values")
+        squares, sizes = [], []
+        for target, forecast in zip(targets.T, forecasts, strict=True):
+            error = forecast - target[steps]
+            squares.append(np.mean(error**2))
+            sizes.append(np.mean(np.abs(error)))
+        return {"mse": float(np.mean(squares)), "mae": float(np.mean(sizes))}
 
 
-def repeat_last_value(split: Split, target: Float64[np.ndarray, " rows"]) -> Forecasts:
+def repeat_last_value(split: Split, targets: Targets) -> Forecasts:
     """Return the naive forecasts of the test windows: the last value before the horizon."""
-    return np.repeat(target[split.starts("test") - 1][:, None], split.horizon, axis=1)
+    last = targets[split.starts("test") - 1].T
+    return np.repeat(last[:, :, None], split.horizon, axis=2)
