@@ -1,7 +1,7 @@
 """Dropout with 8 or 16 random bits for each element.
 
 On CPU, PyTorch's dropout draws a random double for each element, which is the most expensive part of a small training
-step after the matrix products. Here one draw of 64 bits serves eight elements, or four where the probability is low.
+step after the matrix products. Here one draw of 64 bits serves eight elements, or four.
 On other devices, and under `torch.compile`, PyTorch's own dropout is one fused kernel and is used instead.
 """
 
@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 RARE = 1 / 16
-"""Events with a lower probability are drawn from 16 bits, others from 8."""
-ZERO_OF_GELU = -1e4
-"""GELU and its derivative are zero there."""
+"""16 bits are drawn where p or 1 − p is below this, else 8."""
+SHIFT = -1e15
+"""Added to the inputs of GELU that are dropped: GELU and its derivatives are zero there, for inputs below 10¹⁵."""
 
 
 def check_dropout(p: float) -> None:
@@ -23,7 +23,10 @@ def check_dropout(p: float) -> None:
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """Set each element to zero with probability p, and divide the others by 1 − p; identity outside of training."""
+    """Set each element to zero with probability p, and divide the others by 1 − p; identity outside of training.
+
+    On CPU, p is rounded; see `draw_bits`.
+    """
     if not training or p == 0:
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling():
@@ -33,7 +36,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
 
 def draw_bits(shape: torch.Size, p: float) -> tuple[Int[Tensor, "..."], int, float]:
-    """Draw independent integers, and return the threshold below which an element is dropped, and 1 / (1 − p).
+    """Return random integers, the threshold below which an element is dropped, and 1 / (1 − p) for p as rounded.
 
     p is rounded to a multiple of 2⁻⁸, or of 2⁻¹⁶ where p or 1 − p is below `RARE`.
     """
@@ -43,21 +46,6 @@ def draw_bits(shape: torch.Size, p: float) -> tuple[Int[Tensor, "..."], int, flo
     dropped = min(round(p * values), values - 1)
     draws = torch.empty(-(-count // per_draw), dtype=torch.int64).random_(-(2**63), None)
     return draws.view(integer)[:count].view(shape), info.min + dropped, values / (values - dropped)
-
-
-def apply_after_dropped_gelu(
-    linear: nn.Linear, x: Float[Tensor, "*rows width"], p: float, training: bool
-) -> Float[Tensor, "*rows outputs"]:
-    """Compute linear(dropout(gelu(x))); x is overwritten.
-
-    In training on CPU, dropped elements are shifted to where GELU and its derivative are zero, and 1 / (1 − p) scales
-    the weight. The backward pass then has no factors to multiply by.
-    """
-    if not training or p == 0 or x.device.type != "cpu" or torch.compiler.is_compiling():
-        return linear(dropout(F.gelu(x), p, training))
-    bits, threshold, scale = draw_bits(x.shape, p)
-    dropped = torch.lt(bits, threshold, out=torch.empty_like(x))
-    return F.linear(F.gelu(x.add_(dropped, alpha=ZERO_OF_GELU)), linear.weight * scale, linear.bias)
 
 
 class Dropout(nn.Module):
@@ -73,3 +61,19 @@ class Dropout(nn.Module):
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
+
+
+def apply_after_dropped_gelu(
+    linear: nn.Linear, x: Float[Tensor, "*rows width"], dropout: Dropout
+) -> Float[Tensor, "*rows outputs"]:
+    """Compute linear(dropout(gelu(x))).
+
+    In training on CPU, dropped elements are shifted to where GELU and its derivative are zero, and 1 / (1 − p) scales
+    the weight. The backward pass then has no factors to multiply by. float16 cannot hold the shift.
+    """
+    trains = dropout.training and dropout.p > 0
+    if not trains or x.device.type != "cpu" or x.dtype == torch.float16 or torch.compiler.is_compiling():
+        return linear(dropout(F.gelu(x)))
+    bits, threshold, scale = draw_bits(x.shape, dropout.p)
+    dropped = torch.lt(bits, threshold, out=torch.empty_like(x))
+    return F.linear(F.gelu(x.add(dropped, alpha=SHIFT)), linear.weight * scale, linear.bias)

@@ -19,7 +19,7 @@ from forecast.attention.base import Attention, Role, check_causal_lengths
 from forecast.attention.softmax import short_softmax_attention
 
 SHORT = {torch.float32: 96 * 96, torch.bfloat16: 256 * 256}
-"""Largest number of pairs of positions for which training on CPU forms the scores."""
+"""By type, the largest query_len · memory_len for which the scores are formed on CPU, if gradients are needed."""
 
 
 def full_attention(
@@ -33,8 +33,8 @@ def full_attention(
     if causal:
         check_causal_lengths(q, k)
     length, memory_len = q.shape[2], k.shape[2]
-    trains_on_cpu = q.device.type == "cpu" and torch.is_grad_enabled()
-    if trains_on_cpu and length * memory_len <= SHORT.get(q.dtype, 0):
+    needs_gradients = q.device.type == "cpu" and torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    if needs_gradients and length * memory_len <= SHORT.get(q.dtype, 0):
         seen = torch.ones(length, length, dtype=torch.bool, device=q.device).tril() if causal else None
         return short_softmax_attention(q, k, v, seen)
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal)

@@ -42,8 +42,7 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
-        hidden = self.expand(x)
-        return self.dropout(apply_after_dropped_gelu(self.contract, hidden, self.dropout.p, self.training))
+        return self.dropout(apply_after_dropped_gelu(self.contract, self.expand(x), self.dropout))
 
 
 class EncoderLayer(nn.Module):

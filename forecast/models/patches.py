@@ -9,7 +9,7 @@ from torch.nn import functional as F
 def pad_to_patches(
     steps: Float[Tensor, "batch channels length width"], patch_len: int
 ) -> Float[Tensor, "batch channels padded width"]:
-    """Pad steps with zeros at the end to whole patches."""
+    """Pad steps with zeros at the end to whole patches; return `steps` itself if nothing is missing."""
     missing = -steps.shape[2] % patch_len
     return F.pad(steps, (0, 0, 0, missing)) if missing else steps
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from forecast.attention.dropout import apply_after_dropped_gelu
+from forecast.attention.dropout import Dropout, apply_after_dropped_gelu
 
 HARMONICS = 4
 HIDDEN = 64
@@ -35,7 +35,7 @@ class TimeEmbedding(nn.Module):
         super().__init__()
         self.hidden = nn.Linear(n_time_features * (1 + 2 * HARMONICS), HIDDEN)
         self.out = nn.Linear(HIDDEN, d_time)
-        self.dropout = dropout
+        self.dropout = Dropout(dropout)
         self.jitter: dict[int, float] = {}
         self.register_buffer("is_calendar", torch.ones(n_time_features))
 
@@ -53,15 +53,15 @@ class TimeEmbedding(nn.Module):
             for feature, width in self.jitter.items():
                 shift[..., feature].normal_(std=width)
             f = f + shift
-        return apply_after_dropped_gelu(self.out, self._apply_hidden(f), self.dropout, self.training)
+        return apply_after_dropped_gelu(self.out, self._embed_waves(f), self.dropout)
 
-    def _apply_hidden(
+    def _embed_waves(
         self, f: Float[Tensor, "batch length n_time_features"]
     ) -> Float[Tensor, "batch length hidden"]:
-        """Apply the hidden layer to f and to sin(πkf) and cos(πkf) for k ≤ 4; covariates have no waves.
+        """Compute hidden([f, sin(πkf), cos(πkf)]) for k ≤ 4, where covariates have no sines and cosines.
 
-        A feature that is 1 everywhere takes the bias into the matrix product, and zero weights leave out the waves of
-        covariates: neither needs a pass over all steps.
+        Instead of the sines and cosines of covariates, their weights are set to zero, and the bias is the weight of a
+        constant feature: no separate pass over (batch, length) is needed.
         """
         multiples = math.pi * torch.arange(1, HARMONICS + 1, device=f.device, dtype=f.dtype)
         angles = (f[..., None] * multiples).flatten(-2)

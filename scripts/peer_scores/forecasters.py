@@ -13,13 +13,13 @@ class Forecaster:
     Attributes:
         library: `forecast`, `lightgbm` or `neuralforecast`.
         model: option of `model` of this project, or a class of neuralforecast.
-        settings: for the library and tasks of one column, besides those of all its models.
+        one_column_settings: for the library on tasks of one column, besides those of all its models.
         multivariate: a window of the model holds all columns.
     """
 
     library: str
     model: str = ""
-    settings: dict[str, Any] = field(default_factory=dict)
+    one_column_settings: dict[str, Any] = field(default_factory=dict)
     multivariate: bool = False
 
 
@@ -41,9 +41,11 @@ NEURALFORECAST: dict[str, Any] = {
     "inference_windows_batch_size": 1024, "random_seed": 1,
 }  # fmt: skip
 """The first two are defaults of neuralforecast."""
-WINDOWS, STEP = 32, 11
-"""With several columns, a batch holds that many windows of each, and training windows begin every `STEP` rows: the
-models of one column copy all training windows at every step."""
+WINDOWS = 32
+"""With several columns, a batch holds that many windows of each, as in this project."""
+STEP = 11
+"""With several columns, training and validation windows begin every `STEP` rows: models of one column copy all of them
+at every step. No day of a task is a multiple of 11 steps, so that windows begin at every time of the day."""
 ROBUST = {"scaler_type": "robust"}
 """Each window is scaled by its own median, as in neuralforecast's tutorials on electricity prices with covariates. It
 fails on weather, where windows without rain have no deviation."""
@@ -65,8 +67,8 @@ FORECASTERS = {
 def list_settings(task: Task, forecaster: Forecaster) -> dict[str, Any]:
     """Return the settings of a peer on a task."""
     if forecaster.library == "lightgbm":
-        return LIGHTGBM | forecaster.settings
+        return LIGHTGBM
     if task.columns == 1:
-        return NEURALFORECAST | forecaster.settings
+        return NEURALFORECAST | forecaster.one_column_settings
     size = WINDOWS if forecaster.multivariate else WINDOWS * task.columns
     return NEURALFORECAST | {"windows_batch_size": size, "step_size": STEP}

@@ -1,6 +1,7 @@
 # pyright: reportMissingImports=false
 """Forecasts by LightGBM: one model for all columns and steps, with early stopping on the validation windows."""
 
+import math
 from typing import Any
 
 import lightgbm
@@ -42,7 +43,8 @@ def make_samples(
 ) -> tuple[Float32[np.ndarray, "samples features"], Float64[np.ndarray, " samples"]]:
     """Return features and outputs of every window of each column, or of one in k if there are too many."""
     starts = split.starts(part)
-    starts = starts[:: -(-len(starts) * split.horizon * task.columns // MAX_ROWS)]
+    stride = math.ceil(len(starts) * split.horizon * task.columns / MAX_ROWS)
+    starts = starts[::stride]
     inputs, outputs = [], []
     for column, target in enumerate(targets.T):
         inputs.append(add_column(make_features(rows, target, task, split, starts), column))

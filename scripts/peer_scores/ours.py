@@ -23,12 +23,12 @@ QUIET = ("logger=[]", "callbacks.progress=null")
 BASELINES = ("naive", "seasonal_naive", "linear")
 
 
-WITHOUT_COVARIATES = {
+FLAT_VARIANTS = {
     "residual_informer": "seq_len=336",
     "mlp": f"model=mlp {ALONE} windows_per_epoch=8000",
     "patch_encoder": f"model=patch_encoder {ALONE}",
 }
-"""Variants of docs/results.md#a-flat-head."""
+"""Overrides of docs/results.md#a-flat-head, by model."""
 
 
 def list_overrides(task: str, forecaster: Forecaster) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def list_overrides(task: str, forecaster: Forecaster) -> tuple[str, ...]:
         transform = f" {TRANSFORM}" if task.startswith("epf") else ""
         table, variant = "covariates", f"model={forecaster.model}{transform}"
     else:
-        table, variant = "flat", WITHOUT_COVARIATES[forecaster.model]
+        table, variant = "flat", FLAT_VARIANTS[forecaster.model]
     return cell(table, task, TASKS[task].horizon, "full", 1, variant).overrides
 
 
@@ -77,7 +77,7 @@ def check_scores(task: str, root: Path, folder: Path) -> dict[str, Any]:
     targets = read_rows(TASKS[task], root).targets
     split = Split.of(TASKS[task], len(targets))
     mean, deviation = split.scale(targets)
-    standardised = (targets - mean) / deviation
+    standardised = split.standardise(targets)
     forecasts = {
         name: np.moveaxis((values.to_numpy().reshape(-1, split.horizon, len(mean)) - mean) / deviation, 2, 0)
         for name, values in table.items()

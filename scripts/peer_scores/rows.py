@@ -37,10 +37,11 @@ class Rows:
 
 
 def read_rows(task: Task, root: Path) -> Rows:
-    """Read the rows of a task, from the first value of the target on. The first row of a date counts.
+    """Read the rows of a task, from the first value of the target on. Of rows with equal dates, the first is kept.
 
     Raises:
-        ValueError: the dates are not on the grid of the task, or the number of columns is another one.
+        ValueError: the dates are not on the grid of the task, the number of columns to forecast differs from
+            `task.columns`, or values of known columns are missing.
     """
     table = pd.read_csv(root / task.path, skipinitialspace=True, encoding="latin-1")
     if "Hour" in table:  # 1 to 24
@@ -61,6 +62,8 @@ def read_rows(task: Task, root: Path) -> Rows:
         raise ValueError(f"{task.path}: the rows are not {task.minutes} minutes apart")
     numbers = values.reindex(grid).to_numpy()
     known = dict(zip(task.known, numbers[:, len(names) :].T, strict=True))
+    if any(np.isnan(values).any() for values in known.values()):
+        raise ValueError(f"{task.path}: values of {', '.join(known)} or whole rows are missing")
     return Rows(grid, numbers[:, : len(names)], known)
 
 

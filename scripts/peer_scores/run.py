@@ -13,7 +13,7 @@ from typing import Any
 from forecast.system.files import atomic_file, write_json
 from forecast.tools.benchmark.measurement import describe_hardware
 from peer_scores import ours
-from peer_scores.forecasters import FORECASTERS, list_settings
+from peer_scores.forecasters import FORECASTERS, MAX_ROWS, MAX_TREES, PATIENCE_TREES, list_settings
 from peer_scores.options import parse
 from peer_scores.page import CHECKED, write_page
 from peer_scores.processes import ProcessFailed, measure
@@ -54,7 +54,9 @@ def identify(task: str, name: str) -> list[str]:
     forecaster = FORECASTERS[name]
     if forecaster.library == "forecast":
         return list(ours.list_overrides(task, forecaster))
-    return [f"{key}={value}" for key, value in list_settings(TASKS[task], forecaster).items()]
+    limits = {"rows": MAX_ROWS, "trees": MAX_TREES, "patience": PATIENCE_TREES}
+    settings = list_settings(TASKS[task], forecaster) | (limits if forecaster.library == "lightgbm" else {})
+    return [f"{key}={value}" for key, value in settings.items()]
 
 
 def run(task: str, name: str, root: Path, content: dict[str, Any]) -> dict[str, Any]:

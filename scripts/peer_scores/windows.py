@@ -31,10 +31,16 @@ class Split:
 
     @classmethod
     def of(cls, task: Task, rows: int) -> "Split":
-        """Return the split of the rows of a task."""
+        """Return the split of the rows of a task.
+
+        Raises:
+            ValueError: there are fewer rows than `task.days`.
+        """
         if task.days is None:
             train_end, test_start = int(rows * 0.7), rows - int(rows * 0.2)
         else:
+            if rows < sum(task.days) * task.steps_per_day:
+                raise ValueError(f"{task.path}: {rows} rows are fewer than {sum(task.days)} days")
             train_end, test_start, rows = (np.cumsum(task.days) * task.steps_per_day).tolist()
         return cls(train_end, test_start, rows, task.seq_len, task.horizon)
 

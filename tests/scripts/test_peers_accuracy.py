@@ -10,7 +10,7 @@ import pytest
 
 from forecast.data.split import split_rows
 from peer_scores import ours, run
-from peer_scores.forecasters import FORECASTERS, Forecaster, list_settings
+from peer_scores.forecasters import FORECASTERS, LIGHTGBM, list_settings
 from peer_scores.lightgbm_features import make_features
 from peer_scores.page import CHECKED, write_page
 from peer_scores.processes import ProcessFailed, measure
@@ -40,8 +40,9 @@ def test_rows_begin_with_the_first_value_of_the_target(tmp_path: Path) -> None:
     assert {name: part[1] for name, part in rows.calendar().items()} == {
         "hour": 1, "weekday": 5, "day of the year": 3,
     }  # fmt: skip
-    table["Hour"] += 0.5
-    table.to_csv(tmp_path / "GEFCom2014-E.csv", index=False)
+    table.drop(index=500).to_csv(tmp_path / "GEFCom2014-E.csv", index=False)
+    with pytest.raises(ValueError, match="values of T or whole rows are missing"):
+        read_rows(TASKS["gefcom"], tmp_path)
     with pytest.raises(ValueError, match="4 columns to forecast in place of 7"):
         read_rows(Task("GEFCom2014-E.csv", columns=7), tmp_path)
 
@@ -226,7 +227,7 @@ def test_results_are_kept_one_by_one_and_only_missing_ones_are_run(
     monkeypatch.setattr(
         run, "run", lambda task, name, *_: asked.append((task, name)) or fake_run(task, "", *_)
     )
-    monkeypatch.setitem(FORECASTERS, "LightGBM", Forecaster("lightgbm", settings={"num_leaves": 7}))
+    monkeypatch.setitem(LIGHTGBM, "num_leaves", 7)
     run.main()
     assert asked == [(task, name) for task in ("epf-np", "gefcom") for name in ("LightGBM", "NHITS")]
 

@@ -63,11 +63,10 @@ def test_the_last_elements_are_dropped_too():
 def test_gradients_see_the_same_elements():
     torch.manual_seed(7)
     x = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
-    y = dropout(x.transpose(0, 2), 0.375, True)  # not one block of memory
+    # not one block of memory; 0.375 is a multiple of 1/256
+    y = dropout(x.transpose(0, 2), 0.375, True)
     kept = y != 0
-    torch.testing.assert_close(
-        y, torch.where(kept, x.transpose(0, 2) / 0.625, 0)
-    )  # 0.375 is a multiple of 1/256
+    torch.testing.assert_close(y, torch.where(kept, x.transpose(0, 2) / 0.625, 0))
     (gradient,) = torch.autograd.grad(y.sum(), x)
     torch.testing.assert_close(gradient, kept.transpose(0, 2).double() / 0.625)
 
@@ -99,6 +98,22 @@ def test_off_outside_training_and_repeatable_inside():
     assert not torch.equal(layer(x), first)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("value", [3.0, 1e4, 3e9])
+def test_dropped_inputs_of_gelu_have_no_influence(dtype, value):
+    torch.manual_seed(11)
+    value = min(value, torch.finfo(dtype).max / 4)
+    x = torch.full((64, 1), value, dtype=dtype, requires_grad=True)
+    linear = nn.Linear(1, 1, bias=False).to(dtype)
+    nn.init.constant_(linear.weight, 0.25)
+    outputs = apply_after_dropped_gelu(linear, x, Dropout(0.5))
+    (gradient,) = torch.autograd.grad(outputs.sum(), x)
+    dropped = outputs == 0
+    assert 16 < dropped.sum() < 48
+    assert torch.equal(gradient == 0, dropped)
+    torch.testing.assert_close(outputs[~dropped], (F.gelu(x) / 2)[~dropped])
+
+
 @pytest.mark.parametrize(
     ("p", "dtype"), [(0.3, torch.float32), (0.05, torch.float64), (0.25, torch.bfloat16)]
 )
@@ -107,7 +122,7 @@ def test_a_linear_layer_after_dropout_of_gelu(p, dtype):
     x = torch.randn(5, 4, 6).to(dtype).requires_grad_()
     outputs, gradients = [], []
     for compute in (
-        lambda x: apply_after_dropped_gelu(linear, 3 * x, p, True),
+        lambda x: apply_after_dropped_gelu(linear, 3 * x, Dropout(p)),
         lambda x: linear(dropout(F.gelu(3 * x), p, True)),
     ):
         torch.manual_seed(10)
@@ -117,5 +132,5 @@ def test_a_linear_layer_after_dropout_of_gelu(p, dtype):
     for found, expected in zip((outputs[0], *gradients[0]), (outputs[1], *gradients[1]), strict=True):
         assert (found - expected).float().norm() <= tolerance * expected.float().norm()
     assert (gradients[0][0] == 0).any()
-    plain = apply_after_dropped_gelu(linear, x.detach().clone(), p, False)
+    plain = apply_after_dropped_gelu(linear, x.detach(), Dropout(p).eval())
     torch.testing.assert_close(plain, linear(F.gelu(x.detach())))

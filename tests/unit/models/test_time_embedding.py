@@ -16,4 +16,4 @@ def test_waves_are_sines_and_cosines_of_calendar_features_only() -> None:
     expected = embedding.hidden(
         torch.cat([f, angles.sin() * is_calendar, angles.cos() * is_calendar], dim=-1)
     )
-    torch.testing.assert_close(embedding._apply_hidden(f), expected)
+    torch.testing.assert_close(embedding._embed_waves(f), expected)
