@@ -41,8 +41,9 @@ NEURALFORECAST: dict[str, Any] = {
     "inference_windows_batch_size": 1024, "random_seed": 1,
 }  # fmt: skip
 """The first two are defaults of neuralforecast."""
-WINDOWS = 32
-"""With several columns, a batch holds that many windows of each, as in this project."""
+WINDOWS, MAX_BATCH = 32, 256
+"""With several columns, a batch holds that many windows of each, as in this project, but at most `MAX_BATCH` windows of
+one column."""
 STEP = 11
 """With several columns, training and validation windows begin every `STEP` rows: models of one column copy all of them
 at every step. No day of a task is a multiple of 11 steps, so that windows begin at every time of the day."""
@@ -70,5 +71,5 @@ def list_settings(task: Task, forecaster: Forecaster) -> dict[str, Any]:
         return LIGHTGBM
     if task.columns == 1:
         return NEURALFORECAST | forecaster.one_column_settings
-    size = WINDOWS if forecaster.multivariate else WINDOWS * task.columns
+    size = WINDOWS if forecaster.multivariate else min(WINDOWS * task.columns, MAX_BATCH)
     return NEURALFORECAST | {"windows_batch_size": size, "step_size": STEP}

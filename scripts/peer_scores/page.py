@@ -7,6 +7,7 @@ from typing import Any
 from peer_scores.forecasters import (
     FORECASTERS,
     LIGHTGBM,
+    MAX_BATCH,
     MAX_ROWS,
     MAX_TREES,
     NEURALFORECAST,
@@ -71,9 +72,10 @@ number of trees, or the step at which training ends. No setting was selected by 
   weather, where windows without rain have no deviation, the validation errors of NHITS exceeded 10⁴ (by hand). The
   default of `loss` is MAE, and that of `windows_batch_size` is 1,024 (NHITS, BiTCN, PatchTST) or 32 (TSMixerx). 128 is
   the batch size of this project; with it, most models take seconds of the same order. With several columns, a batch
-  holds {windows} windows of each, as in this project, and training and validation windows begin every {step} rows
-  (`step_size`): the models of one column copy all windows at every step. TFT did not end within 50 CPU minutes of one
-  core on the prices of NP, and TimeXer, at its default width of 512, not within 20.
+  holds {windows} windows of each, as in this project, but at most {batch} windows of one column; training and
+  validation windows begin every {step} rows (`step_size`), because the models of one column copy all windows at every
+  step. TFT did not end within 50 CPU minutes of one core on the prices of NP, and TimeXer, at its default width of 512,
+  not within 20.
 
 CPU seconds (user and system) and peak memory are those of the whole process: imports, reading, training and the
 forecasts of the test windows. Those of this project include the fit and the scores of three baselines, intervals and
@@ -111,6 +113,7 @@ def write_page(content: dict[str, Any]) -> str:
                 NEURALFORECAST, "random_seed", "inference_windows_batch_size", "early_stop_patience_steps"
             ),
             windows=WINDOWS,
+            batch=MAX_BATCH,
             step=STEP,
         ).strip(),
         check_scores(content["checks"]),

@@ -125,7 +125,8 @@ def test_longer_horizons_than_the_lags_allow_are_refused() -> None:
 
 
 def test_several_columns_fill_a_batch_and_thin_out_windows() -> None:
-    assert list_settings(TASKS["weather"], FORECASTERS["NHITS"])["windows_batch_size"] == 32 * 21
+    assert list_settings(TASKS["weather"], FORECASTERS["NHITS"])["windows_batch_size"] == 256
+    assert list_settings(TASKS["ettm1"], FORECASTERS["NHITS"])["windows_batch_size"] == 32 * 7
     assert list_settings(TASKS["weather"], FORECASTERS["TSMixerx"])["windows_batch_size"] == 32
     assert "step_size" not in list_settings(TASKS["epf-np"], FORECASTERS["NHITS"])
 
