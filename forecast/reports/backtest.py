@@ -10,9 +10,10 @@ from rich.table import Table
 
 from forecast.data.panel_labels import id_columns, of_series
 from forecast.evaluation.backtest import Backtest
-from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR, labels
+from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR
 from forecast.evaluation.intervals import coverage_columns
 from forecast.reports import figures
+from forecast.reports.backtest_figures import draw_errors, draw_forecasts
 from forecast.reports.backtest_verdict import compare_with_baseline
 from forecast.reports.terminal import describe_interval
 from forecast.system.files import atomic_file, write_json
@@ -98,30 +99,21 @@ def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
     }
 
 
-def draw_backtest(backtest: Backtest, origins: pd.DataFrame, steps: pd.DataFrame) -> figures.Figure:
-    """Draw the figure of a backtest in local time, with errors averaged over the series of each date."""
-    scores = [f"{name}_mse" for name in backtest.forecasts]
-    by_date = origins.pivot_table(values=scores, index="forecast_start").reset_index()
-    return figures.backtest_figure(
-        by_date.assign(forecast_start=by_date["forecast_start"].dt.tz_localize(None)),
-        steps,
-        labels(backtest.attention),
-        [*backtest.panel.utc_offset.shown(backtest.training_dates[1:])],
-        f"{backtest.title}: {count_origins(backtest)}",
-        backtest.attention,
-    )
-
-
 def save_backtest(folder: Path, backtest: Backtest) -> None:
-    """Write the tables and the figure, and backtest.json last."""
+    """Write the tables and the figures, and backtest.json last."""
     origins, steps = tabulate_origins(backtest), tabulate_steps(backtest)
     for name, table in {"errors_by_origin": origins, "errors_by_step": steps}.items():
         with atomic_file(folder / f"{name}.csv") as temporary:
             table.to_csv(temporary, index=False)
     with atomic_file(folder / "forecasts.parquet") as temporary:
         tabulate_forecasts(backtest).to_parquet(temporary, index=False)
-    figures.save(draw_backtest(backtest, origins, steps), folder / "backtest.png")
-    write_json(folder / "backtest.json", summarize_backtest(backtest))
+    summary = summarize_backtest(backtest)
+    title = f"{backtest.title}: {count_origins(backtest)}"
+    figures.save(
+        draw_errors(backtest, origins, steps, summary["best_baseline"], title), folder / "backtest.png"
+    )
+    figures.save(draw_forecasts(backtest), folder / "forecasts.png")
+    write_json(folder / "backtest.json", summary)
 
 
 def print_backtest(folder: Path, backtest: Backtest) -> None:

@@ -200,47 +200,6 @@ def step_figure(errors: Mapping[str, np.ndarray], title: str, attention: str, se
     return figure
 
 
-def backtest_figure(
-    origins: pd.DataFrame,
-    steps: pd.DataFrame,
-    labels: Mapping[str, str],
-    trainings: Sequence[pd.Timestamp],
-    title: str,
-    attention: str,
-) -> Figure:
-    """Draw the scaled MSE by origin in the upper axes, and by step of the horizon in the lower axes.
-
-    Args:
-        origins: one row for each date, `forecast_start`, with a column `<name>_mse` for each name in `labels`.
-        steps: one row for each `step`, with the same columns.
-        labels: labels of the model and of the baselines, by name.
-        trainings: dates at which the model was trained again, drawn as dotted lines.
-        title: title of the figure.
-        attention: attention type of the model, which has a colour of its own.
-    """
-    figure, (above, below) = subplots(2, 1, figsize=(9, 6.6))
-    for axis, table, x in ((above, origins, "forecast_start"), (below, steps, "step")):
-        for name, label in labels.items():
-            axis.plot(
-                table[x], table[f"{name}_mse"], **style_line(label, attention),
-                label=label if axis is above else None, linewidth=2 if name == "model" else 1.2,
-                marker="o" if len(table) < 40 else None, markersize=3,
-            )  # fmt: skip
-        axis.set_ylim(bottom=0)
-        axis.set_ylabel("MSE (scaled)")
-        style_axis(axis)
-    for date in trainings:
-        above.axvline(date, color="#999999", linewidth=0.8, linestyle=":")
-    format_dates(above, 3, 10)
-    marked = "; dotted: trained again" if trainings else ""
-    above.set_title(f"by origin, the first date forecast{marked}", fontsize=10)
-    below.set_title("by step of the horizon, over all origins", fontsize=10)
-    figure.suptitle(title, fontsize=11, parse_math=False)
-    figure.tight_layout(rect=(0, 0.05, 1, 1))
-    figure.legend(loc="lower center", ncols=len(labels), frameon=False)
-    return figure
-
-
 def save(figure: Figure, path: Path) -> None:
     """Write a figure to a file, complete or not at all."""
     with atomic_file(path) as temporary:

@@ -52,7 +52,8 @@ def test_a_checkpoint_forecasts_from_every_origin(run: Path, tmp_path: Path) -> 
     content = json.loads((folder / "backtest.json").read_text())
     assert content["model"]["mse"] == pytest.approx(errors["model_mse"].mean())
     assert content["trainings"] == []
-    assert (folder / "backtest.png").stat().st_size > 10_000
+    for picture in ("backtest.png", "forecasts.png"):
+        assert (folder / picture).stat().st_size > 10_000
 
 
 def test_dates_are_those_of_the_files_time_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,150 @@
+"""Figures of a backtest: forecasts of successive origins beside the truth, errors by origin and by step."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int64
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from forecast.evaluation.backtest import Backtest, Origins, name_bounds
+from forecast.evaluation.forecaster_names import MODEL, labels
+from forecast.evaluation.levels import Level
+from forecast.reports.colours import attention_colour
+from forecast.reports.figures import (
+    TRUTH_COLOUR,
+    fill_band,
+    format_dates,
+    label_values,
+    style_axis,
+    style_line,
+    subplots,
+)
+
+MAX_VARIABLES, MAX_STEPS, MIN_ORIGINS = 3, 400, 3
+"""Largest numbers of variables and of steps in the figure of forecasts; it has more steps for `MIN_ORIGINS` origins."""
+HEADROOM = 2
+"""Axes of errors end at this multiple of the largest error of the model and the best baseline."""
+
+
+def draw_forecasts(backtest: Backtest) -> Figure:
+    """Draw forecasts of successive origins beside the truth, with one interval, in original units.
+
+    With several series, the first one is drawn.
+    """
+    pred_len = backtest.truth.shape[1]
+    chosen, columns = select_successive(backtest.origins, pred_len), backtest.columns[:MAX_VARIABLES]
+    windows = backtest.origins.rows[chosen][:, None] + np.arange(pred_len)
+    rows = np.arange(windows[0, 0], windows[-1, -1] + 1)
+    dates = backtest.panel.utc_offset.shown(backtest.panel.dates(rows))
+    truth = np.full((len(rows), len(backtest.columns)), np.nan)
+    truth[windows - rows[0]] = backtest.truth[chosen]
+    interval, colour = select_interval(backtest), attention_colour(backtest.attention)
+    figure, axes = subplots(
+        len(columns), 1, figsize=(9, 2.2 * len(columns) + 1.2), sharex=True, squeeze=False
+    )
+    for v, axis in enumerate(axes[:, 0]):
+        axis.plot(dates, truth[:, v], color=TRUTH_COLOUR, linewidth=1.1, label="truth", zorder=3)
+        for origin, window in zip(chosen, windows - rows[0], strict=True):
+            when, values = dates[window], backtest.forecasts[MODEL][origin, :, v]
+            axis.plot(when, values, color=colour, linewidth=1.6, label="forecast")
+            if interval is not None:
+                low, high = (backtest.bounds[name][origin, :, v] for name in interval.bounds)
+                fill_band(axis, when, low, high, interval.level, colour)
+            axis.axvline(when[0], color="#999999", linewidth=0.6, linestyle=":")
+        style_axis(axis)
+        label_values(axis, columns[v])
+    format_dates(axes[-1, 0], 3, 10)
+    of_method = "" if interval is None else f", {interval.method} intervals"
+    title = (
+        f"{backtest.title}: {len(chosen)} of {len(backtest.origins)} origins{of_method}; dotted: an origin"
+    )
+    add_legend(figure, axes[0, 0], title)
+    return figure
+
+
+def select_successive(origins: Origins, pred_len: int) -> Int64[np.ndarray, " chosen"]:
+    """Return the last origins of the first series whose horizons do not overlap, in the order of time."""
+    rows, of_series = origins.rows, np.flatnonzero(origins.series == origins.series[0])
+    chosen = [of_series[-1]]
+    for origin in of_series[::-1]:
+        if len(chosen) >= MIN_ORIGINS and rows[chosen[0]] + pred_len - rows[origin] > MAX_STEPS:
+            break
+        if rows[origin] + pred_len <= rows[chosen[-1]]:
+            chosen.append(origin)
+    return np.array(chosen[::-1], dtype=np.int64)
+
+
+class Interval(NamedTuple):
+    method: str
+    level: Level
+
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """The names of the lower and the upper bound."""
+        low, high = name_bounds(self.method, [self.level])
+        return low, high
+
+
+def select_interval(backtest: Backtest) -> Interval | None:
+    """Return the method of `predict` and its lowest level; None without intervals."""
+    methods = [method for method, sums in backtest.intervals.items() if sums.levels]
+    if not methods:
+        return None
+    method = "quantile" if "quantile" in methods else methods[0]
+    return Interval(method, min(backtest.intervals[method].levels))
+
+
+def draw_errors(
+    backtest: Backtest, origins: pd.DataFrame, steps: pd.DataFrame, best_baseline: str, title: str
+) -> Figure:
+    """Draw the scaled MSE by origin, in local time, in the upper axes, and by step of the horizon in the lower axes.
+
+    Args:
+        origins: one row for each origin, with `forecast_start` and a column `<name>_mse` for each forecaster. The
+            errors of a date are averaged over its series.
+        steps: one row for each `step`, with the same columns.
+        best_baseline: name of the baseline that sets the limits of the axes, with the model.
+        title: title of the figure.
+    """
+    names = labels(backtest.attention)
+    by_date = origins.pivot_table(
+        values=[f"{name}_mse" for name in names], index="forecast_start"
+    ).reset_index()
+    by_date["forecast_start"] = by_date["forecast_start"].dt.tz_localize(None)
+    figure, (above, below) = subplots(2, 1, figsize=(9, 6.6))
+    for axis, table, x in ((above, by_date, "forecast_start"), (below, steps, "step")):
+        for name, label in names.items():
+            axis.plot(
+                table[x], table[f"{name}_mse"], **style_line(label, backtest.attention), label=label,
+                linewidth=2 if name == MODEL else 1.2, marker="o" if len(table) < 40 else None, markersize=3,
+            )  # fmt: skip
+        limit_errors(axis, table, [MODEL, best_baseline])
+        axis.set_ylabel("MSE (scaled)")
+        style_axis(axis)
+    trainings = backtest.panel.utc_offset.shown(backtest.training_dates[1:])
+    for date in trainings:
+        above.axvline(date, color="#999999", linewidth=0.8, linestyle=":")
+    format_dates(above, 3, 10)
+    marked = "; dotted: trained again" if len(trainings) else ""
+    above.set_title(f"by origin, the first date forecast{marked}", fontsize=10)
+    below.set_title("by step of the horizon, over all origins", fontsize=10)
+    add_legend(figure, above, title)
+    return figure
+
+
+def limit_errors(axis: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
+    """Begin the axis at 0, and end it where the errors of these forecasters can be read; other lines may leave it."""
+    largest = float(np.nanmax(table[[f"{name}_mse" for name in names]].to_numpy()))
+    top = min(axis.get_ylim()[1], HEADROOM * largest)
+    axis.set_ylim(bottom=0, top=top if top > 0 else None)
+
+
+def add_legend(figure: Figure, axis: Axes, title: str) -> None:
+    """Add the title, and below the axes a legend that names equal lines once."""
+    handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    figure.tight_layout(rect=(0, 0.4 / figure.get_figheight(), 1, 1))
+    figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=len(handles), frameon=False)
