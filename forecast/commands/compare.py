@@ -120,13 +120,16 @@ def read_places(places: Sequence[str]) -> tuple[list[FinishedRun], list[Excluded
 def show_sweep(folder: Path) -> None:
     """Print the comparison of a sweep's finished runs, and the commands that a user may want next.
 
+    Runs with trained quantiles are compared by CRPS, others by MSE.
     If a baseline is better than every variant, the command forecasts with the baseline.
     """
     runs, _ = read_places([str(folder)])
-    tasks = group_into_tasks(runs)
+    has_quantiles = bool(runs) and all("validation_quantile_loss" in run.metrics for run in runs)
+    tasks = group_into_tasks(runs, score="crps" if has_quantiles else "mse")
     print_tables(tasks, [], find_factor(tasks, ATTENTION))
     again = any(task.count_disturbed_runs("ms_per_window") for task in tasks)
-    print(f"page of this comparison:  python -m forecast.compare {folder}{' retime=true' if again else ''}")
+    options = " score=crps" * has_quantiles + " retime=true" * again
+    print(f"page of this comparison:  python -m forecast.compare {folder}{options}")
     if len(tasks) != 1:
         return
     command, baseline = "python -m forecast.predict checkpoint=", tasks[0].best_baseline
@@ -135,7 +138,6 @@ def show_sweep(folder: Path) -> None:
             f"forecast with {baseline.name}:  {command}{baseline.runs[0].folder} baseline={baseline.column}"
         )
     else:
-        has_quantiles = all("validation_quantile_loss" in run.metrics for run in runs)
         score = "validation_quantile_loss" if has_quantiles else "validation_mse"
         best = min(runs, key=lambda run: run.metrics[score])
         print(

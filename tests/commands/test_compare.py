@@ -86,6 +86,20 @@ def test_the_last_line_after_a_sweep_forecasts_with_what_is_best(
         assert last.endswith(" baseline=linear")
 
 
+def test_a_sweep_of_trained_quantiles_is_compared_by_crps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in (0, 1):
+        make_run(
+            tmp_path / str(seed), {**configuration(), "seed": seed}, mse=0.4, windows=1000,
+            validation_mse=1.0 - seed, validation_quantile_loss=float(seed),
+        )  # fmt: skip
+    command.show_sweep(tmp_path)
+    *_, page, best = capsys.readouterr().out.splitlines()
+    assert page.endswith(f"{tmp_path} score=crps")
+    assert best.endswith(f"{tmp_path}/0")
+
+
 def test_existing_files_are_replaced_only_with_overwrite(pair: Path, tmp_path: Path) -> None:
     (tmp_path / "comparison.tex").write_text("mine")
     refused = compare(tmp_path, "runs")
