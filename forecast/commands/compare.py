@@ -127,6 +127,10 @@ def show_sweep(folder: Path) -> None:
     has_quantiles = bool(runs) and all("validation_quantile_loss" in run.metrics for run in runs)
     tasks = group_into_tasks(runs, score="crps" if has_quantiles else "mse")
     print_tables(tasks, [], find_factor(tasks, ATTENTION))
+    if has_quantiles:
+        print(
+            "ranked and tested by CRPS, as the runs have trained quantiles: skill, too, is that of the CRPS"
+        )
     again = any(task.count_disturbed_runs("ms_per_window") for task in tasks)
     options = " score=crps" * has_quantiles + " retime=true" * again
     print(f"page of this comparison:  python -m forecast.compare {folder}{options}")

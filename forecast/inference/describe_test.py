@@ -7,6 +7,9 @@ from forecast.evaluation.levels import Level
 from forecast.evaluation.reported_scores import ReportedScores
 from forecast.inference.forecast import Forecast
 
+MUCH_NEARER = 0.02
+"""Difference in coverage from which other intervals are recommended."""
+
 
 def describe_test(forecast: Forecast) -> list[str]:
     """Describe the test scores of the forecaster in lines; no lines without a test."""
@@ -22,6 +25,7 @@ def describe_test(forecast: Forecast) -> list[str]:
         lines = [f"{compare_forecasters(test, best, MODEL)}: baseline={best} forecasts with it"]
     if forecast.dates.shape[1] <= forecast.forecaster.pred_len:
         lines += describe_coverage(test, forecast.method, list(forecast.low))
+        lines += recommend_conformal(test, forecast.method, list(forecast.low))
     return [f"test       {line}" for line in lines]
 
 
@@ -39,6 +43,19 @@ def compare_forecasters(test: ReportedScores, name: str, other: str) -> str:
 def has_same_mse(test: ReportedScores, name: str, other: str) -> bool:
     """Whether two MSEs, of which the second is not 0, are the same when printed."""
     return f"{abs(test.mse[name] / test.mse[other] - 1):.1%}" == "0.0%"
+
+
+def recommend_conformal(test: ReportedScores, method: str, levels: list[Level]) -> list[str]:
+    """Recommend conformal intervals where they covered shares much nearer to every level than those of `method`."""
+    ours, theirs = (test.coverage.get(name, {}) for name in (method, "conformal"))
+    measured = [f"{level:g}" for level in levels if f"{level:g}" in ours and f"{level:g}" in theirs]
+    nearer = [
+        abs(ours[level] - float(level) / 100) - abs(theirs[level] - float(level) / 100) for level in measured
+    ]
+    if not nearer or not min(nearer) > MUCH_NEARER:
+        return []
+    covered = " and ".join(f"{theirs[level]:.1%}" for level in measured)
+    return [f"conformal intervals covered {covered}: intervals=conformal forecasts with them"]
 
 
 def describe_coverage(test: ReportedScores, method: str, levels: list[Level]) -> list[str]:

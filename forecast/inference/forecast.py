@@ -6,17 +6,14 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int64
 
-from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.data.panel_labels import describe_size, label_rows
 from forecast.evaluation.levels import Level
 from forecast.inference.forecaster_facts import ForecasterFacts, note_on_dates
-from forecast.reports.plotted_forecast import PlottedForecast
+from forecast.reports.plotted_forecast import PlottedForecast, choose_plots, describe_plots
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import shorten
-
-MAX_PLOTTED_SERIES, MAX_PLOTTED_VARIABLES = 4, 8
 
 Values = Float64[np.ndarray, "series horizon n_targets"]
 
@@ -104,31 +101,14 @@ class Forecast:
         return replace(self, values=float32_digits(self.values), low=low, high=high)
 
     def plots(self) -> list[PlottedForecast]:
-        """Plots of some variables of a table, or of the first variable of some series, evenly spaced.
-
-        A few pictures show either the variables or the series.
-        """
-        if self.panel.has_ids:
-            name = f"{self.panel.ids.name} " if self.panel.ids.name else ""
-            chosen = [
-                (int(s), 0, f"{name}{self.panel.ids[s]}: {self.columns[0]}")
-                for s in choose_evenly_spaced(len(self.panel), MAX_PLOTTED_SERIES)
-            ]
-        else:
-            chosen = [
-                (0, int(v), self.columns[v])
-                for v in choose_evenly_spaced(len(self.columns), MAX_PLOTTED_VARIABLES)
-            ]
-        return [self._plot(*which) for which in chosen]
+        """Plots of the variables and series of `choose_plots`."""
+        return [
+            self._plot(*plot) for plot in choose_plots(self.panel, np.arange(len(self.panel)), self.columns)
+        ]
 
     def describe_plots(self) -> str:
         """The series and variables that `plots` leaves out, in words; empty if it shows all."""
-        of_series = len(self.panel) if self.panel.has_ids else 0
-        parts = [f"{MAX_PLOTTED_SERIES} of {of_series:,} series"] if of_series > MAX_PLOTTED_SERIES else []
-        shown = 1 if of_series else min(len(self.columns), MAX_PLOTTED_VARIABLES)
-        if shown < len(self.columns):
-            parts.append(f"{shown} of {len(self.columns):,} variables")
-        return ", ".join(parts)
+        return describe_plots(self.panel, len(self.panel), len(self.columns))
 
     def _plot(self, s: int, v: int, label: str) -> PlottedForecast:
         rows = np.arange(self.panel.starts[s], self.panel.ends[s])

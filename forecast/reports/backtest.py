@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float64
 from rich.console import Console
 from rich.table import Table
 
@@ -17,8 +18,9 @@ from forecast.reports.backtest_figures import draw_errors, draw_forecasts
 from forecast.reports.backtest_verdict import compare_with_baseline
 from forecast.reports.terminal import describe_interval
 from forecast.system.files import atomic_file, write_json
-from forecast.system.formatting import format_column
+from forecast.system.formatting import format_column, plural
 
+DIGITS = 6
 SCORES = {
     "mse": "MSE\nscaled",
     "mae": "MAE\nscaled",
@@ -72,9 +74,24 @@ def tabulate_forecasts(backtest: Backtest) -> pd.DataFrame:
             "date": backtest.panel.utc_offset.zoned(backtest.panel.dates(rows)).repeat(targets),
             "variable": pd.Categorical.from_codes(np.tile(np.arange(targets), n * steps), backtest.columns),
             "truth": backtest.truth.ravel(),
-            **{name: values.ravel() for name, values in (backtest.forecasts | backtest.bounds).items()},
+            **{
+                name: round_to_scale(backtest, values).ravel()
+                for name, values in (backtest.forecasts | backtest.bounds).items()
+            },
         }
     )
+
+
+def round_to_scale(
+    backtest: Backtest, values: Float64[np.ndarray, "origins pred_len n_targets"]
+) -> Float64[np.ndarray, "origins pred_len n_targets"]:
+    """Round to `DIGITS` digits below the scale of each variable: 0 in place of −1e−9, which float32 leaves.
+
+    A true value that equals a bound then lies within the interval.
+    """
+    scale = backtest.scaler.error_unit.numpy()[backtest.origins.series][:, None]
+    factor = 10.0 ** (DIGITS - np.floor(np.log10(scale)))
+    return np.where(np.isfinite(factor), np.round(values * factor) / factor, values)
 
 
 def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
@@ -156,4 +173,4 @@ def describe_intervals(backtest: Backtest) -> list[str]:
 
 def count_origins(backtest: Backtest) -> str:
     """The number of origins, and of series if they have ids, as text."""
-    return f"{len(backtest.origins):,} origins{of_series(backtest.panel, backtest.n_series)}"
+    return f"{plural(len(backtest.origins), 'origin')}{of_series(backtest.panel, backtest.n_series)}"

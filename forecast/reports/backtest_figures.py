@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int64
 from matplotlib.axes import Axes
+from matplotlib.dates import date2num
 from matplotlib.figure import Figure
 
 from forecast.evaluation.backtest import Backtest, Origins, name_bounds
@@ -22,9 +23,10 @@ from forecast.reports.figures import (
     style_line,
     subplots,
 )
+from forecast.reports.plotted_forecast import Plot, choose_plots, describe_plots
 
-MAX_VARIABLES, MAX_STEPS, MIN_ORIGINS = 3, 400, 3
-"""Largest numbers of variables and of steps in the figure of forecasts; it has more steps for `MIN_ORIGINS` origins."""
+MAX_STEPS, MIN_ORIGINS = 400, 3
+"""Largest number of steps in the figure of forecasts; it has more steps for `MIN_ORIGINS` origins."""
 HEADROOM = 2
 """Axes of errors end at this multiple of the largest error of the model and the best baseline."""
 
@@ -32,42 +34,47 @@ HEADROOM = 2
 def draw_forecasts(backtest: Backtest) -> Figure:
     """Draw forecasts of successive origins beside the truth, with one interval, in original units.
 
-    With several series, the first one is drawn.
+    See `choose_plots` for the series and variables.
     """
-    pred_len = backtest.truth.shape[1]
-    chosen, columns = select_successive(backtest.origins, pred_len), backtest.columns[:MAX_VARIABLES]
-    windows = backtest.origins.rows[chosen][:, None] + np.arange(pred_len)
-    rows = np.arange(windows[0, 0], windows[-1, -1] + 1)
-    dates = backtest.panel.utc_offset.shown(backtest.panel.dates(rows))
-    truth = np.full((len(rows), len(backtest.columns)), np.nan)
-    truth[windows - rows[0]] = backtest.truth[chosen]
-    interval, colour = select_interval(backtest), attention_colour(backtest.attention)
-    figure, axes = subplots(
-        len(columns), 1, figsize=(9, 2.2 * len(columns) + 1.2), sharex=True, squeeze=False
-    )
-    for v, axis in enumerate(axes[:, 0]):
-        axis.plot(dates, truth[:, v], color=TRUTH_COLOUR, linewidth=1.1, label="truth", zorder=3)
-        for origin, window in zip(chosen, windows - rows[0], strict=True):
-            when, values = dates[window], backtest.forecasts[MODEL][origin, :, v]
-            axis.plot(when, values, color=colour, linewidth=1.6, label="forecast")
-            if interval is not None:
-                low, high = (backtest.bounds[name][origin, :, v] for name in interval.bounds)
-                fill_band(axis, when, low, high, interval.level, colour)
-            axis.axvline(when[0], color="#999999", linewidth=0.6, linestyle=":")
+    series = np.unique(backtest.origins.series)
+    plots, interval = choose_plots(backtest.panel, series, backtest.columns), select_interval(backtest)
+    size, is_shared = (9, 1.9 * len(plots) + 1.2), len({plot.series for plot in plots}) == 1
+    figure, axes = subplots(len(plots), 1, figsize=size, sharex=is_shared, squeeze=False)
+    for axis, plot in zip(axes[:, 0], plots, strict=True):
+        draw_successive(axis, backtest, plot, interval)
         style_axis(axis)
-        label_values(axis, columns[v])
-    format_dates(axes[-1, 0], 3, 10)
+        label_values(axis, plot.label)
+        format_dates(axis, 3, 10)
     of_method = "" if interval is None else f", {interval.method} intervals"
-    title = (
-        f"{backtest.title}: {len(chosen)} of {len(backtest.origins)} origins{of_method}; dotted: an origin"
-    )
-    add_legend(figure, axes[0, 0], title)
+    left_out = describe_plots(backtest.panel, len(series), len(backtest.columns))
+    title = f"{backtest.title}: the last forecasts without overlap{of_method}; dotted: an origin"
+    add_legend(figure, axes[0, 0], title + (f"; {left_out}" if left_out else ""))
     return figure
 
 
-def select_successive(origins: Origins, pred_len: int) -> Int64[np.ndarray, " chosen"]:
-    """Return the last origins of the first series whose horizons do not overlap, in the order of time."""
-    rows, of_series = origins.rows, np.flatnonzero(origins.series == origins.series[0])
+def draw_successive(axis: Axes, backtest: Backtest, plot: Plot, interval: "Interval | None") -> None:
+    """Draw the forecasts of a variable of a series beside the truth."""
+    pred_len, v = backtest.truth.shape[1], plot.variable
+    chosen = select_successive(backtest.origins, plot.series, pred_len)
+    windows = backtest.origins.rows[chosen][:, None] + np.arange(pred_len)
+    rows = np.arange(windows[0, 0], windows[-1, -1] + 1)
+    dates, windows = backtest.panel.utc_offset.shown(backtest.panel.dates(rows)), windows - rows[0]
+    truth = np.full(len(rows), np.nan)
+    truth[windows] = backtest.truth[chosen, :, v]
+    axis.plot(dates, truth, color=TRUTH_COLOUR, linewidth=1.1, label="truth", zorder=3)
+    colour = attention_colour(backtest.attention)
+    for origin, window in zip(chosen, windows, strict=True):
+        when, values = dates[window], backtest.forecasts[MODEL][origin, :, v]
+        axis.plot(when, values, color=colour, linewidth=1.6, label="forecast")
+        if interval is not None:
+            low, high = (backtest.bounds[name][origin, :, v] for name in interval.bounds)
+            fill_band(axis, when, low, high, interval.level, colour)
+        axis.axvline(float(date2num(when[0])), color="#999999", linewidth=0.6, linestyle=":")
+
+
+def select_successive(origins: Origins, series: int, pred_len: int) -> Int64[np.ndarray, " chosen"]:
+    """Return the last origins of a series whose horizons do not overlap, in the order of time."""
+    rows, of_series = origins.rows, np.flatnonzero(origins.series == series)
     chosen = [of_series[-1]]
     for origin in of_series[::-1]:
         if len(chosen) >= MIN_ORIGINS and rows[chosen[0]] + pred_len - rows[origin] > MAX_STEPS:
@@ -131,15 +138,24 @@ def draw_errors(
     marked = "; dotted: trained again" if len(trainings) else ""
     above.set_title(f"by origin, the first date forecast{marked}", fontsize=10)
     below.set_title("by step of the horizon, over all origins", fontsize=10)
+    below.set_xlabel("step of the horizon")
     add_legend(figure, above, title)
     return figure
 
 
 def limit_errors(axis: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
-    """Begin the axis at 0, and end it where the errors of these forecasters can be read; other lines may leave it."""
+    """Begin the axis at 0, end it where the errors of these forecasters can be read, and name lines that leave it."""
     largest = float(np.nanmax(table[[f"{name}_mse" for name in names]].to_numpy()))
     top = min(axis.get_ylim()[1], HEADROOM * largest)
     axis.set_ylim(bottom=0, top=top if top > 0 else None)
+    leaving = [
+        line for line in axis.get_lines() if np.nanmax(np.asarray(line.get_ydata())) > axis.get_ylim()[1]
+    ]
+    if leaving:
+        text = f"beyond the axis: {', '.join(str(line.get_label()) for line in leaving)}"
+        axis.text(
+            0.995, 0.97, text, ha="right", va="top", fontsize=8, transform=axis.transAxes, parse_math=False
+        )
 
 
 def add_legend(figure: Figure, axis: Axes, title: str) -> None:

@@ -61,7 +61,27 @@ def format_dates(axis: Axes, min_ticks: int, max_ticks: int) -> None:
     """Label the horizontal axis with round dates."""
     ticks = mdates.AutoDateLocator(minticks=min_ticks, maxticks=max_ticks)
     axis.xaxis.set_major_locator(ticks)
-    axis.xaxis.set_major_formatter(mdates.ConciseDateFormatter(ticks))
+    axis.xaxis.set_major_formatter(DateFormatter(ticks, show_offset=False))
+
+
+class DateFormatter(mdates.ConciseDateFormatter):
+    """Concise dates; below the first one that is visible, the year, month or day that it lacks.
+
+    Matplotlib writes what the last date lacks at the end of the axis, which may be another month.
+    """
+
+    def format_ticks(self, values: Any) -> list[str]:
+        labels = super().format_ticks(values)
+        assert self.axis is not None
+        visible = [i for i, value in enumerate(values) if value >= min(self.axis.get_view_interval())]
+        if len(values) < 2 or not visible:
+            return labels
+        first, days = visible[0], values[1] - values[0]
+        date = mdates.num2date(values[first], tz=self._tz)
+        lacks = "%Y-%b-%d" if days < 1 else "%Y-%b" if days < 28 else "%Y" if days < 365 else ""
+        if lacks and labels[first] != date.strftime("%Y"):
+            labels[first] += f"\n{date.strftime(lacks)}"
+        return labels
 
 
 def forecast_figure(

@@ -13,7 +13,6 @@ CLASSES = re.compile(
 
 REASONS = {
     "api.py": "a frame of another library than pandas has the dates of a table in a column",
-    "inference/forecast.py": "pictures show the variables of a table, and one variable of many series",
     "inference/frames.py": "a frame of pandas has the dates of a table in its index, whatever its name",
     "inference/model_data.py": "states whether the series of the training data have ids",
     "inference/store_future.py": "rows cannot be appended to a store",
@@ -21,6 +20,7 @@ REASONS = {
     "linear/window_choice.py": "the gaps of rows on disk are not searched",
     "reports/series.py": "a table has no scores by series beside its own",
     "tools/check/diagnosis.py": "the report on a table describes no series",
+    "reports/plotted_forecast.py": "pictures show the variables of a table, and one variable of many series",
 }
 """Why a module asks."""
 

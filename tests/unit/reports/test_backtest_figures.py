@@ -25,7 +25,7 @@ def test_the_last_origins_without_overlap_are_drawn(
 ) -> None:
     numbers = np.array(rows)
     origins = Origins(numbers, np.array(series or [0] * len(rows)), numbers, stride=1)
-    assert select_successive(origins, pred_len).tolist() == chosen
+    assert select_successive(origins, int(origins.series[0]), pred_len).tolist() == chosen
 
 
 @pytest.mark.parametrize(("naive", "top"), [(100.0, 4.0), (3.0, 3.15)])
@@ -33,6 +33,7 @@ def test_a_baseline_with_large_errors_leaves_the_axis(naive: float, top: float) 
     _, axis = subplots(figsize=(4, 3))
     table = pd.DataFrame({"model_mse": [1.0, np.nan, 2.0], "naive_mse": [0.0, 1.0, naive]})
     for column in table:
-        axis.plot(table[column])
+        axis.plot(table[column], label=column)
     limit_errors(axis, table, ["model"])
     assert axis.get_ylim() == pytest.approx((0, top))
+    assert [text.get_text() for text in axis.texts] == ["beyond the axis: naive_mse"] * (naive > 4)

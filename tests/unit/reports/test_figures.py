@@ -30,3 +30,25 @@ def test_labels_fit_their_axes_and_numbers_stand_in_full(size: float) -> None:
         assert not axis.yaxis.get_offset_text().get_text()
     ticks = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert ("5,000,000" if size > 1 else "0.5") in ticks
+
+
+@pytest.mark.parametrize(
+    ("first", "freq", "periods", "expected"),
+    [
+        ("2023-12-28", "h", 120, "28\n2023-Dec"),
+        ("2017-02-26 09:00", "h", 24, "09:00\n2017-Feb-26"),
+        ("2016-11-20", "D", 300, "2017"),
+        ("2003-01-01", "MS", 120, "2004"),
+    ],
+)
+def test_the_first_date_has_the_month_and_the_year_that_the_others_lack(
+    first, freq, periods, expected
+) -> None:
+    figure, axis = figures.subplots(figsize=(9, 2))
+    axis.plot(pd.date_range(first, periods=periods, freq=freq), range(periods))
+    figures.format_dates(axis, 3, 10)
+    figure.canvas.draw()
+    low = min(axis.get_xlim())
+    seen = [tick.get_text() for tick in axis.get_xticklabels() if tick.get_position()[0] >= low]
+    assert seen[0] == expected
+    assert axis.xaxis.get_offset_text().get_text() == ""
