@@ -1,8 +1,8 @@
 """Dropout with 8 or 16 random bits for each element.
 
 On CPU, PyTorch's dropout draws a random double for each element, which is the most expensive part of a small training
-step after the matrix products. Here one draw of 64 bits serves eight elements, or four.
-On other devices, and under `torch.compile`, PyTorch's own dropout is one fused kernel and is used instead.
+step after the matrix products. Here one draw of 64 bits serves eight elements, or four. On other devices, and under
+`torch.compile`, PyTorch's own dropout is one fused kernel and is used instead.
 """
 
 import torch

@@ -33,8 +33,8 @@ def full_attention(
     if causal:
         check_causal_lengths(q, k)
     length, memory_len = q.shape[2], k.shape[2]
-    needs_gradients = q.device.type == "cpu" and torch.is_grad_enabled() and not torch.compiler.is_compiling()
-    if needs_gradients and length * memory_len <= SHORT.get(q.dtype, 0):
+    is_eager_on_cpu = q.device.type == "cpu" and not torch.compiler.is_compiling()
+    if is_eager_on_cpu and torch.is_grad_enabled() and length * memory_len <= SHORT.get(q.dtype, 0):
         seen = torch.ones(length, length, dtype=torch.bool, device=q.device).tril() if causal else None
         return short_softmax_attention(q, k, v, seen)
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal)

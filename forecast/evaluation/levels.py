@@ -45,6 +45,12 @@ def trained_levels(quantiles: Sequence[float], levels: Sequence[Level]) -> tuple
     return tuple(level for level in levels if set(bounds(level)) <= set(quantiles))
 
 
+def list_untrained(quantiles: Sequence[float], levels: Sequence[Level]) -> list[str]:
+    """List the levels whose bounds are not among trained quantiles, as text."""
+    trained = trained_levels(quantiles, levels)
+    return [f"{level:g}" for level in levels if level not in trained]
+
+
 def windows_needed(level: Level, pooled_steps: int) -> int:
     """The fewest windows on which the bounds of an interval of this level, in percent, can be calibrated.
 

@@ -1,6 +1,6 @@
 """Backtests: forecasts from many past origins, each with a model and data known at its date."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from forecast.evaluation.conformal import Calibration, calibrate, calibrated_lev
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.levels import QUANTILE, Level, trained_levels
+from forecast.evaluation.levels import QUANTILE, list_untrained, trained_levels
 from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.backtest_origins import choose_backtest_origins
 from forecast.inference.evaluate import baselines_for
@@ -78,17 +78,9 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
         found.notes.append(note)
     if model.is_untrained:
         found.notes.append(describe_untrained(model.network.warm_start_name))
-    if untrained := list_untrained(model.quantiles, config.levels):
+    if model.quantiles is not None and (untrained := list_untrained(model.quantiles, config.levels)):
         found.notes.append(f"the model has no trained quantiles for levels {', '.join(untrained)}")
     return found
-
-
-def list_untrained(quantiles: tuple[float, ...] | None, levels: Sequence[Level]) -> list[str]:
-    """List the levels that trained quantiles lack, as text; none if the model has no trained quantiles."""
-    if quantiles is None:
-        return []
-    trained = trained_levels(quantiles, levels)
-    return [f"{level:g}" for level in levels if level not in trained]
 
 
 def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins: Origins) -> Backtest:

@@ -10,7 +10,7 @@ from forecast.data import DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.evaluation.conformal import Calibration, calibrate
 from forecast.evaluation.forecaster_names import MODEL
-from forecast.evaluation.levels import Level, trained_levels
+from forecast.evaluation.levels import Level, list_untrained
 from forecast.inference.forecasters import PointForecaster
 from forecast.inference.model import BATCH_SIZE
 from forecast.inference.recursive import round_up_horizon
@@ -60,9 +60,7 @@ def explain_missing_quantiles(
         )
     if horizon > pred_len:
         return f"the trained quantiles reach pred_len={pred_len} steps, not horizon={horizon}"
-    known = trained_levels(quantiles, levels)
-    untrained = [f"{level:g}" for level in levels if level not in known]
-    if untrained:
+    if untrained := list_untrained(quantiles, levels):
         trained = [f"{100 - 200 * p:g}" for p in sorted(quantiles, reverse=True) if p < 0.5]
         return f"the model was trained for levels=[{','.join(trained)}], not for {', '.join(untrained)}"
     return None

@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 
 from forecast.evaluation.backtest import Backtest, Origins, name_bounds
 from forecast.evaluation.forecaster_names import MODEL, labels
-from forecast.evaluation.levels import Level
+from forecast.evaluation.levels import QUANTILE, Level
 from forecast.reports.colours import attention_colour
 from forecast.reports.figures import (
     TRUTH_COLOUR,
+    add_legend,
     fill_band,
     format_dates,
     label_values,
@@ -100,7 +101,7 @@ def select_interval(backtest: Backtest) -> Interval | None:
     methods = [method for method, sums in backtest.intervals.items() if sums.levels]
     if not methods:
         return None
-    method = "quantile" if "quantile" in methods else methods[0]
+    method = QUANTILE if QUANTILE in methods else methods[0]
     return Interval(method, min(backtest.intervals[method].levels))
 
 
@@ -156,11 +157,3 @@ def limit_errors(axis: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
         axis.text(
             0.995, 0.97, text, ha="right", va="top", fontsize=8, transform=axis.transAxes, parse_math=False
         )
-
-
-def add_legend(figure: Figure, axis: Axes, title: str) -> None:
-    """Add the title, and below the axes a legend that names equal lines once."""
-    handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    figure.suptitle(title, fontsize=11, parse_math=False)
-    figure.tight_layout(rect=(0, 0.4 / figure.get_figheight(), 1, 1))
-    figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=len(handles), frameon=False)

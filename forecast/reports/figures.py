@@ -167,11 +167,16 @@ def prediction_figure(forecasts: Sequence[PlottedForecast], title: str) -> Figur
         format_dates(axis, 3, 10)
         style_axis(axis)
         label_values(axis, found.label)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
+    add_legend(figure, axes[0, 0], title)
+    return figure
+
+
+def add_legend(figure: Figure, axis: Axes, title: str) -> None:
+    """Add the title, and below the axes a legend that names equal lines once."""
+    handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
     figure.suptitle(title, fontsize=11, parse_math=False)
     figure.tight_layout(rect=(0, 0.4 / figure.get_figheight(), 1, 1))
-    figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)
-    return figure
+    figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=len(handles), frameon=False)
 
 
 def fill_band(

@@ -67,9 +67,8 @@ def run(task: str, name: str, root: Path, content: dict[str, Any]) -> dict[str, 
         forecaster = FORECASTERS[name]
         if forecaster.library == "forecast":
             row = ours.train(ours.list_overrides(task, forecaster), root, Path(scratch))
-            if (
-                name == CHECKED
-            ):  # in a process of its own: later processes inherit the peak memory of this one
+            if name == CHECKED:
+                # In a process of its own: those that follow inherit the peak memory of this one.
                 with ProcessPoolExecutor(1, get_context("spawn")) as pool:
                     check = pool.submit(ours.check_scores, task, root, Path(scratch))
                     content["checks"][task] = check.result()
